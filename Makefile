@@ -1,0 +1,59 @@
+# `make install` makes the environment, `make test` checks everything; `make help` lists the rest.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
+PYTHON ?=
+ARGS ?=
+
+export PYTHON
+# pyright would otherwise ask the network whether there is a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install test test-slow bench lint format clean FORCE
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+install: $(STAMP) ## make .venv with the pinned versions and pathfold itself, editable
+
+# The stamp holds the directory it was installed for: a checkout that was copied or moved is installed again.
+ifneq ($(shell test -x $(BIN)/python && cat $(STAMP) 2>/dev/null),$(CURDIR))
+$(STAMP): FORCE
+endif
+
+$(STAMP): pyproject.toml constraints.txt
+	@if ! $(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; then \
+		python=$$(sh scripts/find_python.sh) || exit 1; \
+		echo "Making $(VENV) with $$python"; \
+		"$$python" -m venv --clear $(VENV) || exit 1; \
+	fi
+	@echo "Installing pathfold and the versions of constraints.txt into $(VENV)"
+	@$(PIP) install --constraint constraints.txt pip hatchling editables
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[plots,dev]'
+	@printf '%s\n' '$(CURDIR)' > $@
+
+test: lint ## lint, types and the tests (not the slow ones); ARGS goes to pytest
+	$(BIN)/python -m pytest $(ARGS)
+
+test-slow: install ## the slow tests; ARGS goes to pytest
+	$(BIN)/python -m pytest -m slow $(ARGS)
+
+bench: install ## cost of a step, as a table; ARGS=--json adds a machine-readable line
+	$(BIN)/python benchmarks/step_cost.py $(ARGS)
+
+lint: install ## ruff and pyright
+	$(BIN)/python -m ruff check
+	$(BIN)/python -m ruff format --check
+	$(BIN)/python -m pyright
+
+format: install ## let ruff format, and mend what it can
+	$(BIN)/python -m ruff check --fix
+	$(BIN)/python -m ruff format
+
+clean: ## remove the environment and what tools left behind
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

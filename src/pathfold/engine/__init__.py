@@ -1,0 +1,5 @@
+"""The native sampler: kernels of the method, and the control flow around them."""
+
+from pathfold.engine.engine import Engine
+
+__all__ = ["Engine"]

@@ -1,0 +1,94 @@
+"""The functions of a model as the engine needs them: of flat arrays, and with their Jacobians."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from pathfold.model import DiffusionModel
+
+
+@dataclass(frozen=True)
+class ModelFunctions:
+    """f, h, g_z, g_x0 of linear-time section 1, with z as a flat vector.
+
+    The constraint rows of a node are its observations and, when the engine may condition on states (the paper's
+    section 5.1), the state itself. Where the state is conditioned on, the observations see the given state and the next
+    interval starts from it, so that the blocks on either side have nothing but the parameters in common.
+    """
+
+    model: DiffusionModel
+    conditioned: bool = False
+
+    def parameters(self, u):
+        return self.model.parameters.push(u)
+
+    def parameter_excess(self, u):
+        excess = self.model.parameters.excess
+        return 0.0 if excess is None else excess(u)
+
+    def start(self, z, v0):
+        return self.model.initial_state.push(self.model.parameters.unflatten(z), v0)
+
+    def start_excess(self, z, v0):
+        excess = self.model.initial_state.excess
+        return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), v0)
+
+    def step(self, z, x, v, delta, t):
+        return self.model.step(self.model.parameters.unflatten(z), x, v, delta, t)
+
+    def observe(self, z, x, w, t):
+        return self.model.observe(self.model.parameters.unflatten(z), x, w, t)
+
+    def seen_state(self, x, y, mask):
+        """The state that the observations and the next interval see: the given one where it is conditioned on."""
+        return x + mask[-1] * (y[self.model.observation_dim :] - x) if self.conditioned else x
+
+    def free(self, mask):
+        """0 where the state is conditioned on, else 1."""
+        return 1.0 - mask[-1] if self.conditioned else 1.0
+
+    def rows(self, z, x, w, t, y, mask):
+        """The constraint rows y_n(q) - y of a node, zero where masked."""
+        predicted = self.observe(z, self.seen_state(x, y, mask), w, t)
+        if self.conditioned:
+            predicted = jnp.concatenate([predicted, x])
+        return mask * (predicted - y)
+
+    def row_jacobians(self, z, x, w, t, y, mask):
+        """Derivatives of the rows with respect to z, x, w."""
+        return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, y, mask)
+
+    def step_jacobians(self, z, x, v, delta, t):
+        """x', and E = df/dz, F = df/dx, Sv = df/dv."""
+        value = self.step(z, x, v, delta, t)
+        E, F, Sv = jax.jacfwd(self.step, argnums=(0, 1, 2))(z, x, v, delta, t)
+        return value, E, F, Sv
+
+
+def lower_mirrored(a):
+    """A symmetric matrix from its lower triangle: the upper one is never computed."""
+    return jnp.tril(a) + jnp.tril(a, -1).T
+
+
+def eliminate(matrix):
+    """Inverse of a small matrix and its pivots, by elimination without exchanges.
+
+    For covariances (positive pivots) and matrices near one; a vanishing pivot gives infinities, which the caller's
+    status test sees.
+    """
+    n = matrix.shape[0]
+    rows = [[matrix[i, j] for j in range(n)] + [float(i == j) for j in range(n)] for i in range(n)]
+    pivots = []
+    for k in range(n):
+        pivots.append(rows[k][k])
+        inverse = 1.0 / rows[k][k]
+        rows[k] = [entry * inverse for entry in rows[k]]
+        for i in range(n):
+            if i != k:
+                factor = rows[i][k]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[k], strict=True)]
+    inverse = jnp.array([row[n:] for row in rows]).reshape(n, n)
+    return inverse, pivots

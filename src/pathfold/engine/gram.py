@@ -1,0 +1,121 @@
+"""The Gram matrix G = J J^T as the observation covariance of the linearised path: factorise, solve, project.
+
+linear-time sections 2 and 3. `free` is 0 at a node whose state is conditioned on: nothing passes through it.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from pathfold.engine.functions import ModelFunctions, eliminate, lower_mirrored
+from pathfold.engine.records import Records, Sizes
+from pathfold.program.emit import Kernel, LaneScan, NodeScan
+
+
+def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    return [_factorise(f, r, n), _push(r, n), _filter(f, r, n), _smooth(f, r, n), _pull(r)]
+
+
+def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Forward filter: M = A P A^T + Q, Sig = H M H^T + W W^T, K = M H^T Sig^{-1}, and the U columns d, eU with it.
+
+    P is updated in Joseph's form, (I - K H) M (I - K H)^T + K W W^T K^T: it stays accurate when the path noise is much
+    smaller than the uncertainty before the observation.
+    """
+
+    def init(B0, E0, C, log_det):
+        return {"P": B0 @ B0.T, "d": E0, "C": C, "log_det": log_det}
+
+    def body(P, d, C, log_det, A, E, Q, H, Hu, Hw, mask):
+        M = lower_mirrored(A @ P @ A.T + Q)
+        noise = lower_mirrored(Hw @ Hw.T)
+        Sig = lower_mirrored(H @ M @ H.T + noise + jnp.diag(1.0 - mask))
+        Sig_inv, pivots = eliminate(Sig)
+        Sig_inv = lower_mirrored(Sig_inv)
+        K = M @ H.T @ Sig_inv
+        I_KH = jnp.eye(n.X) - K @ H
+        dm = A @ d + E
+        eU = H @ dm + Hu
+        free = f.free(mask)
+        return {
+            "P_start": P,
+            "d_start": d,
+            "M": M,
+            "K": K,
+            "Sig_inv": Sig_inv,
+            "dm": dm,
+            "eU": eU,
+            "P": free * lower_mirrored(I_KH @ M @ I_KH.T + K @ noise @ K.T),
+            "d": free * (dm - K @ eU),
+            "C": C + lower_mirrored(eU.T @ Sig_inv @ eU),
+            "log_det": log_det + sum(jnp.log(pivot) for pivot in pivots),
+        }
+
+    def final(C, log_det):
+        return {"C": C, "log_det": log_det}
+
+    return NodeScan("factorise", r.uses("grid", "start", "node", "sums"), init=init, body=body, final=final)
+
+
+def _push(r: Records, n: Sizes) -> Kernel:
+    """sum_s B_{n,s} p_{v,n,s}: what the path noise of a vector moves the node by."""
+
+    def init():
+        return {"total": jnp.zeros(n.X)}
+
+    def body(total, B, v):
+        return {"total": total + B @ v}
+
+    def final(total):
+        return {"Bp": total}
+
+    return LaneScan("push", r.uses("path", "v", "work"), init=init, body=body, final=final)
+
+
+def _filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Innovations e of r = J p, and b = sum eU^T Sig^{-1} e."""
+
+    def init(E0, B0, u, v0, b):
+        return {"c": E0 @ u + B0 @ v0, "b": b}
+
+    def body(c, b, u, w, Bp, A, E, H, Hu, Hw, K, Sig_inv, eU, mask):
+        cm = A @ c + E @ u + Bp
+        e = H @ cm + Hu @ u + Hw @ w
+        return {"e": e, "c": f.free(mask) * (cm - K @ e), "b": b + eU.T @ (Sig_inv @ e)}
+
+    def final(b):
+        return {"b": b}
+
+    uses = r.uses("grid", "u", "v0", "w", "start", "node", "work", "sums")
+    return NodeScan("filter_vector", uses, init=init, body=body, final=final)
+
+
+def _smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Backward pass: lam = (G^{-1} r)_n and eta_n, with J^T G^{-1} r = (a; B0^T rho_0; W^T lam; B^T eta)."""
+
+    def init():
+        return {"rho": jnp.zeros(n.X)}
+
+    def body(rho, e, eU, a, A, H, K, Sig_inv, mask):
+        rho = f.free(mask) * rho
+        lam = Sig_inv @ (e - eU @ a) - K.T @ rho
+        eta = H.T @ lam + rho
+        return {"lam": lam, "eta": eta, "rho": A.T @ eta}
+
+    def final(rho, B0):
+        return {"zeta0": B0.T @ rho}
+
+    uses = r.uses("grid", "start", "node", "work", "sums", "newton_start")
+    return NodeScan("smooth_vector", uses, init=init, body=body, final=final, reverse=True)
+
+
+def _pull(r: Records) -> Kernel:
+    """Take the path and observation parts of J^T G^{-1} r from a vector: v -= B^T eta, w -= W^T lam."""
+
+    def body(v, B, eta):
+        return {"v": v - B.T @ eta}
+
+    def final(w, Hw, lam):
+        return {"w": w - Hw.T @ lam}
+
+    return LaneScan("pull", r.uses("path", "v", "w", "node", "work"), body=body, final=final)

@@ -1,0 +1,100 @@
+"""The path and its Jacobians at a point q (linear-time section 1): kernels over parameters, starts, steps and nodes."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from pathfold.engine.functions import ModelFunctions, lower_mirrored
+from pathfold.engine.records import Records, Sizes
+from pathfold.program.emit import Kernel, LaneScan, NodeScan
+
+
+def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    return [_parameters(f, r), _start(f, r), _link(f, r, n), _simulate(f, r), _linearise(f, r, n), _observe(f, r)]
+
+
+def _parameters(f: ModelFunctions, r: Records) -> Kernel:
+    """z = g_z(u), D = dz/du, and the part of the prior that is not standard normal."""
+
+    def final(u):
+        return {
+            "z": f.parameters(u),
+            "D": jax.jacfwd(f.parameters)(u),
+            "excess_u": f.parameter_excess(u),
+            "excess_u_gradient": jax.grad(f.parameter_excess)(u),
+        }
+
+    return NodeScan("parameters", r.uses("u", "theta"), final=final, fixes=("D",))
+
+
+def _start(f: ModelFunctions, r: Records) -> Kernel:
+    """x_0 = g_x0(z, v0), E0 = dx_0/du, B0 = dx_0/dv0."""
+
+    def final(z, D, v0):
+        E0z, B0 = jax.jacfwd(f.start, argnums=(0, 1))(z, v0)
+        excess_z, excess_v0 = jax.grad(f.start_excess, argnums=(0, 1))(z, v0)
+        return {
+            "x0": f.start(z, v0),
+            "E0z": E0z,
+            "E0": E0z @ D,
+            "B0": B0,
+            "excess_x0": f.start_excess(z, v0),
+            "excess_z_gradient": excess_z,
+            "excess_v0_gradient": excess_v0,
+        }
+
+    return NodeScan("start_states", r.uses("theta", "v0", "start"), final=final, fixes=("E0z", "E0", "B0"))
+
+
+def _link(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Every interval begins where the one before ended: x_{n,0} = x_{n-1} (the given state where it is conditioned on)."""
+
+    def init(x0):
+        return {"previous": x0}
+
+    def body(previous, x_node, y, mask):
+        return {"x_start": previous, "previous": f.seen_state(x_node, y, mask)}
+
+    return NodeScan("link", r.uses("start", "node", "grid"), init=init, body=body)
+
+
+def _simulate(f: ModelFunctions, r: Records) -> Kernel:
+    """x_{n,s} = f(z, x_{n,s-1}, v_{n,s}) from the node states, all intervals abreast; keeps the states."""
+
+    def init(x_start):
+        return {"state": x_start}
+
+    def body(z, state, v, delta, t_start, s):
+        return {"x": state, "state": f.step(z, state, v, delta, t_start + s * delta)}
+
+    return LaneScan("simulate", r.uses("settings", "grid", "theta", "v", "node", "path"), init=init, body=body)
+
+
+def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Backward over the steps with Phi_s = dx_n/dx_{n,s}: B_s = Phi_s Sv_s, A = Phi_0, E = sum Phi_s E_s, Q = sum B B^T."""
+
+    def init():
+        return {"Phi": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "Q": jnp.zeros((n.X, n.X))}
+
+    def body(z, x, v, delta, t_start, s, Phi, Ez, Q):
+        _, E, F, Sv = f.step_jacobians(z, x, v, delta, t_start + s * delta)
+        B = Phi @ Sv
+        return {"B": B, "Phi": Phi @ F, "Ez": Ez + Phi @ E, "Q": lower_mirrored(Q + B @ B.T)}
+
+    def final(Phi, Ez, Q, D):
+        return {"A": Phi, "Ez": Ez, "E": Ez @ D, "Q": Q}
+
+    uses = r.uses("settings", "grid", "theta", "v", "node", "path")
+    return LaneScan("linearise", uses, init=init, body=body, final=final, reverse=True)
+
+
+def _observe(f: ModelFunctions, r: Records) -> Kernel:
+    """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw at the nodes; masked rows are zero."""
+
+    def final(z, x_node, w, t_end, y, mask, D):
+        Hz, H, Hw = f.row_jacobians(z, x_node, w, t_end, y, mask)
+        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw}
+
+    uses = r.uses("grid", "theta", "w", "node")
+    return LaneScan("observe", uses, final=final, fixes=("H", "Hz", "Hu", "Hw"))

@@ -1,0 +1,185 @@
+"""The gradient of (1/2) log|G| in closed form (linear-time section 4).
+
+d(1/2 log|G|) = <G^{-1} J, dJ>: each Jacobian gets a small weight from the smoother, and the second derivatives of the
+model functions enter only contracted with these weights. All of it is taken with respect to z; D = dz/du is applied once.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from pathfold.engine.functions import ModelFunctions, lower_mirrored
+from pathfold.engine.records import Records, Sizes
+from pathfold.program.emit import Kernel, LaneScan, NodeScan
+
+
+def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    return [
+        _weights(f, r, n),
+        _spread(f, r),
+        _curvature(f, r, n),
+        _observe_curvature(f, r),
+        _pull_back(f, r, n),
+        _start_curvature(f, r),
+        _parameter_gradient(f, r),
+        _gradient_vector(r),
+    ]
+
+
+def _inner(a, b):
+    return jnp.sum(a * b)
+
+
+def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Backward over nodes: information matrix Om, U columns R, and the weights of H, Hz, Hw and of the interval."""
+
+    def init(wD):
+        return {"Om": jnp.zeros((n.X, n.X)), "R": jnp.zeros((n.X, n.U)), "wD": wD}
+
+    def body(Om, R, wD, C_inv, D, A, Ez, H, Hz, Hw, K, Sig_inv, M, dm, eU, P_start, d_start, mask):
+        free = f.free(mask)
+        Om, R = free * Om, free * R
+        I_KH = jnp.eye(n.X) - K @ H
+        lamU = Sig_inv @ eU - K.T @ R
+        Om_n = lower_mirrored(H.T @ Sig_inv @ H + I_KH.T @ Om @ I_KH)
+        R_n = H.T @ Sig_inv @ eU + I_KH.T @ R
+        wHu = lamU @ C_inv
+        Gam_u = R_n @ C_inv
+        Th = lower_mirrored(Om_n - Gam_u @ R_n.T)
+        return {
+            "wH": Sig_inv @ H @ M - K.T @ Om @ I_KH @ M + wHu @ (dm - M @ R_n).T,
+            "wHz": wHu @ D.T,
+            "wHw": (Sig_inv + K.T @ Om @ K - wHu @ lamU.T) @ Hw,
+            "Th": Th,
+            "Gam": Gam_u @ D.T,
+            "Lam0": P_start @ A.T @ Th + d_start @ Gam_u.T,
+            "Om": lower_mirrored(A.T @ Om_n @ A),
+            "R": A.T @ R_n,
+            "wD": wD + Hz.T @ wHu + Ez.T @ Gam_u,
+        }
+
+    def final(Om, R, wD, C_inv, D, E0z, B0):
+        wE0 = R @ C_inv
+        return {"wE0": wE0 @ D.T, "wB0": (Om - wE0 @ R.T) @ B0, "wD": wD + E0z.T @ wE0}
+
+    uses = r.uses("grid", "theta", "start", "node", "work", "sums", "gradient_start")
+    return NodeScan("weights", uses, init=init, body=body, final=final, reverse=True)
+
+
+def _spread(f: ModelFunctions, r: Records) -> Kernel:
+    """Forward inside an interval: Lam_s = F_s Lam_{s-1} + Sv_s B_s^T Th + E_s Gam^T, kept before each step."""
+
+    def init(Lam0):
+        return {"running": Lam0}
+
+    def body(running, z, x, v, delta, t_start, s, B, Th, Gam):
+        _, E, F, Sv = f.step_jacobians(z, x, v, delta, t_start + s * delta)
+        return {"Lam": running, "running": F @ running + Sv @ (B.T @ Th) + E @ Gam.T}
+
+    return LaneScan("spread", r.uses("settings", "grid", "theta", "v", "path", "work", "slope"), init=init, body=body)
+
+
+def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Backward inside an interval, with weights Phi^T Lam^T of F, Phi^T Th B of Sv, Phi^T Gam of E, and <eta, f> with them.
+
+    gv is the gradient by the path noise as far as it acts inside the interval (plus v itself when the potential of the
+    noise is not in the verlet part), gx_path and gz_path what is left at the interval's start and for z; Bp = sum B gv.
+    """
+
+    def init():
+        return {"Phi": jnp.eye(n.X), "eta": jnp.zeros(n.X), "gz": jnp.zeros(n.Z), "Bg": jnp.zeros(n.X)}
+
+    def body(Phi, eta, gz, Bg, z, x, v, delta, t_start, s, B, Lam, Th, Gam, verlet):
+        t = t_start + s * delta
+        wF, wSv, wE = Phi.T @ Lam.T, Phi.T @ (Th @ B), Phi.T @ Gam
+
+        def contraction(z, x, v):
+            value, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
+            return _inner(wF, F) + _inner(wSv, Sv) + _inner(wE, E) + _inner(eta, value)
+
+        gz_s, gx_s, gv = jax.grad(contraction, argnums=(0, 1, 2))(z, x, v)
+        F = jax.jacfwd(f.step, argnums=1)(z, x, v, delta, t)
+        gv = gv + verlet * v
+        return {"gv": gv, "Phi": Phi @ F, "eta": gx_s, "gz": gz + gz_s, "Bg": Bg + B @ gv}
+
+    def final(eta, gz, Bg):
+        return {"gx_path": eta, "gz_path": gz, "Bp": Bg}
+
+    uses = r.uses("settings", "grid", "theta", "v", "path", "work", "slope")
+    return LaneScan("curvature", uses, init=init, body=body, final=final, reverse=True)
+
+
+def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
+    """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>."""
+
+    def final(z, x_node, w, t_end, y, mask, wH, wHz, wHw, verlet):
+        def contraction(z, x, w):
+            Hz, H, Hw = f.row_jacobians(z, x, w, t_end, y, mask)
+            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw)
+
+        gz, gx, gw = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
+        return {"gz_node": gz, "gx_node": gx, "w_g": gw + verlet * w}
+
+    uses = r.uses("settings", "grid", "theta", "w", "node", "work", "w:_g")
+    return LaneScan("observe_curvature", uses, final=final)
+
+
+def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """State gradients back through the path: zeta_{n-1} = A_n^T zeta_n + gx_path_n + gx_node_{n-1}; sums for z and u."""
+
+    def init(gz, gu):
+        return {"later": jnp.zeros(n.X), "gz": gz, "gu": gu}
+
+    def body(later, gz, gu, A, E, Q, Bp, gx_node, gx_path, gz_node, gz_path, mask):
+        zeta = f.free(mask) * later + gx_node
+        return {
+            "zeta": zeta,
+            "Bp": Bp + Q @ zeta,
+            "later": A.T @ zeta + gx_path,
+            "gz": gz + gz_node + gz_path,
+            "gu": gu + E.T @ zeta,
+        }
+
+    def final(later, gz, gu):
+        return {"zeta0x": later, "gz": gz, "gu": gu}
+
+    uses = r.uses("grid", "node", "work", "sums", "gradient_start")
+    return NodeScan("pull_back", uses, init=init, body=body, final=final, reverse=True)
+
+
+def _start_curvature(f: ModelFunctions, r: Records) -> Kernel:
+    """The initial state's share: gradient of <wE0, E0> + <wB0, B0> + <zeta_0, x_0>, and of its prior's excess."""
+
+    def final(z, v0, wE0, wB0, zeta0x, excess_z_gradient, excess_v0_gradient, gz, verlet):
+        def contraction(z, v0):
+            E0, B0 = jax.jacfwd(f.start, argnums=(0, 1))(z, v0)
+            return _inner(wE0, E0) + _inner(wB0, B0) + _inner(zeta0x, f.start(z, v0))
+
+        gz_start, gv0 = jax.grad(contraction, argnums=(0, 1))(z, v0)
+        return {"gz": gz + gz_start + excess_z_gradient, "v0_g": gv0 + excess_v0_gradient + verlet * v0}
+
+    uses = r.uses("settings", "theta", "v0", "start", "sums", "gradient_start", "v0:_g")
+    return NodeScan("start_curvature", uses, final=final)
+
+
+def _parameter_gradient(f: ModelFunctions, r: Records) -> Kernel:
+    """g_u = gu + D^T gz + grad_u <wD, D(u)> + gradient of the prior's excess."""
+
+    def final(u, gz, gu, wD, D, excess_u_gradient, verlet):
+        through_D = jax.grad(lambda u: _inner(wD, jax.jacfwd(f.parameters)(u)))(u)
+        return {"u_g": gu + D.T @ gz + through_D + excess_u_gradient + verlet * u}
+
+    return NodeScan("parameter_gradient", r.uses("settings", "u", "theta", "sums", "u:_g"), final=final)
+
+
+def _gradient_vector(r: Records) -> Kernel:
+    """Path and observation parts of the gradient less its projection: gv + B^T (zeta - eta), gw - W^T lam."""
+
+    def body(gv, B, zeta, eta):
+        return {"v_g": gv + B.T @ (zeta - eta)}
+
+    def final(w_g, Hw, lam):
+        return {"w_g": w_g - Hw.T @ lam}
+
+    return LaneScan("gradient_vector", r.uses("path", "slope", "node", "work", "v:_g", "w:_g"), body=body, final=final)

@@ -1,0 +1,172 @@
+"""Newton's method on the lifted path (linear-time section 5): kernels of one iteration.
+
+Quantities at the moving point (q', xhat) carry the suffix _new where both points meet; plain ones belong to the start q
+of the step. The moving point's node states are unknowns of their own, so every interval is simulated by itself.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from pathfold.engine.functions import ModelFunctions, eliminate
+from pathfold.engine.records import Records, Sizes
+from pathfold.program.emit import Kernel, LaneScan, NodeScan
+
+
+def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    return [
+        _shoot(f, r),
+        _shoot_linearised(f, r, n),
+        _residual(f, r),
+        _residual_linearised(f, r),
+        _cross_factorise(f, r, n),
+        _cross_filter(f, r, n),
+        _cross_smooth(f, r, n),
+    ]
+
+
+def _shoot(f: ModelFunctions, r: Records) -> Kernel:
+    """Move the path noise, v' -= B^T eta, and simulate every interval from its node: gap_n = f-chain - xhat_n."""
+
+    def init(x_start):
+        return {"state": x_start}
+
+    def body(state, z, v, delta, t_start, s, B, eta):
+        v = v - B.T @ eta
+        return {"v": v, "state": f.step(z, state, v, delta, t_start + s * delta)}
+
+    def final(state, x_node):
+        return {"gap": state - x_node}
+
+    uses = r.uses("settings", "grid", "theta", "v", "node", "path", "newton")
+    return LaneScan("shoot", uses, init=init, body=body, final=final)
+
+
+def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The same with the Jacobians carried forward: A' = dx_n/dx_{n,0}, E' = dx_n/du, cross = sum_s B'_s B_s^T."""
+
+    def init(x_start):
+        zeros = {"A": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "cross": jnp.zeros((n.X, n.X))}
+        return {"state": x_start, **zeros}
+
+    def body(state, A, Ez, cross, z, v, delta, t_start, s, B, eta):
+        v = v - B.T @ eta
+        state, E, F, Sv = f.step_jacobians(z, state, v, delta, t_start + s * delta)
+        return {"v": v, "state": state, "A": F @ A, "Ez": F @ Ez + E, "cross": F @ cross + Sv @ B.T}
+
+    def final(state, A, Ez, cross, x_node, D):
+        return {"gap": state - x_node, "A": A, "E": Ez @ D, "cross": cross}
+
+    uses = r.uses("settings", "grid", "theta", "v", "node", "path", "newton")
+    return LaneScan("shoot_linearised", uses, init=init, body=body, final=final)
+
+
+def _residual(f: ModelFunctions, r: Records) -> Kernel:
+    """Move the observation noise, w' -= W^T lam, and compare with the data: o_n = h(u', xhat_n, w'_n) - y_n."""
+
+    def final(z, x_node_new, w, t_end, y, mask, Hw, lam):
+        w = w - Hw.T @ lam
+        return {"w": w, "o": f.rows(z, x_node_new, w, t_end, y, mask)}
+
+    return LaneScan("residual", r.uses("grid", "theta", "w", "node", "node:_new", "newton"), final=final)
+
+
+def _residual_linearised(f: ModelFunctions, r: Records) -> Kernel:
+    """The same with the Jacobians of the observation at the moving point."""
+
+    def final(z, x_node_new, w, t_end, y, mask, Hw, lam, D):
+        w = w - Hw.T @ lam
+        Hz, H, Hw = f.row_jacobians(z, x_node_new, w, t_end, y, mask)
+        o = f.rows(z, x_node_new, w, t_end, y, mask)
+        return {"w": w, "o": o, "H_new": H, "Hu_new": Hz @ D, "Hw_new": Hw}
+
+    return LaneScan("residual_linearised", r.uses("grid", "theta", "w", "node", "node:_new", "newton"), final=final)
+
+
+def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Filter of the mixed matrix J(q') J(q)^T: covariances between the two linearised paths, not symmetric."""
+
+    def init(B0, B0_new, E0, E0_new, C):
+        return {"P": B0_new @ B0.T, "dl": E0_new, "dr": E0, "C": C}
+
+    def body(P, dl, dr, C, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new, mask):
+        M = A_new @ P @ A.T + cross
+        S_inv, _ = eliminate(H_new @ M @ H.T + Hw_new @ Hw.T + jnp.diag(1.0 - mask))
+        Kl = M @ H.T @ S_inv
+        Kr = S_inv @ H_new @ M
+        left, right = A_new @ dl + E_new, A @ dr + E
+        eUl, eR = H_new @ left + Hu_new, H @ right + Hu
+        SeR = S_inv.T @ eR
+        free = f.free(mask)
+        P = free * (M - Kl @ H_new @ M)
+        dl = free * (left - Kl @ eUl)
+        return {
+            "Pc": P,
+            "Kl": Kl,
+            "Kr": Kr,
+            "Sc_inv": S_inv,
+            "eUl": eUl,
+            "SeR": SeR,
+            "dl_node": dl,
+            "P": P,
+            "dl": dl,
+            "dr": free * (right - Kr.T @ eR),
+            "C": C + SeR.T @ eUl,
+        }
+
+    def final(C):
+        return {"C": C}
+
+    uses = r.uses("grid", "start", "start:_new", "node", "node:_new", "newton", "sums")
+    return NodeScan("cross_factorise", uses, init=init, body=body, final=final)
+
+
+def _cross_filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Closed-loop innovations of the residuals: cm = A' c + gap, e = o + H' cm, c = cm - K' e; b; the largest residual."""
+
+    def init(b, residual):
+        return {"running": jnp.zeros(n.X), "b": b, "residual": residual}
+
+    def body(running, b, residual, A_new, H_new, gap, o, Kl, SeR, mask):
+        cm = A_new @ running + gap
+        e = o + H_new @ cm
+        c = f.free(mask) * (cm - Kl @ e)
+        largest = jnp.maximum(jnp.max(jnp.abs(gap)), jnp.max(jnp.abs(o)))
+        return {"e": e, "c": c, "running": c, "b": b + SeR.T @ e, "residual": jnp.maximum(residual, largest)}
+
+    def final(b, residual):
+        return {"b": b, "residual": residual}
+
+    uses = r.uses("grid", "node:_new", "newton", "sums")
+    return NodeScan("cross_filter", uses, init=init, body=body, final=final)
+
+
+def _cross_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Backward: multipliers lam, eta of the change dq = -J(q)^T lam, and the node states moved with it.
+
+    `change` is the largest 2-norm of dq over the noise of one interval or observation, squared; it bounds |dq|_inf.
+    """
+
+    def init(change):
+        return {"zeta": jnp.zeros(n.X), "change": change}
+
+    def body(zeta, change, a, e, c, eUl, Sc_inv, Kr, Pc, dl_node, A, H, Hw, Q, x_node_new, mask):
+        zeta = f.free(mask) * zeta
+        lam = Sc_inv @ (e - eUl @ a) - Kr @ zeta
+        eta = H.T @ lam + zeta
+        dw = Hw.T @ lam
+        moved = jnp.maximum(eta @ (Q @ eta), dw @ dw)
+        return {
+            "lam": lam,
+            "eta": eta,
+            "x_node_new": x_node_new + c - dl_node @ a - Pc @ zeta,
+            "zeta": A.T @ eta,
+            "change": jnp.maximum(change, moved),
+        }
+
+    def final(zeta, change, B0):
+        zeta0 = B0.T @ zeta
+        return {"zeta0": zeta0, "change": jnp.maximum(change, zeta0 @ zeta0)}
+
+    uses = r.uses("grid", "start", "node", "node:_new", "newton", "newton_start", "sums")
+    return NodeScan("cross_smooth", uses, init=init, body=body, final=final, reverse=True)

@@ -1,0 +1,154 @@
+"""The records the sampler works on: what belongs to a point of the manifold, and what is scratch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pathfold.program.layout import Record, Use
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Dimensions fixed at compilation (linear-time notation); Y counts the rows of one node, state rows included."""
+
+    X: int  # state
+    V: int  # noise of one fine step
+    U: int  # parameters, as standard normals
+    Z: int  # parameters, as the model sees them
+    Y: int  # constraint rows of a node
+    W: int  # observation noise
+    V0: int  # initial-state noise
+    L: int  # lanes: intervals processed abreast
+
+
+class Records:
+    """All records of a model, by name. On a regular grid the step size is one number, shared by all lanes."""
+
+    def __init__(self, n: Sizes, *, regular: bool) -> None:
+        X, V, U, Z, Y, W, V0 = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
+        # What the data and the settings fix.
+        step_size: dict[str, tuple[int, ...]] = {"delta": ()}
+        self.settings = Record("settings", "shared", {"verlet": ()} | (step_size if regular else {}))
+        times: dict[str, tuple[int, ...]] = {"t_start": (), "t_end": (), "y": (Y,), "mask": (Y,)}
+        self.grid = Record("grid", "lane", times | ({} if regular else step_size))
+        # A position q = [u; v0; w; v], or a momentum or gradient of the same shape.
+        self.u = Record("u", "shared", {"u": (U,)})
+        self.v0 = Record("v0", "series", {"v0": (V0,)})
+        self.w = Record("w", "lane", {"w": (W,)})
+        self.v = Record("v", "step", {"v": (V,)})
+        # What is known at a point: parameters, initial states, path, node Jacobians, factor of the Gram matrix.
+        self.theta = Record(
+            "theta", "shared", {"z": (Z,), "D": (Z, U), "excess_u": (), "excess_u_gradient": (U,)}
+        )
+        self.start = Record(
+            "start",
+            "series",
+            {
+                "x0": (X,),
+                "E0z": (X, Z),
+                "E0": (X, U),
+                "B0": (X, V0),
+                "excess_x0": (),
+                "excess_z_gradient": (Z,),
+                "excess_v0_gradient": (V0,),
+            },
+        )
+        self.path = Record("path", "step", {"x": (X,), "B": (X, V)})
+        self.node = Record(
+            "node",
+            "lane",
+            {
+                "x_start": (X,),
+                "x_node": (X,),
+                "A": (X, X),
+                "E": (X, U),
+                "Ez": (X, Z),
+                "Q": (X, X),
+                "H": (Y, X),
+                "Hz": (Y, Z),
+                "Hu": (Y, U),
+                "Hw": (Y, W),
+                "P_start": (X, X),
+                "d_start": (X, U),
+                "M": (X, X),
+                "K": (X, Y),
+                "Sig_inv": (Y, Y),
+                "dm": (X, U),
+                "eU": (Y, U),
+            },
+        )
+        # Scratch of the solves and of the gradient.
+        self.work = Record(
+            "work",
+            "lane",
+            {
+                "Bp": (X,),
+                "e": (Y,),
+                "lam": (Y,),
+                "eta": (X,),
+                "Th": (X, X),
+                "Gam": (X, Z),
+                "Lam0": (X, X),
+                "wH": (Y, X),
+                "wHz": (Y, Z),
+                "wHw": (Y, W),
+                "gz_node": (Z,),
+                "gx_node": (X,),
+                "gw": (W,),
+                "gz_path": (Z,),
+                "gx_path": (X,),
+                "zeta": (X,),
+            },
+        )
+        self.slope = Record("slope", "step", {"Lam": (X, X), "gv": (V,)})
+        self.newton = Record(
+            "newton",
+            "lane",
+            {
+                "gap": (X,),
+                "o": (Y,),
+                "cross": (X, X),
+                "Pc": (X, X),
+                "Kl": (X, Y),
+                "Kr": (Y, X),
+                "Sc_inv": (Y, Y),
+                "eUl": (Y, U),
+                "SeR": (Y, U),
+                "dl_node": (X, U),
+                "c": (X,),
+                "e": (Y,),
+                "lam": (Y,),
+                "eta": (X,),
+            },
+        )
+        self.newton_start = Record("newton_start", "series", {"zeta0": (V0,)})
+        self.gradient_start = Record("gradient_start", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
+        # Sums over nodes and series, and small results of a solve.
+        self.sums = Record(
+            "sums",
+            "shared",
+            {
+                "C": (U, U),
+                "C_inv": (U, U),
+                "log_det": (),
+                "b": (U,),
+                "a": (U,),
+                "residual": (),
+                "change": (),
+                "gz": (Z,),
+                "gu": (U,),
+                "wD": (Z, U),
+            },
+        )
+
+    def __getitem__(self, name: str) -> Record:
+        return getattr(self, name)
+
+    def uses(self, *names: str) -> list[Use]:
+        """Records as kernel arguments; `name:suffix` marks the fields of a second point, `name=argument` renames."""
+        out = []
+        for name in names:
+            name, _, suffix = name.partition(":")
+            name, _, argument = name.partition("=")
+            out.append(Use(self[name], argument or name + suffix, suffix))
+        return out

@@ -1,0 +1,17 @@
+"""How a constrained step can end. Native code returns these codes; only the outermost Python call raises."""
+
+from __future__ import annotations
+
+CONVERGED = 0
+NOT_CONVERGED = 1
+DIVERGED = 2
+NON_REVERSIBLE = 3
+NON_FINITE = 4
+
+MEANING = {
+    CONVERGED: "the step succeeded",
+    NOT_CONVERGED: "the projection onto the manifold did not converge within its iterations",
+    DIVERGED: "the projection onto the manifold diverged",
+    NON_REVERSIBLE: "the step taken backward did not return to where it came from",
+    NON_FINITE: "a model function, or a quantity derived from it, was not finite",
+}

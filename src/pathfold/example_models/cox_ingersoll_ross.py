@@ -1,0 +1,42 @@
+"""The Cox-Ingersoll-Ross process (1985), in its logarithm, with state-dependent noise.
+
+For r > 0 with dr = kappa (mu - r) dt + sigma sqrt(r) dW, Ito's lemma gives for x = log r
+
+    dx = ((kappa mu - sigma^2 / 2) exp(-x) - kappa) dt + sigma exp(-x / 2) dW,
+
+which keeps r positive at every step of any discretisation. The transition of r is non-central chi-squared.
+"""
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
+from pathfold.schemes import Milstein
+
+TRUTH = {"kappa": 0.8, "mu": 1.0, "sigma": 0.4}
+OBSERVATION_SCALE = 0.05
+
+
+def noiseless() -> DiffusionModel:
+    """y = r."""
+    return _model(Noiseless(lambda x, z: jnp.exp(x)))
+
+
+def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
+    """y = r + scale w."""
+    return _model(GaussianNoise(lambda x, z: jnp.exp(x), scale))
+
+
+def _model(observation: Observation) -> DiffusionModel:
+    return DiffusionModel(
+        drift=lambda x, z: (z["kappa"] * z["mu"] - 0.5 * z["sigma"] ** 2) * jnp.exp(-x) - z["kappa"],
+        diffusion=lambda x, z: (z["sigma"] * jnp.exp(-0.5 * x))[:, None],
+        parameters={
+            "kappa": dist.LogNormal(0.0, 0.5),
+            "mu": dist.LogNormal(0.0, 0.5),
+            "sigma": dist.LogNormal(-1.0, 0.5),
+        },
+        initial_state=lambda z: dist.Normal(jnp.log(z["mu"])[None], 0.3),
+        observation=observation,
+        scheme=Milstein(),
+    )

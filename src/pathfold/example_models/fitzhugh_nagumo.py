@@ -1,0 +1,52 @@
+"""The stochastic FitzHugh-Nagumo model of a spiking neuron, its membrane potential x_0 seen.
+
+    dx_0 = (x_0 - x_0^3 - x_1) / epsilon dt,  dx_1 = (gamma x_0 - x_1 + beta) dt + sigma dW.
+
+Hypoelliptic (Ditlevsen and Samson 2019); model, priors and scheme of the paper's appendix. The prior mean of the
+initial state is [0; -beta], as in the reference runs this package is compared with; the paper's appendix prints
+[0; beta].
+"""
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
+from pathfold.schemes import Scheme, StrongOrder1p5
+
+TRUTH = {"sigma": 0.3, "epsilon": 0.1, "gamma": 1.5, "beta": 0.8}
+INITIAL_STATE = [-0.5, 0.2]
+OBSERVATION_SCALE = 0.1
+
+
+def noiseless(scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B008, a frozen dataclass
+    """y = x_0."""
+    return _model(Noiseless(lambda x, z: x[:1]), scheme)
+
+
+def noisy(scale: float | str = OBSERVATION_SCALE, scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B008
+    """y = x_0 + scale w."""
+    return _model(GaussianNoise(lambda x, z: x[:1], scale), scheme)
+
+
+def drift(x, z):
+    return jnp.array([(x[0] - x[0] ** 3 - x[1]) / z["epsilon"], z["gamma"] * x[0] - x[1] + z["beta"]])
+
+
+def diffusion(x, z):
+    return jnp.array([[0.0], [z["sigma"]]])
+
+
+def _model(observation: Observation, scheme: Scheme) -> DiffusionModel:
+    return DiffusionModel(
+        drift=drift,
+        diffusion=diffusion,
+        parameters={
+            "sigma": dist.LogNormal(0.0, 1.0),
+            "epsilon": dist.LogNormal(0.0, 1.0),
+            "gamma": dist.LogNormal(0.0, 1.0),
+            "beta": dist.Normal(0.0, 1.0),
+        },
+        initial_state=lambda z: dist.Normal(jnp.array([0.0, -z["beta"]]), 1.0),
+        observation=observation,
+        scheme=scheme,
+    )

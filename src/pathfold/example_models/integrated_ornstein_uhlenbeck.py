@@ -1,0 +1,38 @@
+"""The integrated Ornstein-Uhlenbeck process: position x_0 and velocity x_1 of a particle with friction, position seen.
+
+    dx_0 = x_1 dt,  dx_1 = -theta x_1 dt + sigma dW.
+
+Hypoelliptic, since noise reaches the position only through the velocity (Ditlevsen and Sorensen 2004, "Inference for
+observations of integrated diffusion processes"). Given the parameters everything is jointly Gaussian: a Kalman filter
+gives the likelihood exactly.
+"""
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
+from pathfold.schemes import StrongOrder1p5
+
+TRUTH = {"theta": 1.0, "sigma": 0.8}
+OBSERVATION_SCALE = 0.05
+
+
+def noiseless() -> DiffusionModel:
+    """y = x_0."""
+    return _model(Noiseless(lambda x, z: x[:1]))
+
+
+def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
+    """y = x_0 + scale w."""
+    return _model(GaussianNoise(lambda x, z: x[:1], scale))
+
+
+def _model(observation: Observation) -> DiffusionModel:
+    return DiffusionModel(
+        drift=lambda x, z: jnp.array([x[1], -z["theta"] * x[1]]),
+        diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"]]]),
+        parameters={"theta": dist.LogNormal(0.0, 1.0), "sigma": dist.LogNormal(0.0, 1.0)},
+        initial_state=dist.Normal(jnp.zeros(2), 1.0),
+        observation=observation,
+        scheme=StrongOrder1p5(),
+    )

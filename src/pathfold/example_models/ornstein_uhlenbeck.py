@@ -1,0 +1,34 @@
+"""The Ornstein-Uhlenbeck process (Uhlenbeck and Ornstein 1930), dx = -theta (x - mu) dt + sigma dW.
+
+Given the parameters, the Euler-Maruyama path and its observations are jointly Gaussian, so that a Kalman filter gives
+the likelihood exactly.
+"""
+
+import numpyro.distributions as dist
+
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
+from pathfold.schemes import EulerMaruyama, Scheme
+
+TRUTH = {"theta": 0.7, "mu": 1.0, "sigma": 0.5}
+OBSERVATION_SCALE = 0.1
+
+
+def noiseless(scheme: Scheme = EulerMaruyama()) -> DiffusionModel:  # noqa: B008, a frozen dataclass
+    """y = x."""
+    return _model(Noiseless(lambda x, z: x), scheme)
+
+
+def noisy(scale: float = OBSERVATION_SCALE, scheme: Scheme = EulerMaruyama()) -> DiffusionModel:  # noqa: B008
+    """y = x + scale w."""
+    return _model(GaussianNoise(lambda x, z: x, scale), scheme)
+
+
+def _model(observation: Observation, scheme: Scheme) -> DiffusionModel:
+    return DiffusionModel(
+        drift=lambda x, z: -z["theta"] * (x - z["mu"]),
+        diffusion=lambda x, z: z["sigma"].reshape(1, 1),
+        parameters={"theta": dist.LogNormal(0.0, 1.0), "mu": dist.Normal(0.0, 1.0), "sigma": dist.LogNormal(0.0, 1.0)},
+        initial_state=lambda z: dist.Normal(z["mu"], 1.0),
+        observation=observation,
+        scheme=scheme,
+    )

@@ -1,0 +1,66 @@
+"""An epidemic in a closed population: susceptible, infected and recovered, with a contact rate that wanders.
+
+The state is x = [log s; log i; log c], susceptible and infected people and the contact rate, observed by the number of
+people in bed, y = exp(x_1) + sigma_y w, once a day for 14 days (paper, section on the SIR model and its appendix;
+Ryder et al. 2018; data of an influenza outbreak in a boarding school, BMJ 1978).
+"""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+from pathfold.model import DiffusionModel, GaussianNoise, Observations
+from pathfold.schemes import EulerMaruyama
+
+POPULATION = 763.0
+CASES = [3, 8, 28, 75, 221, 281, 255, 235, 190, 125, 70, 28, 12, 5]
+
+
+def data() -> Observations:
+    """The 14 daily counts, the first a day after the initial state."""
+    return Observations(np.arange(1, 15), CASES)
+
+
+def noisy() -> DiffusionModel:
+    return DiffusionModel(
+        drift=drift,
+        diffusion=diffusion,
+        parameters={
+            "gamma": dist.LogNormal(0.0, 1.0),
+            "alpha": dist.LogNormal(0.0, 1.0),
+            "beta": dist.Normal(0.0, 1.0),
+            "sigma": dist.LogNormal(-3.0, 1.0),
+            "sigma_y": dist.LogNormal(0.0, 1.0),
+        },
+        initial_state=[np.log(762.0), np.log(1.0), dist.Normal(0.0, 1.0)],
+        observation=GaussianNoise(lambda x, z: jnp.exp(x[1:2]), "sigma_y"),
+        scheme=EulerMaruyama(),
+    )
+
+
+def drift(x, z):
+    """Of the logarithms, by Ito's lemma."""
+    s, i, c = x[0], x[1], x[2]
+    return jnp.array(
+        [
+            -jnp.exp(i + c) / POPULATION - jnp.exp(i + c - s) / (2 * POPULATION),
+            jnp.exp(s + c) / POPULATION
+            - jnp.exp(s + c - i) / (2 * POPULATION)
+            - 0.5 * z["gamma"] * jnp.exp(-i)
+            - z["gamma"],
+            z["alpha"] * (z["beta"] - c),
+        ]
+    )
+
+
+def diffusion(x, z):
+    """Infection moves one person from s to i (first column), recovery takes one from i, the contact rate wanders."""
+    s, i, c = x[0], x[1], x[2]
+    infection = POPULATION**-0.5
+    return jnp.array(
+        [
+            [infection * jnp.exp(0.5 * (i + c - s)), 0.0, 0.0],
+            [-infection * jnp.exp(0.5 * (s + c - i)), jnp.sqrt(z["gamma"]) * jnp.exp(-0.5 * i), 0.0],
+            [0.0, 0.0, z["sigma"]],
+        ]
+    )

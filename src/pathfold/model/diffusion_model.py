@@ -1,0 +1,153 @@
+"""The model: a diffusion, its priors, how it is observed, and how it is discretised. All validation starts here."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from pathfold.errors import DataError, ModelError
+from pathfold.model.data import Observations
+from pathfold.model.functions import as_float64, refuse_index_out_of_range, result_shape, struct, with_time
+from pathfold.model.initial_state import InitialState
+from pathfold.model.observation import Observation
+from pathfold.model.parameters import Compilable, Parameters
+from pathfold.schemes import SDE, EulerMaruyama, Scheme
+
+
+class DiffusionModel:
+    """dx = drift(x, z, t) dt + diffusion(x, z, t) dW, x(0) ~ initial_state(z), z ~ parameters, y = observation(x, z).
+
+    drift (X,), diffusion (X, B) and the observation functions take (x, z) or (x, z, t), with z a dict of named
+    parameters. What the sampler uses is the discretised model of the paper's section 2:
+
+        z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  y = observe(z, x, w, t)
+
+    with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. The constructor evaluates every function on shapes
+    alone, in double precision, and the scheme's requirement at prior draws; anything amiss is a ModelError.
+    """
+
+    def __init__(
+        self,
+        drift: Callable[..., Any],
+        diffusion: Callable[..., Any],
+        parameters: Mapping[str, Any],
+        initial_state: Any,
+        observation: Observation,
+        scheme: Scheme | None = None,
+    ):
+        self.scheme = EulerMaruyama() if scheme is None else scheme
+        self.observation = observation
+        if not isinstance(self.scheme, Scheme):
+            raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {scheme!r}")
+        if not isinstance(observation, Observation):
+            raise ModelError(
+                f"observation must be pf.Noiseless(h), pf.GaussianNoise(mean, scale) or pf.NoisyObservation(h, "
+                f"noise_dim), not {observation!r}"
+            )
+        self._drift = with_time("drift", drift, ("x", "z"))
+        self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
+        self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
+        with jax.enable_x64(True):
+            self.parameters = Parameters.build(parameters)
+            self.initial_state = InitialState.build(initial_state, self.parameters.structs())
+            self.state_dim = self.initial_state.state_dim
+            self.wiener_dim = self._checked_wiener_dim()
+            self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
+            self._check_step()
+            self.observation_dim = self._checked_observation_dim()
+            self.observation_noise_dim = observation.noise_dim(self.observation_dim)
+            points = self._points()
+            observation.check(self.observation_dim, self.parameters.structs(), struct(), [(z, t) for _, z, t in points])
+            self.scheme.check(self.sde, points)
+
+    def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
+        """x(t + delta) from x(t) = x and v ~ N(0, I_V)."""
+        return self.scheme.step(self.sde, z, x, v, delta, t)
+
+    def observe(self, z: dict[str, Array], x: Array, w: Array, t: Any) -> Array:
+        """y at time t from w ~ N(0, I_W)."""
+        return self.observation.observe(x, z, w, t)
+
+    def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+        """Each of the user's functions by name, with example shapes, so that an error can name the one it is in."""
+        x, z, t = struct(self.state_dim), self.parameters.structs(), struct()
+        functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+            "drift": (self.sde.drift, (x, z, t)),
+            "diffusion": (self.sde.diffusion, (x, z, t)),
+            "initial_state": (self.initial_state.push, (z, struct(self.initial_state.size))),
+            "observation": (self.observation.observe, (x, z, struct(self.observation_noise_dim), t)),
+            "scheme": (self.step, (z, x, struct(self.noise_dim), t, t)),
+        }
+        for name, prior in self.parameters.maps.items():
+            functions[f"prior of {name!r}"] = (prior.push, (struct(prior.size),))
+        return functions
+
+    def restricted_to(self, compilable: Compilable) -> "DiffusionModel":
+        """This model with the quantile functions that cannot be compiled replaced by a bijection and a density."""
+        model = copy.copy(self)
+        with jax.enable_x64(True):
+            model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
+            model.initial_state = InitialState.build(
+                self.initial_state.given, self.parameters.structs(), compilable=compilable
+            )
+        return model
+
+    def check_data(self, observations: Observations) -> None:
+        """Raise DataError unless the values have one column for each observed component."""
+        if not isinstance(observations, Observations):
+            raise DataError(f"data must be pf.Observations, or a list of them, not {type(observations).__name__}")
+        if observations.observation_dim != self.observation_dim:
+            raise DataError(
+                f"values have {observations.observation_dim} columns, but the model's observation has "
+                f"{self.observation_dim}; give values of shape (T, {self.observation_dim}), NaN where missing"
+            )
+
+    def _checked_wiener_dim(self) -> int:
+        x, z, t = struct(self.state_dim), self.parameters.structs(), struct()
+        dim, source = self.state_dim, "the size of initial_state"
+        if (shape := result_shape("drift", self._drift, (x, z, t))) != (dim,):
+            raise ModelError(f"drift returned shape {shape}, expected ({dim},), {source}")
+        refuse_index_out_of_range("drift", self._drift, (x, z, t))
+        shape = result_shape("diffusion", self._diffusion, (x, z, t))
+        if len(shape) != 2 or shape[0] != dim or shape[1] == 0:
+            raise ModelError(
+                f"diffusion returned shape {shape}, expected ({dim}, B), a row for each state and a column for each "
+                "Wiener process: write one column as b[:, None], independent noises as jnp.diag(b)"
+            )
+        refuse_index_out_of_range("diffusion", self._diffusion, (x, z, t))
+        return shape[1]
+
+    def _check_step(self) -> None:
+        x, z, t, v = struct(self.state_dim), self.parameters.structs(), struct(), struct(self.noise_dim)
+        shape = result_shape("the scheme's step", self.step, (z, x, v, t, t))
+        if shape != (self.state_dim,):
+            raise ModelError(f"the scheme's step returned shape {shape}, expected ({self.state_dim},)")
+
+    def _checked_observation_dim(self) -> int:
+        x, z, t = struct(self.state_dim), self.parameters.structs(), struct()
+        noise_dim = self.observation.input_noise_dim()
+        examples = (x, z, t) if noise_dim is None else (x, z, struct(noise_dim), t)
+        shape = result_shape("the observation function", self.observation.user_function, examples)
+        if len(shape) != 1 or shape[0] == 0:
+            raise ModelError(
+                f"the observation function returned shape {shape}, expected (Y,): write one component as x[:1], "
+                "several as jnp.array([...])"
+            )
+        refuse_index_out_of_range("the observation function", self.observation.user_function, examples)
+        return shape[0]
+
+    def _points(self) -> list[tuple[np.ndarray, dict[str, Any], float]]:
+        """Concrete (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""
+        rng, points = np.random.default_rng(20), []
+        for t in (0.0, 0.7, 2.3, 5.1):
+            u = jnp.asarray(rng.standard_normal(self.parameters.size))
+            v0 = jnp.asarray(rng.standard_normal(self.initial_state.size))
+            z = jax.tree.map(np.asarray, self.parameters.unflatten(np.asarray(self.parameters.push(u))))
+            x = np.asarray(self.initial_state.push(z, v0))
+            near = x + 0.3 * (1 + np.abs(x)) * rng.standard_normal(self.state_dim)
+            points += [(x, z, t), (near, z, t), (np.abs(near), z, t)]
+        return points

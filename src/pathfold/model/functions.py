@@ -1,0 +1,93 @@
+"""Looking at the user's functions before anything is compiled: how many arguments they take, what they return."""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from pathfold.errors import ModelError
+
+type Struct = jax.ShapeDtypeStruct
+
+
+def struct(*shape: int) -> Struct:
+    """A float64 array of this shape, without its values."""
+    return jax.ShapeDtypeStruct(shape, np.float64)
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "no parameters"
+
+
+def with_time(name: str, function: Any, arguments: Sequence[str]) -> Callable[..., Any]:
+    """The user's function of `arguments`, or of `arguments` and t, as a function that always takes t last."""
+    without, full = ", ".join(arguments), ", ".join((*arguments, "t"))
+    if not callable(function):
+        raise ModelError(f"{name} must be a function of ({without}) or ({full}), not {function!r}")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some built-in functions do not tell their signature
+        return lambda *values: function(*values[:-1])
+    names = list(signature.parameters)
+    time_is_named = len(names) > len(arguments) and names[len(arguments)] == "t"
+    if _binds(signature, len(arguments)) and not time_is_named:
+        return lambda *values: function(*values[:-1])
+    if _binds(signature, len(arguments) + 1):
+        return function
+    raise ModelError(f"{name} takes arguments {signature}, expected ({without}) or ({full})")
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def as_float64(function: Callable[..., Any]) -> Callable[..., Array]:
+    return lambda *values: jnp.asarray(function(*values), jnp.float64)
+
+
+def result_shape(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> tuple[int, ...]:
+    """The shape a user's function returns, having checked that it can be traced and returns one real array."""
+    result = traced(name, function, examples)
+    if not hasattr(result, "shape"):
+        raise ModelError(f"{name} returned a {type(result).__name__}, expected an array: wrap it in jnp.array(...)")
+    if np.issubdtype(result.dtype, np.complexfloating):
+        raise ModelError(f"{name} returned {result.dtype} values, expected real ones: take jnp.real(...)")
+    if not np.issubdtype(result.dtype, np.floating):
+        raise ModelError(f"{name} returned {result.dtype} values, expected floating point: write 1.0 instead of 1")
+    return result.shape
+
+
+def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> Any:
+    """jax.eval_shape with every failure of a user's function turned into a sentence."""
+    try:
+        return jax.eval_shape(function, *examples)
+    except ModelError:
+        raise
+    except KeyError as error:
+        known = [key for example in examples if isinstance(example, dict) for key in example]
+        raise ModelError(f"{name} asks for parameter {error.args[0]!r}; the model has {listed(known)}") from error
+    except jax.errors.TracerArrayConversionError as error:
+        raise ModelError(f"{name} uses a numpy function on a JAX value: use its jax.numpy namesake") from error
+    except jax.errors.ConcretizationTypeError as error:
+        raise ModelError(f"{name} branches on, or converts, a traced value: use jnp.where and jax.numpy") from error
+    except Exception as error:
+        raise ModelError(f"{name} raised {type(error).__name__}: {error}") from error
+
+
+def refuse_index_out_of_range(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
+    """JAX clamps an index that is out of range without a word; numpy does not, so try once with numpy arrays."""
+    try:
+        with np.errstate(all="ignore"):
+            function(*jax.tree.map(lambda example: np.ones(example.shape), tuple(examples)))
+    except IndexError as error:
+        raise ModelError(f"{name} indexes out of range: {error}") from error
+    except Exception:  # what needs JAX arrays was already traced above
+        return

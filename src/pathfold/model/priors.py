@@ -1,0 +1,168 @@
+"""Priors as maps of standard normals (paper, section 2: z = g_z(u) with u ~ N(0, I)).
+
+A distribution is written as value = push(u). The map is exact when u ~ N(0, I) makes push(u) follow the distribution:
+normal and multivariate normal, transforms of an exact map, and scalar distributions by their quantile function,
+push(u) = F^{-1}(Phi(u)). Otherwise push is a bijection from the whole space and the density of u is kept as
+
+    excess(u) = -log p(push(u)) - log |det d push / du| - 1/2 |u|^2,
+
+so that the potential of u is 1/2 |u|^2 + excess(u).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+from jax.core import Tracer
+from jax.scipy.special import log_ndtr, ndtr, ndtri
+
+from pathfold.errors import ModelError
+
+
+@dataclass(frozen=True)
+class NormalMap:
+    """value (of `shape`) = push(u), u of `size` standard normals, with the density's non-Gaussian part or None."""
+
+    size: int
+    shape: tuple[int, ...]
+    push: Callable[[Array], Array]
+    excess: Callable[[Array], Array] | None = None
+
+
+def normal_map(distribution: dist.Distribution, *, quantiles: bool = True, standardise: bool = True) -> NormalMap:
+    """The map for a distribution; `quantiles=False` does without quantile functions.
+
+    Where the map is not exact it is shifted and scaled so that u is about N(0, I). A distribution that depends on z
+    must say `standardise=False`: its parameters may be traced, and the map must be the same function of z always.
+    """
+    if not isinstance(distribution, dist.Distribution):
+        raise ModelError(f"expected a numpyro distribution, not {distribution!r}")
+    if distribution.is_discrete:
+        raise ModelError(f"{type(distribution).__name__} is discrete; use a continuous distribution")
+    distribution = jax.tree.map(_as_float64, distribution)
+    return _build(distribution, distribution.shape(), quantiles, standardise)
+
+
+def fixed(value: Any) -> NormalMap:
+    """A constant: no normals."""
+    return NormalMap(0, jnp.shape(value), lambda u: jnp.asarray(value, jnp.float64))
+
+
+def product(maps: Sequence[NormalMap]) -> NormalMap:
+    """Independent maps side by side: their normals one after the other, their values flattened and concatenated."""
+    stops = np.cumsum([m.size for m in maps], dtype=int)
+    parts = [(m, slice(stop - m.size, stop)) for m, stop in zip(maps, stops.tolist(), strict=True)]
+
+    def push(u):
+        return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(m.push(u[part])) for m, part in parts)])
+
+    excesses = [(m.excess, part) for m, part in parts if m.excess is not None]
+
+    def excess(u):
+        return jnp.sum(jnp.stack([f(u[part]) for f, part in excesses]))
+
+    width = sum(prod(m.shape) for m in maps)
+    return NormalMap(sum(m.size for m in maps), (width,), push, excess if excesses else None)
+
+
+def _build(d: Any, shape: tuple[int, ...], quantiles: bool, standardise: bool) -> NormalMap:
+    """The map onto values of `shape`, to which the distribution's own shape broadcasts."""
+    if isinstance(d, dist.Independent | dist.ExpandedDistribution):
+        return _build(d.base_dist, shape, quantiles, standardise)
+    if isinstance(d, dist.Delta):
+        return fixed(jnp.broadcast_to(d.v, shape))
+    if isinstance(d, dist.TransformedDistribution):
+        transform: Any = dist.transforms.ComposeTransform(d.transforms)
+        base = _build(d.base_dist, transform.inverse_shape(shape), quantiles, standardise)
+        return NormalMap(base.size, shape, lambda u: transform(base.push(u)), base.excess)
+    if affine := _AFFINE.get(type(d)):
+        return _elementwise(shape, lambda u: affine(d, u))
+    if quantiles and (quantile := _quantile(d)) is not None:
+        return _elementwise(shape, quantile)
+    return _by_bijection(d, shape, standardise)
+
+
+def _elementwise(shape: tuple[int, ...], push: Callable[[Array], Array]) -> NormalMap:
+    return NormalMap(prod(shape), shape, lambda u: push(jnp.reshape(u, shape)))
+
+
+def _quantile(d: Any) -> Callable[[Array], Array] | None:
+    """u -> F^{-1}(Phi(u)) where the distribution has it."""
+    if own := _OWN_QUANTILES.get(type(d)):
+        return lambda u: own(d, u)
+    if d.event_shape or isinstance(d, dist.Gamma | dist.Beta | dist.StudentT):
+        return None  # no quantile; or one by inverse incomplete gamma and beta functions, which JAX does not have
+    try:
+        jax.eval_shape(d.icdf, jax.ShapeDtypeStruct(d.shape(), np.float64))
+    except (ImportError, NotImplementedError):
+        return None
+    return lambda u: d.icdf(ndtr(u))
+
+
+_AFFINE: dict[type, Callable[[Any, Array], Array]] = {
+    dist.Normal: lambda d, u: d.loc + d.scale * u,
+    dist.MultivariateNormal: lambda d, u: d.loc + (d.scale_tril @ u[..., None])[..., 0],
+}
+
+_OWN_QUANTILES: dict[type, Callable[[Any, Array], Array]] = {
+    dist.Exponential: lambda d, u: -log_ndtr(-u) / d.rate,
+    dist.HalfNormal: lambda d, u: -d.scale * ndtri(0.5 * ndtr(-u)),
+    dist.HalfCauchy: lambda d, u: d.scale / jnp.tan(0.5 * jnp.pi * ndtr(-u)),
+    dist.Cauchy: lambda d, u: d.loc + d.scale * _odd(lambda u: -1 / jnp.tan(jnp.pi * ndtr(u)), u),
+    dist.Laplace: lambda d, u: d.loc + d.scale * _odd(lambda u: log_ndtr(u) + jnp.log(2.0), u),
+    dist.Logistic: lambda d, u: d.loc + d.scale * (log_ndtr(u) - log_ndtr(-u)),
+}
+"""Quantile functions of Phi(u) written with the tail probability Phi(-u), exact however far out u is."""
+
+
+def _odd(lower: Callable[[Array], Array], u: Array) -> Array:
+    """The odd function that is `lower` for negative u."""
+    return jnp.where(u > 0, -lower(-u), lower(u))
+
+
+def _by_bijection(d: Any, shape: tuple[int, ...], standardise: bool) -> NormalMap:
+    """value = T(m + s u) with T the bijection onto the support, m and s making u about N(0, 1); density as excess."""
+    name = type(d).__name__
+    if d.support is None:
+        raise ModelError(f"{name} does not tell its support; use another distribution")
+    try:
+        transform: Any = dist.biject_to(d.support)
+    except NotImplementedError as error:
+        raise ModelError(f"{name} has a support without a bijection from the reals; use another prior") from error
+    free_shape = transform.inverse_shape(shape)
+    location, scale = _location_and_scale(d, transform) if standardise else (0.0, 1.0)
+
+    def free(u):
+        return location + scale * jnp.reshape(u, free_shape)
+
+    def excess(u):
+        y = free(u)
+        value = transform(y)
+        log_density = jnp.sum(d.log_prob(value)) + jnp.sum(transform.log_abs_det_jacobian(y, value))
+        return -log_density - jnp.sum(jnp.broadcast_to(jnp.log(scale), free_shape)) - 0.5 * jnp.sum(u * u)
+
+    return NormalMap(prod(free_shape), shape, lambda u: transform(free(u)), excess)
+
+
+def _location_and_scale(d: Any, transform: Any) -> tuple[Any, Any]:
+    """Median and half the central 68 % range of the unconstrained value, from fixed draws."""
+    try:
+        with jax.ensure_compile_time_eval():
+            draws = np.asarray(transform.inv(d.sample(jax.random.PRNGKey(0), (4000,))), np.float64)
+    except NotImplementedError as error:
+        raise ModelError(f"{type(d).__name__} cannot be drawn from; use a proper prior") from error
+    low, median, high = np.quantile(draws, [0.16, 0.5, 0.84], axis=0)
+    return median, 0.5 * (high - low)
+
+
+def _as_float64(leaf: Any) -> Any:
+    """A parameter of a distribution in double precision; left as numpy, so that it stays a constant in a trace."""
+    if isinstance(leaf, Tracer):
+        return leaf.astype(jnp.float64)
+    return np.asarray(leaf, np.float64)

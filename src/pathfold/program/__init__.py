@@ -1,0 +1,1 @@
+"""Scalar programs: trace a JAX function, simplify it, emit straight-line source."""

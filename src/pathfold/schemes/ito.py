@@ -1,0 +1,54 @@
+"""The two operators of Ito calculus, by forward differentiation.
+
+For dx = a(x, z, t) dt + sum_j b_j(x, z, t) dW_j and a smooth function f(x, z, t) of any output shape,
+
+    df = L0 f dt + sum_j Lj f dW_j,
+    L0 f = df/dt + a . grad f + 1/2 sum_j d^2 f [b_j, b_j],
+    Lj f = b_j . grad f.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+type StateFunction = Callable[..., Array]
+"""A function of (x, z, t)."""
+
+
+@dataclass(frozen=True)
+class SDE:
+    """dx = drift(x, z, t) dt + diffusion(x, z, t) dW with drift (X,), diffusion (X, B) and z a dict of arrays."""
+
+    drift: StateFunction
+    diffusion: StateFunction
+
+
+def time_operator(sde: SDE, f: StateFunction) -> StateFunction:
+    """L0 f = df/dt + a . grad f + 1/2 sum_j d^2 f [b_j, b_j], as a function of (x, z, t)."""
+
+    def operator(x, z, t):
+        t = jnp.asarray(t, x.dtype)
+        a, b = sde.drift(x, z, t), sde.diffusion(x, z, t)
+        _, result = jax.jvp(lambda x, t: f(x, z, t), (x, t), (a, jnp.ones_like(t)))
+        for j in range(b.shape[1]):
+            result = result + 0.5 * _second_derivative(lambda x: f(x, z, t), x, b[:, j])
+        return result
+
+    return operator
+
+
+def noise_operator(sde: SDE, j: int, f: StateFunction) -> StateFunction:
+    """Lj f = b_j . grad f, as a function of (x, z, t)."""
+
+    def operator(x, z, t):
+        return jax.jvp(lambda x: f(x, z, t), (x,), (sde.diffusion(x, z, t)[:, j],))[1]
+
+    return operator
+
+
+def _second_derivative(f: Callable[[Array], Array], x: Array, b: Array) -> Array:
+    """d^2 f(x) [b, b], the direction b held fixed."""
+    return jax.jvp(lambda x: jax.jvp(f, (x,), (b,))[1], (x,), (b,))[1]

@@ -1,0 +1,53 @@
+"""What a discretisation is: one step x' = f_delta(z, x, v) driven by standard normals v (paper, section 2)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from pathfold.errors import ModelError
+from pathfold.schemes.ito import SDE
+
+type Point = tuple[Any, dict[str, Any], Any]
+"""A concrete (x, z, t)."""
+
+
+@dataclass(frozen=True)
+class Scheme(ABC):
+    """A forward operator x' = step(sde, z, x, v, delta, t), with v ~ N(0, I) of size noise_dim(B)."""
+
+    @abstractmethod
+    def noise_dim(self, wiener_dim: int) -> int:
+        """V, the number of standard normals a step uses, when the Wiener process has B components."""
+
+    @abstractmethod
+    def step(self, sde: SDE, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
+        """x(t + delta) from x(t) = x."""
+
+    def check(self, sde: SDE, points: Sequence[Point]) -> None:
+        """Raise ModelError when the SDE, seen at these points, is not one the scheme is made for."""
+
+
+def require_zero(residual: Callable[[Any, Any, Any], tuple[Array, Array]], points: Sequence[Point], fault: str) -> None:
+    """Raise ModelError(fault) unless `residual` vanishes at the points.
+
+    `residual(x, z, t)` gives (what must be zero, terms that set its scale); points where either is not finite are left
+    out, and if none is left nothing was shown, which is an error too.
+    """
+    evaluate, seen = jax.jit(residual), False
+    for x, z, t in points:
+        excess, scale = (np.asarray(value) for value in evaluate(x, z, t))
+        if not (np.all(np.isfinite(excess)) and np.all(np.isfinite(scale))):
+            continue
+        seen = True
+        if np.max(np.abs(excess), initial=0.0) > 1e-9 * np.max(np.abs(scale), initial=0.0):
+            raise ModelError(fault)
+    if not seen:
+        raise ModelError(
+            "the scheme could not be checked, since the diffusion or its derivative is not finite at any prior draw; "
+            "give priors and an initial_state at which the model is defined, or use pf.EulerMaruyama()"
+        )

@@ -1,0 +1,59 @@
+"""The Taylor scheme of strong order 3/2 for additive or scalar noise."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from pathfold.schemes.ito import noise_operator, time_operator
+from pathfold.schemes.scheme import Scheme, require_zero
+
+
+@dataclass(frozen=True)
+class StrongOrder1p5(Scheme):
+    """x' = x + delta a + b dW + delta^2/2 L0 a + sum_j L^j a dZ_j + sum_j L0 b_j (delta dW_j - dZ_j),
+
+    and for scalar noise (B = 1), which may depend on the state, also
+
+        + 1/2 L1 b (dW^2 - delta) + 1/2 L1 L1 b (dW^2 / 3 - delta) dW.
+
+    With v = [v1; v2] ~ N(0, I_2B), dW = sqrt(delta) v1 and dZ = delta^(3/2)/2 (v1 + v2 / sqrt(3)) have the joint law of
+    the Wiener increment and of its time integral. Converges to the Ito solution with strong order 3/2 for additive
+    noise (d b / dx = 0, checked at prior draws) and for scalar noise (Kloeden and Platen 1992, section 10.4;
+    paper, appendix on the FitzHugh-Nagumo model).
+    """
+
+    def noise_dim(self, wiener_dim):
+        return 2 * wiener_dim
+
+    def step(self, sde, z, x, v, delta, t):
+        b = sde.diffusion(x, z, t)
+        wiener_dim = b.shape[1]
+        dw = jnp.sqrt(delta) * v[:wiener_dim]
+        dz = 0.5 * delta * jnp.sqrt(delta) * (v[:wiener_dim] + v[wiener_dim:] / 3**0.5)
+
+        x_new = x + delta * sde.drift(x, z, t) + b @ dw
+        x_new = x_new + 0.5 * delta**2 * time_operator(sde, sde.drift)(x, z, t)
+        x_new = x_new + time_operator(sde, sde.diffusion)(x, z, t) @ (delta * dw - dz)
+        for j in range(wiener_dim):
+            x_new = x_new + noise_operator(sde, j, sde.drift)(x, z, t) * dz[j]
+        if wiener_dim == 1:
+            l1_b = noise_operator(sde, 0, sde.diffusion)
+            l1_l1_b = noise_operator(sde, 0, l1_b)
+            x_new = x_new + 0.5 * (l1_b(x, z, t) @ (dw**2 - delta))
+            x_new = x_new + 0.5 * (l1_l1_b(x, z, t) @ ((dw**2 / 3 - delta) * dw))
+        return x_new
+
+    def check(self, sde, points):
+        if sde.diffusion(*points[0]).shape[1] == 1:
+            return
+
+        def slope(x, z, t):
+            return jax.jacfwd(lambda x: sde.diffusion(x, z, t))(x), sde.diffusion(x, z, t)
+
+        require_zero(
+            slope,
+            points,
+            "pf.StrongOrder1p5() needs additive noise (a diffusion that does not depend on x) or scalar noise (one "
+            "column), and this diffusion has several columns and depends on x; use pf.Milstein() or pf.EulerMaruyama()",
+        )

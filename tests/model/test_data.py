@@ -1,0 +1,97 @@
+"""Observations and the grid of intervals."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pathfold.errors import DataError
+from pathfold.model import Observations, TimeGrid
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "initial_time", "words"),
+    [
+        ([1.0, 3.0, 2.0], [0.0] * 3, 0.0, ("increase", "times[2]")),
+        ([1.0, 1.0], [0.0] * 2, 0.0, ("increase", "merge")),
+        ([1.0, np.inf], [0.0] * 2, 0.0, ("finite",)),
+        ([np.nan, 1.0], [0.0] * 2, 0.0, ("finite",)),
+        ([0.0, 1.0], [0.0] * 2, 0.0, ("initial_time",)),
+        ([1.0, 2.0], [0.0] * 2, 1.5, ("initial_time",)),
+        ([1.0, 2.0], [0.0] * 3, 0.0, ("2 times", "3 rows")),
+        ([1.0, 2.0], [0.0, -np.inf], 0.0, ("infinity", "NaN")),
+        ([], [], 0.0, ("empty",)),
+        ([1.0], np.zeros((1, 0)), 0.0, ("empty",)),
+        ([1.0], [1j], 0.0, ("complex",)),
+        ([1.0, 2.0], [np.nan] * 2, 0.0, ("missing",)),
+        ([[1.0], [2.0]], [0.0] * 2, 0.0, ("(T,)",)),
+        ([1.0], ["a"], 0.0, ("real numbers",)),
+    ],
+)
+def test_bad_series_are_refused(times, values, initial_time, words):
+    with pytest.raises(DataError) as caught:
+        Observations(times, values, initial_time)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_a_grid_has_an_interval_for_each_observation():
+    data = Observations([1.0, 2.0, 4.0], [[1.0, np.nan], [np.nan, np.nan], [3.0, 4.0]], initial_time=0.5)
+    grid = TimeGrid.build(data, steps_per_interval=5)
+    np.testing.assert_array_equal(grid.starts, [0.5, 1.0, 2.0])
+    np.testing.assert_array_equal(grid.ends, [1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(grid.mask, [[True, False], [False, False], [True, True]])
+    np.testing.assert_array_equal(grid.values, [[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]])
+    np.testing.assert_allclose(grid.delta, [0.1, 0.2, 0.4])
+    assert grid.steps == 5
+    assert not grid.regular
+
+
+def test_long_intervals_are_split_so_that_no_step_exceeds_max_step():
+    data = Observations([1.0, 2.0, 3.0, 5.5], np.arange(4.0))
+    grid = TimeGrid.build(data, max_step=0.3)
+    assert grid.steps == 4
+    assert np.all(grid.delta <= 0.3)
+    assert len(grid.ends) == 6
+    np.testing.assert_array_equal(grid.ends[grid.mask[:, 0]], data.times)
+    np.testing.assert_array_equal(grid.values[grid.mask], data.values.ravel())
+
+
+def test_a_whole_ratio_is_not_rounded_up():
+    data = Observations(0.3 * np.arange(1, 11), np.zeros(10))
+    grid = TimeGrid.build(data, max_step=0.1)
+    assert (grid.steps, len(grid.ends)) == (3, 10)
+
+
+def test_a_panel_is_laid_end_to_end():
+    panel = [Observations([1.0, 2.0], [1.0, 2.0]), Observations([3.0], [3.0], initial_time=2.0)]
+    grid = TimeGrid.build(panel, steps_per_interval=2)
+    np.testing.assert_array_equal(grid.first, [0, 2])
+    np.testing.assert_array_equal(grid.starts, [0.0, 1.0, 2.0])
+    assert grid.regular
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_single_precision_times_on_a_regular_grid_are_regular(count):
+    grid = TimeGrid.build(Observations(0.2 * jnp.arange(1, count + 1), np.zeros(count)), steps_per_interval=1)
+    assert grid.regular
+    np.testing.assert_allclose(grid.delta, 0.2, rtol=1e-6)
+
+
+SERIES = Observations([1.0, 2.0], [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("series", "settings", "word"),
+    [
+        (SERIES, {}, "exactly one"),
+        (SERIES, {"steps_per_interval": 2, "max_step": 0.1}, "exactly one"),
+        (SERIES, {"steps_per_interval": 0}, "positive integer"),
+        (SERIES, {"steps_per_interval": 2.5}, "positive integer"),
+        (SERIES, {"max_step": -1.0}, "positive number"),
+        ([], {"steps_per_interval": 2}, "empty"),
+        ([SERIES, Observations([1.0], [[0.0, 0.0]])], {"steps_per_interval": 2}, "widths"),
+        ([1.0, 2.0], {"steps_per_interval": 2}, "pf.Observations"),
+    ],
+)
+def test_bad_grids_are_refused(series, settings, word):
+    with pytest.raises(DataError, match=word):
+        TimeGrid.build(series, **settings)

@@ -1,0 +1,259 @@
+"""What the constructor accepts, what it makes of it, and the sentence for each mistake."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import pathfold as pf
+from pathfold.example_models import (
+    cox_ingersoll_ross,
+    fitzhugh_nagumo,
+    integrated_ornstein_uhlenbeck,
+    ornstein_uhlenbeck,
+    sir,
+)
+from pathfold.model import Parameters
+
+
+def build(**changes):
+    """A sound model in two dimensions, with some of its parts replaced."""
+    parts = {
+        "drift": lambda x, z: -z["theta"] * x,
+        "diffusion": lambda x, z: z["sigma"] * jnp.eye(2),
+        "parameters": {"theta": dist.LogNormal(0.0, 1.0), "sigma": dist.LogNormal(0.0, 1.0)},
+        "initial_state": dist.Normal(jnp.zeros(2), 1.0),
+        "observation": pf.Noiseless(lambda x, z: x),
+    }
+    return pf.DiffusionModel(**(parts | changes))
+
+
+def branching(x, z):
+    return x if x[0] > 0 else -x
+
+
+GAUSSIAN = {"mean": lambda x, z: x}
+
+MISTAKES = [
+    ({"drift": lambda x, z: jnp.zeros(3)}, ("drift returned shape (3,)", "expected (2,)")),
+    ({"drift": lambda x, z: x[0]}, ("drift returned shape ()", "expected (2,)")),
+    ({"drift": lambda x, z: [x[0], x[1]]}, ("drift returned a list", "jnp.array")),
+    ({"drift": lambda x, z: x * 1j}, ("drift", "complex128", "jnp.real")),
+    ({"drift": lambda x, z: jnp.array([1, 2])}, ("drift", "int64", "1.0")),
+    ({"drift": lambda x, z: -z["thetaa"] * x}, ("drift asks for parameter 'thetaa'", "'theta', 'sigma'")),
+    ({"drift": branching}, ("drift branches", "jnp.where")),
+    ({"drift": lambda x, z: np.exp(np.asarray(x))}, ("drift", "numpy", "jax.numpy")),
+    ({"drift": lambda x, z: jnp.array([x[1], x[2]])}, ("drift indexes out of range",)),
+    ({"drift": lambda x, z: x.nonsense()}, ("drift raised AttributeError",)),
+    ({"drift": 3.0}, ("drift must be a function of (x, z) or (x, z, t)",)),
+    ({"drift": lambda x: x}, ("drift takes arguments (x)", "(x, z) or (x, z, t)")),
+    ({"drift": lambda x, z, t, s: x}, ("drift takes arguments (x, z, t, s)",)),
+    ({"diffusion": lambda x, z: x}, ("diffusion returned shape (2,)", "expected (2, B)", "jnp.diag")),
+    ({"diffusion": lambda x, z: jnp.ones((3, 1))}, ("diffusion returned shape (3, 1)", "expected (2, B)")),
+    ({"diffusion": lambda x, z: jnp.array([[0], [1]])}, ("diffusion", "int64")),
+    ({"diffusion": lambda x, z: z["tau"] * jnp.eye(2)}, ("diffusion asks for parameter 'tau'",)),
+    ({"parameters": [1, 2]}, ("parameters must be a dict",)),
+    ({"parameters": {"theta": (0.0, 1.0)}}, ("prior of parameter 'theta'", "numpyro distribution")),
+    ({"parameters": {"theta": dist.Normal}}, ("prior of parameter 'theta'",)),
+    ({"parameters": {"theta": dist.Poisson(2.0)}}, ("'theta'", "discrete")),
+    ({"parameters": {"theta": np.inf}}, ("'theta'", "finite")),
+    ({"parameters": {1: dist.Normal(0.0, 1.0)}}, ("names must be strings",)),
+    ({"initial_state": dist.Normal(jnp.zeros((2, 2)), 1.0)}, ("initial_state has shape (2, 2)", "one dimension")),
+    ({"initial_state": "origin"}, ("initial_state gave 'origin'", "array")),
+    ({"initial_state": [0.0, np.nan]}, ("initial_state is not finite",)),
+    ({"initial_state": dist.Poisson(jnp.ones(2))}, ("initial_state", "discrete")),
+    ({"initial_state": lambda z: dist.Normal(z["mu"] * jnp.ones(2), 1.0)}, ("initial_state asks for parameter 'mu'",)),
+    ({"initial_state": lambda: jnp.zeros(2)}, ("initial_state raised TypeError",)),
+    ({"observation": lambda x, z: x}, ("observation must be pf.Noiseless",)),
+    ({"observation": pf.Noiseless(lambda x, z: x[0])}, ("observation function returned shape ()", "x[:1]")),
+    ({"observation": pf.Noiseless(lambda x, z: x[3:4] if x.shape == (9,) else x[0] > 0)}, ("bool",)),
+    ({"observation": pf.Noiseless(lambda x: x)}, ("observation function takes arguments (x)",)),
+    ({"observation": pf.Noiseless(lambda x, z: z["eta"] * x)}, ("observation function asks for parameter 'eta'",)),
+    ({"observation": pf.NoisyObservation(lambda x, z: x, 1)}, ("takes arguments (x, z)", "(x, z, w)")),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale="sigmaa")}, ("scale names parameter 'sigmaa'", "'theta'")),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=-0.1)}, ("scale is not positive",)),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=0.0)}, ("scale is not positive", "pf.Noiseless")),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=lambda z: -z["sigma"])}, ("scale is not positive", "prior")),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=lambda z: z["eta"])}, ("scale asks for parameter 'eta'",)),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=np.ones(3))}, ("scale has shape (3,)", "(2,)")),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=np.ones((2, 2)))}, ("singular",)),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=["a"])}, ("scale is ['a']", "positive number")),
+    ({"observation": pf.GaussianNoise(mean=0.3, scale=0.1)}, ("observation mean must be a function",)),  # pyright: ignore[reportArgumentType]
+    ({"scheme": pf.EulerMaruyama}, ("scheme must be a scheme such as pf.EulerMaruyama()",)),
+    ({"scheme": pf.CustomScheme(lambda x, z, v, delta, t: v, 3)}, ("step returned shape (3,)", "expected (2,)")),
+    ({"scheme": pf.CustomScheme(lambda x, z, v: x, 1)}, ("step raised TypeError",)),
+    ({"scheme": pf.Milstein(), "diffusion": lambda x, z: jnp.array([[1.0, 0.0], [0.0, x[0]]])},
+     ("pf.Milstein()", "pf.EulerMaruyama()")),
+    ({"scheme": pf.StrongOrder1p5(), "diffusion": lambda x, z: jnp.diag(x)}, ("additive", "pf.Milstein()")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "words"), MISTAKES)
+def test_each_mistake_has_its_sentence(changes, words):
+    with pytest.raises(pf.ModelError) as caught:
+        build(**changes)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize("noise_dim", [0, -1, 1.5, True])
+def test_noise_dim_must_be_a_positive_integer(noise_dim):
+    with pytest.raises(pf.ModelError, match="positive integer"):
+        pf.NoisyObservation(lambda x, z, w: x, noise_dim)
+
+
+EXAMPLES = [
+    (ornstein_uhlenbeck.noiseless, (1, 1, 1, 1, 0, 3, 1)),
+    (ornstein_uhlenbeck.noisy, (1, 1, 1, 1, 1, 3, 1)),
+    (integrated_ornstein_uhlenbeck.noiseless, (2, 1, 2, 1, 0, 2, 2)),
+    (integrated_ornstein_uhlenbeck.noisy, (2, 1, 2, 1, 1, 2, 2)),
+    (fitzhugh_nagumo.noiseless, (2, 1, 2, 1, 0, 4, 2)),
+    (fitzhugh_nagumo.noisy, (2, 1, 2, 1, 1, 4, 2)),
+    (cox_ingersoll_ross.noiseless, (1, 1, 1, 1, 0, 3, 1)),
+    (cox_ingersoll_ross.noisy, (1, 1, 1, 1, 1, 3, 1)),
+    (sir.noisy, (3, 3, 3, 1, 1, 5, 1)),
+]
+
+
+@pytest.mark.parametrize(("example", "sizes"), EXAMPLES)
+def test_sizes_of_the_example_models(example, sizes):
+    model = example()
+    assert sizes == (
+        model.state_dim,
+        model.wiener_dim,
+        model.noise_dim,
+        model.observation_dim,
+        model.observation_noise_dim,
+        model.parameters.size,
+        model.initial_state.size,
+    )
+
+
+@pytest.mark.parametrize("example", [example for example, _ in EXAMPLES])
+def test_every_function_traces_in_double_precision(example):
+    with jax.enable_x64(True):
+        for function, examples in example().user_functions().values():
+            assert jax.eval_shape(function, *examples).dtype == np.float64
+
+
+def test_the_global_precision_is_left_alone():
+    build()
+    assert jnp.zeros(1).dtype == np.float32
+
+
+def test_functions_of_time_get_the_time():
+    model = build(
+        drift=lambda x, z, t: t * x,
+        diffusion=lambda x, z, t=0.0: t * jnp.eye(2),
+        observation=pf.NoisyObservation(lambda x, z, w, t: x + t * w[0], 1),
+    )
+    with jax.enable_x64(True):
+        z = {"theta": jnp.array(1.0), "sigma": jnp.array(1.0)}
+        step = model.step(z, jnp.ones(2), jnp.array([1.0, 2.0]), 0.25, 3.0)
+        np.testing.assert_allclose(step, 1.0 + 0.75 + 0.5 * 3.0 * np.array([1.0, 2.0]))
+        np.testing.assert_allclose(model.observe(z, jnp.ones(2), jnp.array([2.0]), 3.0), [7.0, 7.0])
+
+
+@pytest.mark.parametrize(
+    ("scale", "noise"),
+    [
+        (0.5, [0.5, 1.0]),
+        (np.array([1.0, 3.0]), [1.0, 6.0]),
+        (np.array([[1.0, 0.0], [1.0, 1.0]]), [1.0, 3.0]),
+        ("sigma", [0.2, 0.4]),
+        (lambda z: z["sigma"] * jnp.array([1.0, 2.0]), [0.2, 0.8]),
+        (lambda z, t: (1 + t) * z["sigma"], [0.8, 1.6]),
+    ],
+)
+def test_gaussian_noise_has_its_scale(scale, noise):
+    model = build(observation=pf.GaussianNoise(lambda x, z: x, scale))
+    with jax.enable_x64(True):
+        z = {"theta": jnp.array(1.0), "sigma": jnp.array(0.2)}
+        np.testing.assert_allclose(model.observe(z, jnp.zeros(2), jnp.array([1.0, 2.0]), 3.0), noise)
+
+
+@pytest.mark.parametrize(
+    ("initial_state", "size", "expected"),
+    [
+        (dist.Normal(jnp.zeros(2), 2.0), 2, [2.0, 4.0]),
+        (dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)), 2, [1.0, 2.0]),
+        (lambda z: dist.Normal(jnp.array([0.0, z["theta"]]), 1.0), 2, [1.0, 5.0]),
+        (lambda z: jnp.array([1.0, z["theta"]]), 0, [1.0, 3.0]),
+        (lambda z: [1.0, z["theta"]], 0, [1.0, 3.0]),
+        (np.array([1, 2]), 0, [1.0, 2.0]),
+        ([0.5, dist.Normal(1.0, 1.0)], 1, [0.5, 2.0]),
+    ],
+)
+def test_initial_states(initial_state, size, expected):
+    model = build(initial_state=initial_state)
+    assert model.initial_state.size == size
+    assert model.initial_state.excess is None
+    with jax.enable_x64(True):
+        z = {"theta": jnp.array(3.0), "sigma": jnp.array(1.0)}
+        np.testing.assert_allclose(model.initial_state.push(z, jnp.array([1.0, 2.0])[:size]), expected)
+
+
+def test_an_initial_state_with_a_density_is_the_same_function_traced_or_not():
+    model = build(initial_state=lambda z: dist.Gamma(jnp.array([2.0, 3.0]), z["theta"]))
+    excess, push = model.initial_state.excess, model.initial_state.push
+    assert excess is not None
+    with jax.enable_x64(True):
+        z, v0 = {"theta": jnp.array(1.7), "sigma": jnp.array(1.0)}, jnp.array([0.3, -0.6])
+        np.testing.assert_allclose(jax.jit(push)(z, v0), push(z, v0), rtol=1e-12)
+        np.testing.assert_allclose(jax.jit(excess)(z, v0), excess(z, v0), rtol=1e-12)
+
+
+def test_quantiles_that_cannot_be_compiled_give_way_to_a_density():
+    model = build(parameters={"theta": dist.Exponential(1.0), "sigma": dist.LogNormal(0.0, 1.0)})
+    assert model.parameters.excess is None
+    restricted = model.restricted_to(lambda function, *examples: "erf" not in str(jax.make_jaxpr(function)(*examples)))
+    assert restricted.parameters.excess is not None
+    assert restricted.parameters.maps["sigma"].excess is None
+    assert model.parameters.excess is None
+
+
+def test_parameters_flatten_and_unflatten():
+    parameters = Parameters.build(
+        {"a": dist.Normal(0.0, 1.0), "b": 2.5, "c": dist.Normal(np.zeros((2, 2)), 1.0), "d": dist.Delta(4.0)}
+    )
+    assert (parameters.size, parameters.z_size) == (5, 7)
+    flat = parameters.flatten({"a": 1.0, "c": [[1.0, 2.0], [3.0, 4.0]]})
+    np.testing.assert_array_equal(flat, [1.0, 2.5, 1.0, 2.0, 3.0, 4.0, 4.0])
+    back = parameters.unflatten(flat)
+    assert back["a"] == 1.0
+    np.testing.assert_array_equal(back["c"], [[1.0, 2.0], [3.0, 4.0]])
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(parameters.push(jnp.array([1.0, 1.0, 2.0, 3.0, 4.0])), flat)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"theta": 1.0, "sigma": 1.0, "tau": 2.0}, ("unknown parameter 'tau'", "'theta', 'sigma'")),
+        ({"theta": 1.0}, ("no value", "'sigma'")),
+        ({"theta": [1.0, 2.0], "sigma": 1.0}, ("'theta'", "shape (2,)", "expected ()")),
+    ],
+)
+def test_parameter_values_are_checked(values, words):
+    with pytest.raises(pf.ModelError) as caught:
+        build().parameters.flatten(values)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_a_model_may_have_no_parameters():
+    model = build(drift=lambda x, z: -x, diffusion=lambda x, z: jnp.eye(2), parameters={})
+    assert (model.parameters.size, model.parameters.z_size) == (0, 0)
+    with jax.enable_x64(True):
+        assert model.parameters.push(jnp.zeros(0)).shape == (0,)
+
+
+def test_data_of_another_width_are_refused():
+    build().check_data(pf.Observations([1.0], [[0.0, 1.0]]))
+    with pytest.raises(pf.DataError, match=r"values have 1 columns.*\(T, 2\)"):
+        build().check_data(pf.Observations([1.0], [0.0]))
+    with pytest.raises(pf.DataError, match=r"pf\.Observations"):
+        build().check_data([1.0])  # pyright: ignore[reportArgumentType]
+
+
+def test_the_influenza_data_fit_the_model():
+    sir.noisy().check_data(sir.data())

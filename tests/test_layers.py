@@ -1,0 +1,124 @@
+"""Imports between the layers go down only, and plotting libraries stay out of the way of sampling.
+
+The check reads source with `ast`, so imports inside functions and under `TYPE_CHECKING` count as well.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+PACKAGE = "pathfold"
+
+BOTTOM_TO_TOP = ["errors", "schemes", "model", "program", "engine", "sampling", "results", "cli"]
+MAY_IMPORT = {layer: set(BOTTOM_TO_TOP[: rank + 1]) for rank, layer in enumerate(BOTTOM_TO_TOP)}
+MAY_IMPORT["example_models"] = {"errors", "schemes", "model", "example_models"}
+MAY_IMPORT["cli"].add("example_models")
+
+PLOTTING = {"arviz", "matplotlib"}
+MAY_PLOT = {"results", "cli"}
+
+
+def imported_modules(path: Path, source: Path) -> Iterator[tuple[int, str]]:
+    """Line and absolute dotted name of everything a file imports; `from a import b` is `a.b`."""
+    parts = path.relative_to(source).with_suffix("").parts
+    package = parts[:-1]  # of a module the folder it is in, of an __init__ the folder itself
+    for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield node.lineno, f"{module}.{alias.name}"
+
+
+def violations(source: Path) -> list[str]:
+    """One sentence for each import that goes against the layers, in all files of `source`/pathfold."""
+    found = []
+    files = sorted(path for pattern in ("*.py", "*.pyi") for path in (source / PACKAGE).rglob(pattern))
+    for path in files:
+        parts = path.relative_to(source / PACKAGE).with_suffix("").parts
+        layer = parts[0]
+        if layer == "__init__":
+            continue
+        name = path.relative_to(source)
+        if layer not in MAY_IMPORT:
+            found.append(f"{name}: {layer} is no layer that tests/test_layers.py knows")
+            continue
+        for line, module in imported_modules(path, source):
+            root, *rest = module.split(".")
+            if root in PLOTTING and layer not in MAY_PLOT:
+                found.append(f"{name}:{line}: {layer} imports {module}")
+            if root != PACKAGE:
+                continue
+            # A name that is no layer comes from pathfold/__init__.py, which stands above all of them.
+            target = rest[0] if rest and rest[0] in MAY_IMPORT else PACKAGE
+            if target not in MAY_IMPORT[layer]:
+                found.append(f"{name}:{line}: {layer} imports {module}")
+    return found
+
+
+def test_imports_go_down_only():
+    assert (SOURCE / PACKAGE / "__init__.py").is_file()
+    assert violations(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "statement"),
+    [
+        ("schemes/ito.py", "from pathfold.model import DiffusionModel"),
+        ("schemes/ito.py", "from ..model.sde import SDE"),
+        ("model/sde.py", "import pathfold.engine.gram"),
+        ("model/__init__.py", "from ..program import trace"),
+        ("model/sde.py", "from .. import engine"),
+        ("program/deep/er.py", "from ...engine import gram"),
+        ("program/trace.py", "def lazily():\n    from pathfold import engine"),
+        ("engine/gram.py", "from pathfold import DiffusionModel"),
+        ("engine/gram.py", "import pathfold"),
+        ("engine/gram.pyi", "from pathfold.sampling import sample"),
+        ("errors.py", "from .schemes import Scheme"),
+        ("example_models/sir.py", "from pathfold.program import trace"),
+        ("model/sde.py", "from pathfold.example_models import sir"),
+        ("engine/gram.py", "from matplotlib import pyplot"),
+        ("sampling/sample.py", "def lazily():\n    import arviz"),
+        ("attic/old.py", ""),
+    ],
+)
+def test_a_planted_violation_is_caught(tmp_path, file, statement):
+    path = tmp_path / PACKAGE / file
+    path.parent.mkdir(parents=True)
+    path.write_text(statement)
+    (problem,) = violations(tmp_path)
+    assert file in problem
+
+
+@pytest.mark.parametrize(
+    ("file", "statement"),
+    [
+        ("__init__.py", "from pathfold.cli import main"),
+        ("model/sde.py", "from ..schemes import Scheme"),
+        ("model/__init__.py", "from .sde import SDE\nfrom . import sde"),
+        ("model/sde.py", "from .. import errors"),
+        ("engine/native/newton.py", "from .kernels import step\nfrom ..status import Status"),
+        ("example_models/sir.py", "import pathfold.model\nimport jax.numpy as jnp"),
+        ("results/plots.py", "def plot():\n    import matplotlib.pyplot"),
+    ],
+)
+def test_downward_imports_are_let_through(tmp_path, file, statement):
+    path = tmp_path / PACKAGE / file
+    path.parent.mkdir(parents=True)
+    path.write_text(statement)
+    assert violations(tmp_path) == []
+
+
+def test_importing_pathfold_does_not_import_plotting():
+    code = f"import sys, pathfold; print(sorted({PLOTTING!r} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "[]"
