@@ -20,8 +20,9 @@ from types import ModuleType
 from pathfold.engine import gram, linearise, log_det, newton
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
-from pathfold.program.emit import Kernel, emit
+from pathfold.program.emit import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_SERIES, LAYOUT_STEPS, Code, Kernel, emit
 from pathfold.program.layout import Record
+from pathfold.program.machine import assemble, machine_name
 
 _HERE = Path(__file__).parent
 
@@ -41,21 +42,34 @@ def model_kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [kernel for part in parts for kernel in part.kernels(f, r, n)]
 
 
-def build(f: ModelFunctions, r: Records, n: Sizes, *, compiled: bool) -> tuple[ModuleType, int]:
-    """The package of native functions for a model, and the number of carried scalars a lane its kernels need."""
-    sources, carried = [], 0
-    for kernel in model_kernels(f, r, n):
-        source, needed = emit(kernel, n.L)
-        sources.append(source)
-        carried = max(carried, needed)
+def build(f: ModelFunctions, r: Records, n: Sizes, *, compiled: bool) -> ModuleType:
+    """The package of native functions for a model; sizes the lane buffer its kernels share."""
+    kernels = model_kernels(f, r, n)
+    codes = [emit(kernel, n.L) for kernel in kernels]
+    r.carry.size = n.L * max(code.carried for code in codes)
     files = {path.name: path.read_text() for path in sorted((_HERE / "native").glob("*.py"))}
-    files["kernels.py"] = "from .jit import compiled\nfrom .special import *\n\n\n" + "\n\n".join(sources)
-    files["sizes.py"] = _sizes_source(r, n, compiled)
-    return _import(files, keep=compiled), carried
+    files["kernels.py"] = _kernels_source(kernels)
+    files["sizes.py"] = _sizes_source(r, n, kernels, compiled)
+    return _import(files, codes, keep=compiled)
 
 
-def _sizes_source(r: Records, n: Sizes, compiled: bool) -> str:
-    lines = [f"COMPILED = {compiled}"] + [f"{name} = {value}" for name, value in vars(n).items()]
+def _kernels_source(kernels: list[Kernel]) -> str:
+    """The kernels as callables of the package, each with its records' places."""
+    lines = ["from .jit import kernel", ""]
+    for kernel in kernels:
+        blocks = list(dict.fromkeys(use.block for use in kernel.uses))
+        parts = [f"({blocks.index(use.block)}, {use.at})" for use in kernel.uses]
+        lines.append(f"{kernel.name} = kernel({', '.join([repr(kernel.name), *parts])})  # {', '.join(blocks)}")
+    return "\n".join(lines) + "\n"
+
+
+def _sizes_source(r: Records, n: Sizes, kernels: list[Kernel], compiled: bool) -> str:
+    """Dimensions, places in the layout table, and offsets of the fields, as constants."""
+    lines = [f"COMPILED = {compiled}", f"KERNELS = {tuple(kernel.name for kernel in kernels)}"]
+    lines += [f"{name} = {value}" for name, value in vars(n).items()]
+    lines += [f"STEPS = {LAYOUT_STEPS}", f"CHUNKS = {LAYOUT_CHUNKS}", f"SERIES = {LAYOUT_SERIES}", f"FIRST = {LAYOUT_FIRST}"]
+    for block, names in r.blocks.items():
+        lines += [f"{block}_{name}".upper() + f" = {r.at(block, name)}" for name in names]
     for record in vars(r).values():
         if isinstance(record, Record):
             lines.append(f"{record.name.upper()}_SIZE = {record.size}")
@@ -63,32 +77,32 @@ def _sizes_source(r: Records, n: Sizes, compiled: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _import(files: dict[str, str], *, keep: bool) -> ModuleType:
+def _import(files: dict[str, str], codes: list[Code], *, keep: bool) -> ModuleType:
     """Write the package, unless it is there, and import it (from a folder that is removed again, if not to be kept)."""
-    shared = [(_HERE / name).read_text() for name in ("state.py", "status.py")]
     versions = [metadata.version(package) for package in ("pathfold", "numba", "numpy")]
-    machine = [platform.machine(), platform.python_version()]
-    text = "\0".join([*versions, *machine, *shared, *(f"{name}\0{source}" for name, source in sorted(files.items()))])
-    name = "pathfold_model_" + hashlib.sha256(text.encode()).hexdigest()[:32]
+    parts = [*versions, machine_name(), platform.python_version(), (_HERE / "status.py").read_text()]
+    parts += [f"{name}\0{source}" for name, source in sorted(files.items())] + [code.text for code in codes]
+    name = "pathfold_model_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     if name in sys.modules:
         return sys.modules[name]
     if keep:
         folder = cache_folder() / name
         if not (folder / "__init__.py").exists():
-            _write(folder, files)
+            _write(folder, files, codes)
         return _load(name, folder)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / name
-        _write(folder, files)
+        _write(folder, files, codes)
         return _load(name, folder)
 
 
-def _write(folder: Path, files: dict[str, str]) -> None:
+def _write(folder: Path, files: dict[str, str], codes: list[Code]) -> None:
     """All or nothing, so that processes building the same model at once do not meet half a package."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
     for name, source in files.items():
         (draft / name).write_text(source)
+    (draft / "kernels.o").write_bytes(assemble(codes))
     try:
         draft.rename(folder)
     except OSError:

@@ -9,8 +9,9 @@ import numpy as np
 from pathfold.engine.build import build
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
-from pathfold.engine.state import Counts, Point, Problem, Scratch, Vector
 from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.program.emit import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_SERIES, LAYOUT_STEPS
+from pathfold.program.layout import Record, size_of
 from pathfold.program.trace import check_compilable
 
 Splitting = Literal["gaussian", "stormer-verlet"]
@@ -61,106 +62,110 @@ class Engine:
         if not conditioned and grid.mask.all():
             self.records.grid.known["mask"] = np.ones(rows)
         self.functions = ModelFunctions(model, conditioned=conditioned)
-        self.module, self._carried = build(self.functions, self.records, self.sizes, compiled=compiled)
-        self.native = self.module.step
+        self.native = build(self.functions, self.records, self.sizes, compiled=compiled)
         self.chunks = -(-self.intervals // self.sizes.L)
-        self.problem = self._problem(splitting)
+        self.layout = self._make_layout()
+        self.problem = self._make_problem(splitting)
 
-    # --- arrays -------------------------------------------------------------------------------------------------------
+    # --- memory -------------------------------------------------------------------------------------------------------
 
-    def _zeros(self, record: str) -> np.ndarray:
-        r = self.records[record]
-        repeats = {
-            "shared": 1,
-            "series": self.series,
-            "lane": self.chunks * self.sizes.L,
-            "step": self.chunks * self.sizes.L * self.grid.steps,
-        }
-        return np.zeros(r.size * repeats[r.kind])
+    def _length(self, record: Record) -> int:
+        lanes = self.chunks * self.sizes.L
+        repeats = {"shared": 1, "series": self.series, "lane": lanes, "step": lanes * self.grid.steps}
+        return record.size * repeats[record.kind]
 
-    def _problem(self, splitting: Splitting) -> Problem:
-        grid, r, n = self.grid, self.records, self.sizes
-        problem = Problem(
-            S=grid.steps,
-            settings=self._zeros("settings"),
-            grid=self._zeros("grid"),
-            first=np.array([*grid.first, self.intervals], dtype=np.int64),
-        )
-        r.settings.view(problem.settings, "verlet", n.L)[...] = splitting == "stormer-verlet"
-        observed = self.model.observation_dim
-        values, mask = np.zeros((self.intervals, n.Y)), np.zeros((self.intervals, n.Y))
-        values[:, :observed], mask[:, :observed] = grid.values, grid.mask
-        delta = grid.delta
-        if grid.regular:
-            r.settings.view(problem.settings, "delta", n.L)[...] = delta[0]
+    def _make_layout(self) -> np.ndarray:
+        """The layout table: sizes of the data, where each record lies in its block, first interval of each series."""
+        r = self.records
+        head, table = np.zeros(LAYOUT_HEAD, dtype=np.int64), []
+        self._block_sizes: dict[str, int] = {}
+        for block, names in r.blocks.items():
+            at = 0
+            for name in names:
+                if block == "point" and name == "theta":
+                    at *= 2  # the gradient has the shape of the position and follows it
+                table += [at, at + self._length(r[name])]
+                at = table[-1]
+            self._block_sizes[block] = at
+        head[[LAYOUT_STEPS, LAYOUT_CHUNKS, LAYOUT_SERIES]] = self.grid.steps, self.chunks, self.series
+        head[LAYOUT_FIRST] = LAYOUT_HEAD + len(table)
+        return np.array([*head, *table, *self.grid.first, self.intervals], dtype=np.int64)
+
+    def block(self, kind: str) -> np.ndarray:
+        """A new block of zeros: "vector" (a momentum), "point" or "scratch"."""
+        return np.zeros(self._block_sizes[kind])
+
+    def record(self, kind: str, block: np.ndarray, name: str) -> np.ndarray:
+        """The part of a block that holds a record."""
+        at = self.records.at(kind, name)
+        return block[self.layout[at] : self.layout[at + 1]]
+
+    def get(self, kind: str, block: np.ndarray, name: str, field: str) -> np.ndarray:
+        """A copy of one field: of shared records as it is, of others by series, interval, or interval and step."""
+        r, lanes = self.records[name], self.sizes.L
+        columns, shape = r.columns(field), r.fields[field]
+        array = self.record(kind, block, name)
+        if r.kind == "shared":
+            return array[columns].reshape(shape).copy()
+        if r.kind == "series":
+            return array.reshape(self.series, r.size)[:, columns].reshape(self.series, *shape).copy()
+        steps = self.grid.steps if r.kind == "step" else 1
+        rows = array.reshape(self.chunks, steps, r.size, lanes)[:, :, columns].transpose(0, 3, 1, 2)
+        rows = rows.reshape(self.chunks * lanes, steps, *shape)[: self.intervals]
+        return rows.copy() if r.kind == "step" else rows[:, 0].copy()
+
+    def set(self, kind: str, block: np.ndarray, name: str, field: str, values) -> None:
+        """Write one field, in the shape `get` returns it; idle lanes become zero."""
+        r, lanes = self.records[name], self.sizes.L
+        columns, width = r.columns(field), size_of(r.fields[field])
+        array = self.record(kind, block, name)
+        if r.kind == "shared":
+            array[columns] = np.ravel(values)
+        elif r.kind == "series":
+            array.reshape(self.series, r.size)[:, columns] = np.reshape(values, (self.series, width))
         else:
-            self.set_lanes(problem.grid, "grid", "delta", delta)
-        self.set_lanes(problem.grid, "grid", "t_start", grid.starts)
-        self.set_lanes(problem.grid, "grid", "t_end", grid.ends)
-        self.set_lanes(problem.grid, "grid", "y", values)
-        self.set_lanes(problem.grid, "grid", "mask", mask)
+            steps = self.grid.steps if r.kind == "step" else 1
+            padded = np.zeros((self.chunks * lanes, steps, width))
+            padded[: self.intervals] = np.reshape(values, (self.intervals, steps, width))
+            rows = padded.reshape(self.chunks, lanes, steps, width).transpose(0, 2, 3, 1)
+            array.reshape(self.chunks, steps, r.size, lanes)[:, :, columns] = rows
+
+    def set_vector(self, block: np.ndarray, u, v0, w, v) -> None:
+        """Write u (U), v0 (series, V0), w (intervals, W), v (intervals, S, V) to a vector or the position of a point."""
+        for name, values in (("u", u), ("v0", v0), ("w", w), ("v", v)):
+            self.set("vector", block, name, name, values)
+
+    def get_vector(self, block: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The parts (u, v0, w, v) of a vector or of a point's position."""
+        return tuple(self.get("vector", block, name, name) for name in ("u", "v0", "w", "v"))
+
+    def gradient(self, point: np.ndarray) -> np.ndarray:
+        """The projected gradient of h1 at a point, as a vector block."""
+        size = self._block_sizes["vector"]
+        return point[size : 2 * size]
+
+    def _make_problem(self, splitting: Splitting) -> np.ndarray:
+        grid, observed = self.grid, self.model.observation_dim
+        problem = self.block("problem")
+        self.set("problem", problem, "settings", "verlet", splitting == "stormer-verlet")
+        if grid.regular:
+            self.set("problem", problem, "settings", "delta", grid.delta[0])
+        else:
+            self.set("problem", problem, "grid", "delta", grid.delta)
+        values, mask = np.zeros((2, self.intervals, self.sizes.Y))
+        values[:, :observed], mask[:, :observed] = grid.values, grid.mask
+        for field, entries in (("t_start", grid.starts), ("t_end", grid.ends), ("y", values), ("mask", mask)):
+            self.set("problem", problem, "grid", field, entries)
         return problem
 
     def condition(self, nodes, states, *, drop_observations: bool) -> None:
         """Condition on the full states at some nodes; exact observations there are implied and must be dropped."""
         observed = self.model.observation_dim
-        values = self.get_lanes(self.problem.grid, "grid", "y")
-        mask = self.get_lanes(self.problem.grid, "grid", "mask")
-        mask[:, :observed], mask[:, observed:] = self.grid.mask, 0.0
+        values = self.get("problem", self.problem, "grid", "y")
+        mask = np.zeros_like(values)
+        mask[:, :observed] = self.grid.mask
         values[nodes, observed:], mask[nodes, observed:] = states, 1.0
         if drop_observations:
             mask[nodes, :observed] = 0.0
-        self.set_lanes(self.problem.grid, "grid", "y", values)
-        self.set_lanes(self.problem.grid, "grid", "mask", mask)
-
-    def set_lanes(self, array: np.ndarray, record: str, field: str, values) -> None:
-        """Write one field of a lane record, given by interval."""
-        r, lanes = self.records[record], self.sizes.L
-        rows = array.reshape(self.chunks, r.size, lanes)
-        at, shape = r.offsets[field], r.fields[field]
-        width = int(np.prod(shape, dtype=int))
-        padded = np.zeros((self.chunks * lanes, width))
-        padded[: self.intervals] = np.asarray(values).reshape(self.intervals, width)
-        rows[:, at : at + width] = padded.reshape(self.chunks, lanes, width).transpose(0, 2, 1)
-
-    def get_lanes(self, array: np.ndarray, record: str, field: str) -> np.ndarray:
-        """One field of a lane record, by interval."""
-        return self.records[record].view(array, field, self.sizes.L, intervals=self.intervals).copy()
-
-    def vector(self) -> Vector:
-        """A zero position, momentum or gradient."""
-        parts = [self._zeros(name).size for name in ("u", "v0", "w", "v")]
-        ends = np.cumsum([0, *parts])
-        whole = np.zeros(ends[-1])
-        return Vector(whole, *(whole[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)))
-
-    def set_vector(self, vector: Vector, u, v0, w, v) -> None:
-        """Write u (U), v0 (series, V0), w (intervals, W) and v (intervals, S, V); idle lanes are zero."""
-        n, S = self.sizes, self.grid.steps
-        vector.u[:] = np.ravel(u)
-        vector.v0[:] = np.ravel(v0)
-        self.set_lanes(vector.w, "w", "w", np.asarray(w).reshape(self.intervals, n.W))
-        padded = np.zeros((self.chunks * n.L, S, n.V))
-        padded[: self.intervals] = np.asarray(v).reshape(self.intervals, S, n.V)
-        vector.v[:] = padded.reshape(self.chunks, n.L, S, n.V).transpose(0, 2, 3, 1).ravel()
-
-    def get_vector(self, vector: Vector) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The parts (u, v0, w, v) of a vector, by series, interval and step."""
-        n, S = self.sizes, self.grid.steps
-        lanes = self.chunks * n.L
-        v = vector.v.reshape(self.chunks, S, n.V, n.L).transpose(0, 3, 1, 2).reshape(lanes, S, n.V)
-        w = vector.w.reshape(self.chunks, n.W, n.L).transpose(0, 2, 1).reshape(lanes, n.W)
-        v0 = vector.v0.reshape(self.series, n.V0)
-        return vector.u.copy(), v0.copy(), w[: self.intervals].copy(), v[: self.intervals].copy()
-
-    def point(self) -> Point:
-        """A point with room for all that is computed there."""
-        q, gradient = self.vector(), self.vector()
-        return Point(q, gradient, *(self._zeros(name) for name in ("theta", "start", "node", "path", "sums")))
-
-    def scratch(self) -> Scratch:
-        names = ("work", "slope", "newton", "newton_start", "gradient_start", "sums")
-        return Scratch(np.zeros(max(1, self._carried) * self.sizes.L), *(self._zeros(name) for name in names))
-
-    def counts(self) -> Counts:
-        return Counts(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        self.set("problem", self.problem, "grid", "y", values)
+        self.set("problem", self.problem, "grid", "mask", mask)

@@ -54,7 +54,7 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(C, log_det):
         return {"C": C, "log_det": log_det}
 
-    return NodeScan("factorise", r.uses("grid", "start", "node", "sums"), init=init, body=body, final=final)
+    return NodeScan("factorise", r.uses(problem="grid", point="start node sums"), init=init, body=body, final=final)
 
 
 def _push(r: Records, n: Sizes) -> Kernel:
@@ -69,7 +69,7 @@ def _push(r: Records, n: Sizes) -> Kernel:
     def final(total):
         return {"Bp": total}
 
-    return LaneScan("push", r.uses("path", "v", "work"), init=init, body=body, final=final)
+    return LaneScan("push", r.uses(point="path", vector="v", scratch="work"), init=init, body=body, final=final)
 
 
 def _filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -86,7 +86,7 @@ def _filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(b):
         return {"b": b}
 
-    uses = r.uses("grid", "u", "v0", "w", "start", "node", "work", "sums")
+    uses = r.uses(problem="grid", point="start node sums", vector="u v0 w", scratch="work")
     return NodeScan("filter_vector", uses, init=init, body=body, final=final)
 
 
@@ -105,7 +105,7 @@ def _smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(rho, B0):
         return {"zeta0": B0.T @ rho}
 
-    uses = r.uses("grid", "start", "node", "work", "sums", "newton_start")
+    uses = r.uses(problem="grid", point="start node sums", scratch="work start_multipliers")
     return NodeScan("smooth_vector", uses, init=init, body=body, final=final, reverse=True)
 
 
@@ -118,4 +118,4 @@ def _pull(r: Records) -> Kernel:
     def final(w, Hw, lam):
         return {"w": w - Hw.T @ lam}
 
-    return LaneScan("pull", r.uses("path", "v", "w", "node", "work"), body=body, final=final)
+    return LaneScan("pull", r.uses(point="path node", vector="v w", scratch="work"), body=body, final=final)

@@ -25,7 +25,7 @@ def _parameters(f: ModelFunctions, r: Records) -> Kernel:
             "excess_u_gradient": jax.grad(f.parameter_excess)(u),
         }
 
-    return NodeScan("parameters", r.uses("u", "theta"), final=final, fixes=("D",))
+    return NodeScan("parameters", r.uses(point="u theta"), final=final, fixes=("D",))
 
 
 def _start(f: ModelFunctions, r: Records) -> Kernel:
@@ -44,7 +44,7 @@ def _start(f: ModelFunctions, r: Records) -> Kernel:
             "excess_v0_gradient": excess_v0,
         }
 
-    return NodeScan("start_states", r.uses("theta", "v0", "start"), final=final, fixes=("E0z", "E0", "B0"))
+    return NodeScan("start_states", r.uses(point="theta v0 start"), final=final, fixes=("E0z", "E0", "B0"))
 
 
 def _link(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -56,7 +56,7 @@ def _link(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def body(previous, x_node, y, mask):
         return {"x_start": previous, "previous": f.seen_state(x_node, y, mask)}
 
-    return NodeScan("link", r.uses("start", "node", "grid"), init=init, body=body)
+    return NodeScan("link", r.uses(problem="grid", point="start node"), init=init, body=body)
 
 
 def _simulate(f: ModelFunctions, r: Records) -> Kernel:
@@ -68,7 +68,8 @@ def _simulate(f: ModelFunctions, r: Records) -> Kernel:
     def body(z, state, v, delta, t_start, s):
         return {"x": state, "state": f.step(z, state, v, delta, t_start + s * delta)}
 
-    return LaneScan("simulate", r.uses("settings", "grid", "theta", "v", "node", "path"), init=init, body=body)
+    uses = r.uses(problem="settings grid", point="theta v node path", scratch="")
+    return LaneScan("simulate", uses, init=init, body=body)
 
 
 def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -85,7 +86,7 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(Phi, Ez, Q, D):
         return {"A": Phi, "Ez": Ez, "E": Ez @ D, "Q": Q}
 
-    uses = r.uses("settings", "grid", "theta", "v", "node", "path")
+    uses = r.uses(problem="settings grid", point="theta v node path", scratch="")
     return LaneScan("linearise", uses, init=init, body=body, final=final, reverse=True)
 
 
@@ -96,5 +97,5 @@ def _observe(f: ModelFunctions, r: Records) -> Kernel:
         Hz, H, Hw = f.row_jacobians(z, x_node, w, t_end, y, mask)
         return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw}
 
-    uses = r.uses("grid", "theta", "w", "node")
+    uses = r.uses(problem="grid", point="theta w node", scratch="")
     return LaneScan("observe", uses, final=final, fixes=("H", "Hz", "Hu", "Hw"))

@@ -63,7 +63,7 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         wE0 = R @ C_inv
         return {"wE0": wE0 @ D.T, "wB0": (Om - wE0 @ R.T) @ B0, "wD": wD + E0z.T @ wE0}
 
-    uses = r.uses("grid", "theta", "start", "node", "work", "sums", "gradient_start")
+    uses = r.uses(problem="grid", point="theta start node sums", scratch="work start_weights")
     return NodeScan("weights", uses, init=init, body=body, final=final, reverse=True)
 
 
@@ -77,7 +77,8 @@ def _spread(f: ModelFunctions, r: Records) -> Kernel:
         _, E, F, Sv = f.step_jacobians(z, x, v, delta, t_start + s * delta)
         return {"Lam": running, "running": F @ running + Sv @ (B.T @ Th) + E @ Gam.T}
 
-    return LaneScan("spread", r.uses("settings", "grid", "theta", "v", "path", "work", "slope"), init=init, body=body)
+    uses = r.uses(problem="settings grid", point="theta v path", scratch="work slope")
+    return LaneScan("spread", uses, init=init, body=body)
 
 
 def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -106,7 +107,7 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(eta, gz, Bg):
         return {"gx_path": eta, "gz_path": gz, "Bp": Bg}
 
-    uses = r.uses("settings", "grid", "theta", "v", "path", "work", "slope")
+    uses = r.uses(problem="settings grid", point="theta v path", scratch="work slope")
     return LaneScan("curvature", uses, init=init, body=body, final=final, reverse=True)
 
 
@@ -121,7 +122,7 @@ def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
         gz, gx, gw = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
         return {"gz_node": gz, "gx_node": gx, "w_g": gw + verlet * w}
 
-    uses = r.uses("settings", "grid", "theta", "w", "node", "work", "w:_g")
+    uses = r.uses(problem="settings grid", point="theta w node", gradient="w", scratch="work")
     return LaneScan("observe_curvature", uses, final=final)
 
 
@@ -144,7 +145,7 @@ def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(later, gz, gu):
         return {"zeta0x": later, "gz": gz, "gu": gu}
 
-    uses = r.uses("grid", "node", "work", "sums", "gradient_start")
+    uses = r.uses(problem="grid", point="node sums", scratch="work start_weights")
     return NodeScan("pull_back", uses, init=init, body=body, final=final, reverse=True)
 
 
@@ -159,7 +160,7 @@ def _start_curvature(f: ModelFunctions, r: Records) -> Kernel:
         gz_start, gv0 = jax.grad(contraction, argnums=(0, 1))(z, v0)
         return {"gz": gz + gz_start + excess_z_gradient, "v0_g": gv0 + excess_v0_gradient + verlet * v0}
 
-    uses = r.uses("settings", "theta", "v0", "start", "sums", "gradient_start", "v0:_g")
+    uses = r.uses(problem="settings", point="theta v0 start sums", gradient="v0", scratch="start_weights")
     return NodeScan("start_curvature", uses, final=final)
 
 
@@ -170,7 +171,8 @@ def _parameter_gradient(f: ModelFunctions, r: Records) -> Kernel:
         through_D = jax.grad(lambda u: _inner(wD, jax.jacfwd(f.parameters)(u)))(u)
         return {"u_g": gu + D.T @ gz + through_D + excess_u_gradient + verlet * u}
 
-    return NodeScan("parameter_gradient", r.uses("settings", "u", "theta", "sums", "u:_g"), final=final)
+    uses = r.uses(problem="settings", point="u theta sums", gradient="u")
+    return NodeScan("parameter_gradient", uses, final=final)
 
 
 def _gradient_vector(r: Records) -> Kernel:
@@ -182,4 +184,5 @@ def _gradient_vector(r: Records) -> Kernel:
     def final(w_g, Hw, lam):
         return {"w_g": w_g - Hw.T @ lam}
 
-    return LaneScan("gradient_vector", r.uses("path", "slope", "node", "work", "v:_g", "w:_g"), body=body, final=final)
+    uses = r.uses(point="path node", gradient="v w", scratch="slope work")
+    return LaneScan("gradient_vector", uses, body=body, final=final)

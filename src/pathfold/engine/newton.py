@@ -28,59 +28,61 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
 def _shoot(f: ModelFunctions, r: Records) -> Kernel:
     """Move the path noise, v' -= B^T eta, and simulate every interval from its node: gap_n = f-chain - xhat_n."""
 
-    def init(x_start):
-        return {"state": x_start}
+    def init(x_start_new):
+        return {"state": x_start_new}
 
-    def body(state, z, v, delta, t_start, s, B, eta):
-        v = v - B.T @ eta
-        return {"v": v, "state": f.step(z, state, v, delta, t_start + s * delta)}
+    def body(state, z_new, v_new, delta, t_start, s, B, eta):
+        v = v_new - B.T @ eta
+        return {"v_new": v, "state": f.step(z_new, state, v, delta, t_start + s * delta)}
 
-    def final(state, x_node):
-        return {"gap": state - x_node}
+    def final(state, x_node_new):
+        return {"gap": state - x_node_new}
 
-    uses = r.uses("settings", "grid", "theta", "v", "node", "path", "newton")
+    uses = r.uses(problem="settings grid", origin="path", target="theta v node", scratch="newton")
     return LaneScan("shoot", uses, init=init, body=body, final=final)
 
 
 def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """The same with the Jacobians carried forward: A' = dx_n/dx_{n,0}, E' = dx_n/du, cross = sum_s B'_s B_s^T."""
 
-    def init(x_start):
+    def init(x_start_new):
         zeros = {"A": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "cross": jnp.zeros((n.X, n.X))}
-        return {"state": x_start, **zeros}
+        return {"state": x_start_new, **zeros}
 
-    def body(state, A, Ez, cross, z, v, delta, t_start, s, B, eta):
-        v = v - B.T @ eta
-        state, E, F, Sv = f.step_jacobians(z, state, v, delta, t_start + s * delta)
-        return {"v": v, "state": state, "A": F @ A, "Ez": F @ Ez + E, "cross": F @ cross + Sv @ B.T}
+    def body(state, A, Ez, cross, z_new, v_new, delta, t_start, s, B, eta):
+        v = v_new - B.T @ eta
+        state, E, F, Sv = f.step_jacobians(z_new, state, v, delta, t_start + s * delta)
+        return {"v_new": v, "state": state, "A": F @ A, "Ez": F @ Ez + E, "cross": F @ cross + Sv @ B.T}
 
-    def final(state, A, Ez, cross, x_node, D):
-        return {"gap": state - x_node, "A": A, "E": Ez @ D, "cross": cross}
+    def final(state, A, Ez, cross, x_node_new, D_new):
+        return {"gap": state - x_node_new, "A_new": A, "E_new": Ez @ D_new, "cross": cross}
 
-    uses = r.uses("settings", "grid", "theta", "v", "node", "path", "newton")
+    uses = r.uses(problem="settings grid", origin="path", target="theta v node", scratch="newton")
     return LaneScan("shoot_linearised", uses, init=init, body=body, final=final)
 
 
 def _residual(f: ModelFunctions, r: Records) -> Kernel:
     """Move the observation noise, w' -= W^T lam, and compare with the data: o_n = h(u', xhat_n, w'_n) - y_n."""
 
-    def final(z, x_node_new, w, t_end, y, mask, Hw, lam):
-        w = w - Hw.T @ lam
-        return {"w": w, "o": f.rows(z, x_node_new, w, t_end, y, mask)}
+    def final(z_new, x_node_new, w_new, t_end, y, mask, Hw, lam):
+        w = w_new - Hw.T @ lam
+        return {"w_new": w, "o": f.rows(z_new, x_node_new, w, t_end, y, mask)}
 
-    return LaneScan("residual", r.uses("grid", "theta", "w", "node", "node:_new", "newton"), final=final)
+    uses = r.uses(problem="grid", origin="node", target="theta w node", scratch="newton")
+    return LaneScan("residual", uses, final=final)
 
 
 def _residual_linearised(f: ModelFunctions, r: Records) -> Kernel:
     """The same with the Jacobians of the observation at the moving point."""
 
-    def final(z, x_node_new, w, t_end, y, mask, Hw, lam, D):
-        w = w - Hw.T @ lam
-        Hz, H, Hw = f.row_jacobians(z, x_node_new, w, t_end, y, mask)
-        o = f.rows(z, x_node_new, w, t_end, y, mask)
-        return {"w": w, "o": o, "H_new": H, "Hu_new": Hz @ D, "Hw_new": Hw}
+    def final(z_new, x_node_new, w_new, t_end, y, mask, Hw, lam, D_new):
+        w = w_new - Hw.T @ lam
+        Hz, H, Hw = f.row_jacobians(z_new, x_node_new, w, t_end, y, mask)
+        o = f.rows(z_new, x_node_new, w, t_end, y, mask)
+        return {"w_new": w, "o": o, "H_new": H, "Hu_new": Hz @ D_new, "Hw_new": Hw}
 
-    return LaneScan("residual_linearised", r.uses("grid", "theta", "w", "node", "node:_new", "newton"), final=final)
+    uses = r.uses(problem="grid", origin="node", target="theta w node", scratch="newton")
+    return LaneScan("residual_linearised", uses, final=final)
 
 
 def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -117,7 +119,7 @@ def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(C):
         return {"C": C}
 
-    uses = r.uses("grid", "start", "start:_new", "node", "node:_new", "newton", "sums")
+    uses = r.uses(problem="grid", origin="start node", target="start node", scratch="newton newton_sums")
     return NodeScan("cross_factorise", uses, init=init, body=body, final=final)
 
 
@@ -137,7 +139,7 @@ def _cross_filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(b, residual):
         return {"b": b, "residual": residual}
 
-    uses = r.uses("grid", "node:_new", "newton", "sums")
+    uses = r.uses(problem="grid", target="node", scratch="newton newton_sums")
     return NodeScan("cross_filter", uses, init=init, body=body, final=final)
 
 
@@ -168,5 +170,5 @@ def _cross_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         zeta0 = B0.T @ zeta
         return {"zeta0": zeta0, "change": jnp.maximum(change, zeta0 @ zeta0)}
 
-    uses = r.uses("grid", "start", "node", "node:_new", "newton", "newton_start", "sums")
+    uses = r.uses(problem="grid", origin="start node", target="node", scratch="newton start_multipliers newton_sums")
     return NodeScan("cross_smooth", uses, init=init, body=body, final=final, reverse=True)

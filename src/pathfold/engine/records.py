@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pathfold.program.emit import LAYOUT_HEAD
 from pathfold.program.layout import Record, Use
 
 
@@ -94,7 +95,6 @@ class Records:
                 "wHw": (Y, W),
                 "gz_node": (Z,),
                 "gx_node": (X,),
-                "gw": (W,),
                 "gz_path": (Z,),
                 "gx_path": (X,),
                 "zeta": (X,),
@@ -121,8 +121,8 @@ class Records:
                 "eta": (X,),
             },
         )
-        self.newton_start = Record("newton_start", "series", {"zeta0": (V0,)})
-        self.gradient_start = Record("gradient_start", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
+        self.start_multipliers = Record("start_multipliers", "series", {"zeta0": (V0,)})
+        self.start_weights = Record("start_weights", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
         # Sums over nodes and series, and small results of a solve.
         self.sums = Record(
             "sums",
@@ -141,14 +141,41 @@ class Records:
             },
         )
 
+        self.newton_sums = Record("newton_sums", "shared", self.sums.fields)
+        # Lane buffer of the kernels: its size is known once they are emitted.
+        self.carry = Record("carry", "shared", {})
+
+        vector = ["u", "v0", "w", "v"]
+        self.blocks: dict[str, list[str]] = {
+            "problem": ["settings", "grid"],
+            "vector": vector,
+            "point": [*vector, "theta", "start", "node", "path", "sums"],
+            "scratch": ["work", "slope", "newton", "start_multipliers", "start_weights", "newton_sums", "carry"],
+        }
+
     def __getitem__(self, name: str) -> Record:
         return getattr(self, name)
 
-    def uses(self, *names: str) -> list[Use]:
-        """Records as kernel arguments; `name:suffix` marks the fields of a second point, `name=argument` renames."""
+    def at(self, block: str, record: str) -> int:
+        """Where the layout table holds the beginning (and next to it the end) of a record in its block."""
+        at = LAYOUT_HEAD
+        for name, records in self.blocks.items():
+            if name == block:
+                return at + 2 * records.index(record)
+            at += 2 * len(records)
+        raise KeyError(block)
+
+    def uses(self, **blocks: str) -> list[Use]:
+        """The records a kernel works on, by the block argument that holds them.
+
+        Fields of the block `target` (the moving point of a solve) carry the suffix _new, of `gradient` the suffix _g.
+        """
+        kinds = {"origin": "point", "target": "point", "gradient": "vector"}
+        suffixes = {"target": "_new", "gradient": "_g"}
         out = []
-        for name in names:
-            name, _, suffix = name.partition(":")
-            name, _, argument = name.partition("=")
-            out.append(Use(self[name], argument or name + suffix, suffix))
+        for block, names in blocks.items():
+            kind = kinds.get(block, block)
+            out += [Use(self[name], block, self.at(kind, name), suffixes.get(block, "")) for name in names.split()]
+        if "scratch" in blocks:
+            out.append(Use(self.carry, "scratch", self.at("scratch", "carry")))
         return out

@@ -20,7 +20,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from jax.core import Tracer
-from jax.scipy.special import log_ndtr, ndtr, ndtri
+from jax.scipy.special import log_ndtr, ndtri
 
 from pathfold.errors import ModelError
 
@@ -92,6 +92,18 @@ def _elementwise(shape: tuple[int, ...], push: Callable[[Array], Array]) -> Norm
     return NormalMap(prod(shape), shape, lambda u: push(jnp.reshape(u, shape)))
 
 
+@jax.custom_jvp
+def _normal_cdf(u: Array) -> Array:
+    """Phi(u), with its derivative exp(-u^2/2) / sqrt(2 pi) in plain arithmetic, which JAX's own rule is not."""
+    return 0.5 * jax.lax.erfc(-(0.5**0.5) * u)
+
+
+@_normal_cdf.defjvp
+def _normal_cdf_jvp(primals, tangents):
+    (u,), (du,) = primals, tangents
+    return _normal_cdf(u), jnp.exp(-0.5 * u * u) * ((2 * np.pi) ** -0.5 * du)
+
+
 def _quantile(d: Any) -> Callable[[Array], Array] | None:
     """u -> F^{-1}(Phi(u)) where the distribution has it."""
     if own := _OWN_QUANTILES.get(type(d)):
@@ -102,7 +114,7 @@ def _quantile(d: Any) -> Callable[[Array], Array] | None:
         jax.eval_shape(d.icdf, jax.ShapeDtypeStruct(d.shape(), np.float64))
     except (ImportError, NotImplementedError):
         return None
-    return lambda u: d.icdf(ndtr(u))
+    return lambda u: d.icdf(_normal_cdf(u))
 
 
 _AFFINE: dict[type, Callable[[Any, Array], Array]] = {
@@ -112,9 +124,9 @@ _AFFINE: dict[type, Callable[[Any, Array], Array]] = {
 
 _OWN_QUANTILES: dict[type, Callable[[Any, Array], Array]] = {
     dist.Exponential: lambda d, u: -log_ndtr(-u) / d.rate,
-    dist.HalfNormal: lambda d, u: -d.scale * ndtri(0.5 * ndtr(-u)),
-    dist.HalfCauchy: lambda d, u: d.scale / jnp.tan(0.5 * jnp.pi * ndtr(-u)),
-    dist.Cauchy: lambda d, u: d.loc + d.scale * _odd(lambda u: -1 / jnp.tan(jnp.pi * ndtr(u)), u),
+    dist.HalfNormal: lambda d, u: -d.scale * ndtri(0.5 * _normal_cdf(-u)),
+    dist.HalfCauchy: lambda d, u: d.scale / jnp.tan(0.5 * jnp.pi * _normal_cdf(-u)),
+    dist.Cauchy: lambda d, u: d.loc + d.scale * _odd(lambda u: -1 / jnp.tan(jnp.pi * _normal_cdf(u)), u),
     dist.Laplace: lambda d, u: d.loc + d.scale * _odd(lambda u: log_ndtr(u) + jnp.log(2.0), u),
     dist.Logistic: lambda d, u: d.loc + d.scale * (log_ndtr(u) - log_ndtr(-u)),
 }

@@ -1,4 +1,4 @@
-"""From kernel declarations to Python source for Numba: straight-line code inside two kinds of loop.
+"""From kernel declarations to LLVM code: straight-line arithmetic inside two kinds of loop.
 
 A kernel is a scan written as three small JAX functions of named arrays: `init` gives the carried quantities, `body` maps
 them (and the fields of one step) to their next values (and new field values), `final` writes what is left over. Argument
@@ -7,20 +7,25 @@ names say what is read; the keys of the returned dictionary say what is written.
 - `LaneScan` runs over the fine steps of one chunk of intervals, all lanes abreast: the lane loop is innermost, and LLVM
   vectorises it. What depends on shared quantities alone is computed once, what depends on the interval alone once a chunk.
 - `NodeScan` runs over the nodes of one series, one after the other, with the carried quantities in registers.
+
+The code is LLVM's own assembly language rather than Python for Numba: a kernel has hundreds of operations, and Numba
+spends milliseconds on each before LLVM sees it.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pathfold.program.graph import Graph
 from pathfold.program.layout import Use, size_of
-from pathfold.program.trace import constants_of, trace
+from pathfold.program.trace import trace
 
 Function = Callable[..., dict]
 
@@ -50,6 +55,9 @@ class NodeScan:
 Kernel = LaneScan | NodeScan
 
 SHARED, INTERVAL, STEP = 0, 1, 2  # how often a quantity changes
+
+# The layout table begins with these: steps an interval, chunks, series, where the first interval of each series is listed.
+LAYOUT_STEPS, LAYOUT_CHUNKS, LAYOUT_SERIES, LAYOUT_FIRST, LAYOUT_HEAD = range(5)
 
 
 @dataclass
@@ -87,6 +95,25 @@ class _Traced:
             use = self.use_of(name)
             values = [self.graph.value(n) for n in nodes.ravel().tolist()]
             use.record.known[name] = np.array([math.nan if v is None else v for v in values]).reshape(nodes.shape)
+
+        self.kinds = self._kinds()
+
+    def _kinds(self) -> list[str]:
+        """The LLVM type of every node."""
+        truths = {"eq", "ne", "lt", "le", "and", "or", "not"}
+        kinds: list[str] = []
+        for op in self.graph.ops:
+            if op[0] == "const":
+                kinds.append("i1" if isinstance(op[1], bool) else "double")
+            elif op[0] == "select":
+                kinds.append(kinds[op[2]])
+            else:
+                kinds.append("i1" if op[0] in truths else "double")
+        return kinds
+
+    def changes(self) -> list[tuple[str, int, int]]:
+        """What one turn of the body writes: (name, index, node), without carried quantities that stay as they are."""
+        return [(name, i, n) for name, i, n in _flat(self.body) if self.graph.ops[n] != ("input", "carry", name, i)]
 
     def use_of(self, name: str) -> Use:
         for use in self.kernel.uses:
@@ -130,80 +157,157 @@ def _array(value):
 
 # --- straight-line code -----------------------------------------------------------------------------------------------
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "and": "&", "or": "|"}
+# Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
+FAST = "reassoc nsz arcp contract afn"
+_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
+_COMPARISON = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
+_LOGICAL = {"and": "and", "or": "or"}
+_INTRINSIC = {
+    "max": "maximum",
+    "min": "minimum",
+    "abs": "fabs",
+    "sqrt": "sqrt",
+    "exp": "exp",
+    "log": "log",
+    "sin": "sin",
+    "cos": "cos",
+    "pow": "pow",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round": "rint",
+}
+_LIBRARY = {
+    "rem": "fmod",
+    "atan2": "atan2",
+    "cbrt": "cbrt",
+    "expm1": "expm1",
+    "log1p": "log1p",
+    "tan": "tan",
+    "asin": "asin",
+    "acos": "acos",
+    "atan": "atan",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "tanh": "tanh",
+    "asinh": "asinh",
+    "acosh": "acosh",
+    "atanh": "atanh",
+    "erf": "erf",
+    "erfc": "erfc",
+    "lgamma": "lgamma",
+}
 
 
 def _literal(value: float | bool) -> str:
     if isinstance(value, bool):
-        return repr(value)
-    if math.isnan(value):
-        return "NAN"
-    if math.isinf(value):
-        return "INFINITY" if value > 0 else "(-INFINITY)"
-    return repr(value) if value >= 0 and math.copysign(1.0, value) > 0 else f"({value!r})"
+        return str(value).lower()
+    return "0x" + struct.pack(">d", value).hex().upper()
 
 
-def _expression(op: tuple, names: Sequence[str]) -> str:
-    kind = op[0]
-    if kind in _INFIX:
-        return f"{names[0]} {_INFIX[kind]} {names[1]}"
-    if kind == "neg":
-        return f"-{names[0]}"
-    if kind == "recip":
-        return f"1.0 / {names[0]}"
-    if kind == "pow":
-        return f"{names[0]} ** {names[1]}"
-    if kind == "not":
-        return f"not {names[0]}"
-    if kind == "select":
-        return f"{names[1]} if {names[0]} else {names[2]}"
-    return f"{_FUNCTION.get(kind, kind)}({', '.join(names)})"
+class _Function:
+    """The text of one function: numbered values, labelled blocks, and what it needs declared."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = ["entry:"]
+        self.label = "entry"
+        self.declared: set[str] = set()
+        self._count = 0
+
+    def new(self) -> str:
+        self._count += 1
+        return f"%t{self._count}"
+
+    def value(self, text: str) -> str:
+        """A new value, defined by the given instruction."""
+        name = self.new()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        self.declared.add(f"declare double @{function}({', '.join(['double'] * len(arguments))})")
+        return self.value(f"call {FAST} double @{function}({', '.join(f'double {a}' for a in arguments)})")
+
+    def integer(self, operation: str, a: str, b: str) -> str:
+        return self.value(f"{operation} i64 {a}, {b}")
+
+    def address(self, base: str, offset: str) -> str:
+        return self.value(f"getelementptr inbounds double, ptr {base}, i64 {offset}")
+
+    def load(self, address: str) -> str:
+        return self.value(f"load double, ptr {address}, align 8")
+
+    def store(self, value: str, address: str) -> None:
+        self.lines.append(f"  store double {value}, ptr {address}, align 8")
+
+    def layout(self, at: int | str) -> str:
+        place = self.value(f"getelementptr inbounds i64, ptr %layout, i64 {at}")
+        return self.value(f"load i64, ptr {place}, align 8")
+
+    @contextmanager
+    def loop(self, count: str, carried: Sequence[str] = ()) -> Iterator[tuple[str, list[str], list[str]]]:
+        """for i in range(count), count > 0. Yields i, the carried values, and a list for their next values."""
+        before, label = self.label, f"loop{self._count}"
+        index, following = self.new(), self.new()
+        values = [self.new() for _ in carried]
+        results: list[str] = []
+        self.lines += [f"  br label %{label}", f"{label}:"]
+        head = len(self.lines)
+        self.label = label
+        yield index, values, results
+        end = self.label
+        phis = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{end} ]"]
+        for value, first, last in zip(values, carried, results, strict=True):
+            phis.append(f"  {value} = phi double [ {first}, %{before} ], [ {last}, %{end} ]")
+        self.lines[head:head] = phis
+        self.lines.append(f"  {following} = add nuw nsw i64 {index}, 1")
+        done = self.value(f"icmp eq i64 {following}, {count}")
+        self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}", f"{label}.end:"]
+        self.label = f"{label}.end"
+
+    def operation(self, op: tuple, kind: str, a: Sequence[str]) -> str:
+        name = op[0]
+        if name in _BINARY:
+            return self.value(f"{_BINARY[name]} {FAST} double {a[0]}, {a[1]}")
+        if name in _COMPARISON:
+            return self.value(f"fcmp {_COMPARISON[name]} double {a[0]}, {a[1]}")
+        if name in _LOGICAL:
+            return self.value(f"{_LOGICAL[name]} i1 {a[0]}, {a[1]}")
+        if name == "not":
+            return self.value(f"xor i1 {a[0]}, true")
+        if name == "neg":
+            return self.value(f"fneg {FAST} double {a[0]}")
+        if name == "recip":
+            return self.value(f"fdiv {FAST} double {_literal(1.0)}, {a[0]}")
+        if name == "select":
+            return self.value(f"select i1 {a[0]}, {kind} {a[1]}, {kind} {a[2]}")
+        if name in _INTRINSIC:
+            return self.call(f"llvm.{_INTRINSIC[name]}.f64", a)
+        return self.call(_LIBRARY[name], a)
 
 
-_FUNCTION = {
-    "max": "maximum",
-    "min": "minimum",
-    "abs": "fabs",
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "asinh": "arcsinh",
-    "acosh": "arccosh",
-    "atanh": "arctanh",
-    "round": "rint",
-    "rem": "fmod",
-    "is_finite": "isfinite",
-}
+class _Section:
+    """Code of some of the graph's nodes at one place; knows which of them have a value there already."""
 
+    def __init__(self, traced: _Traced, f: _Function, scope: dict[int, str], load: Callable[[tuple], str]) -> None:
+        self.graph, self.f, self.scope, self.load = traced.graph, f, dict(scope), load
+        self.kinds = traced.kinds
 
-class _Block:
-    """Lines of one indentation level; knows which nodes already have a name in scope."""
-
-    def __init__(self, graph: Graph, indent: int, scope: dict[int, str], load: Callable[[tuple], str]) -> None:
-        self.graph, self.indent, self.scope, self.load = graph, indent, dict(scope), load
-        self.lines: list[str] = []
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
-
-    def name(self, node: int) -> str:
-        """The name of a node, after making sure it is computed."""
-        for n in sorted(_needed(self.graph, [node], self.scope)):
+    def compute(self, roots: Iterable[int]) -> list[str]:
+        """The values of the given nodes, after computing all they need."""
+        roots = list(roots)
+        for n in sorted(_needed(self.graph, roots, self.scope)):
             op = self.graph.ops[n]
             if op[0] == "const":
                 self.scope[n] = _literal(op[1])
-                continue
-            if op[0] == "input":
-                text = self.load(op)
+            elif op[0] == "input":
+                self.scope[n] = self.load(op)
             else:
-                text = _expression(op, [self.scope[a] for a in op[1:]])
-            self.scope[n] = f"g{n}"
-            self.line(f"g{n} = {text}")
-        return self.scope[node]
+                self.scope[n] = self.f.operation(op, self.kinds[n], [self.scope[a] for a in op[1:]])
+        return [self.scope[r] for r in roots]
 
 
 def _needed(graph: Graph, roots: Iterable[int], scope) -> set[int]:
+    """The nodes that have to be computed for the roots, given those in scope."""
     seen: set[int] = set()
     stack = [r for r in roots if r not in scope]
     while stack:
@@ -221,17 +325,8 @@ def _flat(outputs: dict[str, np.ndarray]) -> list[tuple[str, int, int]]:
     return [(name, i, int(n)) for name, nodes in outputs.items() for i, n in enumerate(nodes.ravel())]
 
 
-def emit(kernel: Kernel, lanes: int) -> tuple[str, int]:
-    """Source of the kernel, and the number of carried scalars a lane that it needs room for."""
-    traced = _Traced(kernel)
-    return _emit_lane_scan(traced, lanes) if isinstance(kernel, LaneScan) else (_emit_node_scan(traced, lanes), 0)
-
-
-def operation_count(kernel: Kernel) -> int:
-    """Arithmetic operations of one turn of the body."""
-    traced = _Traced(kernel)
-    needed = _needed(traced.graph, [n for _, _, n in _flat(traced.body)], {})
-    return sum(traced.graph.ops[n][0] not in ("const", "input") for n in needed)
+def _nodes(outputs: dict[str, np.ndarray]) -> list[int]:
+    return [n for _, _, n in _flat(outputs)]
 
 
 def _levels(traced: _Traced) -> list[int]:
@@ -248,142 +343,149 @@ def _levels(traced: _Traced) -> list[int]:
     return levels
 
 
-def _emit_lane_scan(traced: _Traced, lanes: int) -> tuple[str, int]:
-    kernel, graph = traced.kernel, traced.graph
-    levels = _levels(traced)
-    uses = kernel.uses
+def _frontier(graph: Graph, levels: list[int], needed: set[int], level: int) -> list[int]:
+    """The nodes of a level that faster-changing nodes use: what has to be kept of that level."""
+    faster = {
+        a for n in needed if levels[n] > level and graph.ops[n][0] not in ("const", "input") for a in graph.ops[n][1:]
+    }
+    return sorted(n for n in faster if levels[n] == level and graph.ops[n][0] != "const")
 
-    def load(op: tuple) -> str:
-        if op[1] == "s":
-            return "float(s)"
-        if op[1] == "carry":
-            return f"carry[{(traced.carry.offset(op[2]) + op[3]) * lanes} + l]"
-        return place(op[2], op[3])
 
-    def place(name: str, i: int) -> str:
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Code:
+    """A kernel's function in assembly, the external functions it needs, and the carried scalars a lane it needs room for.
+
+    Its arguments are the chunk or series, the layout table, and the records in the order of the kernel's uses.
+    """
+
+    text: str
+    declared: frozenset[str]
+    carried: int
+
+
+def emit(kernel: Kernel, lanes: int) -> Code:
+    traced = _Traced(kernel)
+    f = _Function()
+    carried = _emit_lane_scan(traced, f, lanes) if isinstance(kernel, LaneScan) else _emit_node_scan(traced, f, lanes)
+    arguments = ", ".join(["i64 %i", "ptr noalias %layout", *(f"ptr noalias %{use.array}" for use in kernel.uses)])
+    text = "\n".join([f'define void @"{kernel.name}"({arguments}) {{', *f.lines, "  ret void", "}"])
+    return Code(text, frozenset(f.declared), carried)
+
+
+def _emit_lane_scan(traced: _Traced, f: _Function, lanes: int) -> int:
+    kernel, graph, levels = traced.kernel, traced.graph, _levels(traced)
+    bases = {use.array: f"%{use.array}" for use in kernel.uses}
+
+    def place(name: str, i: int, lane: str) -> str:
         use = traced.use_of(name)
         at = use.offset(name) + i
         if use.record.kind == "shared":
-            return f"{use.argument}[{at}]"
-        return f"{use.argument}_[{at * lanes} + l]"
+            return f.address(bases[use.array], str(at))
+        return f.address(bases[use.array], f.integer("add nuw nsw", lane, str(at * lanes)))
 
-    everything = [n for part in (traced.init, traced.body, traced.final) for _, _, n in _flat(part)]
-    needed = _needed(graph, everything, {})
-    top = _Block(graph, 1, {}, load)
-    for n in sorted(needed):
-        if levels[n] == SHARED:
-            top.name(n)
-    for use in uses:
+    def carried(at: int, lane: str) -> str:
+        return f.address("%carry", f.integer("add nuw nsw", lane, str(at * lanes)))
+
+    def loader(lane: str, s: str = "") -> Callable[[tuple], str]:
+        def load(op: tuple) -> str:
+            if op[1] == "s":
+                return f.value(f"sitofp i64 {s} to double")
+            if op[1] == "carry":
+                return f.load(carried(traced.carry.offset(op[2]) + op[3], lane))
+            return f.load(place(op[2], op[3], lane))
+
+        return load
+
+    outputs = _nodes(traced.init) + _nodes(traced.body) + _nodes(traced.final)
+    top = _Section(traced, f, {}, loader(""))
+    top.compute(_frontier(graph, levels, _needed(graph, outputs, {}), SHARED))
+    for use in kernel.uses:
         if use.record.kind == "lane":
-            width = use.record.size * lanes
-            top.line(f"{use.argument}_ = {use.argument}[c * {width} : (c + 1) * {width}]")
-    lines = top.lines
+            bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size * lanes)))
 
     # Once a chunk: the first carried values, and what the steps need of the interval.
-    in_body = _needed(graph, [n for _, _, n in _flat(traced.body)], top.scope)
-    hoisted = sorted(
-        {a for n in in_body if levels[n] == STEP and graph.ops[n][0] != "input" for a in graph.ops[n][1:]}
-        | {n for _, _, n in _flat(traced.body)}
-    )
-    hoisted = [n for n in hoisted if levels[n] == INTERVAL]
+    hoisted = _frontier(graph, levels, _needed(graph, _nodes(traced.body), top.scope), INTERVAL)
     size = traced.carry.size
-    before = _Block(graph, 2, top.scope, load)
-    stores = [(traced.carry.offset(name) + i, before.name(n)) for name, i, n in _flat(traced.init)]
-    stores += [(size + k, before.name(n)) for k, n in enumerate(hoisted)]
-    for at, value in stores:
-        before.line(f"carry[{at * lanes} + l] = {value}")
-    lines += _lane_loop(before, lanes, 1)
+    first = [(traced.carry.offset(name) + i, n) for name, i, n in _flat(traced.init)]
+    first += [(size + k, n) for k, n in enumerate(hoisted)]
+    if first:
+        with f.loop(str(lanes)) as (lane, _, _):
+            values = _Section(traced, f, top.scope, loader(lane)).compute(n for _, n in first)
+            for (at, _), value in zip(first, values, strict=True):
+                f.store(value, carried(at, lane))
 
     if traced.body:
-        scope = dict(top.scope)
-        turn = _Block(graph, 3, scope, load)
-        for k, n in enumerate(hoisted):
-            turn.line(f"g{n} = carry[{(size + k) * lanes} + l]")
-            turn.scope[n] = f"g{n}"
-        stores = []
-        for name, i, n in _flat(traced.body):
-            if name in traced.carry.shapes:
-                if graph.ops[n] != ("input", "carry", name, i):
-                    stores.append((f"carry[{(traced.carry.offset(name) + i) * lanes} + l]", turn.name(n)))
-            else:
-                stores.append((place(name, i), turn.name(n)))
-        for target, value in stores:
-            turn.line(f"{target} = {value}")
-        lines.append("    for i in range(S):")
-        lines.append("        s = S - 1 - i" if kernel.reverse else "        s = i")
-        for use in uses:
-            if use.record.kind == "step":
-                width = use.record.size * lanes
-                lines.append(f"        {use.argument}_ = {use.argument}[(c * S + s) * {width} : (c * S + s + 1) * {width}]")
-        lines += _lane_loop(turn, lanes, 2)
+        steps = f.layout(LAYOUT_STEPS)
+        begin = f.integer("mul", "%i", steps)
+        with f.loop(steps) as (turn, _, _):
+            s = f.integer("sub", f.integer("sub", steps, "1"), turn) if kernel.reverse else turn
+            at = f.integer("add", begin, s)
+            for use in kernel.uses:
+                if use.record.kind == "step":
+                    bases[use.array] = f.address(f"%{use.array}", f.integer("mul", at, str(use.record.size * lanes)))
+            with f.loop(str(lanes)) as (lane, _, _):
+                section = _Section(traced, f, top.scope, loader(lane, s))
+                section.scope |= {n: f.load(carried(size + k, lane)) for k, n in enumerate(hoisted)}
+                changed = traced.changes()
+                for (name, i, _), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
+                    is_carried = name in traced.carry.shapes
+                    f.store(value, carried(traced.carry.offset(name) + i, lane) if is_carried else place(name, i, lane))
 
     if traced.final:
-        after = _Block(graph, 2, top.scope, load)
-        stores = [(place(name, i), after.name(n)) for name, i, n in _flat(traced.final)]
-        for target, value in stores:
-            after.line(f"{target} = {value}")
-        lines += _lane_loop(after, lanes, 1)
-    arguments = ", ".join(["c", "S", *(u.argument for u in uses), "carry"])
-    return f"@compiled\ndef {kernel.name}({arguments}):\n" + "\n".join(lines) + "\n", size + len(hoisted)
+        with f.loop(str(lanes)) as (lane, _, _):
+            values = _Section(traced, f, top.scope, loader(lane)).compute(_nodes(traced.final))
+            for (name, i, _), value in zip(_flat(traced.final), values, strict=True):
+                f.store(value, place(name, i, lane))
+    return size + len(hoisted)
 
 
-def _lane_loop(block: _Block, lanes: int, indent: int) -> list[str]:
-    if not block.lines:
-        return []
-    return ["    " * indent + f"for l in range({lanes}):", *block.lines]
-
-
-def _emit_node_scan(traced: _Traced, lanes: int) -> str:
-    kernel, graph = traced.kernel, traced.graph
-
-    def carried(name: str, i: int) -> str:
-        return f"{name}_{i}"
-
-    def load(op: tuple) -> str:
-        return carried(op[2], op[3]) if op[1] == "carry" else place(op[2], op[3])
+def _emit_node_scan(traced: _Traced, f: _Function, lanes: int) -> int:
+    kernel, graph, levels = traced.kernel, traced.graph, _levels(traced)
+    bases = {use.array: f"%{use.array}" for use in kernel.uses}
+    for use in kernel.uses:
+        if use.record.kind == "series":
+            bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size)))
+    state: dict[tuple[str, int], str] = {}  # the carried values where we are
 
     def place(name: str, i: int) -> str:
         use = traced.use_of(name)
-        at = use.offset(name) + i
-        if use.record.kind == "shared":
-            return f"{use.argument}[{at}]"
-        if use.record.kind == "series":
-            return f"{use.argument}[k * {use.record.size} + {at}]"
-        return f"{use.argument}[{use.argument}_at + {at * lanes}]"
+        stride = lanes if use.record.kind == "lane" else 1
+        return f.address(bases[use.array], str((use.offset(name) + i) * stride))
 
-    levels = _levels(traced)
-    top = _Block(graph, 1, {}, load)
-    starts = [(carried(name, i), top.name(n)) for name, i, n in _flat(traced.init)]
-    for n in sorted(_needed(graph, [n for _, _, n in _flat(traced.body)], {})):
-        if levels[n] == SHARED:
-            top.name(n)
-    for target, value in starts:
-        top.line(f"{target} = {value}")
-    lines = top.lines
+    def load(op: tuple) -> str:
+        return state[op[2], op[3]] if op[1] == "carry" else f.load(place(op[2], op[3]))
+
+    top = _Section(traced, f, {}, load)
+    top.compute(_frontier(graph, levels, _needed(graph, _nodes(traced.body), {}), SHARED))
+    names = [(name, i) for name, i, _ in _flat(traced.init)]
+    first = top.compute(_nodes(traced.init))
+    state.update(zip(names, first, strict=True))
+
     if traced.body:
-        turn = _Block(graph, 2, top.scope, load)
-        fields, updates = [], []
-        for name, i, n in _flat(traced.body):
-            if name in traced.carry.shapes:
-                if graph.ops[n] != ("input", "carry", name, i):
-                    updates.append((carried(name, i), turn.name(n)))
-            else:
-                fields.append((place(name, i), turn.name(n)))
-        for target, value in fields:
-            turn.line(f"{target} = {value}")
-        for target, value in updates:
-            turn.line(f"{target} = {value}")
-        lines.append("    for i in range(n1 - n0):")
-        lines.append("        n = n1 - 1 - i" if kernel.reverse else "        n = n0 + i")
-        for use in kernel.uses:
-            if use.record.kind == "lane":
-                lines.append(f"        {use.argument}_at = (n // {lanes}) * {use.record.size * lanes} + n % {lanes}")
-        lines += turn.lines
-    if traced.final:
-        after = _Block(graph, 1, {}, load)
-        stores = [(place(name, i), after.name(n)) for name, i, n in _flat(traced.final)]
-        for target, value in stores:
-            after.line(f"{target} = {value}")
-        lines += after.lines
-    arguments = ", ".join(["k", "n0", "n1", *(u.argument for u in kernel.uses)])
-    return f"@compiled\ndef {kernel.name}({arguments}):\n" + "\n".join(lines) + "\n"
+        table = f.integer("add", f.layout(LAYOUT_FIRST), "%i")
+        begin, end = f.layout(table), f.layout(f.integer("add", table, "1"))
+        with f.loop(f.integer("sub", end, begin), first) as (turn, values, results):
+            state.update(zip(names, values, strict=True))
+            last = f.integer("sub", end, "1")
+            n = f.integer("sub", last, turn) if kernel.reverse else f.integer("add", begin, turn)
+            chunk, lane = f.integer("udiv", n, str(lanes)), f.integer("urem", n, str(lanes))
+            for use in kernel.uses:
+                if use.record.kind == "lane":
+                    row = f.integer("mul", chunk, str(use.record.size * lanes))
+                    bases[use.array] = f.address(f"%{use.array}", f.integer("add", row, lane))
+            section = _Section(traced, f, top.scope, load)
+            changed = traced.changes()
+            for (name, i, _), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
+                if name in traced.carry.shapes:
+                    state[name, i] = value
+                else:
+                    f.store(value, place(name, i))
+            results += [state[name] for name in names]
+
+    values = _Section(traced, f, {}, load).compute(_nodes(traced.final))
+    for (name, i, _), value in zip(_flat(traced.final), values, strict=True):
+        f.store(value, place(name, i))
+    return 0

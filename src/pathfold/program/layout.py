@@ -7,6 +7,9 @@ that one field of one chunk is L consecutive numbers at an offset the compiler k
     series    [series, field]          one set a series (initial state)
     lane      [chunk, field, lane]     one set an interval and its end node
     step      [chunk, s, field, lane]  one set a fine step
+
+Records are parts of a few large blocks (what belongs to a point, to a vector, ...); a layout table holds the sizes that
+are known only with the data, and where each record begins and ends in its block.
 """
 
 from __future__ import annotations
@@ -40,28 +43,23 @@ class Record:
             at += size_of(shape)
         self.size = at
 
-    def view(self, array: np.ndarray, name: str, lanes: int, *, intervals: int | None = None) -> np.ndarray:
-        """One field of a flat array with the axes (series or interval, [s,] *shape): for tests and reports."""
-        shape, start = self.fields[name], self.offsets[name]
-        columns = slice(start, start + size_of(shape))
-        if self.kind == "shared":
-            return array[columns].reshape(shape)
-        if self.kind == "series":
-            rows = array.reshape(-1, self.size)[:, columns]
-            return rows.reshape(len(rows), *shape)
-        if self.kind == "lane":
-            rows = array.reshape(-1, self.size, lanes)[:, columns].transpose(0, 2, 1)
-            return rows.reshape(len(rows) * lanes, *shape)[:intervals]
-        raise ValueError(f"no view of the {self.kind} record '{self.name}'")
+    def columns(self, name: str) -> slice:
+        """Where a field lies among the record's scalars."""
+        return slice(self.offsets[name], self.offsets[name] + size_of(self.fields[name]))
 
 
 @dataclass(frozen=True)
 class Use:
-    """A record as a kernel sees it: under an argument name, its fields marked by a suffix."""
+    """A record as a kernel sees it: in a block it is given, its fields marked by a suffix."""
 
     record: Record
-    argument: str
+    block: str  # the kernel's argument that holds the record ...
+    at: int  # ... and where the layout table says in which part of it
     suffix: str = ""
+
+    @property
+    def array(self) -> str:
+        return self.record.name + self.suffix
 
     def has(self, name: str) -> bool:
         return name.endswith(self.suffix) and name.removesuffix(self.suffix) in self.record.fields

@@ -15,35 +15,11 @@ import jax
 import numpy as np
 
 from pathfold.errors import ModelError
+from pathfold.program import special
 from pathfold.program.graph import Graph
+from pathfold.program.unsupported import ADVICE, UnsupportedPrimitive
 
 Nodes = np.ndarray  # of int64: node numbers
-
-
-class UnsupportedPrimitive(Exception):
-    """A primitive the scalar program cannot express; carries its name and what to do instead."""
-
-    def __init__(self, name: str, advice: str | None = None) -> None:
-        self.name = name
-        self.advice = advice or _ADVICE.get(name, "write it with arithmetic, elementary functions and jnp.where")
-        super().__init__(name)
-
-
-_ADVICE = {
-    "lu": "solve small systems through jnp.linalg.cholesky and triangular solves, or write the inverse out",
-    "sort": "write the order out with jnp.minimum and jnp.maximum",
-    "while": "use a loop whose number of turns is a constant (jax.lax.fori_loop with constant bounds, or jax.lax.scan)",
-    "eigh": "use jnp.linalg.cholesky, or write the decomposition of the small matrix out",
-    "qr": "use jnp.linalg.cholesky",
-    "svd": "use jnp.linalg.cholesky",
-    "pure_callback": "model functions are differentiated and compiled: write the computation in jax.numpy",
-    "io_callback": "model functions are differentiated and compiled: take prints and callbacks out",
-    "debug_callback": "model functions are compiled: take jax.debug.print out",
-    "random_bits": "model functions must be deterministic: noise enters through the scheme and the observation",
-    "threefry2x32": "model functions must be deterministic: noise enters through the scheme and the observation",
-    "argmax": "use jnp.max, or jnp.where on comparisons",
-    "argmin": "use jnp.min, or jnp.where on comparisons",
-}
 
 
 def trace(graph: Graph, function: Callable, *args: Any) -> Any:
@@ -366,9 +342,17 @@ def _evaluate_closed(g: Graph, jaxpr, args) -> list[Nodes]:
 
 
 def _custom_jvp_call(g: Graph, eqn, args):
-    if eqn.params.get("name") == "_ndtri":  # JAX writes the normal quantile with bit patterns; we have it as one operation
-        return [_op("ndtri")(g, eqn, args)]
+    by_name = _CUSTOM.get(eqn.params.get("name"))
+    if by_name is not None:
+        return [_elementwise(by_name)(g, eqn, args)]
     return _evaluate_closed(g, eqn.params["call_jaxpr"], args)
+
+
+# Functions that JAX writes with bit patterns; here they are plain arithmetic.
+_CUSTOM = {
+    "_ndtri": special.ndtri,
+    "exp_neg_sq": lambda g, a: g.op("exp", g.op("neg", g.op("mul", a, a))),
+}
 
 
 def _custom_vjp_call(g: Graph, eqn, args):
@@ -402,7 +386,7 @@ def _while(g: Graph, eqn, args):
     cond_consts, body_consts, carry = args[:nc], args[nc : nc + nb], list(args[nc + nb :])
     for _ in range(100_000):
         (test,) = _evaluate_closed(g, p["cond_jaxpr"], [*cond_consts, *carry])
-        if not _known(g, test, "while", _ADVICE["while"]):
+        if not _known(g, test, "while", ADVICE["while"]):
             return carry
         carry = _evaluate_closed(g, p["body_jaxpr"], [*body_consts, *carry])
     raise UnsupportedPrimitive("while", "a loop of more than 100,000 turns cannot be unrolled")
@@ -425,8 +409,8 @@ def _cond(g: Graph, eqn, args):
 
 
 _SAME_NAME = (
-    "add sub mul neg pow rem atan2 max min abs sign floor ceil round sqrt cbrt exp expm1 log log1p sin cos tan asin acos "
-    "atan sinh cosh tanh asinh acosh atanh logistic erf erfc erf_inv lgamma polygamma eq ne lt le not and or is_finite"
+    "add sub mul neg pow rem atan2 max min abs floor ceil round sqrt cbrt exp expm1 log log1p sin cos tan asin acos "
+    "atan sinh cosh tanh asinh acosh atanh erf erfc lgamma eq ne lt le not and or"
 ).split()
 
 _RULES: dict[str, Callable] = {name: _op(name) for name in _SAME_NAME}
@@ -437,7 +421,12 @@ _RULES |= {
     "square": _elementwise(lambda g, a: g.op("mul", a, a)),
     "rsqrt": _elementwise(lambda g, a: g.op("recip", g.op("sqrt", a))),
     "exp2": _elementwise(lambda g, a: g.op("exp", g.op("mul", a, g.const(np.log(2.0))))),
-    "digamma": _elementwise(lambda g, a: g.op("polygamma", g.const(0.0), a)),
+    "sign": _elementwise(special.sign),
+    "is_finite": _elementwise(special.is_finite),
+    "logistic": _elementwise(special.logistic),
+    "erf_inv": _elementwise(special.erf_inv),
+    "digamma": _elementwise(lambda g, a: special.polygamma(g, g.const(0.0), a)),
+    "polygamma": _elementwise(special.polygamma),
     "gt": _elementwise(lambda g, a, b: g.op("lt", b, a)),
     "ge": _elementwise(lambda g, a, b: g.op("le", b, a)),
     "xor": _op("ne"),

@@ -8,9 +8,27 @@ from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGE
 
 from . import kernels
 from .jit import compiled
-from .point import count_chunks, evaluate_start, link_intervals, pull_start, reset_woodbury
-from .sizes import SUMS_A, SUMS_B, SUMS_C, SUMS_C_INV, SUMS_CHANGE, SUMS_RESIDUAL, NODE_SIZE, NODE_X_NODE, L, U, X
-from .small import invert, multiply
+from .point import evaluate_start, link_intervals, position, pull_start, reset_woodbury, solve_woodbury
+from .sizes import (
+    CHUNKS,
+    NODE_SIZE,
+    NODE_X_NODE,
+    POINT_NODE,
+    SCRATCH_NEWTON,
+    SCRATCH_NEWTON_SUMS,
+    SCRATCH_START_MULTIPLIERS,
+    SERIES,
+    SUMS_A,
+    SUMS_B,
+    SUMS_C,
+    SUMS_C_INV,
+    SUMS_CHANGE,
+    SUMS_RESIDUAL,
+    L,
+    U,
+    X,
+)
+from .small import invert
 
 CONSTRAINT_TOLERANCE = 1e-9  # of gaps and observation residuals (paper: theta_c)
 POSITION_TOLERANCE = 1e-8  # of the last change of position (paper: theta_q)
@@ -21,37 +39,33 @@ CONTRACTION = 0.1  # ... as long as they shrink by this factor
 
 
 @compiled
-def solve_position(problem, origin, target, scratch, counts):
-    """Move `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
+def solve_position(layout, problem, origin, target, scratch, counts):
+    """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
 
-    On entry target.q is the unconstrained end of the step. Node states begin at those of the origin. Far from the
+    On entry the target is the unconstrained end of the step. Node states begin at those of the origin. Far from the
     solution every iteration linearises; near it the last linearisation and its factor are kept (chord steps) while they
-    contract well. The result depends on origin and target.q alone, as reversibility demands.
+    contract well. The result depends on the origin and that end alone, as reversibility demands. `counts` gains the
+    numbers of iterations and of linearisations.
     """
-    sums, newton = scratch.newton_sums, scratch.newton
-    copy_nodes(problem, origin, target)
-    for i in range(newton.size):
-        newton[i] = 0.0
-    for i in range(U):
-        sums[SUMS_A + i] = 0.0
-    for i in range(scratch.newton_start.size):
-        scratch.newton_start[i] = 0.0
+    sums = newton_sums(layout, scratch)
+    copy_nodes(layout, origin, target)
+    clear_multipliers(layout, scratch)
     change = previous = 1e300
     fresh = True
     for iteration in range(MAX_ITERATIONS):
-        pull_start(target.q, sums, scratch.newton_start)
-        shoot(problem, origin, target, fresh, scratch)
+        pull_start(layout, position(layout, target), sums, scratch)
+        shoot(layout, problem, origin, target, fresh, scratch)
+        counts[0] += 1
         if fresh:
-            counts.linearisations[0] += 1
-            cross_factorise(problem, origin, target, scratch)
-        residual = cross_filter(problem, target, scratch)
-        counts.newton_iterations[0] += 1
+            counts[1] += 1
+            cross_factorise(layout, problem, origin, target, scratch)
+        residual = cross_filter(layout, problem, target, scratch)
         if not (residual < DIVERGENCE):
             return NON_FINITE if iteration == 0 and not isfinite(residual) else DIVERGED
         if residual < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
             return CONVERGED
         previous = change
-        change = cross_smooth(problem, origin, target, scratch)
+        change = cross_smooth(layout, problem, origin, target, scratch)
         fresh = change > NEAR or change > CONTRACTION * previous
         if change < POSITION_TOLERANCE:
             fresh = False
@@ -59,82 +73,74 @@ def solve_position(problem, origin, target, scratch, counts):
 
 
 @compiled
-def copy_nodes(problem, origin, target):
+def newton_sums(layout, scratch):
+    return scratch[layout[SCRATCH_NEWTON_SUMS] : layout[SCRATCH_NEWTON_SUMS + 1]]
+
+
+@compiled
+def copy_nodes(layout, origin, target):
     """Start the target's node states at the origin's."""
-    for c in range(count_chunks(problem)):
-        base = (c * NODE_SIZE + NODE_X_NODE) * L
+    for c in range(layout[CHUNKS]):
+        base = layout[POINT_NODE] + (c * NODE_SIZE + NODE_X_NODE) * L
         for i in range(base, base + X * L):
-            target.node[i] = origin.node[i]
+            target[i] = origin[i]
 
 
 @compiled
-def shoot(problem, origin, target, fresh, scratch):
+def clear_multipliers(layout, scratch):
+    """No change yet: lam, eta, zeta_0 and a are zero."""
+    for i in range(layout[SCRATCH_NEWTON], layout[SCRATCH_NEWTON + 1]):
+        scratch[i] = 0.0
+    for i in range(layout[SCRATCH_START_MULTIPLIERS], layout[SCRATCH_START_MULTIPLIERS + 1]):
+        scratch[i] = 0.0
+    for i in range(U):
+        scratch[layout[SCRATCH_NEWTON_SUMS] + SUMS_A + i] = 0.0
+
+
+@compiled
+def shoot(layout, problem, origin, target, fresh, scratch):
     """Apply the last change to the noise, simulate every interval, and compare with nodes and data."""
-    S, settings, grid, carry, newton = problem.S, problem.settings, problem.grid, scratch.carry, scratch.newton
-    q, theta = target.q, target.theta
-    evaluate_start(problem, target)
-    link_intervals(problem, target)
-    for c in range(count_chunks(problem)):
+    evaluate_start(layout, target)
+    link_intervals(layout, problem, target)
+    for c in range(layout[CHUNKS]):
         if fresh:
-            kernels.shoot_linearised(c, S, settings, grid, theta, q.v, target.node, origin.path, newton, carry)
-            kernels.residual_linearised(c, S, grid, theta, q.w, origin.node, target.node, newton, carry)
+            kernels.shoot_linearised(c, layout, problem, origin, target, scratch)
+            kernels.residual_linearised(c, layout, problem, origin, target, scratch)
         else:
-            kernels.shoot(c, S, settings, grid, theta, q.v, target.node, origin.path, newton, carry)
-            kernels.residual(c, S, grid, theta, q.w, origin.node, target.node, newton, carry)
+            kernels.shoot(c, layout, problem, origin, target, scratch)
+            kernels.residual(c, layout, problem, origin, target, scratch)
 
 
 @compiled
-def cross_factorise(problem, origin, target, scratch):
+def cross_factorise(layout, problem, origin, target, scratch):
     """Factor of J(q') J(q)^T, and the inverse of its Woodbury matrix."""
-    sums, first = scratch.newton_sums, problem.first
+    sums = newton_sums(layout, scratch)
     reset_woodbury(sums)
-    for k in range(first.size - 1):
-        kernels.cross_factorise(
-            k,
-            first[k],
-            first[k + 1],
-            problem.grid,
-            origin.start,
-            target.start,
-            origin.node,
-            target.node,
-            scratch.newton,
-            sums,
-        )
+    for k in range(layout[SERIES]):
+        kernels.cross_factorise(k, layout, problem, origin, target, scratch)
     invert(sums[SUMS_C : SUMS_C + U * U], sums[SUMS_C_INV : SUMS_C_INV + U * U], U)
 
 
 @compiled
-def cross_filter(problem, target, scratch):
+def cross_filter(layout, problem, target, scratch):
     """Innovations of the residuals; returns the largest residual."""
-    sums, first = scratch.newton_sums, problem.first
+    sums = newton_sums(layout, scratch)
     sums[SUMS_RESIDUAL] = 0.0
     for i in range(U):
         sums[SUMS_B + i] = 0.0
-    for k in range(first.size - 1):
-        kernels.cross_filter(k, first[k], first[k + 1], problem.grid, target.node, scratch.newton, sums)
+    for k in range(layout[SERIES]):
+        kernels.cross_filter(k, layout, problem, target, scratch)
     return sums[SUMS_RESIDUAL]
 
 
 @compiled
-def cross_smooth(problem, origin, target, scratch):
+def cross_smooth(layout, problem, origin, target, scratch):
     """Multipliers of the change, and the node states after it; returns a bound of the change of position."""
-    sums, first = scratch.newton_sums, problem.first
-    multiply(sums[SUMS_C_INV : SUMS_C_INV + U * U], sums[SUMS_B : SUMS_B + U], sums[SUMS_A : SUMS_A + U], U)
+    sums = newton_sums(layout, scratch)
+    solve_woodbury(sums)
     sums[SUMS_CHANGE] = 0.0
-    for k in range(first.size - 1):
-        kernels.cross_smooth(
-            k,
-            first[k],
-            first[k + 1],
-            problem.grid,
-            origin.start,
-            origin.node,
-            target.node,
-            scratch.newton,
-            scratch.newton_start,
-            sums,
-        )
+    for k in range(layout[SERIES]):
+        kernels.cross_smooth(k, layout, problem, origin, target, scratch)
     change = sqrt(sums[SUMS_CHANGE])
     for i in range(U):
         size = fabs(sums[SUMS_A + i])

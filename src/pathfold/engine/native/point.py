@@ -1,4 +1,7 @@
-"""What is done at one point of the manifold: linearise, factorise, project vectors, gradient of h1, energy."""
+"""What is done at one point of the manifold: linearise, factorise, project vectors, gradient of h1, energy.
+
+A point is one block of memory: the position q, the projected gradient of h1, and the records of what is known there.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,17 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 from . import kernels
 from .jit import compiled
 from .sizes import (
+    CHUNKS,
+    FIRST,
     NODE_SIZE,
     NODE_X_NODE,
     NODE_X_START,
+    POINT_NODE,
+    POINT_START,
+    POINT_SUMS,
+    POINT_THETA,
+    SCRATCH_START_MULTIPLIERS,
+    SERIES,
     START_EXCESS_X0,
     START_SIZE,
     SUMS_A,
@@ -23,6 +34,9 @@ from .sizes import (
     SUMS_LOG_DET,
     SUMS_WD,
     THETA_EXCESS_U,
+    VECTOR_U,
+    VECTOR_V,
+    VECTOR_V0,
     L,
     U,
     X,
@@ -32,27 +46,37 @@ from .small import invert, multiply
 
 
 @compiled
-def count_chunks(problem):
-    return (problem.first[-1] + L - 1) // L
+def position(layout, point):
+    return point[: layout[VECTOR_V + 1]]
 
 
 @compiled
-def evaluate_start(problem, point):
+def gradient(layout, point):
+    return point[layout[VECTOR_V + 1] : 2 * layout[VECTOR_V + 1]]
+
+
+@compiled
+def sums_of(layout, point):
+    return point[layout[POINT_SUMS] : layout[POINT_SUMS + 1]]
+
+
+@compiled
+def evaluate_start(layout, point):
     """Parameters z and initial states x_0 of the point, with their Jacobians."""
-    kernels.parameters(0, 0, 0, point.q.u, point.theta)
-    for k in range(problem.first.size - 1):
-        kernels.start_states(k, 0, 0, point.theta, point.q.v0, point.start)
+    kernels.parameters(0, layout, point)
+    for k in range(layout[SERIES]):
+        kernels.start_states(k, layout, point)
 
 
 @compiled
-def link_intervals(problem, point):
+def link_intervals(layout, problem, point):
     """Let every interval begin at its node; idle lanes of the last chunk repeat the last interval."""
-    first, node = problem.first, point.node
-    for k in range(first.size - 1):
-        kernels.link(k, first[k], first[k + 1], point.start, node, problem.grid)
-    last = first[-1] - 1
+    for k in range(layout[SERIES]):
+        kernels.link(k, layout, problem, point)
+    node = point[layout[POINT_NODE] : layout[POINT_NODE + 1]]
+    last = layout[layout[FIRST] + layout[SERIES]] - 1
     source = (last // L) * NODE_SIZE * L + last % L
-    for n in range(last + 1, count_chunks(problem) * L):
+    for n in range(last + 1, layout[CHUNKS] * L):
         target = (n // L) * NODE_SIZE * L + n % L
         for i in range(X):
             node[target + (NODE_X_START + i) * L] = node[source + (NODE_X_START + i) * L]
@@ -60,25 +84,23 @@ def link_intervals(problem, point):
 
 
 @compiled
-def linearise(problem, point, scratch):
+def linearise(layout, problem, point, scratch):
     """Path and Jacobians at the point, from its noise and node states (linear-time section 1)."""
-    evaluate_start(problem, point)
-    link_intervals(problem, point)
-    S, settings, grid, carry = problem.S, problem.settings, problem.grid, scratch.carry
-    theta, node, path, q = point.theta, point.node, point.path, point.q
-    for c in range(count_chunks(problem)):
-        kernels.simulate(c, S, settings, grid, theta, q.v, node, path, carry)
-        kernels.linearise(c, S, settings, grid, theta, q.v, node, path, carry)
-        kernels.observe(c, S, grid, theta, q.w, node, carry)
+    evaluate_start(layout, point)
+    link_intervals(layout, problem, point)
+    for c in range(layout[CHUNKS]):
+        kernels.simulate(c, layout, problem, point, scratch)
+        kernels.linearise(c, layout, problem, point, scratch)
+        kernels.observe(c, layout, problem, point, scratch)
 
 
 @compiled
-def factorise(problem, point):
+def factorise(layout, problem, point):
     """Factor of the Gram matrix and log|G| (linear-time section 2); fails when it is not finite or not positive."""
-    sums, first = point.sums, problem.first
+    sums = sums_of(layout, point)
     reset_woodbury(sums)
-    for k in range(first.size - 1):
-        kernels.factorise(k, first[k], first[k + 1], problem.grid, point.start, point.node, sums)
+    for k in range(layout[SERIES]):
+        kernels.factorise(k, layout, problem, point)
     sums[SUMS_LOG_DET] += invert(sums[SUMS_C : SUMS_C + U * U], sums[SUMS_C_INV : SUMS_C_INV + U * U], U)
     return CONVERGED if isfinite(sums[SUMS_LOG_DET]) else NON_FINITE
 
@@ -93,69 +115,69 @@ def reset_woodbury(sums):
 
 
 @compiled
-def solve_pushed(problem, point, p, scratch):
-    """Multipliers of J^T G^{-1} J p in `work` (lam, eta), `sums` (a) and `newton_start`, once `work` holds B p_v."""
-    sums, first, work = point.sums, problem.first, scratch.work
+def solve_woodbury(sums):
+    """a = C^{-1} b."""
+    multiply(sums[SUMS_C_INV : SUMS_C_INV + U * U], sums[SUMS_B : SUMS_B + U], sums[SUMS_A : SUMS_A + U], U)
+
+
+@compiled
+def solve_pushed(layout, problem, point, vector, scratch):
+    """Multipliers of J^T G^{-1} J p: lam, eta in `work`, a in `sums`, zeta_0; `work` must hold sum B p_v."""
+    sums = sums_of(layout, point)
     for i in range(U):
         sums[SUMS_B + i] = 0.0
-    for k in range(first.size - 1):
-        kernels.filter_vector(
-            k, first[k], first[k + 1], problem.grid, p.u, p.v0, p.w, point.start, point.node, work, sums
-        )
-    multiply(sums[SUMS_C_INV : SUMS_C_INV + U * U], sums[SUMS_B : SUMS_B + U], sums[SUMS_A : SUMS_A + U], U)
-    for k in range(first.size - 1):
-        kernels.smooth_vector(
-            k, first[k], first[k + 1], problem.grid, point.start, point.node, work, sums, scratch.newton_start
-        )
+    for k in range(layout[SERIES]):
+        kernels.filter_vector(k, layout, problem, point, vector, scratch)
+    solve_woodbury(sums)
+    for k in range(layout[SERIES]):
+        kernels.smooth_vector(k, layout, problem, point, scratch)
 
 
 @compiled
-def pull_start(p, sums, newton_start):
+def pull_start(layout, vector, sums, scratch):
     """The parts of J^T lam for the parameters and the initial states: u -= a, v0 -= B0^T zeta_0."""
     for i in range(U):
-        p.u[i] -= sums[SUMS_A + i]
-    for i in range(p.v0.size):
-        p.v0[i] -= newton_start[i]
+        vector[layout[VECTOR_U] + i] -= sums[SUMS_A + i]
+    multipliers = layout[SCRATCH_START_MULTIPLIERS]
+    for i in range(layout[VECTOR_V0 + 1] - layout[VECTOR_V0]):
+        vector[layout[VECTOR_V0] + i] -= scratch[multipliers + i]
 
 
 @compiled
-def project(problem, point, p, scratch):
+def project(layout, problem, point, vector, scratch):
     """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (linear-time section 3)."""
-    S, carry, work = problem.S, scratch.carry, scratch.work
-    for c in range(count_chunks(problem)):
-        kernels.push(c, S, point.path, p.v, work, carry)
-    solve_pushed(problem, point, p, scratch)
-    for c in range(count_chunks(problem)):
-        kernels.pull(c, S, point.path, p.v, p.w, point.node, work, carry)
-    pull_start(p, point.sums, scratch.newton_start)
+    for c in range(layout[CHUNKS]):
+        kernels.push(c, layout, point, vector, scratch)
+    solve_pushed(layout, problem, point, vector, scratch)
+    for c in range(layout[CHUNKS]):
+        kernels.pull(c, layout, point, vector, scratch)
+    pull_start(layout, vector, sums_of(layout, point), scratch)
 
 
 @compiled
-def set_gradient(problem, point, scratch):
+def set_gradient(layout, problem, point, scratch):
     """The gradient of h1, projected onto the cotangent space (linear-time section 4)."""
-    S, settings, grid, first = problem.S, problem.settings, problem.grid, problem.first
-    theta, start, node, path, sums = point.theta, point.start, point.node, point.path, point.sums
-    q, g, carry, work, slope = point.q, point.gradient, scratch.carry, scratch.work, scratch.slope
+    sums, g = sums_of(layout, point), gradient(layout, point)
     for i in range(Z * U):
         sums[SUMS_WD + i] = 0.0
     for i in range(Z):
         sums[SUMS_GZ + i] = 0.0
     for i in range(U):
         sums[SUMS_GU + i] = 0.0
-    for k in range(first.size - 1):
-        kernels.weights(k, first[k], first[k + 1], grid, theta, start, node, work, sums, scratch.gradient_start)
-    for c in range(count_chunks(problem)):
-        kernels.spread(c, S, settings, grid, theta, q.v, path, work, slope, carry)
-        kernels.curvature(c, S, settings, grid, theta, q.v, path, work, slope, carry)
-        kernels.observe_curvature(c, S, settings, grid, theta, q.w, node, work, g.w, carry)
-    for k in range(first.size - 1):
-        kernels.pull_back(k, first[k], first[k + 1], grid, node, work, sums, scratch.gradient_start)
-        kernels.start_curvature(k, 0, 0, settings, theta, q.v0, start, sums, scratch.gradient_start, g.v0)
-    kernels.parameter_gradient(0, 0, 0, settings, q.u, theta, sums, g.u)
-    solve_pushed(problem, point, g, scratch)
-    for c in range(count_chunks(problem)):
-        kernels.gradient_vector(c, S, path, slope, node, work, g.v, g.w, carry)
-    pull_start(g, sums, scratch.newton_start)
+    for k in range(layout[SERIES]):
+        kernels.weights(k, layout, problem, point, scratch)
+    for c in range(layout[CHUNKS]):
+        kernels.spread(c, layout, problem, point, scratch)
+        kernels.curvature(c, layout, problem, point, scratch)
+        kernels.observe_curvature(c, layout, problem, point, g, scratch)
+    for k in range(layout[SERIES]):
+        kernels.pull_back(k, layout, problem, point, scratch)
+        kernels.start_curvature(k, layout, problem, point, g, scratch)
+    kernels.parameter_gradient(0, layout, problem, point, g)
+    solve_pushed(layout, problem, point, g, scratch)
+    for c in range(layout[CHUNKS]):
+        kernels.gradient_vector(c, layout, point, g, scratch)
+    pull_start(layout, g, sums, scratch)
 
 
 @compiled
@@ -167,15 +189,16 @@ def squared_norm(vector):
 
 
 @compiled
-def potential(problem, point):
+def potential(layout, point):
     """l(q) = 1/2 q.q + excess of the priors + 1/2 log|G|: minus the log density on the manifold."""
-    total = 0.5 * squared_norm(point.q.all) + point.theta[THETA_EXCESS_U] + 0.5 * point.sums[SUMS_LOG_DET]
-    for k in range(problem.first.size - 1):
-        total += point.start[k * START_SIZE + START_EXCESS_X0]
+    total = 0.5 * squared_norm(position(layout, point)) + 0.5 * sums_of(layout, point)[SUMS_LOG_DET]
+    total += point[layout[POINT_THETA] + THETA_EXCESS_U]
+    for k in range(layout[SERIES]):
+        total += point[layout[POINT_START] + k * START_SIZE + START_EXCESS_X0]
     return total
 
 
 @compiled
-def hamiltonian(problem, point, p):
+def hamiltonian(layout, point, vector):
     """h(q, p) = l(q) + 1/2 p.p (the metric is the identity)."""
-    return potential(problem, point) + 0.5 * squared_norm(p.all)
+    return potential(layout, point) + 0.5 * squared_norm(vector)
