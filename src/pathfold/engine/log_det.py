@@ -95,12 +95,18 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         t = t_start + s * delta
         wF, wSv, wE = Phi.T @ Lam.T, Phi.T @ (Th @ B), Phi.T @ Gam
 
-        def contraction(z, x, v):
-            value, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
-            return _inner(wF, F) + _inner(wSv, Sv) + _inner(wE, E) + _inner(eta, value)
+        def step(q):
+            return f.step(q[: n.Z], q[n.Z : n.Z + n.X], q[n.Z + n.X :], delta, t)
 
-        gz_s, gx_s, gv = jax.grad(contraction, argnums=(0, 1, 2))(z, x, v)
-        F = jax.jacfwd(f.step, argnums=1)(z, x, v, delta, t)
+        q = jnp.concatenate([z, x, v])
+        weight = jnp.concatenate([wE, wF, wSv], axis=1)
+        jacobian = jax.jacfwd(step)(q)
+        hessian = jax.jacfwd(jax.jacfwd(step))(q)
+        total = eta @ jacobian
+        for k in range(n.X):
+            total += lower_mirrored(hessian[k]) @ weight[k]
+        gz_s, gx_s, gv = total[: n.Z], total[n.Z : n.Z + n.X], total[n.Z + n.X :]
+        F = jacobian[:, n.Z : n.Z + n.X]
         gv = gv + verlet * v
         return {"gv": gv, "Phi": Phi @ F, "eta": gx_s, "gz": gz + gz_s, "Bg": Bg + B @ gv}
 
