@@ -67,7 +67,12 @@ def _sizes_source(r: Records, n: Sizes, kernels: list[Kernel], compiled: bool) -
     """Dimensions, places in the layout table, and offsets of the fields, as constants."""
     lines = [f"COMPILED = {compiled}", f"KERNELS = {tuple(kernel.name for kernel in kernels)}"]
     lines += [f"{name} = {value}" for name, value in vars(n).items()]
-    lines += [f"STEPS = {LAYOUT_STEPS}", f"CHUNKS = {LAYOUT_CHUNKS}", f"SERIES = {LAYOUT_SERIES}", f"FIRST = {LAYOUT_FIRST}"]
+    lines += [
+        f"STEPS = {LAYOUT_STEPS}",
+        f"CHUNKS = {LAYOUT_CHUNKS}",
+        f"SERIES = {LAYOUT_SERIES}",
+        f"FIRST = {LAYOUT_FIRST}",
+    ]
     for block, names in r.blocks.items():
         lines += [f"{block}_{name}".upper() + f" = {r.at(block, name)}" for name in names]
     for record in vars(r).values():

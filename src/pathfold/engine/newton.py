@@ -15,6 +15,8 @@ from pathfold.program.emit import Kernel, LaneScan, NodeScan
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [
+        _predict_filter(f, r),
+        _predict_smooth(f, r, n),
         _shoot(f, r),
         _shoot_linearised(f, r, n),
         _residual(f, r),
@@ -23,6 +25,47 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
         _cross_filter(f, r, n),
         _cross_smooth(f, r, n),
     ]
+
+
+def _predict_filter(f: ModelFunctions, r: Records) -> Kernel:
+    """First guess, forward: how the nodes and observations move with q' - q to first order, in closed loop.
+
+    `filter_vector` with the filtered node displacements c kept.
+    """
+
+    def init(E0, B0, u, v0, b):
+        return {"running": E0 @ u + B0 @ v0, "b": b}
+
+    def body(running, b, u, w, Bp, A, E, H, Hu, Hw, K, Sig_inv, eU, mask):
+        cm = A @ running + E @ u + Bp
+        e = H @ cm + Hu @ u + Hw @ w
+        c = f.free(mask) * (cm - K @ e)
+        return {"e": e, "c": c, "running": c, "b": b + eU.T @ (Sig_inv @ e)}
+
+    def final(b):
+        return {"b": b}
+
+    uses = r.uses(problem="grid", origin="start node", vector="u v0 w", scratch="newton newton_sums work")
+    return NodeScan("predict_filter", uses, init=init, body=body, final=final)
+
+
+def _predict_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """First guess, backward: the multipliers that hold q' - q in the tangent space, and the node states moved with it."""
+
+    def init():
+        return {"zeta": jnp.zeros(n.X)}
+
+    def body(zeta, a, e, c, eU, Sig_inv, K, P_end, d_end, A, H, x_node, mask):
+        zeta = f.free(mask) * zeta
+        lam = Sig_inv @ (e - eU @ a) - K.T @ zeta
+        eta = H.T @ lam + zeta
+        return {"lam": lam, "eta": eta, "x_node_new": x_node + c - d_end @ a - P_end @ zeta, "zeta": A.T @ eta}
+
+    def final(zeta, B0):
+        return {"zeta0": B0.T @ zeta}
+
+    uses = r.uses(problem="grid", origin="start node", target="node", scratch="newton start_multipliers newton_sums")
+    return NodeScan("predict_smooth", uses, init=init, body=body, final=final, reverse=True)
 
 
 def _shoot(f: ModelFunctions, r: Records) -> Kernel:

@@ -38,9 +38,7 @@ class Records:
         self.w = Record("w", "lane", {"w": (W,)})
         self.v = Record("v", "step", {"v": (V,)})
         # What is known at a point: parameters, initial states, path, node Jacobians, factor of the Gram matrix.
-        self.theta = Record(
-            "theta", "shared", {"z": (Z,), "D": (Z, U), "excess_u": (), "excess_u_gradient": (U,)}
-        )
+        self.theta = Record("theta", "shared", {"z": (Z,), "D": (Z, U), "excess_u": (), "excess_u_gradient": (U,)})
         self.start = Record(
             "start",
             "series",
@@ -71,6 +69,8 @@ class Records:
                 "Hw": (Y, W),
                 "P_start": (X, X),
                 "d_start": (X, U),
+                "P_end": (X, X),
+                "d_end": (X, U),
                 "M": (X, X),
                 "K": (X, Y),
                 "Sig_inv": (Y, Y),

@@ -130,7 +130,9 @@ class _Traced:
                 if expected is None or function is self.kernel.final:
                     expected = self.use_of(name).shape(name)
                 if nodes.shape != tuple(expected):
-                    raise ValueError(f"kernel {self.kernel.name}: '{name}' has shape {nodes.shape}, expected {expected}")
+                    raise ValueError(
+                        f"kernel {self.kernel.name}: '{name}' has shape {nodes.shape}, expected {expected}"
+                    )
         return out
 
     def _argument(self, name: str, carried: bool) -> np.ndarray:

@@ -159,7 +159,9 @@ def _broadcast_in_dim(g: Graph, eqn, args):
 def _slice(g: Graph, eqn, args):
     p = eqn.params
     strides = p["strides"] or (1,) * args[0].ndim
-    return args[0][tuple(slice(a, b, c) for a, b, c in zip(p["start_indices"], p["limit_indices"], strides, strict=True))]
+    return args[0][
+        tuple(slice(a, b, c) for a, b, c in zip(p["start_indices"], p["limit_indices"], strides, strict=True))
+    ]
 
 
 def _pad(g: Graph, eqn, args):
@@ -277,9 +279,7 @@ def _dot_general(g: Graph, eqn, args):
     out = np.empty([*batch, a.shape[-2], b.shape[-2]], dtype=np.int64)
     for index in np.ndindex(*out.shape):
         *k, i, j = index
-        out[index] = g.sum(
-            g.op("mul", p, q) for p, q in zip(a[(*k, i)].tolist(), b[(*k, j)].tolist(), strict=True)
-        )
+        out[index] = g.sum(g.op("mul", p, q) for p, q in zip(a[(*k, i)].tolist(), b[(*k, j)].tolist(), strict=True))
     return out.reshape(shape)
 
 

@@ -8,15 +8,11 @@ from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGE
 
 from . import kernels
 from .jit import compiled
-from .point import evaluate_start, link_intervals, position, pull_start, reset_woodbury, solve_woodbury
+from .point import evaluate_start, gradient, link_intervals, position, pull_start, reset_woodbury, solve_woodbury
 from .sizes import (
     CHUNKS,
-    NODE_SIZE,
-    NODE_X_NODE,
-    POINT_NODE,
-    SCRATCH_NEWTON,
+    POINT_SUMS,
     SCRATCH_NEWTON_SUMS,
-    SCRATCH_START_MULTIPLIERS,
     SERIES,
     SUMS_A,
     SUMS_B,
@@ -24,18 +20,16 @@ from .sizes import (
     SUMS_C_INV,
     SUMS_CHANGE,
     SUMS_RESIDUAL,
-    L,
     U,
-    X,
 )
-from .small import invert
+from .small import invert, multiply
 
 CONSTRAINT_TOLERANCE = 1e-9  # of gaps and observation residuals (paper: theta_c)
 POSITION_TOLERANCE = 1e-8  # of the last change of position (paper: theta_q)
 MAX_ITERATIONS = 50
 DIVERGENCE = 1e10  # a residual beyond this cannot be mended
 NEAR = 0.3  # changes below this leave the linearisation in place ...
-CONTRACTION = 0.1  # ... as long as they shrink by this factor
+CONTRACTION = 0.2  # ... as long as they shrink by this factor
 
 
 @compiled
@@ -48,8 +42,7 @@ def solve_position(layout, problem, origin, target, scratch, counts):
     numbers of iterations and of linearisations.
     """
     sums = newton_sums(layout, scratch)
-    copy_nodes(layout, origin, target)
-    clear_multipliers(layout, scratch)
+    predict(layout, problem, origin, target, scratch)
     change = previous = 1e300
     fresh = True
     for iteration in range(MAX_ITERATIONS):
@@ -78,23 +71,22 @@ def newton_sums(layout, scratch):
 
 
 @compiled
-def copy_nodes(layout, origin, target):
-    """Start the target's node states at the origin's."""
+def predict(layout, problem, origin, target, scratch):
+    """First guess: take the normal part of q' - q away and move the node states with the rest, to first order."""
+    sums, d = newton_sums(layout, scratch), gradient(layout, target)
+    q, q_new = position(layout, origin), position(layout, target)
+    for i in range(d.size):
+        d[i] = q_new[i] - q[i]
     for c in range(layout[CHUNKS]):
-        base = layout[POINT_NODE] + (c * NODE_SIZE + NODE_X_NODE) * L
-        for i in range(base, base + X * L):
-            target[i] = origin[i]
-
-
-@compiled
-def clear_multipliers(layout, scratch):
-    """No change yet: lam, eta, zeta_0 and a are zero."""
-    for i in range(layout[SCRATCH_NEWTON], layout[SCRATCH_NEWTON + 1]):
-        scratch[i] = 0.0
-    for i in range(layout[SCRATCH_START_MULTIPLIERS], layout[SCRATCH_START_MULTIPLIERS + 1]):
-        scratch[i] = 0.0
+        kernels.push(c, layout, origin, d, scratch)
     for i in range(U):
-        scratch[layout[SCRATCH_NEWTON_SUMS] + SUMS_A + i] = 0.0
+        sums[SUMS_B + i] = 0.0
+    for k in range(layout[SERIES]):
+        kernels.predict_filter(k, layout, problem, origin, d, scratch)
+    inverse = layout[POINT_SUMS] + SUMS_C_INV
+    multiply(origin[inverse : inverse + U * U], sums[SUMS_B : SUMS_B + U], sums[SUMS_A : SUMS_A + U], U)
+    for k in range(layout[SERIES]):
+        kernels.predict_smooth(k, layout, problem, origin, target, scratch)
 
 
 @compiled
