@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -36,9 +37,6 @@ class ModelFunctions:
         excess = self.model.initial_state.excess
         return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), v0)
 
-    def step(self, z, x, v, delta, t):
-        return self.model.step(self.model.parameters.unflatten(z), x, v, delta, t)
-
     def observe(self, z, x, w, t):
         return self.model.observe(self.model.parameters.unflatten(z), x, w, t)
 
@@ -61,11 +59,33 @@ class ModelFunctions:
         """Derivatives of the rows with respect to z, x, w."""
         return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, y, mask)
 
-    def step_jacobians(self, z, x, v, delta, t):
+    # JAX keeps the traces of jitted functions: the kernels that share these trace them once.
+
+    @cached_property
+    def step(self):
+        """x' = f(z, x, v; delta, t)."""
+        return jax.jit(
+            lambda z, x, v, delta, t: self.model.step(self.model.parameters.unflatten(z), x, v, delta, t)
+        )
+
+    @cached_property
+    def step_jacobians(self):
         """x', and E = df/dz, F = df/dx, Sv = df/dv."""
-        value = self.step(z, x, v, delta, t)
-        E, F, Sv = jax.jacfwd(self.step, argnums=(0, 1, 2))(z, x, v, delta, t)
-        return value, E, F, Sv
+        jacobians = jax.jacfwd(self.step, argnums=(0, 1, 2))
+        return jax.jit(lambda z, x, v, delta, t: (self.step(z, x, v, delta, t), *jacobians(z, x, v, delta, t)))
+
+    @cached_property
+    def step_hessian(self):
+        """Second derivatives of f by (z, x, v) together: an array (X, Z + X + V, Z + X + V)."""
+
+        def hessian(z, x, v, delta, t):
+            def step(zxv):
+                z_, x_, v_ = jnp.split(zxv, (z.size, z.size + x.size))
+                return self.step(z_, x_, v_, delta, t)
+
+            return jax.jacfwd(jax.jacfwd(step))(jnp.concatenate([z, x, v]))
+
+        return jax.jit(hessian)
 
 
 def lower_mirrored(a):

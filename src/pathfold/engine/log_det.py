@@ -93,20 +93,13 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
     def body(Phi, eta, gz, Bg, z, x, v, delta, t_start, s, B, Lam, Th, Gam, verlet):
         t = t_start + s * delta
-        wF, wSv, wE = Phi.T @ Lam.T, Phi.T @ (Th @ B), Phi.T @ Gam
-
-        def step(q):
-            return f.step(q[: n.Z], q[n.Z : n.Z + n.X], q[n.Z + n.X :], delta, t)
-
-        q = jnp.concatenate([z, x, v])
-        weight = jnp.concatenate([wE, wF, wSv], axis=1)
-        jacobian = jax.jacfwd(step)(q)
-        hessian = jax.jacfwd(jax.jacfwd(step))(q)
-        total = eta @ jacobian
+        _, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
+        hessian = f.step_hessian(z, x, v, delta, t)
+        weight = Phi.T @ jnp.concatenate([Gam, Lam.T, Th @ B], axis=1)
+        total = eta @ jnp.concatenate([E, F, Sv], axis=1)
         for k in range(n.X):
             total += lower_mirrored(hessian[k]) @ weight[k]
-        gz_s, gx_s, gv = total[: n.Z], total[n.Z : n.Z + n.X], total[n.Z + n.X :]
-        F = jacobian[:, n.Z : n.Z + n.X]
+        gz_s, gx_s, gv = jnp.split(total, (n.Z, n.Z + n.X))
         gv = gv + verlet * v
         return {"gv": gv, "Phi": Phi @ F, "eta": gx_s, "gz": gz + gz_s, "Bg": Bg + B @ gv}
 

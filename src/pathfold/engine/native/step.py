@@ -44,6 +44,12 @@ def position_step(layout, problem, origin, target, p, t, scratch, counts):
 
 
 @compiled
+def copy(source, target):
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@compiled
 def kick(p, slope, t):
     """p <- p - t grad h1, the gradient being projected already."""
     for i in range(p.size):
@@ -66,7 +72,7 @@ def constrained_step(layout, problem, origin, target, back, p, p_back, t, scratc
     if status != CONVERGED:
         return status
     project(layout, problem, target, p, scratch)
-    p_back[:] = p
+    copy(p, p_back)
     status = position_step(layout, problem, target, back, p_back, -t, scratch, counts)
     if status != CONVERGED:
         return status

@@ -1,0 +1,59 @@
+"""Control flow compiled by Numba; kernels called by symbols that are resolved when machine code is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import int64, njit, void
+from numba.core import cgutils
+from numba.core.types import Tuple
+from numba.extending import intrinsic
+
+from pathfold.program.machine import load
+
+from .sizes import KERNELS
+
+# Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "reassoc", "arcp", "nsz", "afn"},
+    "no_cfunc_wrapper": True,
+}
+compiled = njit(**_OPTIONS)
+
+_ADDRESSES = load((Path(__file__).parent / "kernels.o").read_bytes(), KERNELS)
+
+
+def kernel(name, *parts):
+    """A kernel as native code calls it: (index, layout, blocks).
+
+    `parts` says for each record of the kernel in which block it lies and where the layout table holds its place there.
+    """
+    symbol = f"{__package__}.{name}"
+    llvm.add_symbol(symbol, _ADDRESSES[name])
+
+    @intrinsic
+    def call(typing, *given):
+        def code(context, builder, signature, arguments):
+            index, layout, *blocks = cgutils.unpack_tuple(builder, arguments[0])
+
+            def data(kind, value):
+                return context.make_array(kind)(context, builder, value).data
+
+            table = data(given[1], layout)
+            values = [context.cast(builder, index, given[0], int64), table]
+            for block, at in parts:
+                begin = builder.load(builder.gep(table, [context.get_constant(int64, at)]))
+                values.append(builder.gep(data(given[2 + block], blocks[block]), [begin]))
+            kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), values)
+            return context.get_dummy_value()
+
+        return void(Tuple(given)), code
+
+    return call

@@ -1,0 +1,4 @@
+COMPILED: bool
+KERNELS: tuple[str, ...]
+
+def __getattr__(name: str) -> int: ...
