@@ -35,6 +35,11 @@ class Dense:
     def dim(self) -> int:
         return sum(self.sizes)
 
+    @property
+    def given(self) -> np.ndarray:
+        """At which nodes the state is conditioned on."""
+        return ~np.isnan(self.states).any(axis=1)
+
     def split(self, q):
         m = self.model
         u, v0, w, v = jnp.split(q, np.cumsum(self.sizes)[:-1])
@@ -53,7 +58,6 @@ class Dense:
         starts = jax.vmap(lambda v0: m.initial_state.push(z, v0))(v0)
         owner = np.searchsorted(np.asarray(grid.first), np.arange(self.N), side="right") - 1
         is_first = np.isin(np.arange(self.N), np.asarray(grid.first))
-        given = ~np.isnan(self.states).any(axis=1)
 
         def interval(x, inputs):
             start, first, v_n, w_n, t0, t1, delta, state, conditioned = inputs
@@ -76,14 +80,14 @@ class Dense:
             jnp.asarray(grid.ends),
             jnp.asarray(grid.delta),
             jnp.asarray(np.nan_to_num(self.states)),
-            jnp.asarray(given),
+            jnp.asarray(self.given),
         )
         _, (states, predicted) = jax.lax.scan(interval, starts[0], inputs)
         return states, predicted
 
     def _constraint(self, q):
         states, predicted = self.rows(q)
-        given = ~np.isnan(self.states).any(axis=1)
+        given = self.given
         parts = []
         for n in range(self.N):
             observed = np.flatnonzero(self.mask[n])
@@ -102,6 +106,7 @@ class Dense:
                 jax.jit(jax.grad(lambda q, weight: jnp.sum(weight * jacobian(q)))),
                 jax.jit(self.rows),
                 jax.jit(jax.value_and_grad(self._excess)),
+                jax.jit(lambda q, change: jax.jvp(lambda q: self.rows(q)[0], (q,), (change,))),
             )
 
     def _excess(self, q):
@@ -130,6 +135,15 @@ class Dense:
         states = self._call(3, q)[0]
         return np.where(np.isnan(self.states), states, self.states)
 
+    def predicted(self, q) -> np.ndarray:
+        """The observations that q generates (N, Y)."""
+        return self._call(3, q)[1]
+
+    def moved_states(self, q, change) -> tuple[np.ndarray, np.ndarray]:
+        """Node states, and how they move with q to first order."""
+        states, moved = self._call(5, q, change)
+        return states, moved
+
     def log_det_gram(self, q) -> float:
         """log|J J^T| from the triangular factor of J^T: accurate to the condition of J, not of the Gram matrix."""
         r = np.linalg.qr(self.jacobian(q).T, mode="r")
@@ -149,3 +163,14 @@ class Dense:
         basis, _ = np.linalg.qr(self.jacobian(q).T)
         p = p - basis @ (basis.T @ p)
         return p - basis @ (basis.T @ p)
+
+    def solve_pushed(self, q, p) -> np.ndarray:
+        """lam = G^{-1} J p, as the least-squares solution of J^T lam = p."""
+        basis, r = np.linalg.qr(self.jacobian(q).T)
+        return np.linalg.solve(r, basis.T @ p)
+
+    def newton_change(self, q, moving) -> tuple[np.ndarray, np.ndarray]:
+        """-J(q)^T lam and lam with J(q') J(q)^T lam = c(q'): one Newton iteration of the projection along J(q)."""
+        basis, r = np.linalg.qr(self.jacobian(q).T)
+        y = np.linalg.solve(self.jacobian(moving) @ basis, self.constraint(moving))
+        return -basis @ y, np.linalg.solve(r, y)

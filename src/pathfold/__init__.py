@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from pathfold.errors import DataError, InitialisationError, ModelError
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observations
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observations, simulate
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 
 __version__ = version("pathfold")
@@ -22,4 +22,5 @@ __all__ = [
     "Observations",
     "StrongOrder1p5",
     "__version__",
+    "simulate",
 ]

@@ -6,6 +6,7 @@ from pathfold.model.initial_state import InitialState
 from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
 from pathfold.model.parameters import Parameters
 from pathfold.model.priors import NormalMap, normal_map
+from pathfold.model.simulate import simulate, simulate_path
 
 __all__ = [
     "DiffusionModel",
@@ -19,4 +20,6 @@ __all__ = [
     "Parameters",
     "TimeGrid",
     "normal_map",
+    "simulate",
+    "simulate_path",
 ]

@@ -1,0 +1,181 @@
+"""What a constrained step costs, and how the cost grows: FitzHugh-Nagumo, noiseless, strong order 1.5.
+
+Parts of a step are timed in native loops, whole solves and steps over a fixed set of momenta; every figure is a minimum
+over repeats. `--json` adds one last line of figures for machines, `--quick` leaves the growth tables out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import jax
+import numba
+import numpy as np
+
+from pathfold.engine import Engine
+from pathfold.example_models import fitzhugh_nagumo
+from pathfold.model import Observations, TimeGrid, simulate_path
+
+INTERVAL = 0.2
+STEP_SIZE = 0.3
+MOMENTA = 20
+
+
+class Case:
+    """An engine for T observations and S fine steps, at a typical point of the manifold."""
+
+    def __init__(self, T: int, S: int, seed: int = 1) -> None:
+        self.rng = np.random.default_rng(seed)
+        model = fitzhugh_nagumo.noiseless()
+        times = INTERVAL * np.arange(1, T + 1)
+        grid = TimeGrid.build(Observations(times, np.zeros(T)), steps_per_interval=S)
+        truth = fitzhugh_nagumo.TRUTH
+        u = np.array([np.log(truth["sigma"]), np.log(truth["epsilon"]), np.log(truth["gamma"]), truth["beta"]])
+        v0 = np.array(fitzhugh_nagumo.INITIAL_STATE) - [0.0, -truth["beta"]]
+        v, w = self.rng.standard_normal((T, S, model.noise_dim)), np.zeros((T, 0))
+        z = model.parameters.flatten(truth)
+        states, values = simulate_path(model, grid, z, np.array(fitzhugh_nagumo.INITIAL_STATE), v, w)
+        grid = TimeGrid.build(Observations(times, values), steps_per_interval=S)
+
+        start = time.perf_counter()
+        self.engine = engine = Engine(model, grid)
+        self.native, self.layout, self.problem = engine.native, engine.layout, engine.problem
+        self.point, self.target, self.back = (engine.block("point") for _ in range(3))
+        self.p, self.p_back, self.scratch = engine.block("vector"), engine.block("vector"), engine.block("scratch")
+        self.counts = np.zeros(2, dtype=np.int64)
+        engine.set_vector(self.point, u, v0, w, v)
+        engine.set("point", self.point, "node", "x_node", states)
+        self.native.step.prepare(self.layout, self.problem, self.point, self.scratch)
+        self.status = self.step(self.momentum())
+        self.compile_seconds = time.perf_counter() - start
+
+    def momentum(self) -> np.ndarray:
+        """A momentum drawn from its distribution on the cotangent space."""
+        e, n, rng = self.engine, self.engine.sizes, self.rng
+        p = e.block("vector")
+        noise = rng.standard_normal((e.intervals, e.grid.steps, n.V))
+        e.set_vector(p, rng.standard_normal(n.U), rng.standard_normal((e.series, n.V0)), np.zeros((e.intervals, 0)), noise)
+        self.native.point.project(self.layout, self.problem, self.point, p, self.scratch)
+        return p
+
+    def step(self, p: np.ndarray) -> int:
+        self.p[:] = p
+        arguments = (self.point, self.target, self.back, self.p, self.p_back, STEP_SIZE, self.scratch, self.counts)
+        return self.native.step.constrained_step(self.layout, self.problem, *arguments)
+
+    def solve(self, p: np.ndarray) -> int:
+        self.p[:] = p
+        arguments = (self.point, self.target, self.p, STEP_SIZE, self.scratch, self.counts)
+        return self.native.step.position_step(self.layout, self.problem, *arguments)
+
+    def settle(self, steps: int) -> None:
+        """Move from the simulated path to a typical point of the posterior."""
+        for _ in range(steps):
+            if self.step(self.momentum()) == 0:
+                self.point, self.target = self.target, self.point
+
+
+def native_microseconds(function: Any, arguments: tuple, repeats: int, turns: int = 10) -> float:
+    """Time of one call inside native code."""
+
+    @numba.njit
+    def run(turns, arguments):
+        for _ in range(turns):
+            function(*arguments)
+
+    run(1, arguments)
+    return min(_seconds(run, turns, arguments) / turns for _ in range(repeats)) * 1e6
+
+
+def _seconds(function: Any, *arguments: Any) -> float:
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
+
+
+def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
+    """Costs in microseconds; of the solve and the step the mean over momenta of minima over repeats."""
+    case = Case(T, S)
+    case.settle(50)
+    momenta = [case.momentum() for _ in range(MOMENTA)]
+    results: dict[str, float] = {}
+    if parts:
+        at, problem, point, scratch = case.layout, case.problem, case.point, case.scratch
+        native = case.native.point
+        results["linearise_us"] = native_microseconds(native.linearise, (at, problem, point, scratch), repeats)
+        factor = native_microseconds(native.factorise, (at, problem, point), repeats)
+        solve = native_microseconds(native.solve_pushed, (at, problem, point, case.p, scratch), repeats)
+        results["factor_solve_us"] = factor + solve
+        results["gradient_us"] = native_microseconds(native.set_gradient, (at, problem, point, scratch), repeats)
+    case.counts[:] = 0
+    succeeded = [p for p in momenta if case.step(p) == 0]
+    results["newton_iterations"] = float(case.counts[0]) / (2 * len(momenta))
+    results["linearisations"] = float(case.counts[1]) / (2 * len(momenta))
+    results["failed_steps"] = len(momenta) - len(succeeded)
+    for name, function in (("newton_solve_us", case.solve), ("step_us", case.step)):
+        results[name] = float(np.mean([min(_seconds(function, p) for _ in range(repeats)) for p in succeeded])) * 1e6
+    e = case.engine
+    blocks = 3 * e.block("point").nbytes + 3 * e.block("vector").nbytes + e.block("scratch").nbytes + e.problem.nbytes
+    results["bytes_a_fine_step"] = blocks / (T * S)
+    return results
+
+
+def compile_seconds() -> tuple[float, float]:
+    """From a model to its first step: in a process with an empty cache, and in another one after it."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--compile-only"]
+        runs = [
+            subprocess.run(command, env=os.environ | {"PATHFOLD_CACHE": folder}, capture_output=True, text=True, check=True)
+            for _ in range(2)
+        ]
+    new, cached = (float(run.stdout.split()[-1]) for run in runs)
+    return new, cached
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="one last line of figures for machines")
+    parser.add_argument("--quick", action="store_true", help="without the growth tables")
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--compile-only", action="store_true", help="print the time from the model to its first step")
+    options = parser.parse_args()
+    if options.compile_only:
+        print(Case(100, 25).compile_seconds)
+        return
+    base = measure(100, 25, parts=True, repeats=options.repeats)
+    base["compile_s"], base["compile_cached_s"] = compile_seconds()
+    limits = {
+        "linearise_us": 60,
+        "factor_solve_us": 15,
+        "gradient_us": 130,
+        "newton_solve_us": 220,
+        "step_us": 650,
+        "compile_s": 20,
+        "compile_cached_s": 3,
+        "bytes_a_fine_step": 4096,
+    }
+    print(f"FitzHugh-Nagumo, noiseless, strong order 1.5, T = 100, S = 25, step size {STEP_SIZE}; jax {jax.__version__}")
+    for name, value in base.items():
+        print(f"  {name:20s} {value:10.2f}" + (f"   (at most {limits[name]})" if name in limits else ""))
+    if not options.quick:
+        print("growth: cost of a step as a multiple of T = 100, S = 25")
+        for T, S in ((25, 25), (400, 25), (1600, 25), (100, 100), (100, 400)):
+            r = measure(T, S, parts=False, repeats=max(3, options.repeats // 6))
+            print(
+                f"  T = {T:5d}  S = {S:4d}   step {r['step_us']:9.0f} us = {r['step_us'] / base['step_us']:6.2f} x   "
+                f"iterations {r['newton_iterations']:.2f} ({r['newton_iterations'] / base['newton_iterations']:.2f} x)   "
+                f"{r['bytes_a_fine_step']:.0f} bytes a fine step"
+            )
+    if options.json:
+        print(json.dumps({name: round(value, 4) for name, value in base.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Simulation of the discretised model: paths and observations from parameters, initial states and noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pathfold.errors import DataError
+from pathfold.model.data import Observations, TimeGrid
+from pathfold.model.diffusion_model import DiffusionModel
+
+
+def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v, w) -> tuple[np.ndarray, np.ndarray]:
+    """Node states (N, X) and observations (N, Y) of one series, from z (flat), x_0, v (N, S, V) and w (N, W)."""
+
+    def run(z, x0, v, w):
+        named = model.parameters.unflatten(z)
+
+        def interval(x, inputs):
+            v_n, w_n, start, end, delta = inputs
+            times = start + delta * jnp.arange(grid.steps)
+            x, _ = jax.lax.scan(lambda x, vt: (model.step(named, x, vt[0], delta, vt[1]), None), x, (v_n, times))
+            return x, (x, model.observe(named, x, w_n, end))
+
+        times = (jnp.asarray(grid.starts), jnp.asarray(grid.ends), jnp.asarray(grid.delta))
+        return jax.lax.scan(interval, x0, (v, w, *times))[1]
+
+    with jax.enable_x64(True):
+        states, values = jax.jit(run)(*(jnp.asarray(a, dtype=float) for a in (z, x0, v, w)))
+        return np.asarray(states), np.asarray(values)
+
+
+def simulate(
+    model: DiffusionModel,
+    parameters: dict[str, Any],
+    times: Any,
+    *,
+    initial_state: Any = None,
+    initial_time: float = 0.0,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    seed: int = 0,
+) -> Observations:
+    """Observations of the model at `times`, simulated on a fine grid with the model's own scheme.
+
+    `parameters` are the true values by name; `initial_state` is drawn from its distribution when it is not given.
+    """
+    times = np.asarray(times, dtype=float)
+    empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time=initial_time)
+    grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
+    rng = np.random.default_rng(seed)
+    z = model.parameters.flatten(parameters)
+    v0 = rng.standard_normal(model.initial_state.size)
+    v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
+    w = rng.standard_normal((len(grid.starts), model.observation_noise_dim))
+    if initial_state is None:
+        with jax.enable_x64(True):
+            initial_state = model.initial_state.push(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(v0))
+    x0 = np.asarray(initial_state, dtype=float)
+    if x0.shape != (model.state_dim,):
+        raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
+    _, values = simulate_path(model, grid, z, x0, v, w)
+    values = values[grid.mask.any(axis=1)]
+    if not np.isfinite(values).all():
+        raise DataError(
+            "the simulated path is not finite: take smaller steps (steps_per_interval, max_step) or other parameters"
+        )
+    return Observations(times, values, initial_time=initial_time)

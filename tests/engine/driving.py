@@ -1,0 +1,165 @@
+"""The engine driven by hand, next to the oracle; each `..._error` compares one quantity of the two."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from pathfold.engine import Engine
+from pathfold.engine.status import CONVERGED
+from pathfold.model import DiffusionModel, TimeGrid
+from tests.dense import Dense
+
+
+def relative(found, expected, scale=None) -> float:
+    """The largest difference over the largest entry expected (or of `scale`); 0 for empty arrays, NaN never passes."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape, (found.shape, expected.shape)
+    if found.size == 0:
+        return 0.0
+    size = np.max(np.abs(expected if scale is None else scale))
+    error = float(np.max(np.abs(found - expected)) / max(size, 1e-300))
+    return error if error >= 0.0 else np.inf
+
+
+class Driven:
+    """An engine and the oracle of the same manifold. Flat vectors are in the oracle's order."""
+
+    def __init__(self, model: DiffusionModel, grid: TimeGrid, *, states=None, mask=None, **options: Any) -> None:
+        self.dense = Dense(model, grid, states=states, mask=mask)
+        self.engine = Engine(model, grid, **({"compiled": False, "conditioned": states is not None} | options))
+        if states is not None:
+            nodes = np.flatnonzero(~np.isnan(states).any(axis=1))
+            dropped = mask is not None
+            self.engine.condition(nodes, np.asarray(states)[nodes], drop_observations=dropped)
+        self.counts = np.zeros(2, dtype=np.int64)
+
+    @property
+    def native(self) -> Any:
+        return self.engine.native
+
+    @property
+    def args(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.engine.layout, self.engine.problem
+
+    def use_splitting(self, splitting: str) -> None:
+        """Change the splitting of the engine; it is a setting of the problem, read when the code runs."""
+        self.engine.set("problem", self.engine.problem, "settings", "verlet", splitting == "stormer-verlet")
+
+    # --- flat vectors and blocks ------------------------------------------------------------------------------------
+
+    def write(self, block: np.ndarray, flat: np.ndarray) -> None:
+        self.engine.set_vector(block, *np.split(flat, np.cumsum(self.dense.sizes)[:-1]))
+
+    def flat(self, block: np.ndarray) -> np.ndarray:
+        return np.concatenate([part.ravel() for part in self.engine.get_vector(block)])
+
+    def vector(self, flat: np.ndarray) -> np.ndarray:
+        block = self.engine.block("vector")
+        self.write(block, flat)
+        return block
+
+    def raw_point(self, q: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
+        """A point at q with its node states, nothing else computed."""
+        point = self.engine.block("point")
+        self.write(point, q)
+        self.engine.set("point", point, "node", "x_node", self.dense.node_states(q) if nodes is None else nodes)
+        return point
+
+    def point(self, q: np.ndarray) -> np.ndarray:
+        """A point that is ready for a step."""
+        point, scratch = self.raw_point(q), self.engine.block("scratch")
+        assert self.native.step.prepare(*self.args, point, scratch) == CONVERGED
+        return point
+
+    def rows(self, by_node: np.ndarray) -> np.ndarray:
+        """Constraint rows of the engine (N, rows) in the oracle's order: those that count."""
+        mask = self.engine.get("problem", self.engine.problem, "grid", "mask")
+        return by_node[mask > 0.0]
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def step(self, point: np.ndarray, p: np.ndarray, t: float) -> tuple[int, np.ndarray, np.ndarray]:
+        """One constrained step from a prepared point; the status, the new point and the new momentum."""
+        block = self.engine.block
+        target, back, vector, p_back, scratch = (block(k) for k in ("point", "point", "vector", "vector", "scratch"))
+        self.write(vector, p)
+        status = self.native.step.constrained_step(
+            *self.args, point, target, back, vector, p_back, t, scratch, self.counts
+        )
+        return int(status), target, self.flat(vector)
+
+    def energy(self, point: np.ndarray, p: np.ndarray) -> float:
+        return float(self.native.point.hamiltonian(self.engine.layout, point, self.vector(p)))
+
+    # --- comparisons ----------------------------------------------------------------------------------------------------
+
+    def log_det_error(self, q: np.ndarray) -> float:
+        expected = self.dense.log_det_gram(q)
+        found = self.engine.get("point", self.point(q), "sums", "log_det")
+        return relative(found, expected, max(1.0, abs(expected)))
+
+    def gradient_error(self, q: np.ndarray, *, verlet: bool) -> float:
+        """Of the projected gradient of h1, relative to the gradient before it is projected."""
+        self.use_splitting("stormer-verlet" if verlet else "gaussian")
+        plain = self.dense.h1_gradient(q, verlet=verlet)
+        found = self.flat(self.engine.gradient(self.point(q)))
+        return relative(found, self.dense.project(q, plain), plain)
+
+    def plain_gradient_error(self, q: np.ndarray) -> float:
+        """Of the gradient of h1 before it is projected: with the solve for its normal part left out."""
+        self.use_splitting("gaussian")
+        code: ModuleType = self.native.point
+        solve = code.solve_pushed
+        try:
+            code.solve_pushed = lambda *_: None  # type: ignore[attr-defined]
+            point = self.point(q)
+        finally:
+            code.solve_pushed = solve  # type: ignore[attr-defined]
+        return relative(self.flat(self.engine.gradient(point)), self.dense.h1_gradient(q, verlet=False))
+
+    def potential_error(self, q: np.ndarray) -> float:
+        expected = 0.5 * q @ q + self.dense.excess(q) + 0.5 * self.dense.log_det_gram(q)
+        found = self.native.point.potential(self.engine.layout, self.point(q))
+        return relative(found, expected, max(1.0, abs(expected)))
+
+    def projector_errors(self, q: np.ndarray, p: np.ndarray) -> tuple[float, float]:
+        """Of p - J^T G^{-1} J p, relative to p; and of lam = G^{-1} J p."""
+        point, vector, scratch = self.point(q), self.vector(p), self.engine.block("scratch")
+        self.native.point.project(*self.args, point, vector, scratch)
+        lam = self.rows(self.engine.get("scratch", scratch, "work", "lam"))
+        expected = self.dense.solve_pushed(q, p)
+        return relative(self.flat(vector), self.dense.project(q, p), p), relative(lam, expected)
+
+    def newton_errors(self, q: np.ndarray, moving: np.ndarray) -> dict[str, float]:
+        """One Newton iteration from a consistent path: q' - J(q)^T (J(q') J(q)^T)^{-1} c(q'), its nodes, c(q') itself."""
+        engine, newton = self.engine, self.native.newton
+        origin, target, scratch = self.point(q), self.raw_point(moving), engine.block("scratch")
+        newton.shoot(*self.args, origin, target, True, scratch)
+        constraint = self.rows(engine.get("scratch", scratch, "newton", "o"))
+        gap = engine.get("scratch", scratch, "newton", "gap")
+        newton.cross_factorise(*self.args, origin, target, scratch)
+        residual = newton.cross_filter(*self.args, target, scratch)
+        newton.cross_smooth(*self.args, origin, target, scratch)
+        nodes = engine.get("point", target, "node", "x_node")
+        self.native.point.pull_start(
+            engine.layout, self.native.point.position(engine.layout, target), newton.newton_sums(engine.layout, scratch),
+            scratch,
+        )  # fmt: skip
+        newton.shoot(*self.args, origin, target, False, scratch)
+
+        expected = self.dense.constraint(moving)
+        change, lam = self.dense.newton_change(q, moving)
+        states, push = self.dense.moved_states(moving, change)
+        free = np.isnan(self.dense.states)
+        found = engine.get("scratch", scratch, "newton", "lam")
+        return {
+            "constraint": relative(constraint, expected, np.append(expected, 1.0)),
+            "gap": relative(gap[free], 0.0 * gap[free], np.append(states, 1.0)),
+            "residual": relative(residual, np.max(np.abs(expected))) if not self.dense.given.any() else 0.0,
+            "lam": relative(self.rows(found), lam),
+            "position": relative(self.flat(target) - moving, change),
+            "nodes": relative((nodes - states)[free], push[free], np.append(states, 1.0)),
+        }

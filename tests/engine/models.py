@@ -1,0 +1,152 @@
+"""Models for the engine's tests: drawn at random, or small and fixed; and data generated from a position q."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from hypothesis import strategies as st
+
+from pathfold.model import DiffusionModel, Noiseless, NoisyObservation, Observations, TimeGrid
+from pathfold.schemes import CustomScheme, EulerMaruyama, Scheme, StrongOrder1p5
+from tests.dense import Dense
+
+PRIORS: dict[str, Callable[[], Any]] = {
+    "normal": lambda: dist.Normal(0.2, 0.7),
+    "log-normal": lambda: dist.LogNormal(-0.5, 0.5),
+    "exponential": lambda: dist.Exponential(1.5),
+    "gamma": lambda: dist.Gamma(3.0, 3.0),  # with an excess
+    "beta": lambda: dist.Beta(2.0, 3.0),  # with an excess
+}
+STARTS: dict[str, Callable[[Any], Any]] = {
+    "normal": lambda theta: dist.Normal(0.4 * jnp.tanh(jnp.sum(theta)), 0.8),
+    "gamma": lambda theta: dist.Gamma(2.0 + 0.5 * jnp.tanh(jnp.sum(theta)), 2.0),  # with an excess that depends on z
+    "log-normal": lambda theta: dist.LogNormal(-0.5, 0.4),
+}
+SCHEMES = ("euler", "additive", "taylor", "custom")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A random model: dimensions and kinds; the coefficients come from the seed."""
+
+    seed: int
+    X: int  # state
+    B: int  # Wiener processes
+    Y: int  # observed components
+    W: int  # observation noise
+    S: int  # fine steps an interval
+    priors: tuple[str, ...]  # U of them
+    starts: tuple[str, ...]  # V0 of them, the other components are fixed
+    lengths: tuple[int, ...]  # intervals of each series
+    scheme: str = "euler"
+    repeated_noise: bool = False  # two columns of the diffusion are the same
+    missing: bool = False
+    regular: bool = True
+    lanes: int = 2
+    path_scale: float = 1.0
+    noise_scale: float = 1.0
+
+    def model(self) -> DiffusionModel:
+        """Coupled linear terms with bounded non-linear ones; time, state and parameters enter every function."""
+        rng = np.random.default_rng(self.seed)
+        X, B, Y, W, Z = self.X, self.B, self.Y, self.W, len(self.priors) + 1
+        A, shift, turn = 0.6 * rng.normal(size=(X, X)), 0.5 * rng.normal(size=(X, Z)), rng.normal(size=(X, X))
+        noise, sway, lean = rng.normal(size=(X, B)), 0.7 * rng.normal(size=(X, X)), 0.5 * rng.normal(size=(X, Z))
+        seen, gain, bend = rng.normal(size=(Y, X)), 0.4 * rng.normal(size=(Y, Z)), 0.5 * rng.normal(size=(Y, X))
+        error, cross = rng.normal(size=(Y, W)), 0.5 * rng.normal(size=(Y, X))
+        if self.repeated_noise:
+            noise[:, -1] = noise[:, 0]
+        if Y <= W:
+            error[:, :Y] += 2.0 * np.eye(Y)
+        noise, error = self.path_scale * noise, self.noise_scale * error
+        additive = self.scheme in ("additive", "taylor")
+
+        def stacked(z):
+            return jnp.stack([*z.values()])
+
+        def drift(x, z, t):
+            return A @ x + shift @ stacked(z) + 0.8 * jnp.sin(turn @ x + t)
+
+        def diffusion(x, z, t):
+            tilt = lean @ stacked(z) + 0.3 * t
+            return noise * (1.0 + 0.4 * jnp.tanh(tilt if additive else sway @ x + tilt))[:, None]
+
+        def step(x, z, v, delta, t):
+            bumped = v + 0.2 * jnp.sin(v + x[0])
+            return x + delta * drift(x, z, t) + jnp.sqrt(delta) * (diffusion(x, z, t) @ bumped)
+
+        def exact(x, z, t):
+            return seen @ x + bend @ jnp.sin(x) + jnp.tanh(gain @ stacked(z)) * (1.0 + 0.2 * jnp.cos(t))
+
+        def noisy(x, z, w, t):
+            size = 1.0 + 0.4 * jnp.tanh(cross @ x + gain @ stacked(z))
+            return exact(x, z, t) + size * (error @ (w + 0.2 * jnp.sin(w)))
+
+        def start(z):
+            parts = [STARTS[kind](stacked(z)) for kind in self.starts]
+            return [*parts, *(0.3 * (k + 1) for k in range(X - len(parts)))]
+
+        schemes: dict[str, Scheme] = {"taylor": StrongOrder1p5(), "custom": CustomScheme(step, B)}
+        return DiffusionModel(
+            drift=drift,
+            diffusion=diffusion,
+            parameters={"fixed": 0.6, **{f"p{i}": PRIORS[kind]() for i, kind in enumerate(self.priors)}},
+            initial_state=start if self.starts else [0.3 * (k + 1) for k in range(X)],
+            observation=NoisyObservation(noisy, W) if W else Noiseless(exact),
+            scheme=schemes.get(self.scheme, EulerMaruyama()),
+        )
+
+    def grid(self) -> TimeGrid:
+        """Arbitrary observations at (ir)regular times, some missing, some nodes without any."""
+        rng = np.random.default_rng(self.seed + 1)
+        panel = []
+        for n in self.lengths:
+            gaps = np.full(n, 0.5) if self.regular else rng.uniform(0.2, 0.9, size=n)
+            values = rng.normal(size=(n, self.Y))
+            if self.missing:
+                hidden = rng.uniform(size=values.shape) < 0.4
+                hidden[rng.integers(n)] = False
+                values[hidden] = np.nan
+            panel.append(Observations(0.1 + np.cumsum(gaps), values, initial_time=0.1))
+        return TimeGrid.build(panel, steps_per_interval=self.S)
+
+
+@st.composite
+def cases(draw, **fixed) -> Case:
+    """Every dimension and option of `Case`. Y is at most what the noise of one interval and observation can span."""
+    X = draw(st.integers(1, 4))
+    scheme = draw(st.sampled_from(SCHEMES))
+    B = draw(st.integers(1, min(X, 2) if scheme == "taylor" else X))
+    repeated = B > 1 and draw(st.booleans())
+    S, W = draw(st.integers(1, 8)), draw(st.integers(0, 3))
+    spanned = W + min(X, S * (B - repeated))
+    lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3).filter(lambda n: sum(n) <= 12))
+    long = draw(st.booleans())
+    case = Case(
+        seed=draw(st.integers(0, 2**20)),
+        X=X,
+        B=B,
+        Y=draw(st.integers(1, min(3, spanned))),
+        W=W,
+        S=S,
+        priors=tuple(draw(st.lists(st.sampled_from([*PRIORS]), max_size=6))),
+        starts=tuple(draw(st.lists(st.sampled_from([*STARTS]), max_size=X))),
+        lengths=(draw(st.integers(7, 12)),) if long else tuple(lengths),
+        scheme=scheme,
+        repeated_noise=repeated,
+        missing=draw(st.booleans()),
+        regular=draw(st.booleans()),
+        lanes=draw(st.sampled_from([2, 4, 8])),
+    )
+    return replace(case, **fixed)
+
+
+def with_data_from(model: DiffusionModel, grid: TimeGrid, q: np.ndarray) -> TimeGrid:
+    """The grid with the observations that q generates, so that q lies on the manifold."""
+    predicted = Dense(model, grid).predicted(q)
+    return replace(grid, values=np.where(grid.mask, predicted, 0.0))

@@ -1,0 +1,131 @@
+"""Running kernels on plain arrays: what the tests of the program layer share."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from pathfold.program.emit import (
+    LAYOUT_CHUNKS,
+    LAYOUT_FIRST,
+    LAYOUT_HEAD,
+    LAYOUT_SERIES,
+    LAYOUT_STEPS,
+    Kernel,
+    LaneScan,
+    emit,
+)
+from pathfold.program.layout import Record, Use
+from pathfold.program.machine import assemble, load
+
+LANES = 5  # odd, so that vectorised loops have a remainder
+
+_number = itertools.count()
+
+
+@dataclass
+class Memory:
+    """Arrays for records, indexed as the layout says; `first` lists where the intervals of each series begin and end."""
+
+    records: Sequence[Record]
+    lanes: int = LANES
+    chunks: int = 1
+    steps: int = 1
+    first: Sequence[int] = (0,)
+    arrays: dict[str, np.ndarray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.arrays = {record.name: np.full(self._shape(record), np.nan) for record in self.records}
+
+    def _shape(self, record: Record) -> tuple[int, ...]:
+        return {
+            "shared": (record.size,),
+            "series": (len(self.first) - 1, record.size),
+            "lane": (self.chunks, record.size, self.lanes),
+            "step": (self.chunks, self.steps, record.size, self.lanes),
+        }[record.kind]
+
+    def uses(self) -> list[Use]:
+        return [Use(record, "block", LAYOUT_HEAD) for record in self.records] + [Use(CARRY, "block", LAYOUT_HEAD)]
+
+    def __getitem__(self, key: tuple[str, str]) -> np.ndarray:
+        """All values of a field, [shared: nothing | series | interval | interval, s] first, then the field's own axes."""
+        record = next(r for r in self.records if r.name == key[0])
+        values, columns, shape = self.arrays[record.name], record.columns(key[1]), record.fields[key[1]]
+        if record.kind in ("shared", "series"):
+            return values[..., columns].reshape(*values.shape[:-1], *shape)
+        values = np.moveaxis(values[..., columns, :], -1, 1)  # [chunk, lane, ..., field]
+        return values.reshape(-1, *values.shape[2:-1], *shape)
+
+    def __setitem__(self, key: tuple[str, str], given: np.ndarray) -> None:
+        record = next(r for r in self.records if r.name == key[0])
+        values, columns = self.arrays[record.name], record.columns(key[1])
+        if record.kind in ("shared", "series"):
+            values[..., columns] = np.reshape(given, values[..., columns].shape)
+        else:
+            target = np.moveaxis(values[..., columns, :], -1, 1)  # a view
+            target[...] = np.reshape(given, target.shape)
+
+    def run(self, *kernels: Kernel) -> None:
+        """Compile the kernels and run them, one after the other, over all chunks or series."""
+        codes = [emit(kernel, self.lanes) for kernel in kernels]
+        addresses = load(assemble(codes), [kernel.name for kernel in kernels])
+        layout = np.zeros(LAYOUT_HEAD + len(self.first), dtype=np.int64)
+        layout[LAYOUT_STEPS], layout[LAYOUT_CHUNKS] = self.steps, self.chunks
+        layout[LAYOUT_SERIES], layout[LAYOUT_FIRST] = len(self.first) - 1, LAYOUT_HEAD
+        layout[LAYOUT_HEAD:] = self.first
+        for kernel, code in zip(kernels, codes, strict=True):
+            arrays = [self.arrays[use.record.name] if use.record is not CARRY else None for use in kernel.uses]
+            carried = np.full(max(1, code.carried * self.lanes), np.nan)
+            pointers = [(carried if array is None else array).ctypes.data for array in arrays]
+            signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (1 + len(pointers)))
+            function = signature(addresses[kernel.name])
+            for i in range(self.chunks if isinstance(kernel, LaneScan) else len(self.first) - 1):
+                function(i, layout.ctypes.data, *pointers)
+
+
+CARRY = Record("carry", "shared", {})
+
+
+def evaluate(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The flat results of a JAX function, compiled; every argument and result has the lane as its first axis."""
+    arrays = tuple(np.asarray(a, dtype=float) for a in arrays)
+    lanes = arrays[0].shape[0]
+    with jax.enable_x64(True):
+        shapes = jax.eval_shape(function, *(jax.ShapeDtypeStruct(a.shape[1:], np.float64) for a in arrays))
+    given = Record("given", "lane", {f"in{i}": a.shape[1:] for i, a in enumerate(arrays)})
+    result = Record("result", "lane", {f"out{i}": s.shape for i, s in enumerate(jax.tree.leaves(shapes))})
+
+    def final(**values):
+        out = function(*(values[f"in{i}"] for i in range(len(arrays))))
+        return {f"out{i}": leaf for i, leaf in enumerate(jax.tree.leaves(out))}
+
+    final.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in given.fields]
+    )
+    memory = Memory([given, result], lanes=lanes)
+    for i, a in enumerate(arrays):
+        memory["given", f"in{i}"] = a
+    memory.run(LaneScan(f"function{next(_number)}", memory.uses(), final=final))
+    return [memory["result", name] for name in result.fields]
+
+
+def reference(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The same by JAX itself, lane by lane."""
+    with jax.enable_x64(True):
+        compiled = jax.jit(function)
+        rows = [jax.tree.leaves(compiled(*(a[k] for a in arrays))) for k in range(len(arrays[0]))]
+        return [np.stack([np.asarray(row[i], dtype=float) for row in rows]) for i in range(len(rows[0]))]
+
+
+def check(function: Callable, *arrays: np.ndarray, rtol: float = 1e-12, atol: float = 1e-14) -> None:
+    """The compiled function agrees with JAX, in every lane."""
+    arrays = tuple(np.asarray(a, dtype=float) for a in arrays)
+    for ours, theirs in zip(evaluate(function, *arrays), reference(function, *arrays), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
