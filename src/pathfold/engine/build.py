@@ -125,6 +125,6 @@ def _load(name: str, folder: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    for part in ("kernels", "point", "newton", "step"):
+    for part in ("kernels", "point", "newton", "step", "chain", "initialise"):
         importlib.import_module(f"{name}.{part}")
     return module

@@ -60,7 +60,7 @@ def _link(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _simulate(f: ModelFunctions, r: Records) -> Kernel:
-    """x_{n,s} = f(z, x_{n,s-1}, v_{n,s}) from the node states, all intervals abreast; keeps the states."""
+    """x_{n,s} = f(z, x_{n,s-1}, v_{n,s}) from the node states, all intervals abreast; keeps the states and the gaps."""
 
     def init(x_start):
         return {"state": x_start}
@@ -68,8 +68,11 @@ def _simulate(f: ModelFunctions, r: Records) -> Kernel:
     def body(z, state, v, delta, t_start, s):
         return {"x": state, "state": f.step(z, state, v, delta, t_start + s * delta)}
 
-    uses = r.uses(problem="settings grid", point="theta v node path", scratch="")
-    return LaneScan("simulate", uses, init=init, body=body)
+    def final(state, x_node):
+        return {"gap": state - x_node}
+
+    uses = r.uses(problem="settings grid", point="theta v node path", scratch="newton")
+    return LaneScan("simulate", uses, init=init, body=body, final=final)
 
 
 def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -91,11 +94,12 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _observe(f: ModelFunctions, r: Records) -> Kernel:
-    """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw at the nodes; masked rows are zero."""
+    """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw and the misfit o at the nodes; masked rows are zero."""
 
     def final(z, x_node, w, t_end, y, mask, D):
         Hz, H, Hw = f.row_jacobians(z, x_node, w, t_end, y, mask)
-        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw}
+        o = f.rows(z, x_node, w, t_end, y, mask)
+        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": o}
 
-    uses = r.uses(problem="grid", point="theta w node", scratch="")
+    uses = r.uses(problem="grid", point="theta w node", scratch="newton")
     return LaneScan("observe", uses, final=final, fixes=("H", "Hz", "Hu", "Hw"))

@@ -28,17 +28,14 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def _predict_filter(f: ModelFunctions, r: Records) -> Kernel:
-    """First guess, forward: how the nodes and observations move with q' - q to first order, in closed loop.
-
-    `filter_vector` with the filtered node displacements c kept.
-    """
+    """Forward: how nodes and observations move with q' - q to first order, gaps and misfits at q included, in closed loop."""
 
     def init(E0, B0, u, v0, b):
         return {"running": E0 @ u + B0 @ v0, "b": b}
 
-    def body(running, b, u, w, Bp, A, E, H, Hu, Hw, K, Sig_inv, eU, mask):
-        cm = A @ running + E @ u + Bp
-        e = H @ cm + Hu @ u + Hw @ w
+    def body(running, b, u, w, Bp, gap, o, A, E, H, Hu, Hw, K, Sig_inv, eU, mask):
+        cm = A @ running + E @ u + Bp + gap
+        e = H @ cm + Hu @ u + Hw @ w + o
         c = f.free(mask) * (cm - K @ e)
         return {"e": e, "c": c, "running": c, "b": b + eU.T @ (Sig_inv @ e)}
 
@@ -50,7 +47,7 @@ def _predict_filter(f: ModelFunctions, r: Records) -> Kernel:
 
 
 def _predict_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """First guess, backward: the multipliers that hold q' - q in the tangent space, and the node states moved with it."""
+    """Backward: the multipliers that meet the constraints to first order, and the node states moved with them."""
 
     def init():
         return {"zeta": jnp.zeros(n.X)}

@@ -29,7 +29,7 @@ class Records:
         X, V, U, Z, Y, W, V0 = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
         # What the data and the settings fix.
         step_size: dict[str, tuple[int, ...]] = {"delta": ()}
-        self.settings = Record("settings", "shared", {"verlet": ()} | (step_size if regular else {}))
+        self.settings = Record("settings", "shared", {"verlet": (), "relaxation": ()} | (step_size if regular else {}))
         times: dict[str, tuple[int, ...]] = {"t_start": (), "t_end": (), "y": (Y,), "mask": (Y,)}
         self.grid = Record("grid", "lane", times | ({} if regular else step_size))
         # A position q = [u; v0; w; v], or a momentum or gradient of the same shape.

@@ -1,11 +1,12 @@
 """From kernel declarations to LLVM code: straight-line arithmetic inside two kinds of loop.
 
-A kernel is a scan written as three small JAX functions of named arrays: `init` gives the carried quantities, `body` maps
-them (and the fields of one step) to their next values (and new field values), `final` writes what is left over. Argument
-names say what is read; the keys of the returned dictionary say what is written.
+A kernel is a scan written as three small JAX functions of named arrays: `init` gives the carried quantities, `body`
+maps them (and the fields of one step) to their next values (and new field values), `final` writes what is left over.
+Argument names say what is read; the keys of the returned dictionary say what is written.
 
 - `LaneScan` runs over the fine steps of one chunk of intervals, all lanes abreast: the lane loop is innermost, and LLVM
-  vectorises it. What depends on shared quantities alone is computed once, what depends on the interval alone once a chunk.
+  vectorises it. What depends on shared quantities alone is computed once, what depends on the interval alone once a
+  chunk.
 - `NodeScan` runs over the nodes of one series, one after the other, with the carried quantities in registers.
 
 The code is LLVM's own assembly language rather than Python for Numba: a kernel has hundreds of operations, and Numba
@@ -56,7 +57,8 @@ Kernel = LaneScan | NodeScan
 
 SHARED, INTERVAL, STEP = 0, 1, 2  # how often a quantity changes
 
-# The layout table begins with these: steps an interval, chunks, series, where the first interval of each series is listed.
+# The layout table begins with these: steps an interval, chunks, series, where the first interval of each series is
+# listed.
 LAYOUT_STEPS, LAYOUT_CHUNKS, LAYOUT_SERIES, LAYOUT_FIRST, LAYOUT_HEAD = range(5)
 
 
@@ -94,7 +96,9 @@ class _Traced:
             nodes = {**self.body, **self.final}[name]
             use = self.use_of(name)
             values = [self.graph.value(n) for n in nodes.ravel().tolist()]
-            use.record.known[name] = np.array([math.nan if v is None else v for v in values]).reshape(nodes.shape)
+            use.record.known[name.removesuffix(use.suffix)] = np.array(
+                [math.nan if v is None else v for v in values]
+            ).reshape(nodes.shape)
 
         self.kinds = self._kinds()
 
@@ -163,6 +167,7 @@ def _array(value):
 FAST = "reassoc nsz arcp contract afn"
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
 _COMPARISON = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
+_OF_TRUTHS = {"lt": "ult", "le": "ule", "eq": "eq", "ne": "ne"}
 _LOGICAL = {"and": "and", "or": "or"}
 _INTRINSIC = {
     "max": "maximum",
@@ -241,6 +246,14 @@ class _Function:
     def store(self, value: str, address: str) -> None:
         self.lines.append(f"  store double {value}, ptr {address}, align 8")
 
+    def number(self, value: str, kind: str) -> str:
+        """A value as it is kept in memory."""
+        return value if kind == "double" else self.value(f"uitofp i1 {value} to double")
+
+    def of_kind(self, number: str, kind: str) -> str:
+        """What was kept, as it was."""
+        return number if kind == "double" else self.value(f"fcmp une double {number}, {_literal(0.0)}")
+
     def layout(self, at: int | str) -> str:
         place = self.value(f"getelementptr inbounds i64, ptr %layout, i64 {at}")
         return self.value(f"load i64, ptr {place}, align 8")
@@ -266,12 +279,13 @@ class _Function:
         self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}", f"{label}.end:"]
         self.label = f"{label}.end"
 
-    def operation(self, op: tuple, kind: str, a: Sequence[str]) -> str:
-        name = op[0]
+    def operation(self, name: str, kind: str, of: str, a: Sequence[str]) -> str:
+        """An operation with a result of type `kind` on values `a`, the first of type `of`."""
         if name in _BINARY:
             return self.value(f"{_BINARY[name]} {FAST} double {a[0]}, {a[1]}")
         if name in _COMPARISON:
-            return self.value(f"fcmp {_COMPARISON[name]} double {a[0]}, {a[1]}")
+            compare = f"icmp {_OF_TRUTHS[name]}" if of == "i1" else f"fcmp {_COMPARISON[name]}"
+            return self.value(f"{compare} {of} {a[0]}, {a[1]}")
         if name in _LOGICAL:
             return self.value(f"{_LOGICAL[name]} i1 {a[0]}, {a[1]}")
         if name == "not":
@@ -304,7 +318,8 @@ class _Section:
             elif op[0] == "input":
                 self.scope[n] = self.load(op)
             else:
-                self.scope[n] = self.f.operation(op, self.kinds[n], [self.scope[a] for a in op[1:]])
+                values = [self.scope[a] for a in op[1:]]
+                self.scope[n] = self.f.operation(op[0], self.kinds[n], self.kinds[op[1]], values)
         return [self.scope[r] for r in roots]
 
 
@@ -358,7 +373,7 @@ def _frontier(graph: Graph, levels: list[int], needed: set[int], level: int) -> 
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel's function in assembly, the external functions it needs, and the carried scalars a lane it needs room for.
+    """A kernel's function in assembly, the external functions it needs, and how many scalars a lane it has to carry.
 
     Its arguments are the chunk or series, the layout table, and the records in the order of the kernel's uses.
     """
@@ -416,8 +431,8 @@ def _emit_lane_scan(traced: _Traced, f: _Function, lanes: int) -> int:
     if first:
         with f.loop(str(lanes)) as (lane, _, _):
             values = _Section(traced, f, top.scope, loader(lane)).compute(n for _, n in first)
-            for (at, _), value in zip(first, values, strict=True):
-                f.store(value, carried(at, lane))
+            for (at, n), value in zip(first, values, strict=True):
+                f.store(f.number(value, traced.kinds[n]), carried(at, lane))
 
     if traced.body:
         steps = f.layout(LAYOUT_STEPS)
@@ -430,7 +445,8 @@ def _emit_lane_scan(traced: _Traced, f: _Function, lanes: int) -> int:
                     bases[use.array] = f.address(f"%{use.array}", f.integer("mul", at, str(use.record.size * lanes)))
             with f.loop(str(lanes)) as (lane, _, _):
                 section = _Section(traced, f, top.scope, loader(lane, s))
-                section.scope |= {n: f.load(carried(size + k, lane)) for k, n in enumerate(hoisted)}
+                for k, n in enumerate(hoisted):
+                    section.scope[n] = f.of_kind(f.load(carried(size + k, lane)), traced.kinds[n])
                 changed = traced.changes()
                 for (name, i, _), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
                     is_carried = name in traced.carry.shapes

@@ -1,8 +1,8 @@
 """Scalar expression graphs: every node is one floating-point (or truth-valued) operation on earlier nodes.
 
 Nodes are numbered in the order they are made, so a node's arguments always precede it. Building a node folds constants,
-drops zeros and ones, writes divisions as products with reciprocals (which are shared, and hoisted out of loops when they
-are invariant), and returns the existing node when the same operation on the same arguments was built before.
+drops zeros and ones, writes divisions as products with reciprocals (which are shared, and hoisted out of loops when
+they are invariant), and returns the existing node when the same operation on the same arguments was built before.
 """
 
 from __future__ import annotations
@@ -114,6 +114,10 @@ class Graph:
         return self._intern((name, *args))
 
     def div(self, a: Node, b: Node) -> Node:
+        va, vb = self.value(a), self.value(b)
+        if va is not None and vb is not None:
+            with np.errstate(all="ignore"):
+                return self.const(np.divide(va, vb))
         return self.op("mul", a, self.op("recip", b))
 
     def sum(self, nodes: Iterable[Node]) -> Node:
@@ -221,7 +225,7 @@ def _pow(g: Graph, args, values):
 
 
 def _select(g: Graph, args, values):
-    condition, a, b = args
+    _, a, b = args
     if values[0] is not None:
         return a if values[0] else b
     return a if a == b else None

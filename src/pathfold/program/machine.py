@@ -60,8 +60,8 @@ def load(code: bytes, names: Iterable[str]) -> dict[str, int]:
 
 
 _MATHEMATICS = (
-    "exp log sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow fmod cbrt expm1 log1p erf erfc lgamma "
-    "floor ceil rint"
+    "exp exp2 log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow fmod ldexp cbrt "
+    "expm1 log1p erf erfc lgamma floor ceil rint"
 ).split()
 
 

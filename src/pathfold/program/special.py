@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from pathfold.program.graph import Graph, Node
 from pathfold.program.unsupported import UnsupportedPrimitive
@@ -22,11 +23,33 @@ def logistic(g: Graph, a: Node) -> Node:
     return g.op("recip", g.op("add", g.const(1.0), g.op("exp", g.op("neg", a))))
 
 
-def polynomial(g: Graph, x: Node, coefficients: tuple[float, ...]) -> Node:
+def one_minus_square(g: Graph, a: Node) -> Node:
+    """1 - a^2 without cancellation near |a| = 1."""
+    one = g.const(1.0)
+    return g.op("mul", g.op("sub", one, a), g.op("add", one, a))
+
+
+def log_add_exp(g: Graph, a: Node, b: Node) -> Node:
+    """log(e^a + e^b); equal infinities have no difference, and are the answer."""
+    high, low = g.op("max", a, b), g.op("min", a, b)
+    gap = g.op("select", g.op("eq", high, low), g.const(0.0), g.op("sub", low, high))
+    return g.op("add", high, g.op("log1p", g.op("exp", gap)))
+
+
+def round_away(g: Graph, a: Node) -> Node:
+    """The nearest integer, halves away from zero."""
+    size = g.op("abs", a)
+    below = g.op("floor", size)
+    up = g.op("le", g.const(0.5), g.op("sub", size, below))
+    nearest = g.op("select", up, g.op("add", below, g.const(1.0)), below)
+    return g.op("select", g.op("lt", a, g.const(0.0)), g.op("neg", nearest), nearest)
+
+
+def polynomial(g: Graph, x: Node, coefficients: Sequence[Node]) -> Node:
     """sum_i coefficients[i] x^i, by Horner's rule."""
-    total = g.const(coefficients[-1])
+    total = coefficients[-1]
     for c in reversed(coefficients[:-1]):
-        total = g.op("add", g.op("mul", total, x), g.const(c))
+        total = g.op("add", g.op("mul", total, x), c)
     return total
 
 
@@ -104,7 +127,8 @@ def _normal_quantile(g: Graph, q: Node, tail: Node) -> Node:
     """Normal quantile at 1/2 + q, where tail = 1/2 - |q|."""
 
     def ratio(x: Node, parts: tuple[tuple[float, ...], ...]) -> Node:
-        return g.div(polynomial(g, x, parts[0]), polynomial(g, x, parts[1]))
+        numerator, denominator = (polynomial(g, x, [g.const(c) for c in part]) for part in parts)
+        return g.div(numerator, denominator)
 
     centre = g.op("mul", q, ratio(g.op("sub", g.const(0.180625), g.op("mul", q, q)), _CENTRE))
     r = g.op("sqrt", g.op("neg", g.op("log", tail)))
@@ -135,7 +159,8 @@ _SHIFT = 20
 def polygamma(g: Graph, order: Node, x: Node) -> Node:
     """psi^(m)(x) for a constant m and x > -10 (NaN below): twenty steps of the recurrence, then the series in 1/x.
 
-    psi^(m)(x) = (-1)^(m+1) [sum_{i<20} m! / (x+i)^(m+1) + (m-1)!/y^m + m!/(2 y^(m+1)) + sum_k B_2k (2k+m-1)!/((2k)! y^(2k+m))]
+    psi^(m)(x) = (-1)^(m+1) [sum_{i<20} m! / (x+i)^(m+1)
+                             + (m-1)!/y^m + m!/(2 y^(m+1)) + sum_k B_2k (2k+m-1)!/((2k)! y^(2k+m))]
     with y = x + 20, and -log(y) for the second term when m = 0 (Abramowitz and Stegun 6.4.11).
     """
     value = g.value(order)

@@ -2,16 +2,18 @@
 
 Every array of the jaxpr becomes an array of node numbers of the same shape. Arithmetic makes nodes element by element;
 what only moves elements (reshape, transpose, gather with constant indices, ...) moves node numbers and costs nothing in
-the program. Loops of fixed length are unrolled, conditionals become selections.
+the program. Loops of fixed length are unrolled, conditionals become selections. Integers are floating-point numbers
+here; those that depend on the inputs come from comparisons alone.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pathfold.errors import ModelError
@@ -33,15 +35,33 @@ def trace(graph: Graph, function: Callable, *args: Any) -> Any:
 
 
 def check_compilable(name: str, function: Callable, shapes: Any) -> None:
-    """Raise a ModelError naming the user's function when its scalar program cannot be made."""
-    graph = Graph()
-    inputs = jax.tree.map(lambda s: inputs_of(graph, str(id(s)), s.shape), shapes)
+    """Raise a ModelError naming the user's function when its scalar program, or its derivatives', cannot be made."""
+    leaves, tree = jax.tree.flatten(shapes)
+
+    def value(*args):
+        out = function(*jax.tree.unflatten(tree, args))
+        return [jnp.asarray(leaf, dtype=float) for leaf in jax.tree.leaves(out)]
+
+    def second_derivative(*args):
+        """Along `args`; it takes every operation of the value and of both derivatives."""
+        return jax.jvp(lambda *x: jax.jvp(value, x, args), args, args)
+
+    _attempt(name, value, leaves)
     try:
-        trace(graph, function, *inputs)
-    except UnsupportedPrimitive as problem:
+        _attempt(f"a derivative of {name}", second_derivative, leaves)
+    except (NotImplementedError, TypeError, ValueError) as problem:
         raise ModelError(
-            f"{name} uses the operation '{problem.name}', which cannot be compiled to a scalar program: {problem.advice}."
-        ) from None
+            f"{name} cannot be differentiated twice by jax.jvp ({problem}); give the function that stands in the way, "
+            "such as one with jax.custom_vjp, a rule by jax.custom_jvp."
+        ) from problem
+
+
+def _attempt(name: str, function: Callable, shapes: Sequence) -> None:
+    graph = Graph()
+    try:
+        trace(graph, function, *(inputs_of(graph, str(i), shape.shape) for i, shape in enumerate(shapes)))
+    except UnsupportedPrimitive as problem:
+        raise ModelError(f"{name} cannot be compiled to a scalar program: {problem}") from None
 
 
 def inputs_of(graph: Graph, name: str, shape: tuple[int, ...]) -> Nodes:
@@ -51,9 +71,11 @@ def inputs_of(graph: Graph, name: str, shape: tuple[int, ...]) -> Nodes:
 
 
 def constants_of(graph: Graph, values: Any) -> Nodes:
+    if isinstance(values, jax.Array) and jnp.issubdtype(values.dtype, jax.dtypes.prng_key):
+        raise UnsupportedPrimitive("random_bits")
     values = np.asarray(values)
     if np.iscomplexobj(values):
-        raise UnsupportedPrimitive("complex", "use real arithmetic")
+        raise UnsupportedPrimitive("complex")
     flat = [graph.const(v) for v in values.ravel().tolist()]
     return np.array(flat, dtype=np.int64).reshape(values.shape)
 
@@ -69,10 +91,7 @@ def _evaluate(g: Graph, jaxpr, consts: Sequence, args: Sequence[Nodes]) -> list[
     for var, value in zip(jaxpr.invars, args, strict=True):
         env[var] = value
     for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        rule = _RULES.get(name)
-        if rule is None:
-            raise UnsupportedPrimitive(name)
+        rule = _RULES.get(eqn.primitive.name, _constant)
         out = rule(g, eqn, [read(a) for a in eqn.invars])
         outs = out if isinstance(out, list) else [out]
         for var, value in zip(eqn.outvars, outs, strict=True):
@@ -80,7 +99,17 @@ def _evaluate(g: Graph, jaxpr, consts: Sequence, args: Sequence[Nodes]) -> list[
     return [read(v) for v in jaxpr.outvars]
 
 
-def _known(g: Graph, nodes: Nodes, primitive: str, advice: str) -> np.ndarray:
+def _constant(g: Graph, eqn, args):
+    """An operation without a rule of its own: JAX computes it here and now if all its arguments are constants."""
+    name = eqn.primitive.name
+    if eqn.effects or name.startswith(("random", "threefry", "rng")) or not eqn.invars:
+        raise UnsupportedPrimitive(name)
+    values = [np.asarray(_known(g, a, name), dtype=v.aval.dtype) for a, v in zip(args, eqn.invars, strict=True)]
+    out = eqn.primitive.bind(*values, **eqn.params)
+    return [constants_of(g, v) for v in (out if eqn.primitive.multiple_results else [out])]
+
+
+def _known(g: Graph, nodes: Nodes, primitive: str, advice: str | None = None) -> np.ndarray:
     """The values of nodes that must be constants (indices, predicates of loops)."""
     values = [g.value(n) for n in nodes.ravel().tolist()]
     if any(v is None for v in values):
@@ -101,7 +130,37 @@ def _elementwise(f: Callable) -> Callable:
 
 
 def _op(name: str) -> Callable:
-    return _elementwise(lambda g, *nodes: g.op(name, *nodes))
+    """An operation of the graph; of truth values, the logical one."""
+    number, truth = (
+        _elementwise(lambda g, *nodes, op=op: g.op(op, *nodes)) for op in (name, _OF_TRUTHS.get(name, name))
+    )
+
+    def rule(g: Graph, eqn, args):
+        return (truth if eqn.invars[0].aval.dtype == np.bool_ else number)(g, eqn, args)
+
+    return rule
+
+
+_OF_TRUTHS = {"add": "or", "max": "or", "mul": "and", "min": "and"}
+
+
+def _logical(name: str) -> Callable:
+    """Of truth values; the operation on bits of integers needs constants."""
+    of_truths = _op(name)
+
+    def rule(g: Graph, eqn, args):
+        return (of_truths if eqn.invars[0].aval.dtype == np.bool_ else _constant)(g, eqn, args)
+
+    return rule
+
+
+def _round(g: Graph, eqn, args):
+    to_even = eqn.params["rounding_method"] == jax.lax.RoundingMethod.TO_NEAREST_EVEN
+    return (_op("round") if to_even else _elementwise(special.round_away))(g, eqn, args)
+
+
+def _polynomial(g: Graph, eqn, args):
+    return _elementwise(lambda g, x, *coefficients: special.polynomial(g, x, coefficients))(g, eqn, args)
 
 
 def _div(g: Graph, eqn, args):
@@ -118,7 +177,7 @@ def _integer_pow(g: Graph, eqn, args):
 def _convert(g: Graph, eqn, args):
     source, target = eqn.invars[0].aval.dtype, eqn.params["new_dtype"]
     if np.issubdtype(target, np.complexfloating):
-        raise UnsupportedPrimitive("complex numbers", "use real arithmetic")
+        raise UnsupportedPrimitive("complex")
     if source == np.bool_ and target != np.bool_:
         one, zero = g.const(1.0), g.const(0.0)
         return _elementwise(lambda g, a: g.op("select", a, one, zero))(g, eqn, args)
@@ -126,7 +185,7 @@ def _convert(g: Graph, eqn, args):
         zero = g.const(0.0)
         return _elementwise(lambda g, a: g.op("ne", a, zero))(g, eqn, args)
     if np.issubdtype(target, np.integer) and np.issubdtype(source, np.floating):
-        values = _known(g, args[0], "convert_element_type", "use jnp.floor rather than a conversion to integers")
+        values = _known(g, args[0], "convert_element_type", ADVICE["convert_element_type"])
         return constants_of(g, np.trunc(values))
     return args[0]
 
@@ -154,6 +213,11 @@ def _broadcast_in_dim(g: Graph, eqn, args):
     for size, dim in zip(source.shape, dims, strict=True):
         expanded[dim] = size
     return np.broadcast_to(source.reshape(expanded), shape)
+
+
+def _reshape(g: Graph, eqn, args):
+    order = eqn.params["dimensions"]
+    return (args[0] if order is None else np.transpose(args[0], order)).reshape(eqn.params["new_sizes"])
 
 
 def _slice(g: Graph, eqn, args):
@@ -185,36 +249,132 @@ def _split(g: Graph, eqn, args):
     return list(np.split(args[0], ends, axis=eqn.params["axis"]))
 
 
-def _move_by_constant_indices(*index_operands: int | slice) -> Callable:
-    """Run the primitive itself on node numbers: right for whatever only moves elements, once the indices are known."""
+def _dynamic_slice(g: Graph, eqn, args):
+    """Where a start is no constant, a selection among all slices."""
+    operand, *starts = args
+    for axis, (start, size) in enumerate(zip(starts, eqn.params["slice_sizes"], strict=True)):
+        slices = [np.take(operand, range(k, k + size), axis) for k in range(operand.shape[axis] - size + 1)]
+        operand = _choose(g, eqn, slices, start)
+    return operand
+
+
+def _choose(g: Graph, eqn, cases: Sequence[Nodes], index: Nodes) -> Nodes:
+    """cases[index] element by element, the index clipped to the cases there are."""
+    out = cases[-1]
+    for i, case in reversed(list(enumerate(cases[:-1]))):
+        bound = g.const(float(i))
+        pick = _elementwise(lambda g, w, a, b, bound=bound: g.op("select", g.op("le", w, bound), a, b))
+        out = pick(g, eqn, [index, case, out])
+    return out
+
+
+def _gather(g: Graph, eqn, args):
+    """Where an index is no constant, a selection among all its values."""
+    operand, indices = args
+    p, fill = eqn.params, _fill(g, eqn)
+    values = [g.value(n) for n in indices.ravel().tolist()]
+    if all(v is not None for v in values):
+        return _gathered(eqn, operand, np.array(values).reshape(indices.shape), fill)
+    numbers = p["dimension_numbers"]
+    windows = [p["slice_sizes"][axis] for axis in numbers.start_index_map]
+    counts = [operand.shape[axis] - w + 1 for axis, w in zip(numbers.start_index_map, windows, strict=True)]
+    # Each component of the index as an array that meets the result element by element.
+    shape = iter(indices.shape[:-1])
+    out_shape = eqn.outvars[0].aval.shape
+    expanded = [1 if axis in numbers.offset_dims else next(shape) for axis in range(len(out_shape))]
+    components = [np.broadcast_to(indices[..., j].reshape(expanded), out_shape) for j in range(indices.shape[-1])]
+
+    def among(chosen: tuple[int, ...]) -> Nodes:
+        j = len(chosen)
+        if j == len(counts):
+            return _gathered(eqn, operand, np.broadcast_to(chosen, indices.shape), fill)
+        return _choose(g, eqn, [among((*chosen, k)) for k in range(counts[j])], components[j])
+
+    out = among(())
+    if p["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP:
+        for component, count in zip(components, counts, strict=True):
+            inside = _elementwise(lambda g, i, a, n=count: _within(g, i, n, a, fill))
+            out = inside(g, eqn, [component, out])
+    return out
+
+
+def _gathered(eqn, operand: Nodes, indices: np.ndarray, fill: int) -> Nodes:
+    """The primitive itself, run on node numbers."""
+    moved = eqn.primitive.bind(operand, indices.astype(eqn.invars[1].aval.dtype), **eqn.params | {"fill_value": -1})
+    return np.where(np.asarray(moved) < 0, fill, moved)
+
+
+def _within(g: Graph, index: int, count: int, inside: int, outside: int) -> int:
+    low, high = g.op("le", g.const(0.0), index), g.op("le", index, g.const(count - 1.0))
+    return g.op("select", g.op("and", low, high), inside, outside)
+
+
+def _fill(g: Graph, eqn) -> int:
+    """What stands for elements outside the array."""
+    fill, dtype = eqn.params["fill_value"], eqn.outvars[0].aval.dtype
+    if fill is not None:
+        return g.const(bool(fill) if dtype == np.bool_ else float(fill))
+    if np.issubdtype(dtype, np.floating):
+        return g.const(float("nan"))
+    return g.const(True if dtype == np.bool_ else float(np.iinfo(dtype).min))
+
+
+_INDEX_ADVICE = "index with constants; where the position depends on the state, choose with jnp.where"
+
+
+def _dynamic_update_slice(g: Graph, eqn, args):
+    """Where a start is no constant, a selection among all places."""
+    operand, update, *starts = args
+
+    def among(chosen: tuple[int, ...]) -> Nodes:
+        axis = len(chosen)
+        if axis == operand.ndim:
+            out = operand.copy()
+            out[tuple(slice(k, k + size) for k, size in zip(chosen, update.shape, strict=True))] = update
+            return out
+        places = range(operand.shape[axis] - update.shape[axis] + 1)
+        return _choose(g, eqn, [among((*chosen, k)) for k in places], starts[axis])
+
+    return among(())
+
+
+def _scatter(name: str | None) -> Callable:
+    """Combine updates with what is there by an operation, or put them in its place (the last one written stays).
+
+    Where each update lands is found by adding it alone to zeros.
+    """
 
     def rule(g: Graph, eqn, args):
-        advice = "index with constants; where the position depends on the state, choose with jnp.where"
-        operands: list = list(args)
-        positions = set(itertools.chain.from_iterable(np.atleast_1d(np.arange(len(args))[i]) for i in index_operands))
-        for i in positions:
-            values = _known(g, args[i], eqn.primitive.name, advice)
-            operands[i] = np.asarray(values, dtype=eqn.invars[i].aval.dtype)
-        moved = np.array(eqn.primitive.bind(*operands, **eqn.params))
-        nan = g.const(float("nan"))
-        return np.where(moved < 0, nan, moved)  # JAX marks what lies outside by the most negative integer
+        operand, indices, updates = args
+        where = np.asarray(_known(g, indices, eqn.primitive.name, _INDEX_ADVICE), dtype=eqn.invars[1].aval.dtype)
+        alone = np.eye(updates.size).reshape(updates.size, *updates.shape)
+        numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
+
+        def land(update):
+            return jax.lax.scatter_add(jnp.zeros(operand.shape), where, update, numbers, mode=mode)
+
+        out = operand.copy()
+        if not updates.size:
+            return out
+        for source, *target in np.argwhere(np.asarray(jax.vmap(land)(alone))).tolist():
+            at, update = tuple(target), int(updates.flat[source])
+            out[at] = update if name is None else g.op(name, int(out[at]), update)
+        return out
 
     return rule
 
 
-def _scatter_add(g: Graph, eqn, args):
-    """Where each update lands is found by scattering it alone into zeros."""
-    operand, indices, updates = args
-    advice = "index with constants"
-    where = np.asarray(_known(g, indices, eqn.primitive.name, advice), dtype=eqn.invars[1].aval.dtype)
-    out = operand.copy()
-    for position in np.ndindex(*updates.shape):
-        alone = np.zeros(updates.shape)
-        alone[position] = 1.0
-        landed = np.array(eqn.primitive.bind(np.zeros(operand.shape), where, alone, **eqn.params))
-        for target in np.argwhere(landed):
-            out[tuple(target)] = g.op("add", int(out[tuple(target)]), int(updates[position]))
-    return out
+def _tile(g: Graph, eqn, args):
+    return np.tile(args[0], eqn.params["reps"])
+
+
+def _unstack(g: Graph, eqn, args):
+    return list(np.moveaxis(args[0], eqn.params["axis"], 0))
+
+
+def _empty(g: Graph, eqn, args):
+    """Room that nothing reads before it is written."""
+    return constants_of(g, np.zeros(eqn.outvars[0].aval.shape))
 
 
 def _iota(g: Graph, eqn, args):
@@ -230,10 +390,36 @@ def _reduce(name: str) -> Callable:
     def rule(g: Graph, eqn, args):
         axes = eqn.params["axes"]
         kept = [i for i in range(args[0].ndim) if i not in axes]
-        moved = np.transpose(args[0], [*kept, *axes]).reshape([args[0].shape[i] for i in kept] + [-1])
+        shape = [args[0].shape[i] for i in kept]
+        count = int(np.prod([args[0].shape[i] for i in axes], dtype=int))
+        moved = np.transpose(args[0], [*kept, *axes]).reshape([*shape, count])
+        op = _OF_TRUTHS.get(name, name) if eqn.invars[0].aval.dtype == np.bool_ else name
+        out = np.empty(shape, dtype=np.int64)
+        for i in np.ndindex(*out.shape):
+            out[i] = _fold(g, op, moved[i].tolist())
+        return out
+
+    return rule
+
+
+def _arg(better: Callable[[Graph, int, int], int]) -> Callable:
+    """Where the extreme element is: the first of equals, or the first that is not a number."""
+
+    def rule(g: Graph, eqn, args):
+        (axis,) = eqn.params["axes"]
+        moved = np.moveaxis(args[0], axis, -1)
         out = np.empty(moved.shape[:-1], dtype=np.int64)
         for i in np.ndindex(*out.shape):
-            out[i] = _fold(g, name, moved[i].tolist())
+            best, *others = moved[i].tolist()
+            index = g.const(0.0)
+            for k, node in enumerate(others, start=1):
+                replace = better(g, node, best)
+                if eqn.invars[0].aval.dtype != np.bool_:
+                    first_nan = g.op("and", g.op("eq", best, best), g.op("ne", node, node))
+                    replace = g.op("or", replace, first_nan)
+                best = g.op("select", replace, node, best)
+                index = g.op("select", replace, g.const(float(k)), index)
+            out[i] = index
         return out
 
     return rule
@@ -251,14 +437,14 @@ def _fold(g: Graph, name: str, nodes: list[int]) -> int:
     return total
 
 
-def _cumulative(name: str) -> Callable:
+def _cumulative(combine: Callable[[Graph, int, int], int]) -> Callable:
     def rule(g: Graph, eqn, args):
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         moved = np.moveaxis(args[0], axis, 0)
         moved = (moved[::-1] if reverse else moved).copy()
         for i in range(1, moved.shape[0]):
             for j in np.ndindex(*moved.shape[1:]):
-                moved[(i, *j)] = g.op(name, int(moved[(i - 1, *j)]), int(moved[(i, *j)]))
+                moved[(i, *j)] = combine(g, int(moved[(i - 1, *j)]), int(moved[(i, *j)]))
         return np.moveaxis(moved[::-1] if reverse else moved, 0, axis)
 
     return rule
@@ -271,16 +457,27 @@ def _dot_general(g: Graph, eqn, args):
     rf = [i for i in range(right.ndim) if i not in (*rc, *rb)]
     batch = [left.shape[i] for i in lb]
     inner = int(np.prod([left.shape[i] for i in lc], dtype=int))
-    a = np.transpose(left, [*lb, *lf, *lc]).reshape([*batch, -1, inner] if inner else [*batch, 0, 0])
-    b = np.transpose(right, [*rb, *rf, *rc]).reshape([*batch, -1, inner] if inner else [*batch, 0, 0])
-    shape = [*batch, *(left.shape[i] for i in lf), *(right.shape[i] for i in rf)]
-    if not inner:
-        return constants_of(g, np.zeros(shape))
+    rows, columns = [left.shape[i] for i in lf], [right.shape[i] for i in rf]
+    a = np.transpose(left, [*lb, *lf, *lc]).reshape([*batch, int(np.prod(rows, dtype=int)), inner])
+    b = np.transpose(right, [*rb, *rf, *rc]).reshape([*batch, int(np.prod(columns, dtype=int)), inner])
     out = np.empty([*batch, a.shape[-2], b.shape[-2]], dtype=np.int64)
     for index in np.ndindex(*out.shape):
         *k, i, j = index
         out[index] = g.sum(g.op("mul", p, q) for p, q in zip(a[(*k, i)].tolist(), b[(*k, j)].tolist(), strict=True))
-    return out.reshape(shape)
+    return out.reshape([*batch, *rows, *columns])
+
+
+def _search_sorted(g: Graph, prim, args):
+    """How many elements of a sorted array come before each query."""
+    if prim.batch_dims or len(prim.in_avals[0].shape) != 1:
+        raise UnsupportedPrimitive("searchsorted", "search in an array of one dimension")
+    grid, queries = args
+    out = np.empty(queries.shape, dtype=np.int64)
+    for i in np.ndindex(*queries.shape):
+        query = int(queries[i])
+        before = [g.op("lt", n, query) if prim.side == "left" else g.op("le", n, query) for n in grid.tolist()]
+        out[i] = g.sum(g.op("select", b, g.const(1.0), g.const(0.0)) for b in before)
+    return out
 
 
 def cholesky_nodes(g: Graph, a: Nodes) -> Nodes:
@@ -330,7 +527,9 @@ def _triangular_solve(g: Graph, eqn, args):
 
 def _call(key: str) -> Callable:
     def rule(g: Graph, eqn, args):
-        return _evaluate_closed(g, eqn.params[key], args)
+        jaxpr = eqn.params[key]
+        ours = _in_our_words(jaxpr)
+        return _evaluate_closed(g, jaxpr, args) if ours is None else [_elementwise(ours)(g, eqn, args)]
 
     return rule
 
@@ -341,29 +540,38 @@ def _evaluate_closed(g: Graph, jaxpr, args) -> list[Nodes]:
     return _evaluate(g, jaxpr, (), args)
 
 
-def _custom_jvp_call(g: Graph, eqn, args):
-    by_name = _CUSTOM.get(eqn.params.get("name"))
-    if by_name is not None:
-        return [_elementwise(by_name)(g, eqn, args)]
-    return _evaluate_closed(g, eqn.params["call_jaxpr"], args)
+def _in_our_words(jaxpr) -> Callable | None:
+    """The scalar program for one of JAX's own functions that work on bit patterns."""
+    source = getattr(jaxpr, "jaxpr", jaxpr).debug_info
+    ours = _BITWISE.get(source.func_name)
+    if ours is not None and Path(source.func_filename or "").is_relative_to(Path(jax.__file__).parent):
+        return ours
+    return None
 
 
-# Functions that JAX writes with bit patterns; here they are plain arithmetic.
-_CUSTOM = {
+_BITWISE = {
     "_ndtri": special.ndtri,
     "exp_neg_sq": lambda g, a: g.op("exp", g.op("neg", g.op("mul", a, a))),
+    "signbit": lambda g, a: g.op("lt", a, g.const(0.0)),  # zeros have no sign here
 }
 
 
-def _custom_vjp_call(g: Graph, eqn, args):
-    p = eqn.params
-    return _evaluate_closed(g, p["call_jaxpr"] if "call_jaxpr" in p else p["fun_jaxpr"], args)
+def _hi_primitive(g: Graph, eqn, args):
+    """A primitive that says what it does in terms of others."""
+    prim = eqn.params["_prim"]
+    if type(prim).__name__ == "SearchSorted":
+        return _search_sorted(g, prim, args)
+
+    def expand(*leaves):
+        return jax.tree.leaves(prim.expand(*jax.tree.unflatten(prim.in_tree, leaves)))
+
+    return _evaluate_closed(g, jax.make_jaxpr(expand)(*prim.in_avals_flat), args)
 
 
 def _scan(g: Graph, eqn, args):
     p = eqn.params
     if "ft_in" in p:
-        n_consts, n_carry = len(p["ft_in"][0]), len(p["ft_in"][1])
+        n_consts, n_carry, _ = (len(list(part)) for part in p["ft_in"].unpack())
     else:
         n_consts, n_carry = p["num_consts"], p["num_carry"]
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
@@ -408,9 +616,18 @@ def _cond(g: Graph, eqn, args):
     return out
 
 
+def _platform_index(g: Graph, eqn, args):
+    """Which branch of what depends on the platform: the one for this processor, or the one for all others."""
+    platforms = eqn.params["platforms"]
+    for i, names in enumerate(platforms):
+        if names is None or "cpu" in names:
+            return constants_of(g, float(i))
+    raise UnsupportedPrimitive("platform_index")
+
+
 _SAME_NAME = (
-    "add sub mul neg pow rem atan2 max min abs floor ceil round sqrt cbrt exp expm1 log log1p sin cos tan asin acos "
-    "atan sinh cosh tanh asinh acosh atanh erf erfc lgamma eq ne lt le not and or"
+    "add sub mul neg pow rem atan2 max min abs floor ceil sqrt cbrt exp expm1 log log1p sin cos tan asin acos "
+    "atan sinh cosh tanh asinh acosh atanh erf erfc lgamma eq ne lt le"
 ).split()
 
 _RULES: dict[str, Callable] = {name: _op(name) for name in _SAME_NAME}
@@ -419,8 +636,12 @@ _RULES |= {
     "div": _div,
     "integer_pow": _integer_pow,
     "square": _elementwise(lambda g, a: g.op("mul", a, a)),
+    "one_minus_square": _elementwise(special.one_minus_square),
+    "polynomial": _polynomial,
+    "round": _round,
     "rsqrt": _elementwise(lambda g, a: g.op("recip", g.op("sqrt", a))),
     "exp2": _elementwise(lambda g, a: g.op("exp", g.op("mul", a, g.const(np.log(2.0))))),
+    "log2": _elementwise(lambda g, a: g.op("mul", g.op("log", a), g.const(1 / np.log(2.0)))),
     "sign": _elementwise(special.sign),
     "is_finite": _elementwise(special.is_finite),
     "logistic": _elementwise(special.logistic),
@@ -429,42 +650,57 @@ _RULES |= {
     "polygamma": _elementwise(special.polygamma),
     "gt": _elementwise(lambda g, a, b: g.op("lt", b, a)),
     "ge": _elementwise(lambda g, a, b: g.op("le", b, a)),
-    "xor": _op("ne"),
+    "and": _logical("and"),
+    "or": _logical("or"),
+    "not": _logical("not"),
+    "xor": _logical("ne"),
     "clamp": _elementwise(lambda g, low, a, high: g.op("min", g.op("max", a, low), high)),
     "select_n": _select_n,
     "convert_element_type": _convert,
     "stop_gradient": lambda g, eqn, args: args[0],
     "optimization_barrier": lambda g, eqn, args: list(args),
     "copy": lambda g, eqn, args: args[0],
-    "copy_p": lambda g, eqn, args: args[0],
+    "name": lambda g, eqn, args: args[0],
+    "device_put": lambda g, eqn, args: list(args),
     "reduce_precision": lambda g, eqn, args: args[0],
     "broadcast_in_dim": _broadcast_in_dim,
-    "reshape": lambda g, eqn, args: args[0].reshape(eqn.params["new_sizes"]),
+    "reshape": _reshape,
     "squeeze": lambda g, eqn, args: args[0].reshape(eqn.outvars[0].aval.shape),
-    "expand_dims": lambda g, eqn, args: args[0].reshape(eqn.outvars[0].aval.shape),
     "transpose": lambda g, eqn, args: np.transpose(args[0], eqn.params["permutation"]),
     "rev": lambda g, eqn, args: np.flip(args[0], eqn.params["dimensions"]),
     "concatenate": lambda g, eqn, args: np.concatenate(args, axis=eqn.params["dimension"]),
     "stack": lambda g, eqn, args: np.stack(args, axis=eqn.params["axis"]),
+    "unstack": _unstack,
+    "tile": _tile,
     "slice": _slice,
     "split": _split,
     "pad": _pad,
     "iota": _iota,
-    "gather": _move_by_constant_indices(1),
-    "scatter": _move_by_constant_indices(1),
-    "dynamic_slice": _move_by_constant_indices(slice(1, None)),
-    "dynamic_update_slice": _move_by_constant_indices(slice(2, None)),
-    "scatter-add": _scatter_add,
+    "empty": _empty,
+    "empty2": _empty,
+    "platform_index": _platform_index,
+    "gather": _gather,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "scatter": _scatter(None),
+    "scatter-add": _scatter("add"),
+    "scatter-sub": _scatter("sub"),
+    "scatter-mul": _scatter("mul"),
+    "scatter-max": _scatter("max"),
+    "scatter-min": _scatter("min"),
     "reduce_sum": _reduce("add"),
     "reduce_prod": _reduce("mul"),
     "reduce_max": _reduce("max"),
     "reduce_min": _reduce("min"),
     "reduce_and": _reduce("and"),
     "reduce_or": _reduce("or"),
-    "cumsum": _cumulative("add"),
-    "cumprod": _cumulative("mul"),
-    "cummax": _cumulative("max"),
-    "cummin": _cumulative("min"),
+    "argmax": _arg(lambda g, a, b: g.op("lt", b, a)),
+    "argmin": _arg(lambda g, a, b: g.op("lt", a, b)),
+    "cumsum": _cumulative(lambda g, a, b: g.op("add", a, b)),
+    "cumprod": _cumulative(lambda g, a, b: g.op("mul", a, b)),
+    "cummax": _cumulative(lambda g, a, b: g.op("max", a, b)),
+    "cummin": _cumulative(lambda g, a, b: g.op("min", a, b)),
+    "cumlogsumexp": _cumulative(special.log_add_exp),
     "dot_general": _dot_general,
     "cholesky": _cholesky,
     "triangular_solve": _triangular_solve,
@@ -472,11 +708,13 @@ _RULES |= {
     "pjit": _call("jaxpr"),
     "closed_call": _call("call_jaxpr"),
     "core_call": _call("call_jaxpr"),
+    "custom_vmap_call": _call("call"),
+    "composite": _call("jaxpr"),
+    "call_hi_primitive": _hi_primitive,
     "checkpoint": _call("jaxpr"),
     "remat2": _call("jaxpr"),
-    "custom_jvp_call": _custom_jvp_call,
-    "custom_vjp_call": _custom_vjp_call,
-    "custom_vjp_call_jaxpr": _custom_vjp_call,
+    "custom_jvp_call": _call("call_jaxpr"),
+    "custom_vjp_call": _call("call_jaxpr"),
     "scan": _scan,
     "while": _while,
     "cond": _cond,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathfold.errors import ModelError
+
+_NO_NOISE = "model functions must be deterministic: noise enters through the scheme and the observation"
+
 ADVICE = {
-    "lu": "solve small systems through jnp.linalg.cholesky and triangular solves, or write the inverse out",
+    "lu": "use jnp.linalg.cholesky and triangular solves, or write the small inverse or determinant out",
     "sort": "write the order out with jnp.minimum and jnp.maximum",
     "while": "use a loop whose number of turns is a constant (jax.lax.fori_loop with constant bounds, or jax.lax.scan)",
     "eigh": "use jnp.linalg.cholesky, or write the decomposition of the small matrix out",
@@ -12,17 +16,21 @@ ADVICE = {
     "pure_callback": "model functions are differentiated and compiled: write the computation in jax.numpy",
     "io_callback": "model functions are differentiated and compiled: take prints and callbacks out",
     "debug_callback": "model functions are compiled: take jax.debug.print out",
-    "random_bits": "model functions must be deterministic: noise enters through the scheme and the observation",
-    "threefry2x32": "model functions must be deterministic: noise enters through the scheme and the observation",
-    "argmax": "use jnp.max, or jnp.where on comparisons",
-    "argmin": "use jnp.min, or jnp.where on comparisons",
+    "debug_print": "model functions are compiled: take jax.debug.print out",
+    "random_bits": _NO_NOISE,
+    "random_seed": _NO_NOISE,
+    "random_wrap": _NO_NOISE,
+    "random_fold_in": _NO_NOISE,
+    "random_split": _NO_NOISE,
+    "threefry2x32": _NO_NOISE,
+    "complex": "use real arithmetic",
+    "convert_element_type": "integers that depend on the inputs come from comparisons alone: use jnp.floor, jnp.where",
 }
 
 
-class UnsupportedPrimitive(Exception):
-    """A primitive the scalar program cannot express; carries its name and what to do instead."""
+class UnsupportedPrimitive(ModelError):
+    """A primitive the scalar program cannot express; says its name and what to do instead."""
 
     def __init__(self, name: str, advice: str | None = None) -> None:
-        self.name = name
-        self.advice = advice or ADVICE.get(name, "write it with arithmetic, elementary functions and jnp.where")
-        super().__init__(name)
+        advice = advice or ADVICE.get(name, "write it with arithmetic, elementary functions and jnp.where")
+        super().__init__(f"it uses the operation '{name}'; {advice}")

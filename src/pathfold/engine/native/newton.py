@@ -11,8 +11,16 @@ from .jit import compiled
 from .point import evaluate_start, gradient, link_intervals, position, pull_start, reset_woodbury, solve_woodbury
 from .sizes import (
     CHUNKS,
+    NEWTON_GAP,
+    NEWTON_O,
+    NEWTON_SIZE,
+    NODE_SIZE,
+    NODE_X_NODE,
+    POINT_NODE,
     POINT_SUMS,
+    SCRATCH_NEWTON,
     SCRATCH_NEWTON_SUMS,
+    SCRATCH_START_MULTIPLIERS,
     SERIES,
     SUMS_A,
     SUMS_B,
@@ -20,7 +28,10 @@ from .sizes import (
     SUMS_C_INV,
     SUMS_CHANGE,
     SUMS_RESIDUAL,
+    L,
     U,
+    X,
+    Y,
 )
 from .small import invert, multiply
 
@@ -36,13 +47,33 @@ CONTRACTION = 0.2  # ... as long as they shrink by this factor
 def solve_position(layout, problem, origin, target, scratch, counts):
     """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
 
-    On entry the target is the unconstrained end of the step. Node states begin at those of the origin. Far from the
-    solution every iteration linearises; near it the last linearisation and its factor are kept (chord steps) while they
-    contract well. The result depends on the origin and that end alone, as reversibility demands. `counts` gains the
-    numbers of iterations and of linearisations.
+    On entry the target is the unconstrained end of the step. The solver starts from a first-order guess; should it fail
+    from there, it starts again from no guess at all and linearises at every iteration. The result depends on the origin
+    and that end alone, as reversibility demands. `counts` gains the numbers of iterations and of linearisations.
+    """
+    displacement, q, q_new = gradient(layout, target), position(layout, origin), position(layout, target)
+    for i in range(q.size):
+        displacement[i] = q_new[i] - q[i]
+    clear_residuals(layout, scratch)
+    predict(layout, problem, origin, target, displacement, scratch)
+    status = iterate(layout, problem, origin, target, True, scratch, counts)
+    if status != CONVERGED:
+        for i in range(q.size):
+            q_new[i] = q[i] + displacement[i]
+        copy_nodes(layout, origin, target)
+        clear_multipliers(layout, scratch)
+        status = iterate(layout, problem, origin, target, False, scratch, counts)
+    return status
+
+
+@compiled
+def iterate(layout, problem, origin, target, chords, scratch, counts):
+    """Newton's method from the given guess of multipliers and node states; returns a status.
+
+    Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
+    steps, if they are allowed) while they contract well.
     """
     sums = newton_sums(layout, scratch)
-    predict(layout, problem, origin, target, scratch)
     change = previous = 1e300
     fresh = True
     for iteration in range(MAX_ITERATIONS):
@@ -59,10 +90,30 @@ def solve_position(layout, problem, origin, target, scratch, counts):
             return CONVERGED
         previous = change
         change = cross_smooth(layout, problem, origin, target, scratch)
-        fresh = change > NEAR or change > CONTRACTION * previous
+        fresh = not chords or change > NEAR or change > CONTRACTION * previous
         if change < POSITION_TOLERANCE:
             fresh = False
     return NOT_CONVERGED
+
+
+@compiled
+def copy_nodes(layout, origin, target):
+    """Start the target's node states at the origin's."""
+    for c in range(layout[CHUNKS]):
+        base = layout[POINT_NODE] + (c * NODE_SIZE + NODE_X_NODE) * L
+        for i in range(base, base + X * L):
+            target[i] = origin[i]
+
+
+@compiled
+def clear_multipliers(layout, scratch):
+    """No change yet: lam, eta, zeta_0 and a are zero."""
+    for i in range(layout[SCRATCH_NEWTON], layout[SCRATCH_NEWTON + 1]):
+        scratch[i] = 0.0
+    for i in range(layout[SCRATCH_START_MULTIPLIERS], layout[SCRATCH_START_MULTIPLIERS + 1]):
+        scratch[i] = 0.0
+    for i in range(U):
+        scratch[layout[SCRATCH_NEWTON_SUMS] + SUMS_A + i] = 0.0
 
 
 @compiled
@@ -71,18 +122,27 @@ def newton_sums(layout, scratch):
 
 
 @compiled
-def predict(layout, problem, origin, target, scratch):
-    """First guess: take the normal part of q' - q away and move the node states with the rest, to first order."""
-    sums, d = newton_sums(layout, scratch), gradient(layout, target)
-    q, q_new = position(layout, origin), position(layout, target)
-    for i in range(d.size):
-        d[i] = q_new[i] - q[i]
+def clear_residuals(layout, scratch):
+    """The origin of a step is on the manifold: no gaps, no misfits."""
     for c in range(layout[CHUNKS]):
-        kernels.push(c, layout, origin, d, scratch)
+        base = layout[SCRATCH_NEWTON] + c * NEWTON_SIZE * L
+        for i in range(base + NEWTON_GAP * L, base + (NEWTON_O + Y) * L):
+            scratch[i] = 0.0
+
+
+@compiled
+def predict(layout, problem, origin, target, displacement, scratch):
+    """Multipliers that bring q' = q + displacement to the constraints as linearised at q; node states move with them.
+
+    From a point of the manifold: they take the normal part of the displacement away, the first guess of a solve.
+    """
+    sums = newton_sums(layout, scratch)
+    for c in range(layout[CHUNKS]):
+        kernels.push(c, layout, origin, displacement, scratch)
     for i in range(U):
         sums[SUMS_B + i] = 0.0
     for k in range(layout[SERIES]):
-        kernels.predict_filter(k, layout, problem, origin, d, scratch)
+        kernels.predict_filter(k, layout, problem, origin, displacement, scratch)
     inverse = layout[POINT_SUMS] + SUMS_C_INV
     multiply(origin[inverse : inverse + U * U], sums[SUMS_B : SUMS_B + U], sums[SUMS_A : SUMS_A + U], U)
     for k in range(layout[SERIES]):

@@ -1,0 +1,94 @@
+"""One chain: transitions with adaptation, draws written to arrays that the host gave."""
+
+from __future__ import annotations
+
+from .dynamic_hmc import dynamic_transition
+from .jit import compiled
+from .sizes import (
+    NODE_SIZE,
+    NODE_X_NODE,
+    PATH_SIZE,
+    PATH_X,
+    POINT_NODE,
+    POINT_PATH,
+    POINT_START,
+    POINT_THETA,
+    SERIES,
+    START_SIZE,
+    START_X0,
+    STEPS,
+    THETA_Z,
+    L,
+    X,
+    Z,
+)
+from .static_hmc import static_transition
+from .step_size import ITERATION, adapt, first_step_size, start_adaptation, step_size
+from .trajectory import ACCEPTANCE, CURRENT
+
+
+@compiled
+def record(layout, point, z, x0, nodes, path):
+    """Write parameters, initial states and, where there is room for them, node states and paths of a draw."""
+    for i in range(Z):
+        z[i] = point[layout[POINT_THETA] + THETA_Z + i]
+    for k in range(layout[SERIES]):
+        for i in range(X):
+            x0[k, i] = point[layout[POINT_START] + k * START_SIZE + START_X0 + i]
+    for n in range(nodes.shape[0]):
+        base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+        for i in range(X):
+            nodes[n, i] = point[base + (NODE_X_NODE + i) * L]
+    for n in range(path.shape[0]):
+        for s in range(layout[STEPS]):
+            base = layout[POINT_PATH] + ((n // L) * layout[STEPS] + s) * PATH_SIZE * L + n % L
+            for i in range(X):
+                path[n, s, i] = point[base + (PATH_X + i) * L]
+
+
+@compiled
+def run(
+    layout,
+    problem,
+    points,
+    momenta,
+    scratch,
+    rng,
+    state,
+    counts,
+    result,
+    dynamic,
+    time,
+    warmup,
+    target,
+    z,
+    x0,
+    nodes,
+    path,
+    statistics,
+    stop,
+    done,
+):
+    """Make as many transitions as the outputs have rows, unless `stop` is set; returns how many were made.
+
+    `state` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done` counts for the
+    host to read. `time` is the integration time of static trajectories.
+    """
+    made = 0
+    while made < statistics.shape[0] and stop[0] == 0:
+        if state[ITERATION] == 0.0:
+            start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
+        warming_up = state[ITERATION] < warmup
+        t = step_size(state, warming_up)
+        row = statistics[made]
+        if dynamic:
+            dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, row)
+        else:
+            static_transition(layout, problem, points, momenta, t, time, rng, scratch, counts, row)
+        if warming_up:
+            adapt(state, row[ACCEPTANCE], target)
+        record(layout, points[CURRENT], z[made], x0[made], nodes[made], path[made])
+        state[ITERATION] += 1.0
+        made += 1
+        done[0] += 1
+    return made

@@ -1,0 +1,181 @@
+"""Dynamic Hamiltonian Monte Carlo: trajectories doubled until they turn back, states drawn by their weights.
+
+Multinomial sampling along the trajectory and the generalised no-U-turn criterion of Betancourt (2017), with the further
+checks across sub-trees that Stan has since 2.21 (paper, appendix on algorithmic parameters). Sub-trees are merged from the
+bottom up: after every leaf, finished sub-trees of equal size are joined, like carries of a binary counter.
+"""
+
+from __future__ import annotations
+
+from numpy import exp, inf, log1p
+
+from pathfold.engine.status import CONVERGED
+
+from .jit import compiled
+from .momentum import draw_momentum
+from .point import hamiltonian, potential
+from .step import constrained_step, copy
+from .trajectory import (
+    ACCEPTANCE,
+    AT_LEFT,
+    AT_RIGHT,
+    BACK,
+    CANDIDATE,
+    CURRENT,
+    DEPTH,
+    DIVERGENCE_ENERGY,
+    DIVERGING,
+    ENERGY,
+    ITERATIONS,
+    LEFT,
+    LEVELS,
+    LOG_DENSITY,
+    MAX_DEPTH,
+    MOVING,
+    NEXT,
+    RETURNED,
+    RIGHT,
+    SPARE,
+    STATUS,
+    STEP_SIZE,
+    STEPS_TAKEN,
+    TOTAL,
+)
+
+TURNED = -1  # the sub-tree turns back: a good end, unlike the codes of failed steps
+
+
+@compiled
+def log_add(a, b):
+    """log(exp(a) + exp(b))."""
+    if a < b:
+        a, b = b, a
+    return a if b == -inf else a + log1p(exp(b - a))
+
+
+@compiled
+def going_on(first, last, total_a, total_b):
+    """first . (a + b) > 0 and last . (a + b) > 0: the trajectory with this sum of momenta still moves apart."""
+    at_first = 0.0
+    at_last = 0.0
+    for i in range(first.size):
+        total = total_a[i] + total_b[i]
+        at_first += first[i] * total
+        at_last += last[i] * total
+    return at_first > 0.0 and at_last > 0.0
+
+
+@compiled
+def joins(total_a, first_a, last_a, total_b, first_b, last_b):
+    """No-U-turn criterion for two adjoining parts, over the whole and over each part with the other's nearest state."""
+    return (
+        going_on(first_a, last_b, total_a, total_b)
+        and going_on(first_a, first_b, total_a, first_b)
+        and going_on(last_a, last_b, total_b, last_a)
+    )
+
+
+@compiled
+def merge(momenta, level):
+    """Join the sub-trees on two adjoining levels into the lower one; false when the union turns back."""
+    a, b = LEVELS + 3 * level, LEVELS + 3 * (level + 1)
+    going = joins(momenta[a], momenta[a + 1], momenta[a + 2], momenta[b], momenta[b + 1], momenta[b + 2])
+    for i in range(momenta.shape[1]):
+        momenta[a, i] += momenta[b, i]
+        momenta[a + 2, i] = momenta[b + 2, i]
+    return going
+
+
+@compiled
+def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratch, counts, result):
+    """Add `leaves` states beyond one end of the trajectory; returns a status.
+
+    result: log weight of the new states, sum of their acceptance probabilities, steps taken, whether the energy diverged.
+    One of the states, drawn by weight, is left in points[CANDIDATE]; their sum and outermost momenta on the lowest level.
+    """
+    p = momenta[MOVING]
+    height = 0  # finished sub-trees waiting to be joined
+    for leaf in range(leaves):
+        status = constrained_step(
+            layout, problem, points[end], points[NEXT], points[BACK], p, momenta[RETURNED], t, scratch, counts
+        )
+        result[2] += 1.0
+        if status != CONVERGED:
+            return status
+        error = hamiltonian(layout, points[NEXT], p) - before
+        if not (error < DIVERGENCE_ENERGY):
+            result[3] = 1.0
+            return TURNED
+        result[1] += min(1.0, exp(-error))
+        result[0] = log_add(result[0], -error)
+        if rng.random() < exp(-error - result[0]):
+            copy(points[NEXT], points[CANDIDATE])
+        copy(points[NEXT], points[end])
+        for row in range(3):
+            copy(p, momenta[LEVELS + 3 * height + row])
+        height += 1
+        merges = leaf + 1
+        while merges % 2 == 0:
+            height -= 1
+            if not merge(momenta, height - 1):
+                return TURNED
+            merges //= 2
+    return CONVERGED
+
+
+@compiled
+def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, statistics):
+    """One transition from points[CURRENT]; a failed step is a rejection."""
+    p = momenta[MOVING]
+    draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
+    before = hamiltonian(layout, points[CURRENT], p)
+    copy(points[CURRENT], points[LEFT])
+    copy(points[CURRENT], points[RIGHT])
+    for row in (AT_LEFT, AT_RIGHT, TOTAL):
+        copy(p, momenta[row])
+    chosen = False
+    weight = 0.0  # log of the sum of exp(-energy error) over the trajectory; its start has error 0
+    counts[0] = 0
+    result[1] = 0.0
+    result[2] = 0.0
+    result[3] = 0.0
+    depth = 0
+    status = CONVERGED
+    while status == CONVERGED and depth < MAX_DEPTH:
+        forward = rng.random() < 0.5
+        end, row, sign = (RIGHT, AT_RIGHT, 1.0) if forward else (LEFT, AT_LEFT, -1.0)
+        copy(momenta[row], p)
+        result[0] = -inf
+        leaves = 1 << depth
+        status = extend(
+            layout, problem, points, momenta, end, sign * t, leaves, before, rng, scratch, counts, result
+        )
+        depth += 1
+        if status != CONVERGED:
+            break
+        if rng.random() < exp(min(0.0, result[0] - weight)):
+            # points[LEFT] and points[RIGHT] are still needed as ends: the choice waits in SPARE.
+            copy(points[CANDIDATE], points[SPARE])
+            chosen = True
+        weight = log_add(weight, result[0])
+        # In the order of integration: the old trajectory from its far end to its near one, then the new part.
+        far = AT_LEFT if forward else AT_RIGHT
+        new, first, last = momenta[LEVELS], momenta[LEVELS + 1], momenta[LEVELS + 2]
+        going = joins(momenta[TOTAL], momenta[far], momenta[row], new, first, last)
+        copy(p, momenta[row])
+        for i in range(p.size):
+            momenta[TOTAL, i] += new[i]
+        if not going:
+            status = TURNED
+    failed = status > CONVERGED or result[3] > 0.0
+    if chosen and not failed:
+        copy(points[SPARE], points[CURRENT])
+    statistics[ACCEPTANCE] = 0.0 if failed else result[1] / result[2]
+    statistics[STEPS_TAKEN] = result[2]
+    statistics[STEP_SIZE] = t
+    statistics[ENERGY] = before
+    statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
+    statistics[STATUS] = max(status, CONVERGED)
+    statistics[ITERATIONS] = counts[0] / (2.0 * result[2])
+    statistics[DEPTH] = depth
+    statistics[DIVERGING] = result[3]

@@ -1,0 +1,131 @@
+"""A point of the manifold near a draw from the prior (linear-time section 6): an iterated smoother on the lifted path.
+
+Each iteration minimises 1/2 |q - q0|^2 subject to the linearised constraints, relaxed by a variance on gaps and misfits
+that shrinks; steps are shortened until they reduce 1/2 |q - q0|^2 + |residuals|^2 / (2 relaxation). Once the relaxation is
+zero q0 follows q: Newton's method with the smallest change, which need not find the nearest point but converges fast.
+"""
+
+from __future__ import annotations
+
+from numpy import fabs, inf
+
+from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
+
+from .jit import compiled
+from .newton import CONSTRAINT_TOLERANCE, POSITION_TOLERANCE, newton_sums, predict, shoot
+from .point import factorise, gradient, linearise, position, pull_start
+from .sizes import (
+    FIRST,
+    NEWTON_GAP,
+    NEWTON_O,
+    NEWTON_SIZE,
+    NODE_SIZE,
+    NODE_X_NODE,
+    POINT_NODE,
+    SCRATCH_NEWTON,
+    SERIES,
+    SETTINGS_RELAXATION,
+    L,
+    X,
+    Y,
+)
+from .step import copy
+from .trajectory import CURRENT, NEXT
+
+ITERATIONS = 100
+SHRINK = 0.2  # of the relaxation, with every iteration
+EXACT = 1e-6  # relaxations below this fraction of the first one are zero
+SHORTEST = 1.0 / 64.0
+
+
+@compiled
+def residuals(layout, scratch):
+    """Sum of squares and largest of all gaps and misfits."""
+    total = 0.0
+    largest = 0.0
+    for n in range(layout[layout[FIRST] + layout[SERIES]]):
+        base = layout[SCRATCH_NEWTON] + (n // L) * NEWTON_SIZE * L + n % L
+        for field, size in ((NEWTON_GAP, X), (NEWTON_O, Y)):
+            for i in range(size):
+                r = scratch[base + (field + i) * L]
+                total += r * r
+                if not (fabs(r) <= largest):
+                    largest = fabs(r)
+    return total, largest
+
+
+@compiled
+def distance(a, b):
+    """Sum of squares and largest of the differences of two vectors."""
+    total = 0.0
+    largest = 0.0
+    for i in range(a.size):
+        d = a[i] - b[i]
+        total += d * d
+        if not (fabs(d) <= largest):
+            largest = fabs(d)
+    return total, largest
+
+
+@compiled
+def shorten(layout, origin, target, fraction):
+    """Bring the target back towards the origin: positions and node states."""
+    q, q_new = position(layout, origin), position(layout, target)
+    for i in range(q.size):
+        q_new[i] = q[i] + fraction * (q_new[i] - q[i])
+    for n in range(layout[layout[FIRST] + layout[SERIES]]):
+        base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+        for i in range(X):
+            at = base + (NODE_X_NODE + i) * L
+            target[at] = origin[at] + fraction * (target[at] - origin[at])
+
+
+@compiled
+def project_start(layout, problem, points, q0, relaxation, scratch):
+    """Move points[CURRENT], which holds q0 and a guess of the node states, onto the manifold.
+
+    Returns a status, the largest residual left and the number of iterations.
+    """
+    first = relaxation
+    linearise(layout, problem, points[CURRENT], scratch)
+    squares, largest = residuals(layout, scratch)
+    change = inf
+    for iteration in range(ITERATIONS):
+        if relaxation == 0.0 and largest < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
+            problem[SETTINGS_RELAXATION] = 0.0
+            return CONVERGED, largest, iteration
+        problem[SETTINGS_RELAXATION] = relaxation
+        origin, target = points[CURRENT], points[NEXT]
+        if factorise(layout, problem, origin) != CONVERGED:
+            problem[SETTINGS_RELAXATION] = 0.0
+            return NON_FINITE, largest, iteration
+        if relaxation == 0.0:
+            copy(position(layout, origin), q0)
+        copy(q0, position(layout, target))
+        displacement, q = gradient(layout, target), position(layout, origin)
+        for i in range(q.size):
+            displacement[i] = q0[i] - q[i]
+        predict(layout, problem, origin, target, displacement, scratch)
+        pull_start(layout, position(layout, target), newton_sums(layout, scratch), scratch)
+        shoot(layout, problem, origin, target, False, scratch)
+        squares_new, largest_new = residuals(layout, scratch)
+        weight = relaxation if relaxation > 0.0 else EXACT * first
+        merit = distance(position(layout, origin), q0)[0] + squares / weight
+        merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
+        fraction = 1.0
+        while not (merit_new < merit) and fraction > SHORTEST and largest > CONSTRAINT_TOLERANCE:
+            fraction *= 0.5
+            shorten(layout, origin, target, 0.5)
+            linearise(layout, problem, target, scratch)
+            squares_new, largest_new = residuals(layout, scratch)
+            merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
+        if not (merit_new < inf):
+            problem[SETTINGS_RELAXATION] = 0.0
+            return NON_FINITE, largest, iteration
+        change = distance(position(layout, origin), position(layout, target))[1]
+        copy(target, origin)
+        linearise(layout, problem, points[CURRENT], scratch)
+        squares, largest = residuals(layout, scratch)
+        relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
+    problem[SETTINGS_RELAXATION] = 0.0
+    return NOT_CONVERGED, largest, ITERATIONS

@@ -1,0 +1,29 @@
+"""Momenta: standard normal on the cotangent space of a point (paper, section 4.2)."""
+
+from __future__ import annotations
+
+from .jit import compiled
+from .point import project
+from .sizes import CHUNKS, FIRST, SERIES, STEPS, VECTOR_U, VECTOR_V, VECTOR_W, L, V, W
+
+
+@compiled
+def draw_normals(layout, p, rng):
+    """Independent standard normals for every component of a vector; idle lanes stay zero."""
+    for i in range(layout[VECTOR_U], layout[VECTOR_W]):
+        p[i] = rng.standard_normal()
+    intervals = layout[layout[FIRST] + layout[SERIES]]
+    for c in range(layout[CHUNKS]):
+        busy = min(L, intervals - c * L)
+        for k in range(c * W, (c + 1) * W):
+            for l in range(busy):
+                p[layout[VECTOR_W] + k * L + l] = rng.standard_normal()
+        for k in range(c * layout[STEPS] * V, (c + 1) * layout[STEPS] * V):
+            for l in range(busy):
+                p[layout[VECTOR_V] + k * L + l] = rng.standard_normal()
+
+
+@compiled
+def draw_momentum(layout, problem, point, p, rng, scratch):
+    draw_normals(layout, p, rng)
+    project(layout, problem, point, p, scratch)

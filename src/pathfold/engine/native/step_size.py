@@ -1,0 +1,73 @@
+"""The step size: a first guess by doubling, then dual averaging (Hoffman and Gelman 2014, section 3.2)."""
+
+from __future__ import annotations
+
+from numpy import exp, log, sqrt
+
+from pathfold.engine.status import CONVERGED
+
+from .jit import compiled
+from .momentum import draw_momentum
+from .point import hamiltonian
+from .step import constrained_step
+from .trajectory import BACK, CURRENT, MOVING, NEXT, RETURNED
+
+# Places in a chain's state.
+LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, ADAPTED, ITERATION, STATE = range(7)
+
+REGULARISATION = 0.1
+EXPONENT = 0.75
+OFFSET = 10.0
+LARGEST = 1.5  # the Gaussian splitting turns by this angle; a half turn would lose the momentum
+FLOOR = 0.02  # early failures do not bring the step below this fraction of the first one
+
+
+@compiled
+def first_step_size(layout, problem, points, momenta, rng, scratch, counts):
+    """Double or halve until the acceptance probability of one step crosses one half."""
+    t = 0.5
+    p = momenta[MOVING]
+    direction = 0.0
+    for _ in range(30):
+        draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
+        before = hamiltonian(layout, points[CURRENT], p)
+        status = constrained_step(
+            layout, problem, points[CURRENT], points[NEXT], points[BACK], p, momenta[RETURNED], t, scratch, counts
+        )
+        accepted = status == CONVERGED and hamiltonian(layout, points[NEXT], p) - before < log(2.0)
+        if direction == 0.0:
+            direction = 1.0 if accepted else -1.0
+        elif accepted != (direction > 0.0):
+            break
+        if t * 2.0**direction > LARGEST:
+            break
+        t *= 2.0**direction
+    return t
+
+
+@compiled
+def start_adaptation(state, t):
+    state[FIRST_STEP] = t
+    state[LOG_STEP] = log(t)
+    state[LOG_STEP_MEAN] = log(t)
+    state[ERROR_MEAN] = 0.0
+    state[ADAPTED] = 0.0
+
+
+@compiled
+def adapt(state, acceptance, target):
+    """One update of dual averaging towards the target acceptance statistic, shrinking to ten times the first step."""
+    state[ADAPTED] += 1.0
+    m = state[ADAPTED]
+    weight = 1.0 / (m + OFFSET)
+    state[ERROR_MEAN] += weight * (target - acceptance - state[ERROR_MEAN])
+    log_step = log(10.0 * state[FIRST_STEP]) - sqrt(m) / REGULARISATION * state[ERROR_MEAN]
+    log_step = min(log(LARGEST), max(log(FLOOR * state[FIRST_STEP]), log_step))
+    state[LOG_STEP] = log_step
+    decay = m**-EXPONENT
+    state[LOG_STEP_MEAN] += decay * (log_step - state[LOG_STEP_MEAN])
+
+
+@compiled
+def step_size(state, warming_up):
+    return exp(state[LOG_STEP] if warming_up else state[LOG_STEP_MEAN])

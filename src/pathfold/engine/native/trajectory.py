@@ -1,0 +1,18 @@
+"""What a chain works with: rows of points and momenta, and the places of its statistics."""
+
+from __future__ import annotations
+
+# Rows of the table of points. The chain is at CURRENT between transitions.
+CURRENT, NEXT, SPARE, BACK, LEFT, RIGHT, CANDIDATE = 0, 1, 2, 3, 4, 5, 6
+STATIC_POINTS, DYNAMIC_POINTS = 4, 7
+
+# Rows of the table of momenta: the moving one, the one taken backward, the ends of a trajectory, the running sum; then
+# three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
+MOVING, RETURNED, AT_LEFT, AT_RIGHT, TOTAL, LEVELS = 0, 1, 2, 3, 4, 5
+MAX_DEPTH = 10
+STATIC_MOMENTA, DYNAMIC_MOMENTA = 2, LEVELS + 3 * (MAX_DEPTH + 2)
+
+# Statistics of one transition.
+ACCEPTANCE, STEPS_TAKEN, STEP_SIZE, ENERGY, LOG_DENSITY, STATUS, ITERATIONS, DEPTH, DIVERGING, STATISTICS = range(10)
+
+DIVERGENCE_ENERGY = 1000.0  # an energy error beyond this ends the trajectory (paper, appendix on algorithmic parameters)
