@@ -4,6 +4,8 @@ from importlib.metadata import version
 
 from pathfold.errors import DataError, InitialisationError, ModelError
 from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observations, simulate
+from pathfold.results import sample
+from pathfold.sampling import DynamicHMC, StaticHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 
 __version__ = version("pathfold")
@@ -12,6 +14,7 @@ __all__ = [
     "CustomScheme",
     "DataError",
     "DiffusionModel",
+    "DynamicHMC",
     "EulerMaruyama",
     "GaussianNoise",
     "InitialisationError",
@@ -20,7 +23,9 @@ __all__ = [
     "Noiseless",
     "NoisyObservation",
     "Observations",
+    "StaticHMC",
     "StrongOrder1p5",
     "__version__",
+    "sample",
     "simulate",
 ]

@@ -116,6 +116,11 @@ def _write(folder: Path, files: dict[str, str], codes: list[Code]) -> None:
             raise
 
 
+def load_package(folder: Path) -> ModuleType:
+    """Import the package of a compiled model from its folder, in this or another process."""
+    return sys.modules.get(folder.name) or _load(folder.name, folder)
+
+
 def _load(name: str, folder: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(
         name, folder / "__init__.py", submodule_search_locations=[str(folder)]

@@ -78,7 +78,7 @@ class Engine:
         """The layout table: sizes of the data, where each record lies in its block, first interval of each series."""
         r = self.records
         head, table = np.zeros(LAYOUT_HEAD, dtype=np.int64), []
-        self._block_sizes: dict[str, int] = {}
+        self.block_sizes: dict[str, int] = {}
         for block, names in r.blocks.items():
             at = 0
             for name in names:
@@ -86,14 +86,14 @@ class Engine:
                     at *= 2  # the gradient has the shape of the position and follows it
                 table += [at, at + self._length(r[name])]
                 at = table[-1]
-            self._block_sizes[block] = at
+            self.block_sizes[block] = at
         head[[LAYOUT_STEPS, LAYOUT_CHUNKS, LAYOUT_SERIES]] = self.grid.steps, self.chunks, self.series
         head[LAYOUT_FIRST] = LAYOUT_HEAD + len(table)
         return np.array([*head, *table, *self.grid.first, self.intervals], dtype=np.int64)
 
     def block(self, kind: str) -> np.ndarray:
         """A new block of zeros: "vector" (a momentum), "point" or "scratch"."""
-        return np.zeros(self._block_sizes[kind])
+        return np.zeros(self.block_sizes[kind])
 
     def record(self, kind: str, block: np.ndarray, name: str) -> np.ndarray:
         """The part of a block that holds a record."""
@@ -141,7 +141,7 @@ class Engine:
 
     def gradient(self, point: np.ndarray) -> np.ndarray:
         """The projected gradient of h1 at a point, as a vector block."""
-        size = self._block_sizes["vector"]
+        size = self.block_sizes["vector"]
         return point[size : 2 * size]
 
     def _make_problem(self, splitting: Splitting) -> np.ndarray:

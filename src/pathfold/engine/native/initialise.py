@@ -13,18 +13,22 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .jit import compiled
 from .newton import CONSTRAINT_TOLERANCE, POSITION_TOLERANCE, newton_sums, predict, shoot
-from .point import factorise, gradient, linearise, position, pull_start
+from .point import evaluate_start, factorise, gradient, linearise, position, pull_start
 from .sizes import (
     FIRST,
     NEWTON_GAP,
     NEWTON_O,
     NEWTON_SIZE,
+    NODE_H,
     NODE_SIZE,
     NODE_X_NODE,
     POINT_NODE,
+    POINT_START,
     SCRATCH_NEWTON,
     SERIES,
     SETTINGS_RELAXATION,
+    START_SIZE,
+    START_X0,
     L,
     X,
     Y,
@@ -33,6 +37,7 @@ from .step import copy
 from .trajectory import CURRENT, NEXT
 
 ITERATIONS = 100
+GUESSES = 5
 SHRINK = 0.2  # of the relaxation, with every iteration
 EXACT = 1e-6  # relaxations below this fraction of the first one are zero
 SHORTEST = 1.0 / 64.0
@@ -78,6 +83,34 @@ def shorten(layout, origin, target, fraction):
         for i in range(X):
             at = base + (NODE_X_NODE + i) * L
             target[at] = origin[at] + fraction * (target[at] - origin[at])
+
+
+@compiled
+def guess_nodes(layout, problem, point, scratch):
+    """Node states to begin with: the initial state of the series, moved by gradient steps towards the observations.
+
+    For one node: x <- x - H^T o / |H|^2, a few times over; with one observed component that is its value.
+    """
+    evaluate_start(layout, point)
+    for k in range(layout[SERIES]):
+        for n in range(layout[layout[FIRST] + k], layout[layout[FIRST] + k + 1]):
+            base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+            for i in range(X):
+                point[base + (NODE_X_NODE + i) * L] = point[layout[POINT_START] + k * START_SIZE + START_X0 + i]
+    for _ in range(GUESSES):
+        linearise(layout, problem, point, scratch)
+        for n in range(layout[layout[FIRST] + layout[SERIES]]):
+            base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+            misfit = layout[SCRATCH_NEWTON] + (n // L) * NEWTON_SIZE * L + NEWTON_O * L + n % L
+            for j in range(Y):
+                norm = 0.0
+                for i in range(X):
+                    norm += point[base + (NODE_H + j * X + i) * L] ** 2
+                if norm > 0.0:
+                    for i in range(X):
+                        change = point[base + (NODE_H + j * X + i) * L] * scratch[misfit + j * L] / norm
+                        if fabs(change) < inf:
+                            point[base + (NODE_X_NODE + i) * L] -= change
 
 
 @compiled

@@ -1,0 +1,5 @@
+"""Draws as a DataTree; diagnostics; plots."""
+
+from pathfold.results.sample import sample
+
+__all__ = ["sample"]

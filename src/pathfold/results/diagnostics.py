@@ -1,0 +1,65 @@
+"""Warnings that name the parameter or the cause, when a run should not be trusted yet."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import xarray as xr
+
+from pathfold.engine.status import MEANING
+
+RHAT = 1.01
+ESS_A_CHAIN = 100
+FAILURES = 0.03
+
+
+def warn_of_trouble(tree: xr.DataTree, names: list[str]) -> None:
+    """Warn of unconverged parameters (if ArviZ is there to tell) and of failed trajectories."""
+    _warn_of_failures(tree)
+    if tree.posterior.sizes["draw"] >= 4:
+        _warn_of_convergence(tree, names)
+
+
+def _warn_of_failures(tree: xr.DataTree) -> None:
+    status = tree.sample_stats["status"].values
+    failed = status != 0
+    if failed.mean() > FAILURES:
+        codes, counts = np.unique(status[failed], return_counts=True)
+        cause = MEANING[int(codes[np.argmax(counts)])]
+        warnings.warn(
+            f"{100 * failed.mean():.1f} % of the trajectories failed, most often because {cause}: raise the sampler's "
+            "target_acceptance, or take more steps_per_interval",
+            stacklevel=4,
+        )
+
+
+def _warn_of_convergence(tree: xr.DataTree, names: list[str]) -> None:
+    try:
+        from arviz_stats.base import array_stats
+    except ImportError:
+        return
+    chains = tree.posterior.sizes["chain"]
+    for name in [*names, "initial_state"]:
+        values = tree.posterior[name]
+        extra = [d for d in values.dims if d not in ("chain", "draw")]
+        columns = values.transpose("chain", "draw", *extra).values.reshape(chains, values.sizes["draw"], -1)
+        for i in range(columns.shape[-1]):
+            x = columns[..., i]
+            if np.ptp(x) == 0.0:
+                continue
+            label = name if columns.shape[-1] == 1 else f"{name}[{i}]"
+            bulk = float(array_stats.ess(x, method="bulk"))
+            tail = float(array_stats.ess(x, method="tail", prob=(0.05, 0.95)))
+            rhat = float(array_stats.rhat(x)) if chains > 1 else 1.0
+            if not rhat <= RHAT:
+                warnings.warn(
+                    f"{label} has not converged: R-hat is {rhat:.3f}, above {RHAT}; run more draws, or a longer warmup",
+                    stacklevel=4,
+                )
+            elif not min(bulk, tail) >= ESS_A_CHAIN * chains:
+                warnings.warn(
+                    f"{label} has few effective draws: {bulk:.0f} in the bulk, {tail:.0f} in the tails, of at least "
+                    f"{ESS_A_CHAIN * chains} wanted; run more draws",
+                    stacklevel=4,
+                )

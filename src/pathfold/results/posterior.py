@@ -1,0 +1,149 @@
+"""Draws as an xarray.DataTree that ArviZ reads."""
+
+from __future__ import annotations
+
+import platform
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pathfold.engine.status import MEANING
+from pathfold.sampling import Run
+
+STATISTICS = (
+    "acceptance_rate",
+    "n_steps",
+    "step_size",
+    "energy",
+    "lp",
+    "status",
+    "newton_iterations",
+    "tree_depth",
+    "diverging",
+)
+_WHOLE = {"n_steps", "status", "tree_depth"}
+
+
+def to_datatree(run: Run, *, keep_warmup: bool) -> xr.DataTree:
+    """Groups posterior, sample_stats, observed_data, constant_data, and warmup_* when kept."""
+    warmup = min(run.settings["warmup"], run.chains[0].made)
+    groups: dict[str, xr.Dataset] = {
+        "/posterior": _posterior(run, slice(warmup, None)),
+        "/sample_stats": _statistics(run, slice(warmup, None)),
+        "/observed_data": _observed(run),
+        "/constant_data": _constant(run),
+    }
+    if keep_warmup:
+        groups["/warmup_posterior"] = _posterior(run, slice(0, warmup))
+        groups["/warmup_sample_stats"] = _statistics(run, slice(0, warmup))
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = _attributes(run)
+    return tree
+
+
+def _posterior(run: Run, rows: slice) -> xr.Dataset:
+    parameters, grid = run.model.parameters, run.grid
+    z = np.stack([chain.z[rows] for chain in run.chains])
+    chains, draws = z.shape[:2]
+    coordinates: dict[str, Any] = {
+        "chain": np.arange(chains),
+        "draw": np.arange(draws),
+        "component": np.arange(run.model.state_dim),
+    }
+    variables: dict[str, Any] = {}
+    at = 0
+    for name in parameters.names:
+        shape = parameters.shapes[name]
+        size = int(np.prod(shape, dtype=int))
+        dims = [f"{name}_dim_{i}" for i in range(len(shape))]
+        variables[name] = (["chain", "draw", *dims], z[..., at : at + size].reshape(chains, draws, *shape))
+        at += size
+    x0 = np.stack([chain.x0[rows] for chain in run.chains])
+    several = len(grid.first) > 1
+    if several:
+        coordinates["series"] = np.arange(len(grid.first))
+        variables["initial_state"] = (["chain", "draw", "series", "component"], x0)
+    else:
+        variables["initial_state"] = (["chain", "draw", "component"], x0[:, :, 0])
+    time_dim = "node" if several else "time"
+    if run.settings["keep_path"] != "none":
+        states = np.stack([chain.nodes[rows] for chain in run.chains])
+        times = np.asarray(grid.ends)
+        if run.settings["keep_path"] == "all":
+            path = np.stack([chain.path[rows] for chain in run.chains])
+            states, times = _with_path(states, path, run)
+        variables["state"] = (["chain", "draw", time_dim, "component"], states)
+        coordinates["time"] = (time_dim, times)
+        if several:
+            repeats = len(times) // len(grid.starts)
+            owner = np.searchsorted(np.asarray(grid.first), np.arange(len(grid.starts)), side="right") - 1
+            coordinates["node_series"] = (time_dim, np.repeat(owner, repeats))
+    return xr.Dataset(variables, coordinates)
+
+
+def _with_path(nodes: np.ndarray, path: np.ndarray, run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """States after every fine step: those inside an interval, then its node."""
+    grid = run.grid
+    inside = np.concatenate([path[:, :, :, 1:], nodes[:, :, :, None]], axis=3)
+    chains, draws, intervals, steps, states = inside.shape
+    times = grid.starts[:, None] + grid.delta[:, None] * np.arange(1, steps + 1)
+    times[:, -1] = grid.ends
+    return inside.reshape(chains, draws, intervals * steps, states), times.ravel()
+
+
+def _statistics(run: Run, rows: slice) -> xr.Dataset:
+    values = np.stack([chain.statistics[rows] for chain in run.chains])
+    variables: dict[str, Any] = {}
+    for i, name in enumerate(STATISTICS):
+        column = values[..., i]
+        if name == "diverging":
+            column = column > 0
+        elif name in _WHOLE:
+            column = column.astype(np.int64)
+        variables[name] = (["chain", "draw"], column)
+    dataset = xr.Dataset(variables, {"chain": np.arange(values.shape[0]), "draw": np.arange(values.shape[1])})
+    dataset["status"].attrs["meaning"] = [f"{code}: {text}" for code, text in MEANING.items()]
+    return dataset
+
+
+def _observed(run: Run) -> xr.Dataset:
+    grid = run.grid
+    several = len(grid.first) > 1
+    rows = grid.mask.any(axis=1)
+    values = np.where(grid.mask, grid.values, np.nan)[rows]
+    dim = "node" if several else "time"
+    coordinates: dict[str, Any] = {"time": (dim, np.asarray(grid.ends)[rows]), "observation": np.arange(values.shape[1])}
+    if several:
+        owner = np.searchsorted(np.asarray(grid.first), np.arange(len(grid.starts)), side="right") - 1
+        coordinates["node_series"] = (dim, owner[rows])
+    return xr.Dataset({"y": ([dim, "observation"], values)}, coordinates)
+
+
+def _constant(run: Run) -> xr.Dataset:
+    grid = run.grid
+    return xr.Dataset(
+        {
+            "interval_start": ("interval", np.asarray(grid.starts)),
+            "interval_end": ("interval", np.asarray(grid.ends)),
+            "fine_step": ("interval", np.asarray(grid.delta)),
+            "first_interval": ("series", np.asarray(grid.first)),
+        }
+    )
+
+
+def _attributes(run: Run) -> dict[str, Any]:
+    versions = {f"{name}_version": metadata.version(name) for name in ("pathfold", "jax", "numba", "numpy")}
+    chain_seconds = [chain.seconds for chain in run.chains]
+    return {
+        "inference_library": "pathfold",
+        "created_at": datetime.now(UTC).isoformat(),
+        "machine": platform.machine(),
+        **versions,
+        **run.settings,
+        **run.seconds,
+        "chain_seconds": chain_seconds,
+        "start_attempts": [chain.start_attempts for chain in run.chains],
+    }

@@ -1,0 +1,62 @@
+"""The one call: pf.sample."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Literal
+
+import xarray as xr
+
+from pathfold.model import DiffusionModel, Observations
+from pathfold.results.diagnostics import warn_of_trouble
+from pathfold.results.posterior import to_datatree
+from pathfold.sampling import DynamicHMC, StaticHMC, run_chains
+
+
+def sample(
+    model: DiffusionModel,
+    data: Observations | Sequence[Observations],
+    *,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    chains: int = 4,
+    warmup: int = 250,
+    draws: int = 1000,
+    seed: int = 0,
+    sampler: StaticHMC | DynamicHMC | None = None,
+    splitting: Literal["gaussian", "stormer-verlet"] = "gaussian",
+    keep_path: Literal["nodes", "all", "none"] = "nodes",
+    keep_warmup: bool = False,
+    progress: bool = True,
+    checkpoint: str | os.PathLike | None = None,
+    executor: Executor | None = None,
+    threads: int | None = None,
+) -> xr.DataTree:
+    """Draws from the posterior of parameters and paths, given observations.
+
+    Fine steps: either `steps_per_interval` between neighbouring observations, or `max_step` in units of time. The result
+    depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was resumed from
+    its `checkpoint` folder. `keep_path` says which states are kept: at the nodes, after every fine step, or none.
+    """
+    run = run_chains(
+        model,
+        data,
+        steps_per_interval=steps_per_interval,
+        max_step=max_step,
+        chains=chains,
+        warmup=warmup,
+        draws=draws,
+        seed=seed,
+        sampler=sampler,
+        splitting=splitting,
+        keep_path=keep_path,
+        progress=progress,
+        checkpoint=checkpoint,
+        executor=executor,
+        threads=threads,
+    )
+    tree = to_datatree(run, keep_warmup=keep_warmup)
+    warn_of_trouble(tree, list(model.parameters.names))
+    return tree

@@ -1,0 +1,196 @@
+"""One chain on the host's side: its memory, its random stream, and its progress in pieces that can be saved.
+
+A task holds everything a chain depends on, as plain arrays and numbers, so that it can run in a thread or be sent to
+another process. What it yields depends on the task alone, not on how it is cut into pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from pathfold.engine.build import load_package
+from pathfold.sampling.checkpoint import Checkpoint
+from pathfold.sampling.initialise import Start, find_start
+from pathfold.sampling.samplers import DynamicHMC, Sampler, StaticHMC
+
+PIECE = 10  # transitions a native call: small enough to be interrupted, large enough to cost nothing
+
+
+@dataclass(frozen=True)
+class ChainTask:
+    """A chain to run. `package` is the folder of the compiled model; sizes are (z, series, states, steps, intervals)."""
+
+    index: int
+    seed: int
+    package: str
+    layout: np.ndarray
+    problem: np.ndarray
+    block_sizes: dict[str, int]
+    start: Start
+    sampler: Sampler
+    warmup: int
+    draws: int
+    z_size: int
+    series: int
+    state_dim: int
+    steps: int
+    intervals: int
+    keep_path: str
+    checkpoint: str | None = None
+    checkpoint_seconds: float = 5.0
+
+
+@dataclass
+class Draws:
+    """What a chain has drawn, warm-up first; `made` rows of the arrays are filled."""
+
+    z: np.ndarray
+    x0: np.ndarray
+    nodes: np.ndarray
+    path: np.ndarray
+    statistics: np.ndarray
+    made: int = 0
+    seconds: float = 0.0
+    start_attempts: int = 0
+
+    @classmethod
+    def empty(cls, task: ChainTask, statistics: int) -> Draws:
+        total, states = task.warmup + task.draws, task.state_dim
+        nodes = 0 if task.keep_path == "none" else task.intervals
+        path = task.intervals if task.keep_path == "all" else 0
+        return cls(
+            z=np.zeros((total, task.z_size)),
+            x0=np.zeros((total, task.series, states)),
+            nodes=np.zeros((total, nodes, states)),
+            path=np.zeros((total, path, task.steps, states)),
+            statistics=np.zeros((total, statistics)),
+        )
+
+
+    def first(self, count: int) -> Draws:
+        """The first rows alone."""
+        arrays = {name: getattr(self, name)[:count] for name in ("z", "x0", "nodes", "path", "statistics")}
+        return Draws(**arrays, made=count, seconds=self.seconds, start_attempts=self.start_attempts)
+
+
+@dataclass
+class Monitor:
+    """Shared with the host while a chain runs in a thread: a flag to stop it, a count of its transitions, its statistics."""
+
+    stop: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    done: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    draws: Draws | None = None
+
+
+def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
+    """Find a start, or take up where a checkpoint left off, and make all transitions unless told to stop."""
+    monitor = monitor or Monitor()
+    native = load_package(Path(task.package))
+    chain = _Chain(task, native)
+    checkpoint = Checkpoint(Path(task.checkpoint), task.index) if task.checkpoint else None
+    saved = checkpoint.load() if checkpoint else None
+    if saved is not None:
+        chain.restore(saved)
+    else:
+        chain.initialise()
+    monitor.draws = chain.draws
+    monitor.done[0] = chain.draws.made
+    last_save = time.monotonic()
+    while chain.draws.made < task.warmup + task.draws and monitor.stop[0] == 0:
+        chain.advance(PIECE, monitor)
+        if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
+            checkpoint.save(chain.saved())
+            last_save = time.monotonic()
+    if checkpoint:
+        checkpoint.save(chain.saved())
+    return chain.draws
+
+
+class _Chain:
+    """The state of a running chain."""
+
+    def __init__(self, task: ChainTask, native: ModuleType) -> None:
+        self.task, self.native = task, native
+        table = native.trajectory
+        dynamic = isinstance(task.sampler, DynamicHMC)
+        rows = (table.DYNAMIC_POINTS, table.DYNAMIC_MOMENTA) if dynamic else (table.STATIC_POINTS, table.STATIC_MOMENTA)
+        self.points = np.zeros((rows[0], task.block_sizes["point"]))
+        self.momenta = np.zeros((rows[1], task.block_sizes["vector"]))
+        self.scratch = np.zeros(task.block_sizes["scratch"])
+        self.problem = task.problem.copy()  # a start changes its relaxation for a while
+        self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
+        self.state = np.zeros(native.step_size.STATE)
+        self.counts, self.result = np.zeros(2, dtype=np.int64), np.zeros(4)
+        self.draws = Draws.empty(task, table.STATISTICS)
+
+    @property
+    def current(self) -> np.ndarray:
+        return self.points[self.native.trajectory.CURRENT]
+
+    def initialise(self) -> None:
+        attempts = find_start(
+            self.native, self.task.layout, self.problem, self.points, self.momenta[0], self.scratch, self.rng, self.task.start
+        )
+        self.draws.start_attempts = attempts
+        self.native.step.prepare(self.task.layout, self.problem, self.current, self.scratch)
+
+    def advance(self, count: int, monitor: Monitor) -> None:
+        """Make up to `count` transitions."""
+        task, draws = self.task, self.draws
+        rows = slice(draws.made, min(draws.made + count, task.warmup + task.draws))
+        static = task.sampler if isinstance(task.sampler, StaticHMC) else StaticHMC()
+        begin = time.perf_counter()
+        made = self.native.chain.run(
+            task.layout,
+            self.problem,
+            self.points,
+            self.momenta,
+            self.scratch,
+            self.rng,
+            self.state,
+            self.counts,
+            self.result,
+            isinstance(task.sampler, DynamicHMC),
+            static.integration_time,
+            task.warmup,
+            task.sampler.target_acceptance,
+            draws.z[rows],
+            draws.x0[rows],
+            draws.nodes[rows],
+            draws.path[rows],
+            draws.statistics[rows],
+            monitor.stop,
+            monitor.done,
+        )
+        draws.seconds += time.perf_counter() - begin
+        draws.made += made
+
+    def saved(self) -> dict[str, Any]:
+        """Everything that the chain's future depends on, and its past."""
+        d = self.draws
+        arrays = {name: getattr(d, name)[: d.made] for name in ("z", "x0", "nodes", "path", "statistics")}
+        return {
+            **arrays,
+            "point": self.current,
+            "state": self.state,
+            "rng": np.array(json.dumps(self.rng.bit_generator.state)),
+            "made": np.array(d.made),
+            "seconds": np.array(d.seconds),
+            "start_attempts": np.array(d.start_attempts),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        d = self.draws
+        d.made, d.seconds, d.start_attempts = int(saved["made"]), float(saved["seconds"]), int(saved["start_attempts"])
+        for name in ("z", "x0", "nodes", "path", "statistics"):
+            getattr(d, name)[: d.made] = saved[name]
+        self.current[:] = saved["point"]
+        self.state[:] = saved["state"]
+        self.rng.bit_generator.state = json.loads(str(saved["rng"]))

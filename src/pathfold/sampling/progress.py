@@ -1,0 +1,64 @@
+"""Progress of the chains: a bar on a terminal or in a notebook, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pathfold.sampling.chain import Monitor
+
+LOG_SECONDS = 10.0
+
+
+class Progress:
+    """Reads the chains' counters and statistics; shows iterations, acceptance, step size, steps a draw, failures."""
+
+    def __init__(self, monitors: Sequence[Monitor], total: int, *, show: bool) -> None:
+        self.monitors, self.total, self.show = monitors, total, show
+        self.begin = self.logged = time.monotonic()
+        self.bar: Any = None
+        if show and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+            from tqdm.auto import tqdm
+
+            self.bar = tqdm(total=total * len(monitors), unit="it", desc="sampling", dynamic_ncols=True)
+
+    def update(self) -> None:
+        done = int(sum(m.done[0] for m in self.monitors))
+        if self.bar is not None:
+            self.bar.n = done
+            self.bar.set_postfix_str(self._summary())
+        elif self.show and time.monotonic() - self.logged > LOG_SECONDS:
+            self.logged = time.monotonic()
+            self._log(done)
+
+    def close(self) -> None:
+        self.update()
+        if self.bar is not None:
+            self.bar.close()
+        elif self.show:
+            self._log(int(sum(m.done[0] for m in self.monitors)))
+
+    def _log(self, done: int) -> None:
+        everything = self.total * len(self.monitors)
+        elapsed = time.monotonic() - self.begin
+        left = f"{elapsed * (everything - done) / done:.0f} s left" if 0 < done < everything else "done"
+        message = f"pathfold: {done} of {everything} iterations in {elapsed:.0f} s, {left}; {self._summary()}"
+        print(message, file=sys.stderr, flush=True)
+
+    def _summary(self) -> str:
+        recent = []
+        for monitor in self.monitors:
+            made = int(monitor.done[0])
+            if monitor.draws is not None and made:
+                recent.append(monitor.draws.statistics[max(0, made - 50) : made])
+        if not recent:
+            return "looking for starting points"
+        acceptance, steps, step_size, _, _, status = np.concatenate(recent).T[:6]
+        return (
+            f"acceptance {acceptance.mean():.2f}, step size {step_size.mean():.2g}, "
+            f"{steps.mean():.1f} steps a draw, {100 * np.mean(status != 0):.1f} % failures"
+        )

@@ -1,0 +1,18 @@
+"""What a run of chains leaves: draws with the model, grid and settings they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.sampling.chain import Draws
+
+
+@dataclass(frozen=True)
+class Run:
+    model: DiffusionModel
+    grid: TimeGrid
+    settings: dict[str, Any]
+    chains: list[Draws]
+    seconds: dict[str, float]
