@@ -61,7 +61,9 @@ class Case:
         e, n, rng = self.engine, self.engine.sizes, self.rng
         p = e.block("vector")
         noise = rng.standard_normal((e.intervals, e.grid.steps, n.V))
-        e.set_vector(p, rng.standard_normal(n.U), rng.standard_normal((e.series, n.V0)), np.zeros((e.intervals, 0)), noise)
+        e.set_vector(
+            p, rng.standard_normal(n.U), rng.standard_normal((e.series, n.V0)), np.zeros((e.intervals, 0)), noise
+        )
         self.native.point.project(self.layout, self.problem, self.point, p, self.scratch)
         return p
 
@@ -132,7 +134,9 @@ def compile_seconds() -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--compile-only"]
         runs = [
-            subprocess.run(command, env=os.environ | {"PATHFOLD_CACHE": folder}, capture_output=True, text=True, check=True)
+            subprocess.run(
+                command, env=os.environ | {"PATHFOLD_CACHE": folder}, capture_output=True, text=True, check=True
+            )
             for _ in range(2)
         ]
     new, cached = (float(run.stdout.split()[-1]) for run in runs)
@@ -140,7 +144,7 @@ def compile_seconds() -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="What a constrained step costs.")
     parser.add_argument("--json", action="store_true", help="one last line of figures for machines")
     parser.add_argument("--quick", action="store_true", help="without the growth tables")
     parser.add_argument("--repeats", type=int, default=30)
@@ -161,7 +165,9 @@ def main() -> None:
         "compile_cached_s": 3,
         "bytes_a_fine_step": 4096,
     }
-    print(f"FitzHugh-Nagumo, noiseless, strong order 1.5, T = 100, S = 25, step size {STEP_SIZE}; jax {jax.__version__}")
+    print(
+        f"FitzHugh-Nagumo, noiseless, strong order 1.5, T = 100, S = 25, step size {STEP_SIZE}; jax {jax.__version__}"
+    )
     for name, value in base.items():
         print(f"  {name:20s} {value:10.2f}" + (f"   (at most {limits[name]})" if name in limits else ""))
     if not options.quick:
@@ -170,7 +176,7 @@ def main() -> None:
             r = measure(T, S, parts=False, repeats=max(3, options.repeats // 6))
             print(
                 f"  T = {T:5d}  S = {S:4d}   step {r['step_us']:9.0f} us = {r['step_us'] / base['step_us']:6.2f} x   "
-                f"iterations {r['newton_iterations']:.2f} ({r['newton_iterations'] / base['newton_iterations']:.2f} x)   "
+                f"iterations {r['newton_iterations']:.2f}, {r['newton_iterations'] / base['newton_iterations']:.2f} x   "
                 f"{r['bytes_a_fine_step']:.0f} bytes a fine step"
             )
     if options.json:

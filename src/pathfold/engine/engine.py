@@ -131,7 +131,7 @@ class Engine:
             array.reshape(self.chunks, steps, r.size, lanes)[:, :, columns] = rows
 
     def set_vector(self, block: np.ndarray, u, v0, w, v) -> None:
-        """Write u (U), v0 (series, V0), w (intervals, W), v (intervals, S, V) to a vector or the position of a point."""
+        """Write u (U), v0 (series, V0), w (intervals, W), v (intervals, S, V) to a vector or a point's position."""
         for name, values in (("u", u), ("v0", v0), ("w", w), ("v", v)):
             self.set("vector", block, name, name, values)
 

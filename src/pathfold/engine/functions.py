@@ -64,9 +64,7 @@ class ModelFunctions:
     @cached_property
     def step(self):
         """x' = f(z, x, v; delta, t)."""
-        return jax.jit(
-            lambda z, x, v, delta, t: self.model.step(self.model.parameters.unflatten(z), x, v, delta, t)
-        )
+        return jax.jit(lambda z, x, v, delta, t: self.model.step(self.model.parameters.unflatten(z), x, v, delta, t))
 
     @cached_property
     def step_jacobians(self):

@@ -59,7 +59,9 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(C, log_det):
         return {"C": C, "log_det": log_det}
 
-    return NodeScan("factorise", r.uses(problem="settings grid", point="start node sums"), init=init, body=body, final=final)
+    return NodeScan(
+        "factorise", r.uses(problem="settings grid", point="start node sums"), init=init, body=body, final=final
+    )
 
 
 def _push(r: Records, n: Sizes) -> Kernel:

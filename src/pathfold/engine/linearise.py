@@ -48,7 +48,7 @@ def _start(f: ModelFunctions, r: Records) -> Kernel:
 
 
 def _link(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Every interval begins where the one before ended: x_{n,0} = x_{n-1} (the given state where it is conditioned on)."""
+    """Every interval begins where the one before ended: x_{n,0} = x_{n-1}, or the state that is conditioned on."""
 
     def init(x0):
         return {"previous": x0}
@@ -76,7 +76,7 @@ def _simulate(f: ModelFunctions, r: Records) -> Kernel:
 
 
 def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Backward over the steps with Phi_s = dx_n/dx_{n,s}: B_s = Phi_s Sv_s, A = Phi_0, E = sum Phi_s E_s, Q = sum B B^T."""
+    """Backward with Phi_s = dx_n/dx_{n,s}: B_s = Phi_s Sv_s, A = Phi_0, E = sum Phi_s E_s, Q = sum B_s B_s^T."""
 
     def init():
         return {"Phi": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "Q": jnp.zeros((n.X, n.X))}

@@ -1,7 +1,7 @@
 """The gradient of (1/2) log|G| in closed form (linear-time section 4).
 
 d(1/2 log|G|) = <G^{-1} J, dJ>: each Jacobian gets a small weight from the smoother, and the second derivatives of the
-model functions enter only contracted with these weights. All of it is taken with respect to z; D = dz/du is applied once.
+model functions enter only contracted with these weights. All derivatives are taken by z; D = dz/du is applied once.
 """
 
 from __future__ import annotations
@@ -82,10 +82,11 @@ def _spread(f: ModelFunctions, r: Records) -> Kernel:
 
 
 def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Backward inside an interval, with weights Phi^T Lam^T of F, Phi^T Th B of Sv, Phi^T Gam of E, and <eta, f> with them.
+    """Backward inside an interval: gradient of <Phi^T Gam, E> + <Phi^T Lam^T, F> + <Phi^T Th B, Sv> + <eta, f>.
 
-    gv is the gradient by the path noise as far as it acts inside the interval (plus v itself when the potential of the
-    noise is not in the verlet part), gx_path and gz_path what is left at the interval's start and for z; Bp = sum B gv.
+    By symmetry of second derivatives each row of weights multiplies the Hessian of one component of f. gv is the gradient
+    by the path noise as far as it acts inside the interval (plus v itself when 1/2 q.q belongs to h1), gx_path and gz_path
+    what is left at the interval's start and for z; Bp = sum B gv.
     """
 
     def init():
@@ -126,7 +127,7 @@ def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
 
 
 def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """State gradients back through the path: zeta_{n-1} = A_n^T zeta_n + gx_path_n + gx_node_{n-1}; sums for z and u."""
+    """State gradients back through the path, zeta_{n-1} = A_n^T zeta_n + gx_path_n + gx_node_{n-1}; sums for z, u."""
 
     def init(gz, gu):
         return {"later": jnp.zeros(n.X), "gz": gz, "gu": gu}

@@ -28,7 +28,7 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def _predict_filter(f: ModelFunctions, r: Records) -> Kernel:
-    """Forward: how nodes and observations move with q' - q to first order, gaps and misfits at q included, in closed loop."""
+    """Forward, in closed loop: how nodes and observations move with q' - q to first order, from gaps and misfits at q."""
 
     def init(E0, B0, u, v0, b):
         return {"running": E0 @ u + B0 @ v0, "b": b}
@@ -164,7 +164,7 @@ def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _cross_filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Closed-loop innovations of the residuals: cm = A' c + gap, e = o + H' cm, c = cm - K' e; b; the largest residual."""
+    """Closed-loop innovations of the residuals, cm = A' c + gap, e = o + H' cm, c = cm - K' e; the largest residual."""
 
     def init(b, residual):
         return {"running": jnp.zeros(n.X), "b": b, "residual": residual}

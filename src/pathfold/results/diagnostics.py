@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 
 import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
+from pathfold.results.convergence import convergence
 
 RHAT = 1.01
 ESS_A_CHAIN = 100
@@ -35,9 +37,7 @@ def _warn_of_failures(tree: xr.DataTree) -> None:
 
 
 def _warn_of_convergence(tree: xr.DataTree, names: list[str]) -> None:
-    try:
-        from arviz_stats.base import array_stats
-    except ImportError:
+    if importlib.util.find_spec("arviz_stats") is None:
         return
     chains = tree.posterior.sizes["chain"]
     for name in [*names, "initial_state"]:
@@ -45,21 +45,19 @@ def _warn_of_convergence(tree: xr.DataTree, names: list[str]) -> None:
         extra = [d for d in values.dims if d not in ("chain", "draw")]
         columns = values.transpose("chain", "draw", *extra).values.reshape(chains, values.sizes["draw"], -1)
         for i in range(columns.shape[-1]):
-            x = columns[..., i]
-            if np.ptp(x) == 0.0:
+            if np.ptp(columns[..., i]) == 0.0:
                 continue
             label = name if columns.shape[-1] == 1 else f"{name}[{i}]"
-            bulk = float(array_stats.ess(x, method="bulk"))
-            tail = float(array_stats.ess(x, method="tail", prob=(0.05, 0.95)))
-            rhat = float(array_stats.rhat(x)) if chains > 1 else 1.0
-            if not rhat <= RHAT:
+            found = convergence(columns[..., i])
+            if found.rhat > RHAT:
                 warnings.warn(
-                    f"{label} has not converged: R-hat is {rhat:.3f}, above {RHAT}; run more draws, or a longer warmup",
+                    f"{label} has not converged: R-hat is {found.rhat:.3f}, above {RHAT}; run more draws, or a longer "
+                    "warmup",
                     stacklevel=4,
                 )
-            elif not min(bulk, tail) >= ESS_A_CHAIN * chains:
+            elif not found.effective >= ESS_A_CHAIN * chains:
                 warnings.warn(
-                    f"{label} has few effective draws: {bulk:.0f} in the bulk, {tail:.0f} in the tails, of at least "
-                    f"{ESS_A_CHAIN * chains} wanted; run more draws",
+                    f"{label} has few effective draws: {found.bulk:.0f} in the bulk, {found.tail:.0f} in the tails, "
+                    f"fewer than {ESS_A_CHAIN * chains}; run more draws",
                     stacklevel=4,
                 )

@@ -115,7 +115,10 @@ def _observed(run: Run) -> xr.Dataset:
     rows = grid.mask.any(axis=1)
     values = np.where(grid.mask, grid.values, np.nan)[rows]
     dim = "node" if several else "time"
-    coordinates: dict[str, Any] = {"time": (dim, np.asarray(grid.ends)[rows]), "observation": np.arange(values.shape[1])}
+    coordinates: dict[str, Any] = {
+        "time": (dim, np.asarray(grid.ends)[rows]),
+        "observation": np.arange(values.shape[1]),
+    }
     if several:
         owner = np.searchsorted(np.asarray(grid.first), np.arange(len(grid.starts)), side="right") - 1
         coordinates["node_series"] = (dim, owner[rows])
@@ -136,7 +139,6 @@ def _constant(run: Run) -> xr.Dataset:
 
 def _attributes(run: Run) -> dict[str, Any]:
     versions = {f"{name}_version": metadata.version(name) for name in ("pathfold", "jax", "numba", "numpy")}
-    chain_seconds = [chain.seconds for chain in run.chains]
     return {
         "inference_library": "pathfold",
         "created_at": datetime.now(UTC).isoformat(),
@@ -144,6 +146,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         **versions,
         **run.settings,
         **run.seconds,
-        "chain_seconds": chain_seconds,
+        "chain_seconds": [chain.seconds for chain in run.chains],
+        "main_seconds": [chain.main_seconds for chain in run.chains],
         "start_attempts": [chain.start_attempts for chain in run.chains],
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,7 +25,7 @@ PIECE = 10  # transitions a native call: small enough to be interrupted, large e
 
 @dataclass(frozen=True)
 class ChainTask:
-    """A chain to run. `package` is the folder of the compiled model; sizes are (z, series, states, steps, intervals)."""
+    """A chain to run. `package` is the folder of the compiled model."""
 
     index: int
     seed: int
@@ -58,6 +58,7 @@ class Draws:
     statistics: np.ndarray
     made: int = 0
     seconds: float = 0.0
+    main_seconds: float = 0.0  # of these after warm-up
     start_attempts: int = 0
 
     @classmethod
@@ -73,16 +74,15 @@ class Draws:
             statistics=np.zeros((total, statistics)),
         )
 
-
     def first(self, count: int) -> Draws:
         """The first rows alone."""
         arrays = {name: getattr(self, name)[:count] for name in ("z", "x0", "nodes", "path", "statistics")}
-        return Draws(**arrays, made=count, seconds=self.seconds, start_attempts=self.start_attempts)
+        return replace(self, **arrays, made=count)
 
 
 @dataclass
 class Monitor:
-    """Shared with the host while a chain runs in a thread: a flag to stop it, a count of its transitions, its statistics."""
+    """Shared with the host while a chain runs in a thread: a flag to stop it, its count of transitions, its draws."""
 
     stop: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     done: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
@@ -135,16 +135,16 @@ class _Chain:
         return self.points[self.native.trajectory.CURRENT]
 
     def initialise(self) -> None:
-        attempts = find_start(
-            self.native, self.task.layout, self.problem, self.points, self.momenta[0], self.scratch, self.rng, self.task.start
-        )
+        blocks = (self.task.layout, self.problem, self.points, self.momenta[0], self.scratch)
+        attempts = find_start(self.native, *blocks, self.rng, self.task.start)
         self.draws.start_attempts = attempts
         self.native.step.prepare(self.task.layout, self.problem, self.current, self.scratch)
 
     def advance(self, count: int, monitor: Monitor) -> None:
         """Make up to `count` transitions."""
         task, draws = self.task, self.draws
-        rows = slice(draws.made, min(draws.made + count, task.warmup + task.draws))
+        end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
+        rows = slice(draws.made, min(draws.made + count, end))
         static = task.sampler if isinstance(task.sampler, StaticHMC) else StaticHMC()
         begin = time.perf_counter()
         made = self.native.chain.run(
@@ -169,7 +169,9 @@ class _Chain:
             monitor.stop,
             monitor.done,
         )
-        draws.seconds += time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        draws.seconds += seconds
+        draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
 
     def saved(self) -> dict[str, Any]:
@@ -182,13 +184,14 @@ class _Chain:
             "state": self.state,
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
             "made": np.array(d.made),
-            "seconds": np.array(d.seconds),
+            "seconds": np.array([d.seconds, d.main_seconds]),
             "start_attempts": np.array(d.start_attempts),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         d = self.draws
-        d.made, d.seconds, d.start_attempts = int(saved["made"]), float(saved["seconds"]), int(saved["start_attempts"])
+        d.made, d.start_attempts = int(saved["made"]), int(saved["start_attempts"])
+        d.seconds, d.main_seconds = saved["seconds"].tolist()
         for name in ("z", "x0", "nodes", "path", "statistics"):
             getattr(d, name)[: d.made] = saved[name]
         self.current[:] = saved["point"]

@@ -50,7 +50,7 @@ def find_start(
         smallest = min(smallest, residual)
     common = max(set(problems), key=problems.count)
     raise InitialisationError(
-        f"no starting point on the manifold was found in {start.attempts} projections of prior draws: {MEANING[common]}; "
+        f"no start on the manifold was found in {start.attempts} projections of prior draws: {MEANING[common]}; "
         f"the smallest residual of observations and path was {smallest:.2g}. Check that the model can produce the data "
         "(scales of the priors, units of time), take more steps_per_interval, or narrow the priors"
     )

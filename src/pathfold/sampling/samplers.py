@@ -25,7 +25,7 @@ class StaticHMC:
 
 @dataclass(frozen=True)
 class DynamicHMC:
-    """Trajectories doubled until they turn back, states drawn by their weights (the paper's choice); at most 1023 steps."""
+    """Trajectories doubled until they turn back (at most 1023 steps), states drawn by weight: the paper's choice."""
 
     target_acceptance: float = 0.8
 

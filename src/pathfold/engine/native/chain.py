@@ -71,8 +71,8 @@ def run(
 ):
     """Make as many transitions as the outputs have rows, unless `stop` is set; returns how many were made.
 
-    `state` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done` counts for the
-    host to read. `time` is the integration time of static trajectories.
+    `state` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done` counts for
+    the host to read. `time` is the integration time of static trajectories.
     """
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:

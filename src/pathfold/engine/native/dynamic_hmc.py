@@ -1,8 +1,8 @@
 """Dynamic Hamiltonian Monte Carlo: trajectories doubled until they turn back, states drawn by their weights.
 
 Multinomial sampling along the trajectory and the generalised no-U-turn criterion of Betancourt (2017), with the further
-checks across sub-trees that Stan has since 2.21 (paper, appendix on algorithmic parameters). Sub-trees are merged from the
-bottom up: after every leaf, finished sub-trees of equal size are joined, like carries of a binary counter.
+checks across sub-trees that Stan has since 2.21 (paper, appendix on algorithmic parameters). Sub-trees are merged from
+the bottom up: after every leaf, finished sub-trees of equal size are joined, like carries of a binary counter.
 """
 
 from __future__ import annotations
@@ -90,8 +90,9 @@ def merge(momenta, level):
 def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratch, counts, result):
     """Add `leaves` states beyond one end of the trajectory; returns a status.
 
-    result: log weight of the new states, sum of their acceptance probabilities, steps taken, whether the energy diverged.
-    One of the states, drawn by weight, is left in points[CANDIDATE]; their sum and outermost momenta on the lowest level.
+    result: log weight of the new states, sum of their acceptance probabilities, steps taken, whether energy diverged.
+    One of the states, drawn by weight, is left in points[CANDIDATE]; the sum of their momenta and the outermost ones on
+    the lowest level.
     """
     p = momenta[MOVING]
     height = 0  # finished sub-trees waiting to be joined
@@ -147,9 +148,7 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
         copy(momenta[row], p)
         result[0] = -inf
         leaves = 1 << depth
-        status = extend(
-            layout, problem, points, momenta, end, sign * t, leaves, before, rng, scratch, counts, result
-        )
+        status = extend(layout, problem, points, momenta, end, sign * t, leaves, before, rng, scratch, counts, result)
         depth += 1
         if status != CONVERGED:
             break

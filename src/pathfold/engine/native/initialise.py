@@ -1,8 +1,8 @@
 """A point of the manifold near a draw from the prior (linear-time section 6): an iterated smoother on the lifted path.
 
 Each iteration minimises 1/2 |q - q0|^2 subject to the linearised constraints, relaxed by a variance on gaps and misfits
-that shrinks; steps are shortened until they reduce 1/2 |q - q0|^2 + |residuals|^2 / (2 relaxation). Once the relaxation is
-zero q0 follows q: Newton's method with the smallest change, which need not find the nearest point but converges fast.
+that shrinks; steps are shortened until they reduce 1/2 |q - q0|^2 + |residuals|^2 / (2 relaxation). Once the relaxation
+is zero q0 follows q: Newton's method with the smallest change; it need not find the nearest point but converges fast.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         predict(layout, problem, origin, target, displacement, scratch)
         pull_start(layout, position(layout, target), newton_sums(layout, scratch), scratch)
         shoot(layout, problem, origin, target, False, scratch)
-        squares_new, largest_new = residuals(layout, scratch)
+        squares_new, _ = residuals(layout, scratch)
         weight = relaxation if relaxation > 0.0 else EXACT * first
         merit = distance(position(layout, origin), q0)[0] + squares / weight
         merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
@@ -150,7 +150,7 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
             fraction *= 0.5
             shorten(layout, origin, target, 0.5)
             linearise(layout, problem, target, scratch)
-            squares_new, largest_new = residuals(layout, scratch)
+            squares_new, _ = residuals(layout, scratch)
             merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
             problem[SETTINGS_RELAXATION] = 0.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .sizes import COMPILED
 
 if COMPILED:
-    from .compiled import compiled, kernel
+    from .compiled import compiled, kernel, once
 else:
-    from .plain import compiled, kernel
+    from .plain import compiled, kernel, once
 
-__all__ = ["compiled", "kernel"]
+__all__ = ["compiled", "kernel", "once"]

@@ -16,11 +16,11 @@ def draw_normals(layout, p, rng):
     for c in range(layout[CHUNKS]):
         busy = min(L, intervals - c * L)
         for k in range(c * W, (c + 1) * W):
-            for l in range(busy):
-                p[layout[VECTOR_W] + k * L + l] = rng.standard_normal()
+            for lane in range(busy):
+                p[layout[VECTOR_W] + k * L + lane] = rng.standard_normal()
         for k in range(c * layout[STEPS] * V, (c + 1) * layout[STEPS] * V):
-            for l in range(busy):
-                p[layout[VECTOR_V] + k * L + l] = rng.standard_normal()
+            for lane in range(busy):
+                p[layout[VECTOR_V] + k * L + lane] = rng.standard_normal()
 
 
 @compiled

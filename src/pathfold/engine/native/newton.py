@@ -7,7 +7,7 @@ from numpy import fabs, isfinite, sqrt
 from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED
 
 from . import kernels
-from .jit import compiled
+from .jit import compiled, once
 from .point import evaluate_start, gradient, link_intervals, position, pull_start, reset_woodbury, solve_woodbury
 from .sizes import (
     CHUNKS,
@@ -44,56 +44,8 @@ CONTRACTION = 0.2  # ... as long as they shrink by this factor
 
 
 @compiled
-def solve_position(layout, problem, origin, target, scratch, counts):
-    """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
-
-    On entry the target is the unconstrained end of the step. The solver starts from a first-order guess; should it fail
-    from there, it starts again from no guess at all and linearises at every iteration. The result depends on the origin
-    and that end alone, as reversibility demands. `counts` gains the numbers of iterations and of linearisations.
-    """
-    displacement, q, q_new = gradient(layout, target), position(layout, origin), position(layout, target)
-    for i in range(q.size):
-        displacement[i] = q_new[i] - q[i]
-    clear_residuals(layout, scratch)
-    predict(layout, problem, origin, target, displacement, scratch)
-    status = iterate(layout, problem, origin, target, True, scratch, counts)
-    if status != CONVERGED:
-        for i in range(q.size):
-            q_new[i] = q[i] + displacement[i]
-        copy_nodes(layout, origin, target)
-        clear_multipliers(layout, scratch)
-        status = iterate(layout, problem, origin, target, False, scratch, counts)
-    return status
-
-
-@compiled
-def iterate(layout, problem, origin, target, chords, scratch, counts):
-    """Newton's method from the given guess of multipliers and node states; returns a status.
-
-    Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
-    steps, if they are allowed) while they contract well.
-    """
-    sums = newton_sums(layout, scratch)
-    change = previous = 1e300
-    fresh = True
-    for iteration in range(MAX_ITERATIONS):
-        pull_start(layout, position(layout, target), sums, scratch)
-        shoot(layout, problem, origin, target, fresh, scratch)
-        counts[0] += 1
-        if fresh:
-            counts[1] += 1
-            cross_factorise(layout, problem, origin, target, scratch)
-        residual = cross_filter(layout, problem, target, scratch)
-        if not (residual < DIVERGENCE):
-            return NON_FINITE if iteration == 0 and not isfinite(residual) else DIVERGED
-        if residual < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
-            return CONVERGED
-        previous = change
-        change = cross_smooth(layout, problem, origin, target, scratch)
-        fresh = not chords or change > NEAR or change > CONTRACTION * previous
-        if change < POSITION_TOLERANCE:
-            fresh = False
-    return NOT_CONVERGED
+def newton_sums(layout, scratch):
+    return scratch[layout[SCRATCH_NEWTON_SUMS] : layout[SCRATCH_NEWTON_SUMS + 1]]
 
 
 @compiled
@@ -114,11 +66,6 @@ def clear_multipliers(layout, scratch):
         scratch[i] = 0.0
     for i in range(U):
         scratch[layout[SCRATCH_NEWTON_SUMS] + SUMS_A + i] = 0.0
-
-
-@compiled
-def newton_sums(layout, scratch):
-    return scratch[layout[SCRATCH_NEWTON_SUMS] : layout[SCRATCH_NEWTON_SUMS + 1]]
 
 
 @compiled
@@ -199,3 +146,56 @@ def cross_smooth(layout, problem, origin, target, scratch):
         if not (size <= change):
             change = size
     return change
+
+
+@once("i", "n", "a", "a", "a", "b", "a", "n")
+def iterate(layout, problem, origin, target, chords, scratch, counts):
+    """Newton's method from the given guess of multipliers and node states; returns a status.
+
+    Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
+    steps, if they are allowed) while they contract well.
+    """
+    sums = newton_sums(layout, scratch)
+    change = previous = 1e300
+    fresh = True
+    for iteration in range(MAX_ITERATIONS):
+        pull_start(layout, position(layout, target), sums, scratch)
+        shoot(layout, problem, origin, target, fresh, scratch)
+        counts[0] += 1
+        if fresh:
+            counts[1] += 1
+            cross_factorise(layout, problem, origin, target, scratch)
+        residual = cross_filter(layout, problem, target, scratch)
+        if not (residual < DIVERGENCE):
+            return NON_FINITE if iteration == 0 and not isfinite(residual) else DIVERGED
+        if residual < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
+            return CONVERGED
+        previous = change
+        change = cross_smooth(layout, problem, origin, target, scratch)
+        fresh = not chords or change > NEAR or change > CONTRACTION * previous
+        if change < POSITION_TOLERANCE:
+            fresh = False
+    return NOT_CONVERGED
+
+
+@once("i", "n", "a", "a", "a", "a", "n")
+def solve_position(layout, problem, origin, target, scratch, counts):
+    """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
+
+    On entry the target is the unconstrained end of the step. The solver starts from a first-order guess; should it fail
+    from there, it starts again from no guess at all and linearises at every iteration. The result depends on the origin
+    and that end alone, as reversibility demands. `counts` gains the numbers of iterations and of linearisations.
+    """
+    displacement, q, q_new = gradient(layout, target), position(layout, origin), position(layout, target)
+    for i in range(q.size):
+        displacement[i] = q_new[i] - q[i]
+    clear_residuals(layout, scratch)
+    predict(layout, problem, origin, target, displacement, scratch)
+    status = iterate(layout, problem, origin, target, True, scratch, counts)
+    if status != CONVERGED:
+        for i in range(q.size):
+            q_new[i] = q[i] + displacement[i]
+        copy_nodes(layout, origin, target)
+        clear_multipliers(layout, scratch)
+        status = iterate(layout, problem, origin, target, False, scratch, counts)
+    return status

@@ -10,7 +10,7 @@ from numpy import isfinite
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from . import kernels
-from .jit import compiled
+from .jit import compiled, once
 from .sizes import (
     CHUNKS,
     FIRST,
@@ -83,7 +83,7 @@ def link_intervals(layout, problem, point):
             node[target + (NODE_X_NODE + i) * L] = node[source + (NODE_X_NODE + i) * L]
 
 
-@compiled
+@once("", "n", "a", "a", "a")
 def linearise(layout, problem, point, scratch):
     """Path and Jacobians at the point, from its noise and node states (linear-time section 1)."""
     evaluate_start(layout, point)
@@ -92,17 +92,6 @@ def linearise(layout, problem, point, scratch):
         kernels.simulate(c, layout, problem, point, scratch)
         kernels.linearise(c, layout, problem, point, scratch)
         kernels.observe(c, layout, problem, point, scratch)
-
-
-@compiled
-def factorise(layout, problem, point):
-    """Factor of the Gram matrix and log|G| (linear-time section 2); fails when it is not finite or not positive."""
-    sums = sums_of(layout, point)
-    reset_woodbury(sums)
-    for k in range(layout[SERIES]):
-        kernels.factorise(k, layout, problem, point)
-    sums[SUMS_LOG_DET] += invert(sums[SUMS_C : SUMS_C + U * U], sums[SUMS_C_INV : SUMS_C_INV + U * U], U)
-    return CONVERGED if isfinite(sums[SUMS_LOG_DET]) else NON_FINITE
 
 
 @compiled
@@ -118,6 +107,17 @@ def reset_woodbury(sums):
 def solve_woodbury(sums):
     """a = C^{-1} b."""
     multiply(sums[SUMS_C_INV : SUMS_C_INV + U * U], sums[SUMS_B : SUMS_B + U], sums[SUMS_A : SUMS_A + U], U)
+
+
+@once("i", "n", "a", "a")
+def factorise(layout, problem, point):
+    """Factor of the Gram matrix and log|G| (linear-time section 2); fails when it is not finite or not positive."""
+    sums = sums_of(layout, point)
+    reset_woodbury(sums)
+    for k in range(layout[SERIES]):
+        kernels.factorise(k, layout, problem, point)
+    sums[SUMS_LOG_DET] += invert(sums[SUMS_C : SUMS_C + U * U], sums[SUMS_C_INV : SUMS_C_INV + U * U], U)
+    return CONVERGED if isfinite(sums[SUMS_LOG_DET]) else NON_FINITE
 
 
 @compiled
@@ -143,7 +143,7 @@ def pull_start(layout, vector, sums, scratch):
         vector[layout[VECTOR_V0] + i] -= scratch[multipliers + i]
 
 
-@compiled
+@once("", "n", "a", "a", "a", "a")
 def project(layout, problem, point, vector, scratch):
     """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (linear-time section 3)."""
     for c in range(layout[CHUNKS]):
@@ -154,7 +154,7 @@ def project(layout, problem, point, vector, scratch):
     pull_start(layout, vector, sums_of(layout, point), scratch)
 
 
-@compiled
+@once("", "n", "a", "a", "a")
 def set_gradient(layout, problem, point, scratch):
     """The gradient of h1, projected onto the cotangent space (linear-time section 4)."""
     sums, g = sums_of(layout, point), gradient(layout, point)
@@ -198,7 +198,7 @@ def potential(layout, point):
     return total
 
 
-@compiled
+@once("f", "n", "a", "a")
 def hamiltonian(layout, point, vector):
     """h(q, p) = l(q) + 1/2 p.p (the metric is the identity)."""
     return potential(layout, point) + 0.5 * squared_norm(vector)

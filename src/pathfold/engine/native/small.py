@@ -9,7 +9,7 @@ from .jit import compiled
 
 @compiled
 def invert(matrix, inverse, n):
-    """Invert an n x n matrix with row exchanges (matrix is overwritten); returns log|det|, or NaN when it is singular."""
+    """Invert an n x n matrix with row exchanges, overwriting it; returns log|det|, not finite when it is singular."""
     for i in range(n * n):
         inverse[i] = 0.0
     for i in range(n):

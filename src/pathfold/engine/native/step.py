@@ -6,7 +6,7 @@ from numpy import cos, fabs, isfinite, sin
 
 from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE
 
-from .jit import compiled
+from .jit import compiled, once
 from .newton import POSITION_TOLERANCE, solve_position
 from .point import factorise, gradient, linearise, position, project, set_gradient, squared_norm
 from .sizes import SETTINGS_VERLET
@@ -56,7 +56,7 @@ def kick(p, slope, t):
         p[i] -= t * slope[i]
 
 
-@compiled
+@once("i", "n", "a", "a", "a", "a", "a", "a", "f", "a", "n")
 def constrained_step(layout, problem, origin, target, back, p, p_back, t, scratch, counts):
     """One step of size t from (origin, p) to (target, p); returns a status.
 

@@ -15,4 +15,6 @@ STATIC_MOMENTA, DYNAMIC_MOMENTA = 2, LEVELS + 3 * (MAX_DEPTH + 2)
 # Statistics of one transition.
 ACCEPTANCE, STEPS_TAKEN, STEP_SIZE, ENERGY, LOG_DENSITY, STATUS, ITERATIONS, DEPTH, DIVERGING, STATISTICS = range(10)
 
-DIVERGENCE_ENERGY = 1000.0  # an energy error beyond this ends the trajectory (paper, appendix on algorithmic parameters)
+DIVERGENCE_ENERGY = (
+    1000.0  # an energy error beyond this ends the trajectory (paper, appendix on algorithmic parameters)
+)

@@ -1,0 +1,26 @@
+"""How well a scalar was sampled: effective draws and R-hat, by ArviZ."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Convergence(NamedTuple):
+    bulk: float  # effective draws, of the mean
+    tail: float  # of the 5 and 95 % quantiles, the worse
+    rhat: float  # NaN for a single chain
+
+    @property
+    def effective(self) -> float:
+        return min(self.bulk, self.tail)
+
+
+def convergence(x: np.ndarray) -> Convergence:
+    """Of draws (chain, draw) of one scalar."""
+    import arviz_stats.base as base
+
+    stats: Any = base.array_stats  # pyright: ignore[reportPrivateImportUsage]
+    tail = stats.ess(x, method="tail", prob=(0.05, 0.95))
+    return Convergence(float(stats.ess(x, method="bulk")), float(tail), float(stats.rhat(x)) if len(x) > 1 else np.nan)

@@ -1,0 +1,34 @@
+"""A table of parameters: mean, spread, effective draws, convergence, and the true values where they are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import xarray as xr
+
+from pathfold.results.convergence import convergence
+
+
+def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | None = None) -> str:
+    """One line a scalar parameter; the last says how many effective draws a second the slowest of them gives."""
+    head = f"{'':12s}{'truth':>10s}" if truth else f"{'':12s}"
+    lines = [head + f"{'mean':>10s}{'sd':>10s}{'5 %':>10s}{'95 %':>10s}{'bulk ESS':>10s}{'tail ESS':>10s}{'R-hat':>8s}"]
+    seconds = sum(tree.attrs["chain_seconds"])
+    fewest, slowest = float("inf"), ""
+    for name in names:
+        x = tree.posterior[name].values
+        found = convergence(x)
+        low, high = tree.posterior[name].quantile([0.05, 0.95]).values
+        start = f"{name:12s}{truth[name]:10.4g}" if truth else f"{name:12s}"
+        lines.append(
+            start
+            + f"{x.mean():10.4g}{x.std():10.4g}{low:10.4g}{high:10.4g}"
+            + f"{found.bulk:10.0f}{found.tail:10.0f}{found.rhat:8.3f}"
+        )
+        if found.effective < fewest:
+            fewest, slowest = found.effective, name
+    lines.append(
+        f"{fewest / seconds:.0f} effective draws a second of one core, warm-up included (for {slowest}, the slowest; "
+        f"the smaller of bulk and tail ESS)"
+    )
+    return "\n".join(lines)
