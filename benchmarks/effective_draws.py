@@ -81,7 +81,8 @@ def show(result: dict) -> None:
         )
     print(
         f"  step size {result['step_size']:.3f}, {result['steps_a_draw']:.1f} steps a draw, "
-        f"{result['ms_per_step']:.3f} ms a step, acceptance {result['acceptance']:.3f}, failures {100 * result['failure_rate']:.2f} %"
+        f"{result['ms_per_step']:.3f} ms a step, acceptance {result['acceptance']:.3f}, "
+        f"failures {100 * result['failure_rate']:.2f} %"
     )
     ms = result["ms_per_effective_draw"]
     print(f"  {ms:.2f} ms per effective draw, {AUTHORS_MS / ms:.0f} times faster than the authors' code")
@@ -131,7 +132,8 @@ def main() -> None:
                 data(T, options.seed), S, chains=2, warmup=250, draws=max(300, options.draws // 4), seed=options.seed
             )
             print(
-                f"  T = {T:5d}  S = {S:4d}   step size {r['step_size']:.3f}   failures {100 * r['failure_rate']:.2f} %   "
+                f"  T = {T:5d}  S = {S:4d}   step size {r['step_size']:.3f}   "
+                f"failures {100 * r['failure_rate']:.2f} %   "
                 f"{r['ms_per_step']:8.3f} ms a step   {r['ms_per_effective_draw']:9.2f} ms per effective draw"
             )
     if options.json:

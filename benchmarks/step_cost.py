@@ -176,7 +176,8 @@ def main() -> None:
             r = measure(T, S, parts=False, repeats=max(3, options.repeats // 6))
             print(
                 f"  T = {T:5d}  S = {S:4d}   step {r['step_us']:9.0f} us = {r['step_us'] / base['step_us']:6.2f} x   "
-                f"iterations {r['newton_iterations']:.2f}, {r['newton_iterations'] / base['newton_iterations']:.2f} x   "
+                f"iterations {r['newton_iterations']:.2f}, "
+                f"{r['newton_iterations'] / base['newton_iterations']:.2f} x   "
                 f"{r['bytes_a_fine_step']:.0f} bytes a fine step"
             )
     if options.json:

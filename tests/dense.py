@@ -7,6 +7,7 @@ series, by interval, by step).
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,38 +53,38 @@ class Dense:
 
     def rows(self, q):
         """Node states as generated (N, X) and predicted observations (N, Y)."""
-        m, grid = self.model, self.grid
+        m, grid, N, S = self.model, self.grid, self.N, self.S
         u, v0, w, v = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
         starts = jax.vmap(lambda v0: m.initial_state.push(z, v0))(v0)
-        owner = np.searchsorted(np.asarray(grid.first), np.arange(self.N), side="right") - 1
-        is_first = np.isin(np.arange(self.N), np.asarray(grid.first))
+        given = jnp.asarray(self.given)[:, None]
+        states = jnp.asarray(np.nan_to_num(self.states))
 
-        def interval(x, inputs):
-            start, first, v_n, w_n, t0, t1, delta, state, conditioned = inputs
-            x = jnp.where(first, start, x)
+        # An interval begins anew at the first node of a series and after a node whose state is conditioned on.
+        anew = jnp.zeros((N, m.state_dim)).at[1:].set(states[:-1]).at[np.asarray(grid.first)].set(starts)
+        begins = np.zeros((N, S), dtype=bool)
+        begins[1:, 0] = self.given[:-1]
+        begins[np.asarray(grid.first), 0] = True
+        times = np.asarray(grid.starts)[:, None] + np.arange(S) * np.asarray(grid.delta)[:, None]
 
-            def step(x, sv):
-                s, v_s = sv
-                return m.step(z, x, v_s, delta, t0 + s * delta), None
-
-            end, _ = jax.lax.scan(step, x, (jnp.arange(self.S) * 1.0, v_n))
-            seen = jnp.where(conditioned, state, end)
-            return seen, (end, m.observe(z, seen, w_n, t1))
+        def step(x, inputs):
+            begin, new, v, delta, t = inputs
+            x = m.step(z, jnp.where(begin, new, x), v, delta, t)
+            return x, x
 
         inputs = (
-            starts[owner],
-            jnp.asarray(is_first),
-            v,
-            w,
-            jnp.asarray(grid.starts),
-            jnp.asarray(grid.ends),
-            jnp.asarray(grid.delta),
-            jnp.asarray(np.nan_to_num(self.states)),
-            jnp.asarray(self.given),
+            jnp.asarray(begins.ravel()),
+            jnp.repeat(anew, S, axis=0),
+            v.reshape(N * S, -1),
+            jnp.repeat(jnp.asarray(grid.delta), S),
+            jnp.asarray(times.ravel()),
         )
-        _, (states, predicted) = jax.lax.scan(interval, starts[0], inputs)
-        return states, predicted
+        _, path = jax.lax.scan(step, starts[0], inputs)
+        ends = path[S - 1 :: S]
+        predicted = jax.vmap(lambda x, w, t: m.observe(z, x, w, t))(
+            jnp.where(given, states, ends), w, jnp.asarray(grid.ends)
+        )
+        return ends, predicted
 
     def _constraint(self, q):
         states, predicted = self.rows(q)
@@ -98,16 +99,23 @@ class Dense:
 
     @cached_property
     def _jitted(self):
-        with jax.enable_x64(True):
-            jacobian = jax.jacrev(self._constraint)
-            return (
-                jax.jit(self._constraint),
-                jax.jit(jacobian),
-                jax.jit(jax.grad(lambda q, weight: jnp.sum(weight * jacobian(q)))),
-                jax.jit(self.rows),
-                jax.jit(jax.value_and_grad(self._excess)),
-                jax.jit(lambda q, change: jax.jvp(lambda q: self.rows(q)[0], (q,), (change,))),
-            )
+        jacobian = jax.jacrev(self._constraint)
+        functions = {
+            "values": lambda q: (self._constraint(q), jacobian(q), *self.rows(q)),
+            "weighted": self._weighted,
+            "excess": jax.value_and_grad(self._excess),
+            "moved": lambda q, change: jax.jvp(lambda q: self.rows(q)[0], (q,), (change,)),
+        }
+        options = {"xla_backend_optimization_level": 0}  # compiling takes longer than running
+        return {name: jax.jit(function, compiler_options=options) for name, function in functions.items()}
+
+    def _weighted(self, q, weight):
+        """Gradient of <weight, J(q)>, as the sum over the rows of their Hessians times their weights."""
+
+        def row(select, direction):
+            return jax.jvp(lambda q: jax.vjp(self._constraint, q)[1](select)[0], (q,), (direction,))[1]
+
+        return jnp.sum(jax.vmap(row)(jnp.eye(len(weight)), weight), axis=0)
 
     def _excess(self, q):
         m = self.model
@@ -120,29 +128,27 @@ class Dense:
             total += sum(m.initial_state.excess(z, v0[k]) for k in range(self.K))
         return total
 
-    def _call(self, which: int, *args) -> np.ndarray:
+    def _call(self, name: str, *args) -> Any:
         with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, self._jitted[which](*args))
+            return jax.tree.map(np.asarray, self._jitted[name](*args))
 
     def constraint(self, q) -> np.ndarray:
-        return self._call(0, q)
+        return self._call("values", q)[0]
 
     def jacobian(self, q) -> np.ndarray:
-        return self._call(1, q)
+        return self._call("values", q)[1]
 
     def node_states(self, q) -> np.ndarray:
         """What the intervals after each node start from."""
-        states = self._call(3, q)[0]
-        return np.where(np.isnan(self.states), states, self.states)
+        return np.where(np.isnan(self.states), self._call("values", q)[2], self.states)
 
     def predicted(self, q) -> np.ndarray:
         """The observations that q generates (N, Y)."""
-        return self._call(3, q)[1]
+        return self._call("values", q)[3]
 
     def moved_states(self, q, change) -> tuple[np.ndarray, np.ndarray]:
-        """Node states, and how they move with q to first order."""
-        states, moved = self._call(5, q, change)
-        return states, moved
+        """Node states as generated, and how they move with q to first order."""
+        return self._call("moved", q, change)
 
     def log_det_gram(self, q) -> float:
         """log|J J^T| from the triangular factor of J^T: accurate to the condition of J, not of the Gram matrix."""
@@ -151,13 +157,14 @@ class Dense:
 
     def log_det_gradient(self, q) -> np.ndarray:
         """Gradient of (1/2) log|G| = <G^{-1} J, dJ>, the weight G^{-1} J being the transposed pseudo-inverse."""
-        return self._call(2, q, np.linalg.pinv(self.jacobian(q)).T)
+        basis, r = np.linalg.qr(self.jacobian(q).T)
+        return self._call("weighted", q, np.linalg.solve(r, basis.T))
 
     def excess(self, q) -> float:
-        return float(self._call(4, q)[0])
+        return float(self._call("excess", q)[0])
 
     def h1_gradient(self, q, *, verlet: bool) -> np.ndarray:
-        return self.log_det_gradient(q) + self._call(4, q)[1] + (q if verlet else 0.0)
+        return self.log_det_gradient(q) + self._call("excess", q)[1] + (q if verlet else 0.0)
 
     def project(self, q, p) -> np.ndarray:
         basis, _ = np.linalg.qr(self.jacobian(q).T)
@@ -174,3 +181,19 @@ class Dense:
         basis, r = np.linalg.qr(self.jacobian(q).T)
         y = np.linalg.solve(self.jacobian(moving) @ basis, self.constraint(moving))
         return -basis @ y, np.linalg.solve(r, y)
+
+    def conditions(self, q) -> tuple[float, float]:
+        """What rounding errors of the filter grow by: the largest condition number of an innovation covariance Sig_n,
+        and the largest eigenvalue of the Woodbury matrix C = I + U_y^T D^{-1} U_y, with G = D + U_y U_y^T."""
+        J = self.jacobian(q)
+        columns, noise = J[:, : self.sizes[0]], J[:, self.sizes[0] :]
+        lower = np.linalg.qr(noise.T, mode="r").T  # D = lower @ lower.T, its diagonal blocks give the Sig_n
+        ends = np.cumsum(self.mask.sum(axis=1) + self.given * self.model.state_dim)
+        blocks = [lower[a:b, a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True) if b > a]
+        white = np.linalg.svd(np.linalg.solve(lower, columns), compute_uv=False)
+        return max(np.linalg.cond(block) ** 2 for block in blocks), 1.0 + float(np.max(white, initial=0.0)) ** 2
+
+    def mixed_condition(self, q, moving) -> float:
+        """Condition number of J(q') on the normal space at q, whose rows a Newton iteration moves along."""
+        basis, _ = np.linalg.qr(self.jacobian(q).T)
+        return float(np.linalg.cond(self.jacobian(moving) @ basis))

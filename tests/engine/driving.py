@@ -27,14 +27,24 @@ def relative(found, expected, scale=None) -> float:
 class Driven:
     """An engine and the oracle of the same manifold. Flat vectors are in the oracle's order."""
 
-    def __init__(self, model: DiffusionModel, grid: TimeGrid, *, states=None, mask=None, **options: Any) -> None:
-        self.dense = Dense(model, grid, states=states, mask=mask)
+    def __init__(
+        self, model: DiffusionModel, grid: TimeGrid, *, states=None, mask=None, dense: Dense | None = None, **options: Any
+    ) -> None:
+        self.dense = dense or Dense(model, grid, states=states, mask=mask)
         self.engine = Engine(model, grid, **({"compiled": False, "conditioned": states is not None} | options))
         if states is not None:
             nodes = np.flatnonzero(~np.isnan(states).any(axis=1))
             dropped = mask is not None
             self.engine.condition(nodes, np.asarray(states)[nodes], drop_observations=dropped)
         self.counts = np.zeros(2, dtype=np.int64)
+
+    @staticmethod
+    def dimension(model: DiffusionModel, grid: TimeGrid) -> int:
+        return Dense(model, grid).dim
+
+    @staticmethod
+    def states(model: DiffusionModel, grid: TimeGrid, q: np.ndarray) -> np.ndarray:
+        return Dense(model, grid).node_states(q)
 
     @property
     def native(self) -> Any:
@@ -86,9 +96,10 @@ class Driven:
         block = self.engine.block
         target, back, vector, p_back, scratch = (block(k) for k in ("point", "point", "vector", "vector", "scratch"))
         self.write(vector, p)
-        status = self.native.step.constrained_step(
-            *self.args, point, target, back, vector, p_back, t, scratch, self.counts
-        )
+        with np.errstate(all="ignore"):  # native code does not warn either
+            status = self.native.step.constrained_step(
+                *self.args, point, target, back, vector, p_back, t, scratch, self.counts
+            )
         return int(status), target, self.flat(vector)
 
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:
@@ -138,8 +149,9 @@ class Driven:
         engine, newton = self.engine, self.native.newton
         origin, target, scratch = self.point(q), self.raw_point(moving), engine.block("scratch")
         newton.shoot(*self.args, origin, target, True, scratch)
-        constraint = self.rows(engine.get("scratch", scratch, "newton", "o"))
-        gap = engine.get("scratch", scratch, "newton", "gap")
+        constraint, gap = (engine.get("scratch", scratch, "newton", field) for field in ("o", "gap"))
+        if self.engine.conditioned:  # a node state that is conditioned on stays; the gap before it is what is amiss
+            constraint[:, self.engine.model.observation_dim :] += gap
         newton.cross_factorise(*self.args, origin, target, scratch)
         residual = newton.cross_filter(*self.args, target, scratch)
         newton.cross_smooth(*self.args, origin, target, scratch)
@@ -153,13 +165,13 @@ class Driven:
         expected = self.dense.constraint(moving)
         change, lam = self.dense.newton_change(q, moving)
         states, push = self.dense.moved_states(moving, change)
-        free = np.isnan(self.dense.states)
+        free = ~self.dense.given
         found = engine.get("scratch", scratch, "newton", "lam")
         return {
-            "constraint": relative(constraint, expected, np.append(expected, 1.0)),
+            "constraint": relative(self.rows(constraint), expected, np.append(expected, 1.0)),
             "gap": relative(gap[free], 0.0 * gap[free], np.append(states, 1.0)),
-            "residual": relative(residual, np.max(np.abs(expected))) if not self.dense.given.any() else 0.0,
-            "lam": relative(self.rows(found), lam),
-            "position": relative(self.flat(target) - moving, change),
-            "nodes": relative((nodes - states)[free], push[free], np.append(states, 1.0)),
+            "residual": relative(residual, np.max(np.abs(expected))),
+            "mixed multipliers": relative(self.rows(found), lam),
+            "mixed position": relative(self.flat(target) - moving, change),
+            "mixed nodes": relative((nodes - states)[free], push[free], np.append(states, 1.0)),
         }

@@ -116,34 +116,51 @@ class Case:
         return TimeGrid.build(panel, steps_per_interval=self.S)
 
 
-@st.composite
-def cases(draw, **fixed) -> Case:
-    """Every dimension and option of `Case`. Y is at most what the noise of one interval and observation can span."""
-    X = draw(st.integers(1, 4))
-    scheme = draw(st.sampled_from(SCHEMES))
-    B = draw(st.integers(1, min(X, 2) if scheme == "taylor" else X))
-    repeated = B > 1 and draw(st.booleans())
-    S, W = draw(st.integers(1, 8)), draw(st.integers(0, 3))
+def draw_case(entropy: int, *, scaled: bool = False) -> Case:
+    """Every dimension and option of `Case`. Y is at most what the noise of one interval and observation can span.
+
+    `scaled` multiplies the path noise by 10^uniform(-6, 3), and the observation noise by the same or not at all.
+    """
+    rng = np.random.default_rng(entropy)
+
+    def chance() -> bool:
+        return bool(rng.integers(2))
+
+    def some(kinds, most: int) -> tuple[str, ...]:
+        return tuple(str(kind) for kind in rng.choice([*kinds], size=rng.integers(most + 1)))
+
+    scheme = str(rng.choice(SCHEMES))
+    X = int(rng.integers(1, 3 if scheme == "taylor" else 5))  # its third derivatives take long to compile
+    B = int(rng.integers(1, X + 1))
+    repeated = B > 1 and chance()
+    S, W = int(rng.integers(1, 9)), int(rng.integers(4))
     spanned = W + min(X, S * (B - repeated))
-    lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3).filter(lambda n: sum(n) <= 12))
-    long = draw(st.booleans())
-    case = Case(
-        seed=draw(st.integers(0, 2**20)),
+    N, series = int(rng.integers(1, 13)), int(rng.integers(1, 4))
+    cuts = sorted({0, N, *rng.integers(0, N + 1, size=series - 1).tolist()})
+    scale = 10.0 ** rng.uniform(-6.0, 3.0) if scaled else 1.0
+    return Case(
+        seed=int(rng.integers(2**31)),
         X=X,
         B=B,
-        Y=draw(st.integers(1, min(3, spanned))),
+        Y=int(rng.integers(1, min(3, spanned) + 1)),
         W=W,
         S=S,
-        priors=tuple(draw(st.lists(st.sampled_from([*PRIORS]), max_size=6))),
-        starts=tuple(draw(st.lists(st.sampled_from([*STARTS]), max_size=X))),
-        lengths=(draw(st.integers(7, 12)),) if long else tuple(lengths),
+        priors=some(PRIORS, 6),
+        starts=some(STARTS, X),
+        lengths=tuple(int(n) for n in np.diff(cuts)),
         scheme=scheme,
         repeated_noise=repeated,
-        missing=draw(st.booleans()),
-        regular=draw(st.booleans()),
-        lanes=draw(st.sampled_from([2, 4, 8])),
+        missing=chance(),
+        regular=chance(),
+        lanes=int(rng.choice([2, 4, 8])),
+        path_scale=scale,
+        noise_scale=scale if chance() else 1.0,
     )
-    return replace(case, **fixed)
+
+
+def cases(**options: bool) -> st.SearchStrategy[Case]:
+    """Random cases, each from one integer: a draw costs seconds, too much for Hypothesis's variations of draws seen."""
+    return st.integers(0, 2**62).map(lambda entropy: draw_case(entropy, **options))
 
 
 def with_data_from(model: DiffusionModel, grid: TimeGrid, q: np.ndarray) -> TimeGrid:

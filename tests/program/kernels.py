@@ -31,7 +31,7 @@ _number = itertools.count()
 
 @dataclass
 class Memory:
-    """Arrays for records, indexed as the layout says; `first` lists where the intervals of each series begin and end."""
+    """Arrays for records, indexed as the layout says; `first` says where each series begins, and the last one ends."""
 
     records: Sequence[Record]
     lanes: int = LANES
@@ -55,7 +55,7 @@ class Memory:
         return [Use(record, "block", LAYOUT_HEAD) for record in self.records] + [Use(CARRY, "block", LAYOUT_HEAD)]
 
     def __getitem__(self, key: tuple[str, str]) -> np.ndarray:
-        """All values of a field, [shared: nothing | series | interval | interval, s] first, then the field's own axes."""
+        """All values of a field: first [], [series], [interval] or [interval, s], then the axes of the field itself."""
         record = next(r for r in self.records if r.name == key[0])
         values, columns, shape = self.arrays[record.name], record.columns(key[1]), record.fields[key[1]]
         if record.kind in ("shared", "series"):
@@ -125,7 +125,10 @@ def reference(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def check(function: Callable, *arrays: np.ndarray, rtol: float = 1e-12, atol: float = 1e-14) -> None:
-    """The compiled function agrees with JAX, in every lane."""
+    """The compiled function agrees with JAX, in every lane and all parts of its result."""
     arrays = tuple(np.asarray(a, dtype=float) for a in arrays)
-    for ours, theirs in zip(evaluate(function, *arrays), reference(function, *arrays), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
+    with jax.enable_x64(True):
+        paths, _ = jax.tree_util.tree_flatten_with_path(jax.eval_shape(function, *(a[0] for a in arrays)))
+    names = [jax.tree_util.keystr(path) for path, _ in paths]
+    for name, ours, theirs in zip(names, evaluate(function, *arrays), reference(function, *arrays), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol, err_msg=name)

@@ -84,9 +84,9 @@ def _spread(f: ModelFunctions, r: Records) -> Kernel:
 def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """Backward inside an interval: gradient of <Phi^T Gam, E> + <Phi^T Lam^T, F> + <Phi^T Th B, Sv> + <eta, f>.
 
-    By symmetry of second derivatives each row of weights multiplies the Hessian of one component of f. gv is the gradient
-    by the path noise as far as it acts inside the interval (plus v itself when 1/2 q.q belongs to h1), gx_path and gz_path
-    what is left at the interval's start and for z; Bp = sum B gv.
+    Second derivatives being symmetric, each row of weights multiplies the Hessian of one component of f. gv is the
+    gradient by the path noise as far as it acts inside the interval (plus v itself when 1/2 q.q belongs to h1), gx_path
+    and gz_path what is left at the interval's start and for z; Bp = sum B gv.
     """
 
     def init():

@@ -28,7 +28,7 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def _predict_filter(f: ModelFunctions, r: Records) -> Kernel:
-    """Forward, in closed loop: how nodes and observations move with q' - q to first order, from gaps and misfits at q."""
+    """Forward, in closed loop: how nodes and observations move with q' - q, gaps and misfits at q included."""
 
     def init(E0, B0, u, v0, b):
         return {"running": E0 @ u + B0 @ v0, "b": b}
