@@ -38,8 +38,8 @@ def sample(
 
     Fine steps: either `steps_per_interval` between neighbouring observations, or `max_step` in units of time. The
     result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
-    resumed from its `checkpoint` folder. `keep_path` says which states are kept: at the nodes, after every fine step, or
-    none.
+    resumed from its `checkpoint` folder. `keep_path` says which states are kept: at the nodes, after every fine step,
+    or none.
     """
     run = run_chains(
         model,

@@ -1,0 +1,338 @@
+"""Kernels do what the same loops do in NumPy."""
+
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pathfold.program.emit import LAYOUT_HEAD, LaneScan, NodeScan, emit
+from pathfold.program.layout import Record, Use
+from tests.program.kernels import LANES, Memory
+
+RNG = np.random.default_rng(0)
+
+
+def assert_close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+
+
+# --- lane scans -------------------------------------------------------------------------------------------------------
+
+
+def lane_memory(chunks: int = 2, steps: int = 7) -> Memory:
+    """A damped walk: decay is shared, push belongs to the interval, noise and path to the step."""
+    memory = Memory(
+        [
+            Record("constants", "shared", {"decay": (2,)}),
+            Record("interval", "lane", {"push": (2,), "begin": (2,), "end": (2,), "total": ()}),
+            Record("fine", "step", {"noise": (2,), "path": (2,)}),
+        ],
+        chunks=chunks,
+        steps=steps,
+    )
+    for record, name in [("constants", "decay"), ("interval", "push"), ("interval", "begin"), ("fine", "noise")]:
+        memory[record, name] = RNG.normal(size=memory[record, name].shape)
+    return memory
+
+
+def walk(memory: Memory, reverse: bool):
+    """Paths, ends and totals of all intervals by plain loops."""
+    decay, push, noise = memory["constants", "decay"], memory["interval", "push"], memory["fine", "noise"]
+    path = np.empty_like(noise)
+    state, total = memory["interval", "begin"].copy(), np.zeros(len(push))
+    for s in reversed(range(memory.steps)) if reverse else range(memory.steps):
+        path[:, s] = state
+        state = np.sin(decay) * state + np.exp(push) * noise[:, s] + s
+        total = total + state[:, 0] * state[:, 1]
+    return path, state, total
+
+
+def walk_kernel(memory: Memory, reverse: bool = False) -> LaneScan:
+    def init(begin):
+        return {"state": begin, "sum": 0.0}
+
+    def body(decay, push, noise, state, sum, s):
+        after = jnp.sin(decay) * state + jnp.exp(push) * noise + s
+        return {"path": state, "state": after, "sum": sum + after[0] * after[1]}
+
+    def final(state, sum):
+        return {"end": state, "total": sum}
+
+    return LaneScan("walk", memory.uses(), init=init, body=body, final=final, reverse=reverse)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("chunks", "steps"), [(1, 1), (1, 7), (3, 4)])
+def test_lane_scan(reverse, chunks, steps):
+    memory = lane_memory(chunks, steps)
+    path, end, total = walk(memory, reverse)
+    memory.run(walk_kernel(memory, reverse))
+    assert_close(memory["fine", "path"], path)
+    assert_close(memory["interval", "end"], end)
+    assert_close(memory["interval", "total"], total)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 16])
+def test_any_number_of_lanes(lanes):
+    memory = Memory(lane_memory().records, lanes=lanes, chunks=2, steps=3)
+    for name, array in memory.arrays.items():
+        memory.arrays[name] = RNG.normal(size=array.shape)
+    path, end, _ = walk(memory, reverse=False)
+    memory.run(walk_kernel(memory))
+    assert_close(memory["fine", "path"], path)
+    assert_close(memory["interval", "end"], end)
+
+
+def test_what_a_kernel_reads_stays_as_it_is():
+    memory = lane_memory()
+    kept = [("constants", "decay"), ("interval", "push"), ("interval", "begin"), ("fine", "noise")]
+    before = [memory[key].copy() for key in kept]
+    memory.run(walk_kernel(memory))
+    for key, value in zip(kept, before, strict=True):
+        np.testing.assert_array_equal(memory[key], value)
+
+
+def test_idle_lanes_do_not_reach_the_others():
+    memory = lane_memory(chunks=1)
+    path, _, _ = walk(memory, reverse=False)
+    memory.arrays["fine"][..., -2:] = np.nan
+    memory.arrays["interval"][..., -2:] = np.inf
+    memory.run(walk_kernel(memory))
+    assert_close(memory["fine", "path"][: LANES - 2], path[: LANES - 2])
+
+
+def test_invariant_parts_leave_the_loop():
+    """The sine of a shared quantity comes before all loops, the exponential of the interval's before the steps."""
+    memory = lane_memory()
+    text = emit(walk_kernel(memory), LANES).text
+    blocks = re.split(r"\n\w+(?:\.end)?:\n", text)[1:]
+    where = {name: [i for i, b in enumerate(blocks) if f"@llvm.{name}.f64" in b] for name in ("sin", "exp")}
+    assert where["sin"] == [0]
+    assert where["exp"] == [1]
+    assert sum("fmul" in b for b in blocks[:2]) == 0
+
+
+def test_hoisted_quantities_have_room_beside_the_carried():
+    memory = lane_memory()
+    assert emit(walk_kernel(memory), LANES).carried == 3 + 2  # state, sum; the exponential of push
+
+
+def test_step_fields_change_in_place():
+    memory = lane_memory(chunks=2, steps=3)
+    noise = memory["fine", "noise"].copy()
+
+    def body(noise, decay):
+        return {"noise": noise[::-1] * decay}
+
+    memory.run(LaneScan("in_place", memory.uses(), body=body))
+    assert_close(memory["fine", "noise"], noise[..., ::-1] * memory["constants", "decay"])
+
+
+def test_kernels_run_one_after_the_other():
+    memory = lane_memory()
+    path, _, _ = walk(memory, reverse=False)
+
+    def init():
+        return {"best": jnp.full(2, -jnp.inf)}
+
+    def body(path, best):
+        return {"best": jnp.maximum(best, path)}
+
+    def final(best):
+        return {"end": best}
+
+    memory.run(walk_kernel(memory), LaneScan("largest", memory.uses(), init=init, body=body, final=final))
+    assert_close(memory["interval", "end"], path.max(axis=1))
+
+
+def test_carried_quantities_swap_in_lanes():
+    memory = lane_memory(steps=3)
+
+    def init(begin, push):
+        return {"a": begin, "b": push}
+
+    def body(a, b, noise):
+        return {"a": b, "b": a, "path": a + 0 * noise}
+
+    def final(a, b):
+        return {"end": a, "total": b[0]}
+
+    begin, push = memory["interval", "begin"].copy(), memory["interval", "push"].copy()
+    memory.run(LaneScan("swap", memory.uses(), init=init, body=body, final=final))
+    assert_close(memory["interval", "end"], push)
+    assert_close(memory["interval", "total"], begin[:, 0])
+
+
+def test_truth_values_between_sections():
+    """A comparison of interval quantities that the steps use."""
+    memory = lane_memory(steps=2)
+    push, noise, decay = memory["interval", "push"], memory["fine", "noise"].copy(), memory["constants", "decay"]
+
+    def body(push, noise, decay):
+        chosen = jnp.where((push[0] > 0) == (decay[0] > 0), noise, -noise)
+        return {"path": jnp.where((push[1] > 0) & (noise[0] > 0), chosen, decay)}
+
+    memory.run(LaneScan("choose", memory.uses(), body=body))
+    same = (push[:, 0] > 0) == (decay[0] > 0)
+    chosen = np.where(same[:, None, None], noise, -noise)
+    expected = np.where(((push[:, 1] > 0)[:, None] & (noise[..., 0] > 0))[..., None], chosen, decay)
+    assert_close(memory["fine", "path"], expected)
+
+
+# --- node scans -------------------------------------------------------------------------------------------------------
+
+FIRST = (0, 3, 4, 13)  # three series; the last crosses chunks of five lanes
+
+
+def node_memory() -> Memory:
+    memory = Memory(
+        [
+            Record("constants", "shared", {"matrix": (2, 2)}),
+            Record("series", "series", {"start": (2,), "stop": (2,)}),
+            Record("node", "lane", {"input": (2,), "level": (2,), "turned": ()}),
+        ],
+        chunks=3,
+        first=FIRST,
+    )
+    for record, name in [("constants", "matrix"), ("series", "start"), ("node", "input")]:
+        memory[record, name] = RNG.normal(size=memory[record, name].shape)
+    return memory
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_node_scan(reverse):
+    memory = node_memory()
+
+    def init(start):
+        return {"state": start, "fixed": start[0]}
+
+    def body(matrix, state, fixed, input, start):
+        after = jnp.tanh(matrix @ state) + input + start[1]
+        return {"state": after, "fixed": fixed, "level": state, "turned": after[0] * fixed}
+
+    def final(state, fixed, matrix):
+        return {"stop": matrix @ state + fixed}
+
+    start, given, matrix = memory["series", "start"], memory["node", "input"], memory["constants", "matrix"]
+    level, turned, stop = np.full((3 * LANES, 2), np.nan), np.full(3 * LANES, np.nan), np.empty((3, 2))
+    for k in range(3):
+        state = start[k]
+        nodes = range(FIRST[k], FIRST[k + 1])
+        for n in reversed(nodes) if reverse else nodes:
+            level[n] = state
+            state = np.tanh(matrix @ state) + given[n] + start[k, 1]
+            turned[n] = state[0] * start[k, 0]
+        stop[k] = matrix @ state + start[k, 0]
+    memory.run(NodeScan("nodes", memory.uses(), init=init, body=body, final=final, reverse=reverse))
+    assert_close(memory["node", "level"], level)  # nodes without a series are not touched
+    assert_close(memory["node", "turned"], turned)
+    assert_close(memory["series", "stop"], stop)
+
+
+def test_carried_quantities_swap():
+    memory = node_memory()
+
+    def init(start):
+        return {"a": start, "b": 10.0 * start}
+
+    def body(a, b):
+        return {"a": b, "b": a, "level": a}
+
+    def final(a):
+        return {"stop": a}
+
+    memory.run(NodeScan("swap", memory.uses(), init=init, body=body, final=final))
+    start = memory["series", "start"]
+    for k in range(3):
+        count = FIRST[k + 1] - FIRST[k]
+        factors = np.where(np.arange(count + 1) % 2, 10.0, 1.0)[:, None]
+        assert_close(memory["node", "level"][FIRST[k] : FIRST[k + 1]], start[k] * factors[:-1])
+        assert_close(memory["series", "stop"][k], (start[k] * factors)[-1])
+
+
+def test_final_alone():
+    memory = node_memory()
+
+    def final(start, matrix):
+        return {"stop": matrix @ start}
+
+    memory.run(NodeScan("alone", memory.uses(), final=final))
+    assert_close(memory["series", "stop"], memory["series", "start"] @ memory["constants", "matrix"].T)
+
+
+# --- what kernels know of each other, and what they refuse ------------------------------------------------------------
+
+
+def test_constant_entries_reach_the_readers():
+    memory = lane_memory(chunks=1)
+
+    def write(push):
+        return {"end": jnp.stack([push[0], 2.0])}
+
+    def read(end):
+        return {"total": jnp.log(end[1]) * end[0]}
+
+    writer = LaneScan("write", memory.uses(), final=write, fixes=("end",))
+    reader = LaneScan("read", memory.uses(), final=read)
+    assert "llvm.log" in emit(reader, LANES).text
+    memory.run(writer, reader)
+    assert "llvm.log" not in emit(reader, LANES).text
+    known = memory.records[1].known["end"]
+    assert np.isnan(known[0])
+    assert known[1] == 2.0
+    assert_close(memory["interval", "total"], np.log(2.0) * memory["interval", "push"][:, 0])
+    assert_close(memory["interval", "end"][:, 1], 2.0)  # written all the same
+
+
+def test_constant_entries_of_a_suffixed_field():
+    record = Record("point", "lane", {"value": (2,)})
+    uses = [Use(record, "block", LAYOUT_HEAD, "_new")]
+    emit(LaneScan("write", uses, final=lambda: {"value_new": jnp.array([1.0, 2.0])}, fixes=("value_new",)), LANES)
+    np.testing.assert_array_equal(record.known["value"], [1.0, 2.0])
+
+
+def test_suffixes_tell_records_apart():
+    old, new = Record("point", "lane", {"value": (2,)}), Record("point2", "lane", {"value": (2,)})
+    memory = Memory([old, new], chunks=2)
+    memory["point", "value"] = RNG.normal(size=(2 * LANES, 2))
+    uses = [Use(old, "block", LAYOUT_HEAD), Use(new, "target", LAYOUT_HEAD, "_new")]
+    memory.run(LaneScan("copy", uses, final=lambda value: {"value_new": 2.0 * value}))
+    assert_close(memory["point2", "value"], 2.0 * memory["point", "value"])
+
+
+@pytest.mark.parametrize("scan", [LaneScan, NodeScan])
+def test_wrong_shapes_are_refused(scan):
+    uses = lane_memory().uses()
+
+    def init():
+        return {"state": jnp.zeros(2)}
+
+    def grown(state):
+        return {"state": jnp.zeros(3)}
+
+    def misfit(push):
+        return {"end": push[0]}
+
+    with pytest.raises(ValueError, match=r"'state' has shape \(3,\), expected \(2,\)"):
+        emit(scan("grown", uses, init=init, body=grown), LANES)
+    with pytest.raises(ValueError, match=r"'end' has shape \(\), expected \(2,\)"):
+        emit(scan("misfit", uses, final=misfit), LANES)
+    with pytest.raises(KeyError, match="no field 'nowhere'"):
+        emit(scan("nowhere", uses, final=lambda push: {"nowhere": push}), LANES)
+
+
+def test_constants_and_copies_are_written():
+    memory = lane_memory(steps=2)
+
+    def body(push):
+        return {"path": jnp.stack([jnp.asarray(-1.5), push[0]])}
+
+    def final(decay):
+        return {"end": decay, "total": jnp.inf}
+
+    memory.run(LaneScan("plain", memory.uses(), body=body, final=final))
+    assert_close(memory["fine", "path"][..., 0], -1.5)
+    assert_close(memory["fine", "path"][..., 1], np.repeat(memory["interval", "push"][:, :1], 2, axis=1))
+    assert_close(memory["interval", "end"], np.broadcast_to(memory["constants", "decay"], (2 * LANES, 2)))
+    assert np.all(np.isposinf(memory["interval", "total"]))
