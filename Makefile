@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	fi
 	@echo "Installing pathfold and the versions of constraints.txt into $(VENV)"
 	@$(PIP) install --constraint constraints.txt pip hatchling editables
-	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[plots,dev]'
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[plots,files,dev]'
 	@printf '%s\n' '$(CURDIR)' > $@
 
 test: lint ## lint, types and the tests (not the slow ones); ARGS goes to pytest

@@ -1,0 +1,193 @@
+"""Every quantity of the engine against dense linear algebra and automatic differentiation, on random models.
+
+Errors are relative, and at most 1e-9, as long as rounding allows it. The filter works with covariances and takes the
+parameters' share of the Gram matrix, G = D + U_y U_y^T, by Woodbury's formula, so rounding errors grow with the largest
+condition number of an innovation covariance (kappa) and the largest eigenvalue of the Woodbury matrix (omega): by
+kappa omega, in multipliers by kappa omega^2. `bounds` states this; nothing may exceed it, at any scale of the noise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, seed, settings
+
+from pathfold.engine import gram, log_det, newton
+from tests.dense import Dense
+from tests.engine.driving import Driven
+from tests.engine.faults import plant
+from tests.engine.models import Case, cases
+
+TOLERANCE = 1e-9
+GROWTH = 100 * np.finfo(float).eps
+
+
+def errors(case: Case) -> tuple[dict[str, float], dict[str, float]]:
+    """Relative errors of all quantities at a random position, and what they may be."""
+    d = Driven(case.model(), case.grid(), lanes=case.lanes)
+    rng = np.random.default_rng(case.seed + 2)
+    q, p = 0.7 * rng.normal(size=d.dense.dim), rng.normal(size=d.dense.dim)
+    kappa, omega = d.dense.conditions(q)
+    assume(GROWTH * kappa * omega**2 < 1.0)
+    return all_errors(d, q, p), bounds(kappa, omega, d.dense.mixed_condition(q, moved(q)))
+
+
+def moved(q: np.ndarray) -> np.ndarray:
+    return q + 0.03 * np.random.default_rng(0).normal(size=q.size)
+
+
+def all_errors(d: Driven, q: np.ndarray, p: np.ndarray) -> dict[str, float]:
+    projected, multipliers = d.projector_errors(q, p)
+    return {
+        "log det": d.log_det_error(q),
+        "potential": d.potential_error(q),
+        "gradient": d.gradient_error(q, verlet=False),
+        "gradient, verlet": d.gradient_error(q, verlet=True),
+        "plain gradient": d.plain_gradient_error(q),
+        "projector": projected,
+        "multipliers": multipliers,
+        **d.newton_errors(q, moved(q)),
+    }
+
+
+EXACT = ("constraint", "gap", "residual")  # no linear algebra in them
+POWER = {"multipliers": 2, "mixed multipliers": 2, "plain gradient": 2}  # of omega
+
+
+def bounds(kappa: float, omega: float, mixed: float) -> dict[str, float]:
+    """What the errors may be; those of a mixed solve grow also with the condition of J(q') on the normals at q."""
+
+    def bound(name: str) -> float:
+        growth = kappa * omega ** POWER.get(name, 1) * (mixed if name.startswith("mixed") else 1.0)
+        return TOLERANCE if name in EXACT else max(TOLERANCE, GROWTH * growth)
+
+    return {name: bound(name) for name in QUANTITIES}
+
+
+QUANTITIES = (
+    "log det",
+    "potential",
+    "gradient",
+    "gradient, verlet",
+    "plain gradient",
+    "projector",
+    "multipliers",
+    *EXACT,
+    "mixed multipliers",
+    "mixed position",
+    "mixed nodes",
+)
+
+
+def exceeded(found: dict[str, float], allowed: dict[str, float]) -> dict[str, float]:
+    return {name: error for name, error in found.items() if not error <= allowed[name]}
+
+
+@settings(max_examples=10)
+@given(cases())
+def test_random_models(case):
+    assert not exceeded(*errors(case))
+
+
+@settings(max_examples=8)
+@given(cases(scaled=True))
+def test_random_models_at_many_scales(case):
+    assert not exceeded(*errors(case))
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@seed(1)
+@given(cases())
+def test_many_random_models(case):
+    assert not exceeded(*errors(case))
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@seed(2)
+@given(cases(scaled=True))
+def test_many_random_models_at_many_scales(case):
+    assert not exceeded(*errors(case))
+
+
+ROUND = Case(
+    seed=7,
+    X=2,
+    B=2,
+    Y=2,
+    W=2,
+    S=3,
+    priors=("normal", "gamma"),
+    starts=("normal",),
+    lengths=(3, 2),
+    missing=True,
+    regular=False,
+)
+"""A fixed model with a bit of everything, well conditioned."""
+
+
+@cache
+def fixed_oracle() -> Dense:
+    return Dense(ROUND.model(), ROUND.grid())
+
+
+def fixed_errors() -> dict[str, float]:
+    dense, rng = fixed_oracle(), np.random.default_rng(5)
+    d = Driven(dense.model, dense.grid, dense=dense, lanes=2)
+    return all_errors(d, 0.5 * rng.normal(size=dense.dim), rng.normal(size=dense.dim))
+
+
+def test_fixed_model():
+    found = fixed_errors()
+    assert max(found.values()) < TOLERANCE, found
+
+
+FAULTS = {
+    "sign of a weight": (
+        log_det,
+        "_weights",
+        lambda out, given: {"wH": out["wH"] - 2.0 * given["Sig_inv"] @ given["H"] @ given["M"]},
+        {"gradient", "gradient, verlet", "plain gradient"},
+    ),
+    "weight of the interval": (
+        log_det,
+        "_weights",
+        lambda out, given: {"Lam0": -out["Lam0"]},
+        {"gradient", "gradient, verlet", "plain gradient"},
+    ),
+    "Woodbury term of the factor": (
+        gram,
+        "_factorise",
+        lambda out, given: {"C": given["C"]},
+        {"log det", "potential", "gradient", "projector", "multipliers"},
+    ),
+    "Woodbury term of a solve": (
+        gram,
+        "_filter",
+        lambda out, given: {"b": given["b"]},
+        {"projector", "multipliers", "gradient"},
+    ),
+    "right gain of the mixed filter": (
+        newton,
+        "_cross_factorise",
+        lambda out, given: {"Kr": -out["Kr"]},
+        {"mixed position", "mixed multipliers"},
+    ),
+    "Woodbury term of the mixed filter": (
+        newton,
+        "_cross_factorise",
+        lambda out, given: {"C": given["C"]},
+        {"mixed position", "mixed multipliers", "mixed nodes"},
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_seen(fault, monkeypatch):
+    module, name, change, seen = FAULTS[fault]
+    plant(monkeypatch, module, name, change)
+    found = fixed_errors()
+    assert {key for key in seen if found[key] > 1e3 * TOLERANCE} == seen, found
