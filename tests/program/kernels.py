@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from pathfold.program.emit import (
+from pathfold.program.emit import emit
+from pathfold.program.kernel import (
     LAYOUT_CHUNKS,
     LAYOUT_FIRST,
     LAYOUT_HEAD,
@@ -19,7 +20,6 @@ from pathfold.program.emit import (
     LAYOUT_STEPS,
     Kernel,
     LaneScan,
-    emit,
 )
 from pathfold.program.layout import Record, Use
 from pathfold.program.machine import assemble, load

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pathfold.program.emit import LAYOUT_HEAD, LaneScan, NodeScan, emit
+from pathfold.program.emit import emit
+from pathfold.program.kernel import LAYOUT_HEAD, LaneScan, NodeScan
 from pathfold.program.layout import Record, Use
 from tests.program.kernels import LANES, Memory
 

@@ -9,7 +9,8 @@ import scipy.special
 from jax import lax
 
 from pathfold.program.graph import Graph
-from pathfold.program.trace import inputs_of, trace
+from pathfold.program.interpret import inputs_of
+from pathfold.program.trace import trace
 from pathfold.program.unsupported import UnsupportedPrimitive
 from tests.program.kernels import check, evaluate
 

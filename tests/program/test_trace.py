@@ -12,7 +12,8 @@ from jax.flatten_util import ravel_pytree
 
 from pathfold.errors import ModelError
 from pathfold.program.graph import Graph
-from pathfold.program.trace import check_compilable, inputs_of, trace
+from pathfold.program.interpret import inputs_of
+from pathfold.program.trace import check_compilable, trace
 from tests.program.kernels import LANES, check, evaluate
 
 EXACT = 4e-15  # a few roundings: sums of products may be reordered and contracted

@@ -20,7 +20,8 @@ from types import ModuleType
 from pathfold.engine import gram, linearise, log_det, newton
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
-from pathfold.program.emit import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_SERIES, LAYOUT_STEPS, Code, Kernel, emit
+from pathfold.program.emit import Code, emit
+from pathfold.program.kernel import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_SERIES, LAYOUT_STEPS, Kernel
 from pathfold.program.layout import Record
 from pathfold.program.machine import assemble, machine_name
 

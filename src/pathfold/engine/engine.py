@@ -10,7 +10,7 @@ from pathfold.engine.build import build
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.program.emit import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_SERIES, LAYOUT_STEPS
+from pathfold.program.kernel import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_SERIES, LAYOUT_STEPS
 from pathfold.program.layout import Record, size_of
 from pathfold.program.trace import check_compilable
 
@@ -66,8 +66,6 @@ class Engine:
         self.chunks = -(-self.intervals // self.sizes.L)
         self.layout = self._make_layout()
         self.problem = self._make_problem(splitting)
-
-    # --- memory -------------------------------------------------------------------------------------------------------
 
     def _length(self, record: Record) -> int:
         lanes = self.chunks * self.sizes.L

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from pathfold.engine.functions import ModelFunctions, lower_mirrored
 from pathfold.engine.records import Records, Sizes
-from pathfold.program.emit import Kernel, LaneScan, NodeScan
+from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:

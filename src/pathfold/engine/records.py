@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pathfold.program.emit import LAYOUT_HEAD
+from pathfold.program.kernel import LAYOUT_HEAD
 from pathfold.program.layout import Record, Use
 
 

@@ -15,153 +15,24 @@ spends milliseconds on each before LLVM sees it.
 
 from __future__ import annotations
 
-import inspect
-import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass
 
 from pathfold.program.graph import Graph
-from pathfold.program.layout import Use, size_of
-from pathfold.program.trace import trace
-
-Function = Callable[..., dict]
-
-
-@dataclass(frozen=True)
-class LaneScan:
-    name: str
-    uses: Sequence[Use]
-    body: Function | None = None
-    init: Function | None = None
-    final: Function | None = None
-    reverse: bool = False
-    fixes: tuple[str, ...] = ()  # fields whose constant entries every reader may rely on: this kernel alone writes them
-
-
-@dataclass(frozen=True)
-class NodeScan:
-    name: str
-    uses: Sequence[Use]
-    body: Function | None = None
-    init: Function | None = None
-    final: Function | None = None
-    reverse: bool = False
-    fixes: tuple[str, ...] = ()
-
-
-Kernel = LaneScan | NodeScan
-
-SHARED, INTERVAL, STEP = 0, 1, 2  # how often a quantity changes
-
-# The layout table begins with these: steps an interval, chunks, series, where the first interval of each series is
-# listed.
-LAYOUT_STEPS, LAYOUT_CHUNKS, LAYOUT_SERIES, LAYOUT_FIRST, LAYOUT_HEAD = range(5)
-
-
-@dataclass
-class _Carry:
-    """Carried quantities: names, shapes and offsets, in the order `init` returned them."""
-
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-
-    def offset(self, name: str) -> int:
-        at = 0
-        for other, shape in self.shapes.items():
-            if other == name:
-                return at
-            at += size_of(shape)
-        raise KeyError(name)
-
-    @property
-    def size(self) -> int:
-        return sum(size_of(s) for s in self.shapes.values())
-
-
-class _Traced:
-    """The three parts of a kernel as one graph with named inputs and outputs."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.graph = Graph()
-        self.carry = _Carry()
-        self.init = self._trace(kernel.init, carried=False) if kernel.init else {}
-        self.carry.shapes = {name: nodes.shape for name, nodes in self.init.items()}
-        self.body = self._trace(kernel.body, carried=True) if kernel.body else {}
-        self.final = self._trace(kernel.final, carried=True) if kernel.final else {}
-        for name in kernel.fixes:
-            nodes = {**self.body, **self.final}[name]
-            use = self.use_of(name)
-            values = [self.graph.value(n) for n in nodes.ravel().tolist()]
-            use.record.known[name.removesuffix(use.suffix)] = np.array(
-                [math.nan if v is None else v for v in values]
-            ).reshape(nodes.shape)
-
-        self.kinds = self._kinds()
-
-    def _kinds(self) -> list[str]:
-        """The LLVM type of every node."""
-        truths = {"eq", "ne", "lt", "le", "and", "or", "not"}
-        kinds: list[str] = []
-        for op in self.graph.ops:
-            if op[0] == "const":
-                kinds.append("i1" if isinstance(op[1], bool) else "double")
-            elif op[0] == "select":
-                kinds.append(kinds[op[2]])
-            else:
-                kinds.append("i1" if op[0] in truths else "double")
-        return kinds
-
-    def changes(self) -> list[tuple[str, int, int]]:
-        """What one turn of the body writes: (name, index, node), without carried quantities that stay as they are."""
-        return [(name, i, n) for name, i, n in _flat(self.body) if self.graph.ops[n] != ("input", "carry", name, i)]
-
-    def use_of(self, name: str) -> Use:
-        for use in self.kernel.uses:
-            if use.has(name):
-                return use
-        raise KeyError(f"kernel {self.kernel.name}: no field '{name}'")
-
-    def _trace(self, function: Function, *, carried: bool) -> dict[str, np.ndarray]:
-        arguments = {name: self._argument(name, carried) for name in inspect.signature(function).parameters}
-        out = trace(self.graph, lambda a: {k: _array(v) for k, v in function(**a).items()}, arguments)
-        if carried:
-            for name, nodes in out.items():
-                expected = self.carry.shapes.get(name)
-                if expected is None or function is self.kernel.final:
-                    expected = self.use_of(name).shape(name)
-                if nodes.shape != tuple(expected):
-                    raise ValueError(
-                        f"kernel {self.kernel.name}: '{name}' has shape {nodes.shape}, expected {expected}"
-                    )
-        return out
-
-    def _argument(self, name: str, carried: bool) -> np.ndarray:
-        g = self.graph
-        if name == "s":
-            return np.asarray(g.input("s"), dtype=np.int64)
-        if carried and name in self.carry.shapes:
-            shape, kind, use, known = self.carry.shapes[name], "carry", None, None
-        else:
-            use = self.use_of(name)
-            shape, kind, known = use.shape(name), "field", use.known(name)
-        nodes = np.empty(size_of(shape), dtype=np.int64)
-        for i in range(nodes.size):
-            value = math.nan if known is None else float(known.ravel()[i])
-            nodes[i] = g.input(kind, name, i) if math.isnan(value) else g.const(value)
-        return nodes.reshape(shape)
-
-
-def _array(value):
-    import jax.numpy as jnp
-
-    return jnp.asarray(value, dtype=float)
-
-
-# --- straight-line code -----------------------------------------------------------------------------------------------
+from pathfold.program.kernel import (
+    INTERVAL,
+    LAYOUT_FIRST,
+    LAYOUT_STEPS,
+    SHARED,
+    STEP,
+    Kernel,
+    LaneScan,
+    Traced,
+    flat,
+    nodes_of,
+)
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
 FAST = "reassoc nsz arcp contract afn"
@@ -304,7 +175,7 @@ class _Function:
 class _Section:
     """Code of some of the graph's nodes at one place; knows which of them have a value there already."""
 
-    def __init__(self, traced: _Traced, f: _Function, scope: dict[int, str], load: Callable[[tuple], str]) -> None:
+    def __init__(self, traced: Traced, f: _Function, scope: dict[int, str], load: Callable[[tuple], str]) -> None:
         self.graph, self.f, self.scope, self.load = traced.graph, f, dict(scope), load
         self.kinds = traced.kinds
 
@@ -338,15 +209,7 @@ def _needed(graph: Graph, roots: Iterable[int], scope) -> set[int]:
     return seen
 
 
-def _flat(outputs: dict[str, np.ndarray]) -> list[tuple[str, int, int]]:
-    return [(name, i, int(n)) for name, nodes in outputs.items() for i, n in enumerate(nodes.ravel())]
-
-
-def _nodes(outputs: dict[str, np.ndarray]) -> list[int]:
-    return [n for _, _, n in _flat(outputs)]
-
-
-def _levels(traced: _Traced) -> list[int]:
+def _levels(traced: Traced) -> list[int]:
     """How often each node changes: with nothing, with the interval, with the step."""
     kind_level = {"shared": SHARED, "series": SHARED, "lane": INTERVAL, "step": STEP}
     levels: list[int] = []
@@ -368,9 +231,6 @@ def _frontier(graph: Graph, levels: list[int], needed: set[int], level: int) -> 
     return sorted(n for n in faster if levels[n] == level and graph.ops[n][0] != "const")
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Code:
     """A kernel's function in assembly, the external functions it needs, and how many scalars a lane it has to carry.
@@ -384,7 +244,7 @@ class Code:
 
 
 def emit(kernel: Kernel, lanes: int) -> Code:
-    traced = _Traced(kernel)
+    traced = Traced(kernel)
     f = _Function()
     carried = _emit_lane_scan(traced, f, lanes) if isinstance(kernel, LaneScan) else _emit_node_scan(traced, f, lanes)
     arguments = ", ".join(["i64 %i", "ptr noalias %layout", *(f"ptr noalias %{use.array}" for use in kernel.uses)])
@@ -392,7 +252,7 @@ def emit(kernel: Kernel, lanes: int) -> Code:
     return Code(text, frozenset(f.declared), carried)
 
 
-def _emit_lane_scan(traced: _Traced, f: _Function, lanes: int) -> int:
+def _emit_lane_scan(traced: Traced, f: _Function, lanes: int) -> int:
     kernel, graph, levels = traced.kernel, traced.graph, _levels(traced)
     bases = {use.array: f"%{use.array}" for use in kernel.uses}
 
@@ -416,7 +276,7 @@ def _emit_lane_scan(traced: _Traced, f: _Function, lanes: int) -> int:
 
         return load
 
-    outputs = _nodes(traced.init) + _nodes(traced.body) + _nodes(traced.final)
+    outputs = nodes_of(traced.init) + nodes_of(traced.body) + nodes_of(traced.final)
     top = _Section(traced, f, {}, loader(""))
     top.compute(_frontier(graph, levels, _needed(graph, outputs, {}), SHARED))
     for use in kernel.uses:
@@ -424,9 +284,9 @@ def _emit_lane_scan(traced: _Traced, f: _Function, lanes: int) -> int:
             bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size * lanes)))
 
     # Once a chunk: the first carried values, and what the steps need of the interval.
-    hoisted = _frontier(graph, levels, _needed(graph, _nodes(traced.body), top.scope), INTERVAL)
+    hoisted = _frontier(graph, levels, _needed(graph, nodes_of(traced.body), top.scope), INTERVAL)
     size = traced.carry.size
-    first = [(traced.carry.offset(name) + i, n) for name, i, n in _flat(traced.init)]
+    first = [(traced.carry.offset(name) + i, n) for name, i, n in flat(traced.init)]
     first += [(size + k, n) for k, n in enumerate(hoisted)]
     if first:
         with f.loop(str(lanes)) as (lane, _, _):
@@ -454,13 +314,13 @@ def _emit_lane_scan(traced: _Traced, f: _Function, lanes: int) -> int:
 
     if traced.final:
         with f.loop(str(lanes)) as (lane, _, _):
-            values = _Section(traced, f, top.scope, loader(lane)).compute(_nodes(traced.final))
-            for (name, i, _), value in zip(_flat(traced.final), values, strict=True):
+            values = _Section(traced, f, top.scope, loader(lane)).compute(nodes_of(traced.final))
+            for (name, i, _), value in zip(flat(traced.final), values, strict=True):
                 f.store(value, place(name, i, lane))
     return size + len(hoisted)
 
 
-def _emit_node_scan(traced: _Traced, f: _Function, lanes: int) -> int:
+def _emit_node_scan(traced: Traced, f: _Function, lanes: int) -> int:
     kernel, graph, levels = traced.kernel, traced.graph, _levels(traced)
     bases = {use.array: f"%{use.array}" for use in kernel.uses}
     for use in kernel.uses:
@@ -477,9 +337,9 @@ def _emit_node_scan(traced: _Traced, f: _Function, lanes: int) -> int:
         return state[op[2], op[3]] if op[1] == "carry" else f.load(place(op[2], op[3]))
 
     top = _Section(traced, f, {}, load)
-    top.compute(_frontier(graph, levels, _needed(graph, _nodes(traced.body), {}), SHARED))
-    names = [(name, i) for name, i, _ in _flat(traced.init)]
-    first = top.compute(_nodes(traced.init))
+    top.compute(_frontier(graph, levels, _needed(graph, nodes_of(traced.body), {}), SHARED))
+    names = [(name, i) for name, i, _ in flat(traced.init)]
+    first = top.compute(nodes_of(traced.init))
     state.update(zip(names, first, strict=True))
 
     if traced.body:
@@ -503,7 +363,7 @@ def _emit_node_scan(traced: _Traced, f: _Function, lanes: int) -> int:
                     f.store(value, place(name, i))
             results += [state[name] for name in names]
 
-    values = _Section(traced, f, {}, load).compute(_nodes(traced.final))
-    for (name, i, _), value in zip(_flat(traced.final), values, strict=True):
+    values = _Section(traced, f, {}, load).compute(nodes_of(traced.final))
+    for (name, i, _), value in zip(flat(traced.final), values, strict=True):
         f.store(value, place(name, i))
     return 0

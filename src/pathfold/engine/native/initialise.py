@@ -25,10 +25,13 @@ from .sizes import (
     POINT_NODE,
     POINT_START,
     SCRATCH_NEWTON,
+    SCRATCH_WORK,
     SERIES,
     SETTINGS_RELAXATION,
     START_SIZE,
     START_X0,
+    WORK_E,
+    WORK_SIZE,
     L,
     X,
     Y,
@@ -37,10 +40,16 @@ from .step import copy
 from .trajectory import CURRENT, NEXT
 
 ITERATIONS = 100
-GUESSES = 5
+GUESSES = 20
 SHRINK = 0.2  # of the relaxation, with every iteration
 EXACT = 1e-6  # relaxations below this fraction of the first one are zero
 SHORTEST = 1.0 / 64.0
+
+
+@compiled
+def larger(a, b):
+    """The larger of the two; NaN when either is."""
+    return a if a >= b or a != a else b
 
 
 @compiled
@@ -54,8 +63,7 @@ def residuals(layout, scratch):
             for i in range(size):
                 r = scratch[base + (field + i) * L]
                 total += r * r
-                if not (fabs(r) <= largest):
-                    largest = fabs(r)
+                largest = larger(largest, fabs(r))
     return total, largest
 
 
@@ -67,8 +75,7 @@ def distance(a, b):
     for i in range(a.size):
         d = a[i] - b[i]
         total += d * d
-        if not (fabs(d) <= largest):
-            largest = fabs(d)
+        largest = larger(largest, fabs(d))
     return total, largest
 
 
@@ -86,31 +93,65 @@ def shorten(layout, origin, target, fraction):
 
 
 @compiled
-def guess_nodes(layout, problem, point, scratch):
-    """Node states to begin with: the initial state of the series, moved by gradient steps towards the observations.
+def guess_nodes(layout, problem, points, scratch):
+    """Node states of points[CURRENT] to begin with: the initial state of the series, moved towards the observations.
 
-    For one node: x <- x - H^T o / |H|^2, a few times over; with one observed component that is its value.
+    For one node: x <- x - H^T o / |H|^2, taken back by halves as long as that makes |o| larger, a number of times over;
+    with one observed component that is its value. The best states so far are kept in points[NEXT].
     """
+    point, best = points[CURRENT], points[NEXT]
+    intervals = layout[layout[FIRST] + layout[SERIES]]
     evaluate_start(layout, point)
     for k in range(layout[SERIES]):
         for n in range(layout[layout[FIRST] + k], layout[layout[FIRST] + k + 1]):
             base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
             for i in range(X):
                 point[base + (NODE_X_NODE + i) * L] = point[layout[POINT_START] + k * START_SIZE + START_X0 + i]
+    copy(point, best)
+    for n in range(intervals):
+        scratch[smallest_misfit(layout, n)] = inf
     for _ in range(GUESSES):
         linearise(layout, problem, point, scratch)
-        for n in range(layout[layout[FIRST] + layout[SERIES]]):
-            base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
-            misfit = layout[SCRATCH_NEWTON] + (n // L) * NEWTON_SIZE * L + NEWTON_O * L + n % L
-            for j in range(Y):
-                norm = 0.0
-                for i in range(X):
-                    norm += point[base + (NODE_H + j * X + i) * L] ** 2
-                if norm > 0.0:
-                    for i in range(X):
-                        change = point[base + (NODE_H + j * X + i) * L] * scratch[misfit + j * L] / norm
-                        if fabs(change) < inf:
-                            point[base + (NODE_X_NODE + i) * L] -= change
+        for n in range(intervals):
+            improve_node(layout, point, best, n, scratch)
+    for n in range(intervals):
+        base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+        for i in range(X):
+            point[base + (NODE_X_NODE + i) * L] = best[base + (NODE_X_NODE + i) * L]
+
+
+@compiled
+def smallest_misfit(layout, n):
+    """Where |o|^2 of the best state of a node is kept."""
+    return layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + WORK_E * L + n % L
+
+
+@compiled
+def improve_node(layout, point, best, n, scratch):
+    """Step towards the observation from a state that is better than all before; half the way back from another."""
+    base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+    o = layout[SCRATCH_NEWTON] + (n // L) * NEWTON_SIZE * L + NEWTON_O * L + n % L
+    misfit = 0.0
+    for j in range(Y):
+        misfit += scratch[o + j * L] ** 2
+    better = misfit < scratch[smallest_misfit(layout, n)]
+    if better:
+        scratch[smallest_misfit(layout, n)] = misfit
+    for i in range(X):
+        at = base + (NODE_X_NODE + i) * L
+        if better:
+            best[at] = point[at]
+        else:
+            point[at] = 0.5 * (point[at] + best[at])
+    if better:
+        for j in range(Y):
+            norm = 0.0
+            for i in range(X):
+                norm += point[base + (NODE_H + j * X + i) * L] ** 2
+            for i in range(X):
+                change = point[base + (NODE_H + j * X + i) * L] * scratch[o + j * L] / norm
+                if fabs(change) < inf:
+                    point[base + (NODE_X_NODE + i) * L] -= change
 
 
 @compiled
