@@ -28,10 +28,18 @@ class Driven:
     """An engine and the oracle of the same manifold. Flat vectors are in the oracle's order."""
 
     def __init__(
-        self, model: DiffusionModel, grid: TimeGrid, *, states=None, mask=None, dense: Dense | None = None, **options: Any
+        self,
+        model: DiffusionModel,
+        grid: TimeGrid,
+        *,
+        states=None,
+        mask=None,
+        dense: Dense | None = None,
+        compiled: bool = False,
+        lanes: int | None = None,
     ) -> None:
         self.dense = dense or Dense(model, grid, states=states, mask=mask)
-        self.engine = Engine(model, grid, **({"compiled": False, "conditioned": states is not None} | options))
+        self.engine = Engine(model, grid, conditioned=states is not None, compiled=compiled, lanes=lanes)
         if states is not None:
             nodes = np.flatnonzero(~np.isnan(states).any(axis=1))
             dropped = mask is not None
@@ -58,7 +66,7 @@ class Driven:
         """Change the splitting of the engine; it is a setting of the problem, read when the code runs."""
         self.engine.set("problem", self.engine.problem, "settings", "verlet", splitting == "stormer-verlet")
 
-    # --- flat vectors and blocks ------------------------------------------------------------------------------------
+    # --- flat vectors and blocks --------------------------------------------------------------------------------------
 
     def write(self, block: np.ndarray, flat: np.ndarray) -> None:
         self.engine.set_vector(block, *np.split(flat, np.cumsum(self.dense.sizes)[:-1]))
@@ -105,7 +113,7 @@ class Driven:
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:
         return float(self.native.point.hamiltonian(self.engine.layout, point, self.vector(p)))
 
-    # --- comparisons ----------------------------------------------------------------------------------------------------
+    # --- comparisons --------------------------------------------------------------------------------------------------
 
     def log_det_error(self, q: np.ndarray) -> float:
         expected = self.dense.log_det_gram(q)
@@ -145,8 +153,8 @@ class Driven:
         return relative(self.flat(vector), self.dense.project(q, p), p), relative(lam, expected)
 
     def newton_errors(self, q: np.ndarray, moving: np.ndarray) -> dict[str, float]:
-        """One Newton iteration from a consistent path: q' - J(q)^T (J(q') J(q)^T)^{-1} c(q'), its nodes, c(q') itself."""
-        engine, newton = self.engine, self.native.newton
+        """One Newton iteration from a consistent path, q' - J(q)^T (J(q') J(q)^T)^{-1} c(q'); its nodes, and c(q')."""
+        engine, newton, code = self.engine, self.native.newton, self.native.point
         origin, target, scratch = self.point(q), self.raw_point(moving), engine.block("scratch")
         newton.shoot(*self.args, origin, target, True, scratch)
         constraint, gap = (engine.get("scratch", scratch, "newton", field) for field in ("o", "gap"))
@@ -156,10 +164,8 @@ class Driven:
         residual = newton.cross_filter(*self.args, target, scratch)
         newton.cross_smooth(*self.args, origin, target, scratch)
         nodes = engine.get("point", target, "node", "x_node")
-        self.native.point.pull_start(
-            engine.layout, self.native.point.position(engine.layout, target), newton.newton_sums(engine.layout, scratch),
-            scratch,
-        )  # fmt: skip
+        q_new, sums = code.position(engine.layout, target), newton.newton_sums(engine.layout, scratch)
+        code.pull_start(engine.layout, q_new, sums, scratch)
         newton.shoot(*self.args, origin, target, False, scratch)
 
         expected = self.dense.constraint(moving)

@@ -25,7 +25,7 @@ CASES = {
 
 @cache
 def conditioned(name: str, *, on_manifold: bool) -> tuple[Driven, np.ndarray, np.ndarray]:
-    """An engine with the states at NODES given; where there is no observation noise the observations there are dropped."""
+    """An engine with the states at NODES given; observations without noise are implied there, and dropped."""
     case = CASES[name]
     model, grid = case.model(), case.grid()
     rng = np.random.default_rng(case.seed)

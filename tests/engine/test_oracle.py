@@ -2,8 +2,9 @@
 
 Errors are relative, and at most 1e-9, as long as rounding allows it. The filter works with covariances and takes the
 parameters' share of the Gram matrix, G = D + U_y U_y^T, by Woodbury's formula, so rounding errors grow with the largest
-condition number of an innovation covariance (kappa) and the largest eigenvalue of the Woodbury matrix (omega): by
-kappa omega, in multipliers by kappa omega^2. `bounds` states this; nothing may exceed it, at any scale of the noise.
+condition number of an innovation covariance (kappa) and the largest eigenvalue of the Woodbury matrix (omega), which is
+large where the noise is small beside what the parameters do: by kappa omega in log|G|, kappa omega^1.5 in vectors and
+kappa omega^2 in multipliers. `bounds` states this; nothing may exceed it, at any scale of the noise.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ def all_errors(d: Driven, q: np.ndarray, p: np.ndarray) -> dict[str, float]:
 
 
 EXACT = ("constraint", "gap", "residual")  # no linear algebra in them
-POWER = {"multipliers": 2, "mixed multipliers": 2, "plain gradient": 2}  # of omega
+POWER = {"log det": 1.0, "potential": 1.0, "multipliers": 2.0, "mixed multipliers": 2.0}  # of omega, else 1.5
 
 
 def bounds(kappa: float, omega: float, mixed: float) -> dict[str, float]:
     """What the errors may be; those of a mixed solve grow also with the condition of J(q') on the normals at q."""
 
     def bound(name: str) -> float:
-        growth = kappa * omega ** POWER.get(name, 1) * (mixed if name.startswith("mixed") else 1.0)
+        growth = kappa * omega ** POWER.get(name, 1.5) * (mixed if name.startswith("mixed") else 1.0)
         return TOLERANCE if name in EXACT else max(TOLERANCE, GROWTH * growth)
 
     return {name: bound(name) for name in QUANTITIES}
@@ -91,7 +92,7 @@ def test_random_models(case):
     assert not exceeded(*errors(case))
 
 
-@settings(max_examples=8)
+@settings(max_examples=7)
 @given(cases(scaled=True))
 def test_random_models_at_many_scales(case):
     assert not exceeded(*errors(case))

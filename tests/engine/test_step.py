@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from pathfold.engine import gram, log_det
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import (
     cox_ingersoll_ross,
@@ -22,6 +23,7 @@ from pathfold.example_models import (
 )
 from pathfold.model import DiffusionModel, Observations, TimeGrid
 from tests.engine.driving import Driven
+from tests.engine.faults import plant
 from tests.engine.models import with_data_from
 
 CONSTRAINT = 1e-9  # of the position, in open loop
@@ -39,6 +41,7 @@ class Example(NamedTuple):
     steps: int
     spread: float  # of the position the data come from, in prior standard deviations
     t: float  # step size
+    centre: tuple[float, ...] = ()  # of the first entries of that position
 
 
 EXAMPLES = {
@@ -48,7 +51,7 @@ EXAMPLES = {
     "fitzhugh_nagumo": Example(fitzhugh_nagumo.noiseless, 0.2, 8, 8, 0.4, 0.1),
     "fitzhugh_nagumo_noisy": Example(fitzhugh_nagumo.noisy, 0.2, 8, 8, 0.4, 0.1),
     "cox_ingersoll_ross": Example(cox_ingersoll_ross.noiseless, 0.3, 8, 6, 0.4, 0.1),
-    "sir": Example(sir.noisy, 0.3, 6, 8, 0.15, 0.1),
+    "sir": Example(sir.noisy, 0.5, 6, 8, 0.2, 0.05, (-0.7, 0.0, 0.7, 0.0, 0.0, 0.7)),  # the epidemic grows,
 }
 SPLITTINGS = ("gaussian", "stormer-verlet")
 
@@ -65,6 +68,7 @@ def start(name: str, **changes: int) -> tuple[Driven, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     dim = Driven.dimension(model, grid)
     q, p = example.spread * rng.normal(size=dim), rng.normal(size=dim)
+    q[: len(example.centre)] += example.centre
     driven = Driven(model, with_data_from(model, grid, q), lanes=4)
     return driven, q, driven.dense.project(q, p)
 
@@ -193,3 +197,43 @@ def test_preserves_volume(name, splitting):
     determinant, form = volume_errors(d, q, p, EXAMPLES[name].t)
     assert determinant < VOLUME
     assert form < VOLUME
+
+
+def test_planted_faults_are_seen_by_step_checks(monkeypatch):
+    name = "ornstein_uhlenbeck"
+    d, q, p = start(name, **SMALL[name])
+    d.use_splitting("gaussian")
+    t, kick = EXAMPLES[name].t, d.native.step.kick
+
+    def kick_with_friction(p, slope, t):
+        kick(p, slope, t)
+        p *= 1.0 - 0.05 * t
+
+    with monkeypatch.context() as patch:
+        patch.setattr(d.native.step, "kick", kick_with_friction)
+        determinant, form = volume_errors(d, q, p, t)
+        assert min(determinant, form) > 1e3 * VOLUME
+        assert not SLOPE[0] < energy_slope(d, q, p, t) < SLOPE[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(d.native.step, "project", lambda *_: None)
+        status, there, p_there = d.step(d.point(q), p, t)
+        assert status == CONVERGED
+        assert cotangent_error(d, d.flat(there), p_there) > 1e3 * COTANGENT
+
+
+KERNEL_FAULTS = {
+    "sign of a weight": (log_det, "_weights", lambda out, given: {"Lam0": -out["Lam0"]}),
+    "Woodbury term": (gram, "_factorise", lambda out, given: {"C": given["C"]}),
+}
+
+
+@pytest.mark.parametrize("fault", KERNEL_FAULTS)
+def test_planted_faults_of_kernels_are_seen(fault, monkeypatch):
+    sound, q, p = start("ornstein_uhlenbeck_noisy")
+    plant(monkeypatch, *KERNEL_FAULTS[fault])
+    d = Driven(sound.dense.model, sound.dense.grid, dense=sound.dense, lanes=4)
+    if fault == "Woodbury term":
+        with pytest.raises(AssertionError):  # steps fail, or leave the cotangent space
+            assert step_errors(d, q, p, 0.2)["cotangent"] < 1e3 * COTANGENT
+    else:
+        assert not SLOPE[0] < energy_slope(d, q, p, 0.1) < SLOPE[1]

@@ -18,6 +18,8 @@ FAILURES = 0.03
 
 def warn_of_trouble(tree: xr.DataTree, names: list[str]) -> None:
     """Warn of unconverged parameters (if ArviZ is there to tell) and of failed trajectories."""
+    if tree.posterior.sizes["draw"] == 0:
+        return
     _warn_of_failures(tree)
     if tree.posterior.sizes["draw"] >= 4:
         _warn_of_convergence(tree, names)

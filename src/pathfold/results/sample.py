@@ -27,6 +27,7 @@ def sample(
     seed: int = 0,
     sampler: StaticHMC | DynamicHMC | None = None,
     splitting: Literal["gaussian", "stormer-verlet"] = "gaussian",
+    initial_states: Literal["projection", "interpolation", "adam", "adam-states"] | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",
     keep_warmup: bool = False,
     progress: bool = True,
@@ -39,7 +40,8 @@ def sample(
     Fine steps: either `steps_per_interval` between neighbouring observations, or `max_step` in units of time. The
     result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
     resumed from its `checkpoint` folder. `keep_path` says which states are kept: at the nodes, after every fine step,
-    or none.
+    or none. `initial_states` says how a first point of the manifold is sought: by projection of prior draws (the
+    default), or with one of the paper's heuristics.
     """
     run = run_chains(
         model,
@@ -52,6 +54,7 @@ def sample(
         seed=seed,
         sampler=sampler,
         splitting=splitting,
+        initial_states=initial_states,
         keep_path=keep_path,
         progress=progress,
         checkpoint=checkpoint,

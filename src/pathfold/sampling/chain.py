@@ -138,7 +138,6 @@ class _Chain:
         blocks = (self.task.layout, self.problem, self.points, self.momenta[0], self.scratch)
         attempts = find_start(self.native, *blocks, self.rng, self.task.start)
         self.draws.start_attempts = attempts
-        self.native.step.prepare(self.task.layout, self.problem, self.current, self.scratch)
 
     def advance(self, count: int, monitor: Monitor) -> None:
         """Make up to `count` transitions."""

@@ -15,11 +15,22 @@ FAR = 4.0  # prior standard deviations: starts with a parameter beyond are drawn
 
 
 @dataclass(frozen=True)
+class Guess:
+    """A first position, as a vector block, and its node states, as the node record of a point."""
+
+    position: np.ndarray
+    nodes: np.ndarray
+
+
+@dataclass(frozen=True)
 class Start:
-    """How a start is sought: the scale of gaps and misfits (their variance) that the search begins with."""
+    """How a start is sought: from a guess, or else from prior draws.
+
+    `relaxation` is the scale of gaps and misfits (their variance) that the projection begins with.
+    """
 
     relaxation: float = 1.0
-    attempts: int = ATTEMPTS
+    guess: Guess | None = None
 
 
 def find_start(
@@ -32,25 +43,53 @@ def find_start(
     rng: np.random.Generator,
     start: Start,
 ) -> int:
-    """Draw from the prior and project onto the manifold, until one of the draws can be; returns the number of attempts.
+    """Project the guess, or prior draws until one can be, onto the manifold; returns the number of attempts.
 
-    The point is left in the first row of `points`, not yet prepared for a step.
+    The point is left in the first row of `points`, prepared for a step.
     """
-    problems, smallest = [], np.inf
-    point, sizes = points[native.trajectory.CURRENT], native.sizes
-    for attempt in range(1, start.attempts + 1):
-        native.momentum.draw_normals(layout, q0, rng)
-        point[: q0.size] = q0
-        native.initialise.guess_nodes(layout, problem, point, scratch)
+    problems, smallest, worst = [], np.inf, ""
+    point, sizes, guess = points[native.trajectory.CURRENT], native.sizes, start.guess
+    attempts = ATTEMPTS if guess is None else 1
+    for attempt in range(1, attempts + 1):
+        if guess is None:
+            native.momentum.draw_normals(layout, q0, rng)
+            point[: q0.size] = q0
+            native.initialise.guess_nodes(layout, problem, point, scratch)
+        else:
+            q0[:] = point[: q0.size] = guess.position
+            point[layout[sizes.POINT_NODE] : layout[sizes.POINT_NODE + 1]] = guess.nodes
         status, residual, _ = native.initialise.project_start(layout, problem, points, q0, start.relaxation, scratch)
-        near = bool(np.all(np.abs(point[: sizes.U]) < FAR)) or attempt > start.attempts // 2
+        if not worst or residual < smallest:
+            smallest, worst = residual, _worst_residuals(native, layout, problem, scratch)
+        near = bool(np.all(np.abs(point[: sizes.U]) < FAR)) or attempt > attempts // 2
         if status == CONVERGED and near:
-            return attempt
+            status = native.step.prepare(layout, problem, point, scratch)
+            if status == CONVERGED:
+                return attempt
         problems.append(status)
-        smallest = min(smallest, residual)
     common = max(set(problems), key=problems.count)
+    tried = f"{attempts} projections of prior draws" if guess is None else "the projection of its guess"
     raise InitialisationError(
-        f"no start on the manifold was found in {start.attempts} projections of prior draws: {MEANING[common]}; "
-        f"the smallest residual of observations and path was {smallest:.2g}. Check that the model can produce the data "
-        "(scales of the priors, units of time), take more steps_per_interval, or narrow the priors"
+        f"no start on the manifold was found in {tried}: {MEANING[common]}; the smallest residuals of observations and "
+        f"path were {worst}. Check that the model can produce the data (range of the observation function, scales of "
+        "the priors, units of time), take more steps_per_interval, narrow the priors, or choose other initial_states"
     )
+
+
+def name_worst(residuals: np.ndarray, times: np.ndarray, first: np.ndarray) -> str:
+    """The three largest of the residuals of the nodes, with their times; `first` is the first node of each series."""
+    order = np.argsort(np.where(np.isnan(residuals), -np.inf, -residuals), kind="stable")[:3]
+    series = np.searchsorted(first, order, side="right") - 1
+    of_series = [f" of series {k}" if len(first) > 1 else "" for k in series]
+    return ", ".join(f"{residuals[n]:.2g} at t = {times[n]:g}{of}" for n, of in zip(order, of_series, strict=True))
+
+
+def _worst_residuals(native: ModuleType, layout: np.ndarray, problem: np.ndarray, scratch: np.ndarray) -> str:
+    """The largest of the gaps and misfits that the last linearisation left."""
+    s = native.sizes
+    *first, end = layout[layout[s.FIRST] :]
+    newton = scratch[layout[s.SCRATCH_NEWTON] : layout[s.SCRATCH_NEWTON + 1]].reshape(-1, s.NEWTON_SIZE, s.L)
+    grid = problem[layout[s.PROBLEM_GRID] : layout[s.PROBLEM_GRID + 1]].reshape(-1, s.GRID_SIZE, s.L)
+    rows = [*range(s.NEWTON_GAP, s.NEWTON_GAP + s.X), *range(s.NEWTON_O, s.NEWTON_O + s.Y)]
+    residuals, times = np.abs(newton[:, rows]).max(axis=1), grid[:, s.GRID_T_END]
+    return name_worst(residuals.ravel()[:end], times.ravel()[:end], np.array(first))

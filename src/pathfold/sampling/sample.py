@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from pathfold.engine import Engine
 from pathfold.errors import DataError
 from pathfold.model import DiffusionModel, Observations, TimeGrid
 from pathfold.sampling.chain import ChainTask, Draws, Monitor, run_chain
-from pathfold.sampling.checkpoint import claim_folder
+from pathfold.sampling.checkpoint import Checkpoint, claim_folder
+from pathfold.sampling.heuristics import Heuristic, guess_starts
 from pathfold.sampling.initialise import Start
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.run import Run
@@ -44,6 +45,7 @@ def run_chains(
     seed: int,
     sampler: Sampler | None,
     splitting: Splitting,
+    initial_states: Literal["projection"] | Heuristic | None,
     keep_path: KeepPath,
     progress: bool,
     checkpoint: str | os.PathLike | None,
@@ -51,13 +53,15 @@ def run_chains(
     threads: int | None,
 ) -> Run:
     """Compile, start, warm up and run the chains; what they drew, and all that it depended on."""
-    _check_counts(chains=chains, draws=draws)
-    if warmup < 0:
-        raise DataError(f"warmup must not be negative, but is {warmup}")
+    chains, draws = _whole("chains", chains, least=1), _whole("draws", draws, least=1)
+    warmup, seed = _whole("warmup", warmup, least=0), _whole("seed", seed, least=0)
     if keep_path not in ("nodes", "all", "none"):
         raise DataError(f"keep_path must be 'nodes', 'all' or 'none', not {keep_path!r}")
     if splitting not in ("gaussian", "stormer-verlet"):
         raise DataError(f"splitting must be 'gaussian' or 'stormer-verlet', not {splitting!r}")
+    initial_states = initial_states or "projection"
+    if initial_states not in (choices := ("projection", *get_args(Heuristic))):
+        raise DataError(f"initial_states must be one of {', '.join(map(repr, choices))}, not {initial_states!r}")
     series = [data] if isinstance(data, Observations) else list(data)
     for observations in series:
         model.check_data(observations)
@@ -94,6 +98,7 @@ def run_chains(
         "draws": draws,
         "seed": seed,
         "splitting": splitting,
+        "initial_states": initial_states,
         "keep_path": keep_path,
         "steps_per_interval": grid.steps,
         "sampler": type(sampler).__name__,
@@ -101,22 +106,37 @@ def run_chains(
     }
     if checkpoint is not None:
         claim_folder(Path(checkpoint), _fingerprint(task, settings))
-    tasks = [replace(task, index=i) for i in range(chains)]
     begin = time.perf_counter()
+    tasks = [replace(task, index=i) for i in range(chains)]
+    if initial_states != "projection":
+        new = [i for i in range(chains) if checkpoint is None or not Checkpoint(Path(checkpoint), i).file.exists()]
+        guesses = guess_starts(engine, initial_states, seed, new)
+        tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
     results, interrupted = _execute(tasks, executor, threads, progress)
+    if interrupted:
+        results = _worth_keeping(results, warmup)
     made = min(d.made for d in results)
     if interrupted:
         warnings.warn(
-            f"the run was interrupted: {max(0, made - warmup)} of {draws} draws a chain are kept", stacklevel=3
+            f"the run was interrupted: {max(0, made - warmup)} of {draws} draws are kept, of {len(results)} of "
+            f"{chains} chains",
+            stacklevel=3,
         )
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
     return Run(model, grid, settings, [d.first(made) for d in results], seconds)
 
 
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if not isinstance(value, (int, np.integer)) or value < 1:
-            raise DataError(f"{name} must be a positive whole number, not {value!r}")
+def _whole(name: str, value: Any, *, least: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise DataError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return int(value)
+
+
+def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
+    """Of chains that were interrupted, those that together give the most draws when cut to the same length."""
+    lengths = sorted((max(0, d.made - warmup) for d in results), reverse=True)
+    most = max(range(len(lengths)), key=lambda i: (i + 1) * lengths[i])
+    return [d for d in results if max(0, d.made - warmup) >= lengths[most]]
 
 
 def _fingerprint(task: ChainTask, settings: dict[str, Any]) -> str:
@@ -156,11 +176,16 @@ def _execute(
         if interrupted or failed:
             for monitor in monitors:
                 monitor.stop[0] = 1
-        if failed:
             for future in futures:
                 future.cancel()
+        if failed:
+            failed.result()
         results = [future.result() for future in futures if not future.cancelled()]
+        if not results:
+            raise KeyboardInterrupt
     finally:
+        for monitor in monitors:
+            monitor.stop[0] = 1
         bar.close()
         if own:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -31,6 +31,7 @@ from .sizes import (
     START_SIZE,
     START_X0,
     WORK_E,
+    WORK_ETA,
     WORK_SIZE,
     L,
     X,
@@ -93,57 +94,55 @@ def shorten(layout, origin, target, fraction):
 
 
 @compiled
-def guess_nodes(layout, problem, points, scratch):
-    """Node states of points[CURRENT] to begin with: the initial state of the series, moved towards the observations.
+def guess_nodes(layout, problem, point, scratch):
+    """Node states to begin with: the initial state of the series, moved towards the observations.
 
     For one node: x <- x - H^T o / |H|^2, taken back by halves as long as that makes |o| larger, a number of times over;
-    with one observed component that is its value. The best states so far are kept in points[NEXT].
+    with one observed component that is its value.
     """
-    point, best = points[CURRENT], points[NEXT]
     intervals = layout[layout[FIRST] + layout[SERIES]]
     evaluate_start(layout, point)
     for k in range(layout[SERIES]):
         for n in range(layout[layout[FIRST] + k], layout[layout[FIRST] + k + 1]):
             base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+            work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
+            scratch[work + WORK_E * L] = inf
             for i in range(X):
-                point[base + (NODE_X_NODE + i) * L] = point[layout[POINT_START] + k * START_SIZE + START_X0 + i]
-    copy(point, best)
-    for n in range(intervals):
-        scratch[smallest_misfit(layout, n)] = inf
+                x = point[layout[POINT_START] + k * START_SIZE + START_X0 + i]
+                point[base + (NODE_X_NODE + i) * L] = x
+                scratch[work + (WORK_ETA + i) * L] = x
     for _ in range(GUESSES):
         linearise(layout, problem, point, scratch)
         for n in range(intervals):
-            improve_node(layout, point, best, n, scratch)
+            improve_node(layout, point, n, scratch)
     for n in range(intervals):
         base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+        work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
         for i in range(X):
-            point[base + (NODE_X_NODE + i) * L] = best[base + (NODE_X_NODE + i) * L]
+            point[base + (NODE_X_NODE + i) * L] = scratch[work + (WORK_ETA + i) * L]
 
 
 @compiled
-def smallest_misfit(layout, n):
-    """Where |o|^2 of the best state of a node is kept."""
-    return layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + WORK_E * L + n % L
+def improve_node(layout, point, n, scratch):
+    """Step towards the observation from a state that is better than all before; half the way back from another.
 
-
-@compiled
-def improve_node(layout, point, best, n, scratch):
-    """Step towards the observation from a state that is better than all before; half the way back from another."""
+    The best state of the node is kept in scratch (eta), and |o|^2 there (e).
+    """
     base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
+    work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
     o = layout[SCRATCH_NEWTON] + (n // L) * NEWTON_SIZE * L + NEWTON_O * L + n % L
     misfit = 0.0
     for j in range(Y):
         misfit += scratch[o + j * L] ** 2
-    better = misfit < scratch[smallest_misfit(layout, n)]
-    if better:
-        scratch[smallest_misfit(layout, n)] = misfit
+    better = misfit < scratch[work + WORK_E * L]
     for i in range(X):
-        at = base + (NODE_X_NODE + i) * L
+        at, kept = base + (NODE_X_NODE + i) * L, work + (WORK_ETA + i) * L
         if better:
-            best[at] = point[at]
+            scratch[kept] = point[at]
         else:
-            point[at] = 0.5 * (point[at] + best[at])
+            point[at] = 0.5 * (point[at] + scratch[kept])
     if better:
+        scratch[work + WORK_E * L] = misfit
         for j in range(Y):
             norm = 0.0
             for i in range(X):
@@ -158,7 +157,7 @@ def improve_node(layout, point, best, n, scratch):
 def project_start(layout, problem, points, q0, relaxation, scratch):
     """Move points[CURRENT], which holds q0 and a guess of the node states, onto the manifold.
 
-    Returns a status, the largest residual left and the number of iterations.
+    Returns a status, the largest residual left and the number of iterations; all residuals of the point are in scratch.
     """
     first = relaxation
     linearise(layout, problem, points[CURRENT], scratch)
@@ -195,6 +194,7 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
             merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
             problem[SETTINGS_RELAXATION] = 0.0
+            linearise(layout, problem, points[CURRENT], scratch)
             return NON_FINITE, largest, iteration
         change = distance(position(layout, origin), position(layout, target))[1]
         copy(target, origin)

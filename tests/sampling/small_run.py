@@ -1,0 +1,88 @@
+"""A small run of pf.sample, the same in every process; as a script, one that kills itself at a chosen moment.
+
+    python -m tests.sampling.small_run FOLDER static|dynamic warm-up|sampling|saving
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import pathfold as pf
+from pathfold.sampling import chain, checkpoint, sample
+from tests.sampling.linear_gaussian import ornstein_uhlenbeck
+
+SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC()}
+WARMUP, DRAWS, CHAINS = 60, 90, 3
+
+
+@functools.cache
+def model_and_data() -> tuple[pf.DiffusionModel, pf.Observations]:
+    """Small, non-linear in its parameters, with missing data."""
+    process = ornstein_uhlenbeck(noisy=True)
+    model = process.model(known=False)
+    times = 0.3 + np.cumsum(np.random.default_rng(5).uniform(0.2, 0.9, size=10))
+    values = np.sin(times)
+    values[[2, 5, 6]] = np.nan
+    return model, pf.Observations(times, values, initial_time=0.3)
+
+
+def small_run(sampler: str = "static", **options: Any) -> xr.DataTree:
+    """Too short for a good posterior, of which it does not warn."""
+    model, data = model_and_data()
+    settings: dict[str, Any] = {
+        "steps_per_interval": 4,
+        "chains": CHAINS,
+        "warmup": WARMUP,
+        "draws": DRAWS,
+        "seed": 7,
+        "sampler": SAMPLERS[sampler],
+        "keep_path": "all",
+        "keep_warmup": True,
+        "progress": False,
+    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(.*) has (not converged|few effective draws)")
+        return pf.sample(model, data, **settings | options)
+
+
+def assert_same_draws(a: xr.DataTree, b: xr.DataTree) -> None:
+    """Every draw, path and statistic, warm-up included, bit for bit."""
+    for group in ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats"):
+        first, second = a[group].to_dataset(), b[group].to_dataset()
+        assert set(first.variables) == set(second.variables)
+        for name in first.variables:
+            assert first[name].values.tobytes() == second[name].values.tobytes(), (group, name)
+
+
+def _end(moment: str) -> None:
+    """Save after every piece, and die: in warm-up, in the main stage, or between writing a checkpoint and placing it."""
+    save, fsync = checkpoint.Checkpoint.save, os.fsync
+    saved: dict[int, int] = {}
+
+    def fatal(self: checkpoint.Checkpoint, arrays: dict[str, Any]) -> None:
+        made = int(arrays["made"])
+        moments = {"warm-up": 0 < made < WARMUP, "sampling": made > WARMUP + 20, "saving": made > WARMUP + 50}
+        now = moments[moment] and len(saved) >= 2
+        if now and moment == "saving":
+            os.fsync = lambda descriptor: (fsync(descriptor), os.kill(os.getpid(), signal.SIGKILL))
+        save(self, arrays)
+        saved[self.chain] = made
+        if now:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    checkpoint.Checkpoint.save = fatal
+    sample.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    folder, sampler, moment = sys.argv[1:]
+    _end(moment)
+    small_run(sampler, checkpoint=folder, threads=2)

@@ -1,0 +1,97 @@
+"""Draws of the samplers against posteriors that are known exactly, for the same discretisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+
+import pathfold as pf
+from tests.sampling.comparing import scores, threshold
+from tests.sampling.linear_gaussian import Exact, Moments, Process, integrated_ornstein_uhlenbeck, ornstein_uhlenbeck
+
+FALSE_ALARMS = 1e-3  # for everything in this file together, slow tests included
+
+PROCESSES = {
+    "noisy": lambda: ornstein_uhlenbeck(noisy=True),
+    "noiseless": lambda: ornstein_uhlenbeck(noisy=False),
+    "integrated": integrated_ornstein_uhlenbeck,
+}
+STEPS = {"noisy": 4, "noiseless": 6, "integrated": 4}
+SAMPLERS = {"static": pf.StaticHMC, "dynamic": pf.DynamicHMC}
+SPLITTINGS = ("gaussian", "stormer-verlet")
+
+
+@dataclass(frozen=True)
+class Case:
+    """`plain` data are complete, at regular times; others are neither."""
+
+    process: str
+    known: bool
+    plain: bool
+
+    def __str__(self) -> str:
+        words = ("known" if self.known else "unknown", "plain" if self.plain else "gaps")
+        return "-".join((self.process, *words))
+
+
+QUICK = [
+    Case("noisy", known=True, plain=True),
+    Case("noisy", known=False, plain=False),
+    Case("noiseless", known=True, plain=False),
+    Case("noiseless", known=False, plain=True),
+    Case("integrated", known=True, plain=True),
+    Case("integrated", known=False, plain=False),
+]
+ALL = [Case(process, known, plain) for process in PROCESSES for known in (True, False) for plain in (True, False)]
+SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS)
+CASES = [pytest.param(case, id=str(case), marks=[] if case in QUICK else [pytest.mark.slow]) for case in ALL]
+
+
+def observations(model: pf.DiffusionModel, process: Process, *, plain: bool) -> pf.Observations:
+    """Data of the true parameters, simulated finely."""
+    rng = np.random.default_rng(5)
+    times = 0.5 * np.arange(1, 11) if plain else 0.3 + np.cumsum(rng.uniform(0.2, 0.9, size=10))
+    truth = {name: process.values[name] for name in process.free}
+    initial_time = 0.0 if plain else 0.3
+    data = pf.simulate(model, truth, times, steps_per_interval=50, initial_time=initial_time, seed=8)
+    values = data.values.copy()
+    if not plain:
+        values[[2, 5, 6]] = np.nan
+    return pf.Observations(times, values, initial_time=initial_time)
+
+
+@cache
+def build(case: Case) -> tuple[pf.DiffusionModel, pf.Observations, Exact, Moments]:
+    process = PROCESSES[case.process]()
+    model = process.model(known=case.known)
+    data = observations(model, process, plain=case.plain)
+    exact = Exact(process, data, STEPS[case.process])
+    return model, data, exact, exact.known if case.known else exact.unknown
+
+
+@pytest.mark.parametrize("splitting", SPLITTINGS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("case", CASES)
+def test_posterior_is_the_exact_one(case, sampler, splitting):
+    model, data, exact, moments = build(case)
+    tree = pf.sample(
+        model,
+        data,
+        steps_per_interval=exact.steps,
+        chains=4,
+        warmup=300,
+        draws=1500,
+        seed=11,
+        sampler=SAMPLERS[sampler](),
+        splitting=splitting,
+        progress=False,
+    )
+    assert np.mean(tree.sample_stats["status"].values != 0) < 0.01
+    found = scores(tree, moments)
+    comparisons = sum(z.size for z in found.values())
+    worst = {name: float(np.abs(z).max()) for name, z in found.items()}
+    print(case, sampler, splitting, {name: round(z, 2) for name, z in worst.items()})
+    assert max(worst.values()) < threshold(comparisons, FALSE_ALARMS / SETTINGS), worst

@@ -1,0 +1,115 @@
+"""Starting points: on the manifold for every example model, and a clear end when there is none."""
+
+from __future__ import annotations
+
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import pathfold as pf
+from pathfold.engine import Engine
+from pathfold.example_models import (
+    cox_ingersoll_ross,
+    fitzhugh_nagumo,
+    integrated_ornstein_uhlenbeck,
+    ornstein_uhlenbeck,
+    sir,
+)
+from pathfold.model import TimeGrid
+from pathfold.sampling.initialise import Start, find_start
+from tests.dense import Dense
+
+SIMULATED = {
+    "cox_ingersoll_ross": cox_ingersoll_ross,
+    "fitzhugh_nagumo": fitzhugh_nagumo,
+    "integrated_ornstein_uhlenbeck": integrated_ornstein_uhlenbeck,
+    "ornstein_uhlenbeck": ornstein_uhlenbeck,
+}
+EXAMPLES = [f"{name}-{kind}" for name in SIMULATED for kind in ("noiseless", "noisy")] + ["sir-noisy"]
+
+
+def example(name: str) -> tuple[pf.DiffusionModel, pf.Observations]:
+    """A model of the examples with a little data."""
+    module, kind = name.split("-")
+    if module == "sir":
+        return sir.noisy(), sir.data()
+    model = getattr(SIMULATED[module], kind)()
+    data = pf.simulate(model, SIMULATED[module].TRUTH, 0.3 * np.arange(1, 9), steps_per_interval=100, seed=3)
+    return model, data
+
+
+class Search:
+    """The search for starts of one chain, in plain Python."""
+
+    def __init__(self, model: pf.DiffusionModel, data: pf.Observations | list[pf.Observations], steps: int) -> None:
+        self.grid = TimeGrid.build(data, steps_per_interval=steps)
+        self.engine = Engine(model, self.grid, compiled=False)
+        self.dense = Dense(model, self.grid)
+        self.points = np.zeros((self.engine.native.trajectory.STATIC_POINTS, self.engine.block_sizes["point"]))
+        self.spread = float(np.var(self.grid.values[self.grid.mask]))
+
+    def __call__(self, seed: int) -> tuple[int, np.ndarray]:
+        """The number of attempts, and the position found."""
+        engine = self.engine
+        with np.errstate(all="ignore"):  # compiled code does not warn either; what is not finite is noticed
+            made = find_start(
+                engine.native,
+                engine.layout,
+                engine.problem,
+                self.points,
+                engine.block("vector"),
+                engine.block("scratch"),
+                np.random.default_rng(seed),
+                Start(relaxation=self.spread),
+            )
+        return made, np.concatenate([part.ravel() for part in engine.get_vector(self.points[0])])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_start_on_the_manifold(name):
+    model, data = example(name)
+    search = Search(model, data, 5)
+    attempts = []
+    for seed in range(3):
+        made, q = search(seed)
+        scale = max(1.0, np.abs(data.values).max())
+        assert np.abs(search.dense.constraint(q)).max() < 1e-8 * scale
+        attempts.append(made)
+    assert np.mean(attempts) <= 5.0, attempts
+
+
+def test_starts_differ_between_chains_and_follow_the_seed():
+    model, data = example("ornstein_uhlenbeck-noisy")
+    search = Search(model, data, 3)
+    starts = [search(seed)[1] for seed in (0, 1, 0)]
+    assert np.array_equal(starts[0], starts[2])
+    assert np.abs(starts[0] - starts[1]).max() > 0.1
+
+
+def unreachable() -> pf.DiffusionModel:
+    """y = tanh(x), which is never 2."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: -z["theta"] * x,
+        diffusion=lambda x, z: jnp.ones((1, 1)),
+        parameters={"theta": dist.LogNormal(0.0, 0.5)},
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=pf.Noiseless(lambda x, z: jnp.tanh(x)),
+    )
+
+
+def test_impossible_data_end_soon_in_an_error_that_says_what_is_wrong():
+    data = pf.Observations(0.25 * np.arange(1, 11), np.tanh(np.linspace(-1.0, 1.0, 10)))
+    data.values[4] = 2.0
+    begin = time.monotonic()
+    with pytest.raises(pf.InitialisationError) as caught:
+        pf.sample(unreachable(), data, steps_per_interval=4, chains=2, progress=False)
+    assert time.monotonic() - begin < 60.0, "compilation included"
+    message = str(caught.value)
+    assert "30 projections of prior draws" in message  # the stage
+    assert "residual" in message
+    assert "1.25" in message, "the time of the observation that cannot be met"
+    for mend in ("model can produce the data", "steps_per_interval", "priors"):
+        assert mend in message

@@ -1,0 +1,172 @@
+"""A run depends on model, data, settings and seed alone: not on threads, pieces, processes, or on being killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pathfold as pf
+from pathfold.sampling.progress import Progress
+from tests.sampling.small_run import CHAINS, DRAWS, SAMPLERS, WARMUP, assert_same_draws, model_and_data, small_run
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def plain_run(sampler: str):
+    """One thread, no checkpoint."""
+    return small_run(sampler, threads=1)
+
+
+def stop_with(monkeypatch, condition) -> None:
+    """Send Ctrl-C to this process once the monitors of the chains fulfil a condition."""
+    update = Progress.update
+
+    def interrupting(self):
+        update(self)
+        if not sent and condition(self.monitors):
+            sent.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    sent = []
+    monkeypatch.setattr(Progress, "update", interrupting)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_threads_change_nothing(sampler):
+    assert_same_draws(plain_run(sampler), small_run(sampler, threads=2))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("piece", [1, 37, 1000])
+def test_pieces_change_nothing(monkeypatch, sampler, piece):
+    monkeypatch.setattr("pathfold.sampling.chain.PIECE", piece)
+    assert_same_draws(plain_run(sampler), small_run(sampler))
+
+
+def test_seeds_and_chains_differ():
+    one, other = plain_run("static"), small_run("static", seed=8)
+    sigma = np.concatenate([one.posterior["sigma"].values, other.posterior["sigma"].values])
+    assert len(np.unique(sigma[:, -1])) == 2 * CHAINS
+
+
+def test_fewer_chains_and_draws_are_the_first_ones():
+    short = small_run("static", chains=2, draws=30)
+    whole = plain_run("static").posterior.isel(chain=slice(2), draw=slice(30))
+    assert np.array_equal(short.posterior["state"].values, whole["state"].values)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
+    folder = tmp_path / "checkpoint"
+    progress = []
+    for moment in ("warm-up", "sampling", "saving"):
+        command = [sys.executable, "-m", "tests.sampling.small_run", str(folder), sampler, moment]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+        progress.append([int(np.load(file)["made"]) for file in sorted(folder.glob("chain_*.npz"))])
+        if moment == "saving":
+            assert list(folder.glob("*.draft")), "it died while a save was not in place yet"
+    assert max(progress[0]) < WARMUP < max(progress[1]) < WARMUP + DRAWS
+    assert max(progress[2]) > WARMUP + 20
+
+    started = []
+    real = pf.sampling.chain.find_start
+    monkeypatch.setattr("pathfold.sampling.chain.find_start", lambda *a: (started.append(1), real(*a))[1])
+    resumed = small_run(sampler, checkpoint=folder)
+    assert len(started) == CHAINS - len(progress[2]), "chains with a checkpoint do not start again"
+    assert_same_draws(plain_run(sampler), resumed)
+    assert_same_draws(resumed, small_run(sampler, checkpoint=folder))
+
+
+def test_the_checkpoint_of_another_run_is_refused(tmp_path):
+    small_run("static", checkpoint=tmp_path, chains=1, warmup=2, draws=4)
+    sentence = "belongs to a run with another model, other data or other settings: give the same ones to resume it"
+    for change in ({"seed": 9}, {"draws": 5}, {"sampler": "dynamic"}, {"splitting": "stormer-verlet"}):
+        with pytest.raises(pf.DataError, match=sentence):
+            small_run(**{"sampler": "static", "checkpoint": tmp_path, "chains": 1, "warmup": 2, "draws": 4} | change)
+    model, data = model_and_data()
+    other = pf.Observations(data.times, 1.01 * data.values, initial_time=data.initial_time)
+    with pytest.raises(pf.DataError, match=sentence):
+        pf.sample(model, other, steps_per_interval=4, chains=1, warmup=2, draws=4, seed=7, checkpoint=tmp_path)
+
+
+def test_processes_change_nothing():
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert_same_draws(plain_run("static"), small_run("static", executor=pool))
+
+
+def test_an_executor_of_threads_is_used_and_left_open():
+    with ThreadPoolExecutor(1) as pool:
+        assert_same_draws(plain_run("static"), small_run("static", executor=pool))
+        assert pool.submit(int, 3).result() == 3
+
+
+def test_interruption_keeps_what_was_drawn(monkeypatch, tmp_path):
+    """Two chains run, a third waits: it has nothing to keep."""
+    stop_with(monkeypatch, lambda monitors: all(m.done[0] > WARMUP + 50 for m in monitors[:2]))
+    long = {"draws": 200_000, "keep_path": "none", "keep_warmup": False, "threads": 2, "checkpoint": tmp_path}
+    with pytest.warns(UserWarning, match=r"was interrupted: \d+ of 200000 draws are kept, of 2 of 3 chains"):
+        tree = small_run("static", **long)
+    draws = tree.posterior.sizes["draw"]
+    assert tree.posterior.sizes["chain"] == 2
+    assert 50 < draws < 200_000
+    kept = np.load(tmp_path / "chain_0.npz")
+    assert kept["made"] >= WARMUP + draws, "it can be resumed"
+    whole = plain_run("static").posterior.isel(chain=slice(2), draw=slice(50))
+    for name in ("sigma", "tau", "initial_state"):
+        assert np.array_equal(tree.posterior[name].values[:, :50], whole[name].values)
+
+
+def test_interruption_in_warm_up_gives_an_empty_posterior(monkeypatch):
+    stop_with(monkeypatch, lambda monitors: monitors[0].done[0] > 10)
+    with pytest.warns(UserWarning, match="was interrupted: 0 of 10 draws are kept"):
+        tree = small_run("static", warmup=1_000_000, draws=10, keep_path="none")
+    assert tree.posterior.sizes["draw"] == 0
+    assert tree["warmup_posterior"].sizes["draw"] > 10
+
+
+def test_a_failing_chain_ends_the_run(monkeypatch):
+    def fail(*_):
+        raise pf.InitialisationError("no start")
+
+    monkeypatch.setattr("pathfold.sampling.chain.find_start", fail)
+    with pytest.raises(pf.InitialisationError, match="no start"):
+        small_run("static", draws=1_000_000, keep_path="none")
+
+
+def test_bad_settings_are_refused():
+    for name, value in (("chains", 0), ("draws", 2.5), ("warmup", -1), ("seed", -3), ("draws", True)):
+        with pytest.raises(pf.DataError, match=f"{name} must be a whole number"):
+            small_run("static", **{name: value})
+    for name in ("keep_path", "splitting"):
+        with pytest.raises(pf.DataError, match=f"{name} must be"):
+            small_run("static", **{name: "some"})
+
+
+def test_progress_is_logged_where_there_is_no_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("pathfold.sampling.progress.LOG_SECONDS", 0.0)
+    small_run("static", progress=True, draws=3000, keep_path="none")
+    last = capsys.readouterr().err.splitlines()[-1]
+    for part in (f"{CHAINS * (WARMUP + 3000)} of {CHAINS * (WARMUP + 3000)} iterations", "done", "acceptance",
+                 "step size", "steps a draw", "% failures"):  # fmt: skip
+        assert part in last
+
+
+def test_warnings_are_given_once_for_all_chains():
+    model, data = model_and_data()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pf.sample(model, data, steps_per_interval=4, chains=2, warmup=20, draws=30, seed=1, progress=False)
+    texts = [str(w.message) for w in caught]
+    assert any(text.startswith("sigma has") for text in texts)
+    assert all(w.filename == __file__ for w in caught), "the warning points at the caller"

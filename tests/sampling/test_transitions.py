@@ -1,0 +1,306 @@
+"""Transitions and step-size adaptation as plain Python, with the constrained step replaced by a toy: a leapfrog step."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import chisquare, truncnorm
+
+import pathfold as pf
+from pathfold.engine import Engine
+from pathfold.engine.status import CONVERGED, NOT_CONVERGED
+from pathfold.model import TimeGrid
+from tests.sampling.comparing import threshold
+
+FALSE_ALARMS = 1e-3  # of this file
+SCALES = np.array([1.0, 0.6, 0.8])
+WALL = 1.8  # in units of the scales: steps from or to states beyond fail, where there is a wall
+
+
+@pytest.fixture(scope="module")
+def native() -> Any:
+    """The sampler's own functions, uncompiled; the model is of no interest."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -x,
+        diffusion=lambda x, z: jnp.ones((1, 1)),
+        parameters={},
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x, 1.0),
+    )
+    grid = TimeGrid.build(pf.Observations([1.0], [0.0]), steps_per_interval=1)
+    return Engine(model, grid, compiled=False).native
+
+
+class Toy:
+    """Potential 1/2 |q / scales|^2; a point is q, a step a leapfrog step."""
+
+    def __init__(self, *, wall: bool = False) -> None:
+        self.wall = wall
+        self.failures = 0
+
+    def inside(self, q: np.ndarray) -> bool:
+        return not self.wall or bool(np.all(np.abs(q) < WALL * SCALES))
+
+    def potential(self, layout, q) -> float:
+        return 0.5 * float(np.sum((q / SCALES) ** 2))
+
+    def hamiltonian(self, layout, q, p) -> float:
+        return self.potential(layout, q) + 0.5 * float(p @ p)
+
+    def step(self, layout, problem, origin, target, back, p, p_back, t, scratch, counts) -> int:
+        p -= 0.5 * t * origin / SCALES**2
+        target[:] = origin + t * p
+        p -= 0.5 * t * target / SCALES**2
+        counts[0] += 2
+        if self.inside(origin) and self.inside(target):
+            return CONVERGED
+        self.failures += 1
+        return NOT_CONVERGED
+
+    @staticmethod
+    def draw_momentum(layout, problem, point, p, rng, scratch) -> None:
+        p[:] = rng.standard_normal(p.size)
+
+    def put_into(self, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in (
+            ("potential", self.potential),
+            ("hamiltonian", self.hamiltonian),
+            ("constrained_step", self.step),
+            ("draw_momentum", self.draw_momentum),
+        ):
+            monkeypatch.setattr(module, name, value, raising=False)
+
+
+def tables(native: Any) -> SimpleNamespace:
+    t = native.trajectory
+    return SimpleNamespace(
+        points=np.zeros((t.DYNAMIC_POINTS, 3)),
+        momenta=np.zeros((t.DYNAMIC_MOMENTA, 3)),
+        counts=np.zeros(2, dtype=np.int64),
+        result=np.array([-np.inf, 0.0, 0.0, 0.0]),
+        statistics=np.zeros(t.STATISTICS),
+    )
+
+
+def leapfrog_states(q, p, t, count) -> tuple[np.ndarray, np.ndarray]:
+    """The states after each of `count` steps."""
+    toy, qs, ps = Toy(), [], []
+    q, p = q.copy(), p.copy()
+    for _ in range(count):
+        target = np.empty(3)
+        toy.step(None, None, q, target, None, p, None, t, None, np.zeros(1))
+        q = target
+        qs.append(q.copy())
+        ps.append(p.copy())
+    return np.array(qs), np.array(ps)
+
+
+def goes_on(a: np.ndarray, b: np.ndarray) -> bool:
+    """The criterion for two adjoining parts, from all their momenta (Betancourt 2017, and Stan's further checks)."""
+
+    def apart(momenta, total):
+        return momenta[0] @ total > 0 and momenta[-1] @ total > 0
+
+    near_a, near_b = np.vstack([a, b[:1]]), np.vstack([a[-1:], b])
+    return all(apart(part, part.sum(axis=0)) for part in (np.vstack([a, b]), near_a, near_b))
+
+
+def is_tree(momenta: np.ndarray) -> bool:
+    """Whether no sub-tree turns back, by recursion from the top."""
+    if len(momenta) == 1:
+        return True
+    a, b = np.split(momenta, 2)
+    return is_tree(a) and is_tree(b) and goes_on(a, b)
+
+
+# --- dynamic ------------------------------------------------------------------------------------------------------------
+
+
+def test_log_add(native):
+    log_add = native.dynamic_hmc.log_add
+    for a, b in ((0.3, -1.2), (-800.0, -801.0), (700.0, 2.0), (-np.inf, 1.0), (1.0, -np.inf)):
+        assert log_add(a, b) == pytest.approx(np.logaddexp(a, b), abs=1e-14)
+    assert log_add(-np.inf, -np.inf) == -np.inf
+
+
+def test_merging_joins_sums_and_ends_and_finds_turns(native):
+    rng, t = np.random.default_rng(1), native.trajectory
+    verdicts = []
+    for _ in range(200):
+        parts = [rng.normal(size=(4, 3)) + 0.7 for _ in range(2)]
+        momenta = tables(native).momenta
+        for level, part in enumerate(parts):
+            momenta[t.LEVELS + 3 * level : t.LEVELS + 3 * level + 3] = part.sum(axis=0), part[0], part[-1]
+        going = native.dynamic_hmc.merge(momenta, 0)
+        verdicts.append(bool(going))
+        assert going == goes_on(*parts)
+        joined = np.vstack([parts[0].sum(axis=0) + parts[1].sum(axis=0), parts[0][0], parts[1][-1]])
+        np.testing.assert_allclose(momenta[t.LEVELS : t.LEVELS + 3], joined, rtol=1e-14)
+    assert 20 < sum(verdicts) < 180, "both verdicts are tested"
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_extension_is_the_recursive_tree(native, monkeypatch, sign):
+    """Bottom-up joining gives what recursion from the top gives: the verdict, the weight, sum and outermost momenta."""
+    Toy().put_into(native.dynamic_hmc, monkeypatch)
+    rng, row = np.random.default_rng(2), native.trajectory
+    ended = {CONVERGED: 0, native.dynamic_hmc.TURNED: 0}
+    for leaves in (1, 2, 4, 8, 16, 32):
+        for _ in range(12):
+            work, t = tables(native), sign * rng.uniform(0.02, 0.5)
+            q, p = SCALES * rng.normal(size=3), rng.normal(size=3)
+            before = Toy().hamiltonian(None, q, p)
+            qs, ps = leapfrog_states(q, p, t, leaves)
+            errors = np.array([Toy().hamiltonian(None, *state) for state in zip(qs, ps, strict=True)]) - before
+            work.points[row.RIGHT], work.momenta[row.MOVING] = q, p
+            status = native.dynamic_hmc.extend(
+                None, None, work.points, work.momenta, row.RIGHT, t, leaves, before, rng, None, work.counts, work.result
+            )
+            assert (status == CONVERGED) == is_tree(ps)
+            ended[status] += 1
+            if status == CONVERGED:
+                assert work.result[0] == pytest.approx(logsumexp(-errors), abs=1e-12)
+                assert work.result[1] == pytest.approx(np.minimum(1.0, np.exp(-errors)).sum(), abs=1e-12)
+                assert work.result[2] == leaves
+                found = work.momenta[row.LEVELS : row.LEVELS + 3]
+                np.testing.assert_allclose(found, [ps.sum(axis=0), ps[0], ps[-1]], atol=1e-12)
+                np.testing.assert_allclose(work.points[row.RIGHT], qs[-1], atol=1e-13)
+    assert min(ended.values()) > 15, ended
+
+
+def test_the_state_is_drawn_by_weight(native, monkeypatch):
+    def bumpy(layout, q, p):
+        return np.sin(4.0 * q[0])
+
+    Toy().put_into(native.dynamic_hmc, monkeypatch)
+    monkeypatch.setattr(native.dynamic_hmc, "hamiltonian", bumpy)
+    rng, row, leaves, t, repeats = np.random.default_rng(3), native.trajectory, 4, 0.3, 3000
+    q, p = np.array([-1.0, -0.6, -0.8]), np.array([1.0, 0.7, 0.9])
+    qs, ps = leapfrog_states(q, p, t, leaves)
+    assert is_tree(ps)
+    weights = np.exp([-bumpy(None, *state) for state in zip(qs, ps, strict=True)])
+    assert weights.max() > 3 * weights.min()
+    drawn = np.zeros(leaves)
+    for _ in range(repeats):
+        work = tables(native)
+        work.points[row.RIGHT], work.momenta[row.MOVING] = q, p
+        native.dynamic_hmc.extend(
+            None, None, work.points, work.momenta, row.RIGHT, t, leaves, 0.0, rng, None, work.counts, work.result
+        )
+        drawn[np.argmin(np.abs(qs - work.points[row.CANDIDATE]).sum(axis=1))] += 1
+    assert chisquare(drawn, repeats * weights / weights.sum()).pvalue > 0.1 * FALSE_ALARMS
+
+
+def transition(native: Any, kind: str, work: SimpleNamespace, t: float, rng: np.random.Generator) -> None:
+    if kind == "dynamic":
+        native.dynamic_hmc.dynamic_transition(
+            None, None, work.points, work.momenta, t, rng, None, work.counts, work.result, work.statistics
+        )
+    else:
+        native.static_hmc.static_transition(
+            None, None, work.points, work.momenta, t, 1.3, rng, None, work.counts, work.statistics
+        )
+
+
+@pytest.mark.parametrize("wall", [False, True])
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall):
+    """From exact draws (of the Gaussian, or of what is inside the wall, where steps fail) come exact draws."""
+    toy = Toy(wall=wall)
+    toy.put_into(getattr(native, f"{kind}_hmc"), monkeypatch)
+    rng, row, size = np.random.default_rng(4), native.trajectory, 6000
+    target = truncnorm(-WALL, WALL) if wall else truncnorm(-np.inf, np.inf)
+    work, before, after, failed = tables(native), np.zeros((size, 3)), np.zeros((size, 3)), np.zeros(size, dtype=bool)
+    for i in range(size):
+        before[i] = work.points[row.CURRENT] = SCALES * target.rvs(3, random_state=rng)
+        transition(native, kind, work, 0.7, rng)
+        after[i] = work.points[row.CURRENT]
+        failed[i] = work.statistics[row.STATUS] != CONVERGED
+        assert toy.inside(after[i])
+        if failed[i]:
+            assert np.array_equal(before[i], after[i]), "a failed trajectory is a rejection"
+            assert work.statistics[row.ACCEPTANCE] == 0.0
+    moved = np.mean(np.any(before != after, axis=1))
+    assert moved > (0.3 if wall else 0.8)
+    assert np.mean(failed) > 0.2 if wall else not failed.any()
+    x, scores = after / SCALES, []
+    for power in (1, 2, 4):
+        exact, second = target.moment(power), target.moment(2 * power)
+        scores += [*((np.mean(x**power, axis=0) - exact) / np.sqrt((second - exact**2) / size))]
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        scores.append(np.mean(x[:, i] * x[:, j]) * np.sqrt(size) / target.moment(2))
+    assert np.abs(scores).max() < threshold(len(scores), 0.2 * FALSE_ALARMS), scores
+
+
+def test_divergence_ends_a_dynamic_trajectory(native, monkeypatch):
+    Toy().put_into(native.dynamic_hmc, monkeypatch)
+    work, row = tables(native), native.trajectory
+    work.points[row.CURRENT] = start = np.array([3.0, 3.0, 3.0])
+    transition(native, "dynamic", work, 50.0, np.random.default_rng(0))
+    assert work.statistics[row.DIVERGING] == 1.0
+    assert work.statistics[row.ACCEPTANCE] == 0.0
+    assert work.statistics[row.STEPS_TAKEN] == 1
+    assert np.array_equal(work.points[row.CURRENT], start)
+
+
+# --- static -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_number_of_steps_lies_about_the_integration_time(native):
+    rng = np.random.default_rng(5)
+    drawn = np.array([native.static_hmc.draw_steps(1.5, 0.1, rng) for _ in range(3000)])
+    assert (drawn.min(), drawn.max()) == (9, 21)
+    assert chisquare(np.bincount(drawn)[9:]).pvalue > 0.1 * FALSE_ALARMS
+    assert {native.static_hmc.draw_steps(1.5, 5.0, rng) for _ in range(20)} == {1}
+    assert {native.static_hmc.draw_steps(1.5, 1e-9, rng) for _ in range(20)} == {native.static_hmc.MAX_STEPS}
+
+
+# --- step size ------------------------------------------------------------------------------------------------------------
+
+
+def adapted(native: Any, acceptance, *, first: float, iterations: int, target: float = 0.8) -> tuple[list[float], float]:
+    """Steps tried in warm-up when `acceptance(step, iteration)` is the acceptance statistic, and the step it ends with."""
+    size = native.step_size
+    state = np.zeros(size.STATE)
+    size.start_adaptation(state, first)
+    tried = []
+    for i in range(iterations):
+        tried.append(size.step_size(state, True))
+        size.adapt(state, acceptance(tried[-1], i), target)
+    return tried, size.step_size(state, False)
+
+
+@pytest.mark.parametrize("first", [0.01, 0.3, 1.0])
+def test_dual_averaging_finds_the_target(native, first):
+    rng = np.random.default_rng(6)
+    found = adapted(native, lambda t, i: float(np.exp(-t) > rng.random()), first=first, iterations=3000)[1]
+    assert np.exp(-found) == pytest.approx(0.8, abs=0.03)
+
+
+def test_early_failures_do_not_stall(native):
+    tried, found = adapted(native, lambda t, i: 0.0 if i < 40 else np.exp(-t), first=0.4, iterations=400)
+    assert min(tried) >= native.step_size.FLOOR * 0.4 * (1 - 1e-12)
+    assert np.exp(-found) == pytest.approx(0.8, abs=0.05)
+
+
+def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
+    toy, size, row = Toy(), native.step_size, native.trajectory
+    toy.put_into(size, monkeypatch)
+
+    def first_step(seed: int) -> float:
+        work = tables(native)
+        work.points[row.CURRENT] = SCALES
+        rng = np.random.default_rng(seed)
+        return size.first_step_size(None, None, work.points, work.momenta, rng, None, work.counts)
+
+    assert all(0.5 <= first_step(seed) <= size.LARGEST for seed in range(5))
+    monkeypatch.setattr(size, "constrained_step", lambda *a: CONVERGED if abs(a[7]) < 0.01 else NOT_CONVERGED)
+    assert all(0.005 <= first_step(seed) < 0.01 for seed in range(5))
+    monkeypatch.setattr(size, "constrained_step", lambda *a: NOT_CONVERGED)
+    assert 0.0 < first_step(0) < 1e-6, "a chain that cannot move ends all the same"
