@@ -4,7 +4,8 @@ Errors are relative, and at most 1e-9, as long as rounding allows it. The filter
 parameters' share of the Gram matrix, G = D + U_y U_y^T, by Woodbury's formula, so rounding errors grow with the largest
 condition number of an innovation covariance (kappa) and the largest eigenvalue of the Woodbury matrix (omega), which is
 large where the noise is small beside what the parameters do: by kappa omega in log|G|, kappa omega^1.5 in vectors and
-kappa omega^2 in multipliers. `bounds` states this; nothing may exceed it, at any scale of the noise.
+kappa omega^2 in multipliers. `bounds` states this. The exponents and the factor 100 were fitted to 22 scaled draws, not
+derived. So 1e-9 is NOT held over all noise scales from 1e-6 to 1e3: `test_small_noise` shows where it is missed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def errors(case: Case) -> tuple[dict[str, float], dict[str, float]]:
     rng = np.random.default_rng(case.seed + 2)
     q, p = 0.7 * rng.normal(size=d.dense.dim), rng.normal(size=d.dense.dim)
     kappa, omega = d.dense.conditions(q)
-    assume(GROWTH * kappa * omega**2 < 1.0)
+    assume(GROWTH * kappa * omega**2 < 1.0)  # beyond it the bound says nothing: about a third of scaled draws
     return all_errors(d, q, p), bounds(kappa, omega, d.dense.mixed_condition(q, moved(q)))
 
 
@@ -86,7 +87,7 @@ def exceeded(found: dict[str, float], allowed: dict[str, float]) -> dict[str, fl
     return {name: error for name, error in found.items() if not error <= allowed[name]}
 
 
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(cases())
 def test_random_models(case):
     assert not exceeded(*errors(case))
@@ -143,6 +144,22 @@ def fixed_errors() -> dict[str, float]:
 
 def test_fixed_model():
     found = fixed_errors()
+    assert max(found.values()) < TOLERANCE, found
+
+
+@pytest.mark.xfail(
+    reason="the Woodbury split cancels where noise is small beside the parameters' effect",
+    raises=AssertionError,
+    strict=True,
+)
+def test_small_noise():
+    """J is well conditioned here, so that the oracle has all its digits; the engine has not, and reports success."""
+    case = Case(seed=3, X=1, B=1, Y=1, W=0, S=5, priors=("normal",) * 4, starts=(), lengths=(2,), path_scale=2e-4)
+    d = Driven(case.model(), case.grid(), lanes=2)
+    q, p = 0.7 * np.random.default_rng(5).normal(size=(2, d.dense.dim))
+    if np.linalg.cond(d.dense.jacobian(q)) > 1e3:
+        pytest.fail("not the case this test is about")
+    found = all_errors(d, q, p)
     assert max(found.values()) < TOLERANCE, found
 
 

@@ -69,10 +69,9 @@ NEAR: dict[str, tuple[Heuristic, ModuleType, pf.DiffusionModel]] = {
 
 
 @pytest.mark.parametrize("case", [*EXACT, *NEAR])
-@pytest.mark.parametrize("data", [one_series, panel])
-def test_guesses_lead_onto_the_manifold(case, data):
+def test_guesses_lead_onto_the_manifold(case):
     choice, module, model = (EXACT | NEAR)[case]
-    engine = engine_of(model, data(module, model))
+    engine = engine_of(model, panel(module, model))
     dense = Dense(model, engine.grid)
     for guess in guess_starts(engine, choice, 0, range(2)).values():
         point = project(engine, guess)
@@ -105,8 +104,8 @@ def test_adam_ends_with_typical_observation_noise():
 
 
 def test_guesses_follow_seed_and_chain_alone_and_can_be_sent():
-    model = fitzhugh_nagumo.noiseless()
-    engine = engine_of(model, one_series(fitzhugh_nagumo, model))
+    model = integrated_ornstein_uhlenbeck.noiseless()
+    engine = engine_of(model, one_series(integrated_ornstein_uhlenbeck, model))
     all_of_them = guess_starts(engine, "adam-states", 3, range(3))
     alone = pickle.loads(pickle.dumps(guess_starts(engine, "adam-states", 3, [2])[2]))
     assert np.array_equal(alone.position, all_of_them[2].position)

@@ -6,7 +6,6 @@ import multiprocessing
 import signal
 import subprocess
 import sys
-import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -160,13 +159,3 @@ def test_progress_is_logged_where_there_is_no_terminal(capsys, monkeypatch):
     for part in (f"{CHAINS * (WARMUP + 3000)} of {CHAINS * (WARMUP + 3000)} iterations", "done", "acceptance",
                  "step size", "steps a draw", "% failures"):  # fmt: skip
         assert part in last
-
-
-def test_warnings_are_given_once_for_all_chains():
-    model, data = model_and_data()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        pf.sample(model, data, steps_per_interval=4, chains=2, warmup=20, draws=30, seed=1, progress=False)
-    texts = [str(w.message) for w in caught]
-    assert any(text.startswith("sigma has") for text in texts)
-    assert all(w.filename == __file__ for w in caught), "the warning points at the caller"

@@ -238,6 +238,19 @@ def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall):
     assert np.abs(scores).max() < threshold(len(scores), 0.2 * FALSE_ALARMS), scores
 
 
+def test_trajectories_grow_either_way(native, monkeypatch):
+    """From the middle, stopped after the first doubling: the new state lies ahead or behind, each half of the time."""
+    Toy().put_into(native.dynamic_hmc, monkeypatch)
+    monkeypatch.setattr(native.dynamic_hmc, "joins", lambda *_: False)
+    work, row, rng, ahead, repeats = tables(native), native.trajectory, np.random.default_rng(8), 0, 2000
+    for _ in range(repeats):
+        work.points[row.CURRENT] = 0.0
+        transition(native, "dynamic", work, 0.1, rng)
+        assert work.statistics[row.DEPTH] == 1
+        ahead += bool(np.any(work.points[row.RIGHT] != 0.0))
+    assert abs(ahead - repeats / 2) < threshold(1, 0.1 * FALSE_ALARMS) * np.sqrt(repeats / 4)
+
+
 def test_divergence_ends_a_dynamic_trajectory(native, monkeypatch):
     Toy().put_into(native.dynamic_hmc, monkeypatch)
     work, row = tables(native), native.trajectory

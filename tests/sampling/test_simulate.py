@@ -1,0 +1,95 @@
+"""pf.simulate: observations of the discretised model."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import pathfold as pf
+from tests.sampling.comparing import threshold
+
+TRUTH = {"theta": 1.5, "sigma": 0.8}
+TIMES = 0.5 * np.arange(1, 7)
+
+
+def model(**changes) -> pf.DiffusionModel:
+    parts = {
+        "drift": lambda x, z: -z["theta"] * (x - z["mu"]),
+        "diffusion": lambda x, z: z["sigma"].reshape(1, 1),
+        "parameters": {"theta": dist.LogNormal(0.0, 1.0), "mu": 0.5, "sigma": dist.LogNormal(0.0, 1.0)},
+        "initial_state": lambda z: dist.Normal(z["mu"], 2.0),
+        "observation": pf.Noiseless(lambda x, z: x),
+    }
+    return pf.DiffusionModel(**parts | changes)
+
+
+def simulate(seed: int = 1, **options):
+    return pf.simulate(model(), TRUTH, TIMES, **{"steps_per_interval": 4, "seed": seed} | options)
+
+
+def test_a_seed_says_it_all():
+    assert np.array_equal(simulate(1).values, simulate(1).values)
+    assert not np.array_equal(simulate(1).values, simulate(2).values)
+
+
+def test_what_comes_back_can_be_sampled_from():
+    data = simulate(initial_time=-0.25)
+    assert isinstance(data, pf.Observations)
+    assert np.array_equal(data.times, TIMES)
+    assert data.values.shape == (6, 1)
+    assert data.initial_time == -0.25
+
+
+def test_a_split_interval_is_not_observed_twice():
+    data = pf.simulate(model(), TRUTH, [0.1, 0.2, 3.0], max_step=0.05, seed=1)
+    assert data.values.shape == (3, 1)
+
+
+def test_without_noise_it_is_the_drift_alone():
+    """x <- x + delta theta (mu - x), from the initial state given; fixed parameters need no value."""
+    still = model(diffusion=lambda x, z: 1e-300 * jnp.ones((1, 1)))
+    data = pf.simulate(still, TRUTH, TIMES, initial_state=[2.0], steps_per_interval=4, seed=1)
+    expected = 0.5 + 1.5 * (1.0 - 1.5 * 0.125) ** (4 * np.arange(1, 7))
+    np.testing.assert_allclose(data.values[:, 0], expected, rtol=1e-12)
+
+
+def test_the_law_is_that_of_the_scheme():
+    """Stationary variance and autocorrelation of the Euler-Maruyama recursion, from one long path."""
+    data = pf.simulate(model(), TRUTH, 0.5 * np.arange(1, 8001), steps_per_interval=2, seed=3)
+    a = 1.0 - 0.25 * 1.5
+    variance, rho = 0.25 * 0.8**2 / (1.0 - a**2), a**2
+    x = (data.values[100:, 0] - 0.5) / np.sqrt(variance)
+    n = x.size
+    scores = [
+        x.mean() * np.sqrt(n * (1 - rho) / (1 + rho)),
+        (np.mean(x**2) - 1.0) / np.sqrt(2.0 / n * (1 + rho**2) / (1 - rho**2)),
+        (np.mean(x[1:] * x[:-1]) / np.mean(x**2) - rho) / np.sqrt((1 - rho**2) / n),
+    ]
+    assert np.abs(scores).max() < threshold(len(scores), 1e-3), scores
+
+
+def test_the_initial_state_is_drawn_when_it_is_not_given():
+    first = [simulate(seed, initial_time=0.4999).values[0, 0] for seed in range(12)]
+    assert 0.8 < np.std(first) < 4.0
+
+
+@pytest.mark.parametrize("initial_state", [[1.0, 2.0], 1.0, [[1.0]]])
+def test_a_wrong_initial_state_is_refused(initial_state):
+    with pytest.raises(pf.DataError, match=r"initial_state has shape .*, expected \(1,\), the state of the model"):
+        simulate(initial_state=initial_state)
+
+
+def test_wrong_parameters_are_refused():
+    with pytest.raises(pf.ModelError, match="unknown parameter 'tau'"):
+        pf.simulate(model(), TRUTH | {"tau": 1.0}, TIMES, steps_per_interval=4)
+    with pytest.raises(pf.ModelError, match="no value was given for parameter 'sigma'"):
+        pf.simulate(model(), {"theta": 1.0}, TIMES, steps_per_interval=4)
+    with pytest.raises(pf.ModelError, match=r"parameter 'theta' was given with shape \(2,\)"):
+        pf.simulate(model(), {"theta": [1.0, 2.0], "sigma": 1.0}, TIMES, steps_per_interval=4)
+
+
+def test_a_path_that_explodes_is_refused():
+    with pytest.raises(pf.DataError, match="the simulated path is not finite: take smaller steps"):
+        pf.simulate(model(drift=lambda x, z: x**3), TRUTH, 5.0 * TIMES, initial_state=[30.0], steps_per_interval=40)
