@@ -148,7 +148,7 @@ class Driven:
         """Of p - J^T G^{-1} J p, relative to p; and of lam = G^{-1} J p."""
         point, vector, scratch = self.point(q), self.vector(p), self.engine.block("scratch")
         self.native.point.project(*self.args, point, vector, scratch)
-        lam = self.rows(self.engine.get("scratch", scratch, "work", "lam"))
+        lam = self.rows(self.engine.get("scratch", scratch, "newton", "lam"))
         expected = self.dense.solve_pushed(q, p)
         return relative(self.flat(vector), self.dense.project(q, p), p), relative(lam, expected)
 
@@ -164,8 +164,7 @@ class Driven:
         residual = newton.cross_filter(*self.args, target, scratch)
         newton.cross_smooth(*self.args, origin, target, scratch)
         nodes = engine.get("point", target, "node", "x_node")
-        q_new, sums = code.position(engine.layout, target), newton.newton_sums(engine.layout, scratch)
-        code.pull_start(engine.layout, q_new, sums, scratch)
+        code.pull_start(engine.layout, code.position(engine.layout, target), scratch)
         newton.shoot(*self.args, origin, target, False, scratch)
 
         expected = self.dense.constraint(moving)

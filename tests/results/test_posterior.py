@@ -304,7 +304,9 @@ def test_a_good_posterior_gives_no_warning():
 def test_a_parameter_that_has_not_converged_is_named():
     rates = np.random.default_rng(1).normal(size=(4, 500, 2))
     rates[0, :, 1] += 2.0
-    with pytest.warns(UserWarning, match=r"^rates\[1\] has not converged: R-hat is \d\.\d+, above 1\.01; run more draws"):
+    with pytest.warns(
+        UserWarning, match=r"^rates\[1\] has not converged: R-hat is \d\.\d+, above 1\.01; run more draws"
+    ):
         warn_of_trouble(altered(rates=rates), NAMES)
 
 
@@ -326,7 +328,9 @@ def test_chains_that_stand_still_are_named():
 def test_the_commonest_cause_of_failures_is_named():
     status = np.zeros((4, 500), dtype=int)
     status[:, :20], status[:, 20:25] = NON_REVERSIBLE, NOT_CONVERGED
-    with pytest.warns(UserWarning, match=f"^5.0 % of the trajectories failed, most often because {MEANING[NON_REVERSIBLE]}"):
+    with pytest.warns(
+        UserWarning, match=f"^5.0 % of the trajectories failed, most often because {MEANING[NON_REVERSIBLE]}"
+    ):
         warn_of_trouble(altered(status=status), NAMES)
     status[:, 5:] = 0
     warn_of_trouble(altered(status=status), NAMES)  # one per cent is no cause for alarm

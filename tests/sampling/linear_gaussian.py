@@ -56,7 +56,9 @@ class Process:
             diffusion=self.diffusion,
             parameters=priors,
             initial_state=dist.Normal(jnp.asarray(self.start_mean), jnp.asarray(self.start_scale)),
-            observation=pf.GaussianNoise(lambda x, z: x[:1], self.tau) if self.tau else pf.Noiseless(lambda x, z: x[:1]),
+            observation=pf.GaussianNoise(lambda x, z: x[:1], self.tau)
+            if self.tau
+            else pf.Noiseless(lambda x, z: x[:1]),
             scheme=self.scheme,
         )
 

@@ -1,6 +1,6 @@
 """A small run of pf.sample, the same in every process; as a script, one that kills itself at a chosen moment.
 
-    python -m tests.sampling.small_run FOLDER static|dynamic warm-up|sampling|saving
+python -m tests.sampling.small_run FOLDER static|dynamic warm-up|sampling|saving
 """
 
 from __future__ import annotations

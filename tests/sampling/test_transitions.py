@@ -277,7 +277,9 @@ def test_the_number_of_steps_lies_about_the_integration_time(native):
 # --- step size ------------------------------------------------------------------------------------------------------------
 
 
-def adapted(native: Any, acceptance, *, first: float, iterations: int, target: float = 0.8) -> tuple[list[float], float]:
+def adapted(
+    native: Any, acceptance, *, first: float, iterations: int, target: float = 0.8
+) -> tuple[list[float], float]:
     """Steps tried in warm-up when `acceptance(step, iteration)` is the acceptance statistic, and the step it ends with."""
     size = native.step_size
     state = np.zeros(size.STATE)

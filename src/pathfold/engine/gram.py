@@ -11,9 +11,11 @@ from pathfold.engine.functions import ModelFunctions, eliminate, lower_mirrored
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 
+SINGULAR = 1e-13  # a pivot below this fraction of its variance has no digits left
+
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    return [_factorise(f, r, n), _push(r, n), _filter(f, r, n), _smooth(f, r, n), _pull(r)]
+    return [_factorise(f, r, n), _push(r, n), _filter(f, r, n), _unexplained(r), _smooth(f, r, n), _pull(r)]
 
 
 def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -53,7 +55,7 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
             "P": P_end,
             "d": d_end,
             "C": C + lower_mirrored(eU.T @ Sig_inv @ eU),
-            "log_det": log_det + sum(jnp.log(pivot) for pivot in pivots),
+            "log_det": log_det + sum(_log_pivot(pivots[j], Sig[j, j]) for j in range(n.Y)),
         }
 
     def final(C, log_det):
@@ -62,6 +64,11 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan(
         "factorise", r.uses(problem="settings grid", point="start node sums"), init=init, body=body, final=final
     )
+
+
+def _log_pivot(pivot, variance):
+    """NaN where rounding has eaten the pivot: rows that the noise cannot tell apart."""
+    return jnp.where(pivot > SINGULAR * variance, jnp.log(pivot), jnp.nan)
 
 
 def _push(r: Records, n: Sizes) -> Kernel:
@@ -80,21 +87,39 @@ def _push(r: Records, n: Sizes) -> Kernel:
 
 
 def _filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Innovations e of r = J p, and b = sum eU^T Sig^{-1} e."""
+    """Innovations e of J p, with gaps and misfits of the path added; c is how the nodes move, filtered."""
 
-    def init(E0, B0, u, v0, b):
-        return {"c": E0 @ u + B0 @ v0, "b": b}
+    def init(E0, B0, u, v0):
+        return {"running": E0 @ u + B0 @ v0}
 
-    def body(c, b, u, w, Bp, A, E, H, Hu, Hw, K, Sig_inv, eU, mask):
-        cm = A @ c + E @ u + Bp
-        e = H @ cm + Hu @ u + Hw @ w
-        return {"e": e, "c": f.free(mask) * (cm - K @ e), "b": b + eU.T @ (Sig_inv @ e)}
+    def body(running, u, w, Bp, gap, o, A, E, H, Hu, Hw, K, mask):
+        cm = A @ running + E @ u + Bp + gap
+        e = H @ cm + Hu @ u + Hw @ w + o
+        c = f.free(mask) * (cm - K @ e)
+        return {"e": e, "c": c, "running": c}
+
+    uses = r.uses(problem="grid", point="start node", vector="u v0 w", scratch="work newton")
+    return NodeScan("filter_vector", uses, init=init, body=body)
+
+
+def _unexplained(r: Records) -> Kernel:
+    """b = sum eU^T Sig^{-1} (e - eU a): what of the innovations the parameters could still explain.
+
+    C a = sum eU^T Sig^{-1} e is solved by corrections a += C^{-1} (b - a). The first, from a = 0, is the plain solve;
+    where the parameters move the observations by much more than the noise does it loses digits, which the next restore.
+    """
+
+    def init(b):
+        return {"b": b}
+
+    def body(b, a, e, eU, Sig_inv):
+        return {"b": b + eU.T @ (Sig_inv @ (e - eU @ a))}
 
     def final(b):
         return {"b": b}
 
-    uses = r.uses(problem="grid", point="start node sums", vector="u v0 w", scratch="work")
-    return NodeScan("filter_vector", uses, init=init, body=body, final=final)
+    uses = r.uses(point="node", scratch="newton newton_sums")
+    return NodeScan("unexplained", uses, init=init, body=body, final=final)
 
 
 def _smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -112,7 +137,7 @@ def _smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(rho, B0):
         return {"zeta0": B0.T @ rho}
 
-    uses = r.uses(problem="grid", point="start node sums", scratch="work start_multipliers")
+    uses = r.uses(problem="grid", point="start node", scratch="newton newton_sums start_multipliers")
     return NodeScan("smooth_vector", uses, init=init, body=body, final=final, reverse=True)
 
 
@@ -125,4 +150,4 @@ def _pull(r: Records) -> Kernel:
     def final(w, Hw, lam):
         return {"w": w - Hw.T @ lam}
 
-    return LaneScan("pull", r.uses(point="path node", vector="v w", scratch="work"), body=body, final=final)
+    return LaneScan("pull", r.uses(point="path node", vector="v w", scratch="newton"), body=body, final=final)

@@ -184,5 +184,5 @@ def _gradient_vector(r: Records) -> Kernel:
     def final(w_g, Hw, lam):
         return {"w_g": w_g - Hw.T @ lam}
 
-    uses = r.uses(point="path node", gradient="v w", scratch="slope work")
+    uses = r.uses(point="path node", gradient="v w", scratch="slope work newton")
     return LaneScan("gradient_vector", uses, body=body, final=final)

@@ -15,54 +15,26 @@ from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [
-        _predict_filter(f, r),
-        _predict_smooth(f, r, n),
+        _move_nodes(r),
         _shoot(f, r),
         _shoot_linearised(f, r, n),
         _residual(f, r),
         _residual_linearised(f, r),
         _cross_factorise(f, r, n),
         _cross_filter(f, r, n),
+        _cross_unexplained(r),
         _cross_smooth(f, r, n),
     ]
 
 
-def _predict_filter(f: ModelFunctions, r: Records) -> Kernel:
-    """Forward, in closed loop: how nodes and observations move with q' - q, gaps and misfits at q included."""
+def _move_nodes(r: Records) -> Kernel:
+    """Node states moved with a first-order change of position: c - d a - P rho, with rho = eta - H^T lam."""
 
-    def init(E0, B0, u, v0, b):
-        return {"running": E0 @ u + B0 @ v0, "b": b}
+    def final(x_node, c, d_end, a, P_end, eta, H, lam):
+        return {"x_node_new": x_node + c - d_end @ a - P_end @ (eta - H.T @ lam)}
 
-    def body(running, b, u, w, Bp, gap, o, A, E, H, Hu, Hw, K, Sig_inv, eU, mask):
-        cm = A @ running + E @ u + Bp + gap
-        e = H @ cm + Hu @ u + Hw @ w + o
-        c = f.free(mask) * (cm - K @ e)
-        return {"e": e, "c": c, "running": c, "b": b + eU.T @ (Sig_inv @ e)}
-
-    def final(b):
-        return {"b": b}
-
-    uses = r.uses(problem="grid", origin="start node", vector="u v0 w", scratch="newton newton_sums work")
-    return NodeScan("predict_filter", uses, init=init, body=body, final=final)
-
-
-def _predict_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Backward: the multipliers that meet the constraints to first order, and the node states moved with them."""
-
-    def init():
-        return {"zeta": jnp.zeros(n.X)}
-
-    def body(zeta, a, e, c, eU, Sig_inv, K, P_end, d_end, A, H, x_node, mask):
-        zeta = f.free(mask) * zeta
-        lam = Sig_inv @ (e - eU @ a) - K.T @ zeta
-        eta = H.T @ lam + zeta
-        return {"lam": lam, "eta": eta, "x_node_new": x_node + c - d_end @ a - P_end @ zeta, "zeta": A.T @ eta}
-
-    def final(zeta, B0):
-        return {"zeta0": B0.T @ zeta}
-
-    uses = r.uses(problem="grid", origin="start node", target="node", scratch="newton start_multipliers newton_sums")
-    return NodeScan("predict_smooth", uses, init=init, body=body, final=final, reverse=True)
+    uses = r.uses(origin="node", target="node", scratch="newton newton_sums")
+    return LaneScan("move_nodes", uses, final=final)
 
 
 def _shoot(f: ModelFunctions, r: Records) -> Kernel:
@@ -166,21 +138,37 @@ def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 def _cross_filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """Closed-loop innovations of the residuals, cm = A' c + gap, e = o + H' cm, c = cm - K' e; the largest residual."""
 
-    def init(b, residual):
-        return {"running": jnp.zeros(n.X), "b": b, "residual": residual}
+    def init(residual):
+        return {"running": jnp.zeros(n.X), "residual": residual}
 
-    def body(running, b, residual, A_new, H_new, gap, o, Kl, SeR, mask):
+    def body(running, residual, A_new, H_new, gap, o, Kl, mask):
         cm = A_new @ running + gap
         e = o + H_new @ cm
         c = f.free(mask) * (cm - Kl @ e)
         largest = jnp.maximum(jnp.max(jnp.abs(gap)), jnp.max(jnp.abs(o)))
-        return {"e": e, "c": c, "running": c, "b": b + SeR.T @ e, "residual": jnp.maximum(residual, largest)}
+        return {"e": e, "c": c, "running": c, "residual": jnp.maximum(residual, largest)}
 
-    def final(b, residual):
-        return {"b": b, "residual": residual}
+    def final(residual):
+        return {"residual": residual}
 
     uses = r.uses(problem="grid", target="node", scratch="newton newton_sums")
     return NodeScan("cross_filter", uses, init=init, body=body, final=final)
+
+
+def _cross_unexplained(r: Records) -> Kernel:
+    """b = sum eR^T Sig^{-1} (e - eU' a), as in `unexplained`."""
+
+    def init(b):
+        return {"b": b}
+
+    def body(b, a, e, eUl, SeR):
+        return {"b": b + SeR.T @ (e - eUl @ a)}
+
+    def final(b):
+        return {"b": b}
+
+    uses = r.uses(origin="node", scratch="newton newton_sums")
+    return NodeScan("cross_unexplained", uses, init=init, body=body, final=final)
 
 
 def _cross_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:

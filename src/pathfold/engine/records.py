@@ -84,9 +84,6 @@ class Records:
             "lane",
             {
                 "Bp": (X,),
-                "e": (Y,),
-                "lam": (Y,),
-                "eta": (X,),
                 "Th": (X, X),
                 "Gam": (X, Z),
                 "Lam0": (X, X),

@@ -12,7 +12,7 @@ from numpy import fabs, inf
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .jit import compiled
-from .newton import CONSTRAINT_TOLERANCE, POSITION_TOLERANCE, newton_sums, predict, shoot
+from .newton import CONSTRAINT_TOLERANCE, POSITION_TOLERANCE, predict, shoot
 from .point import evaluate_start, factorise, gradient, linearise, position, pull_start
 from .sizes import (
     FIRST,
@@ -30,9 +30,9 @@ from .sizes import (
     SETTINGS_RELAXATION,
     START_SIZE,
     START_X0,
-    WORK_E,
-    WORK_ETA,
+    WORK_BP,
     WORK_SIZE,
+    WORK_ZETA,
     L,
     X,
     Y,
@@ -106,11 +106,11 @@ def guess_nodes(layout, problem, point, scratch):
         for n in range(layout[layout[FIRST] + k], layout[layout[FIRST] + k + 1]):
             base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
             work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
-            scratch[work + WORK_E * L] = inf
+            scratch[work + WORK_BP * L] = inf
             for i in range(X):
                 x = point[layout[POINT_START] + k * START_SIZE + START_X0 + i]
                 point[base + (NODE_X_NODE + i) * L] = x
-                scratch[work + (WORK_ETA + i) * L] = x
+                scratch[work + (WORK_ZETA + i) * L] = x
     for _ in range(GUESSES):
         linearise(layout, problem, point, scratch)
         for n in range(intervals):
@@ -119,14 +119,14 @@ def guess_nodes(layout, problem, point, scratch):
         base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
         work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
         for i in range(X):
-            point[base + (NODE_X_NODE + i) * L] = scratch[work + (WORK_ETA + i) * L]
+            point[base + (NODE_X_NODE + i) * L] = scratch[work + (WORK_ZETA + i) * L]
 
 
 @compiled
 def improve_node(layout, point, n, scratch):
     """Step towards the observation from a state that is better than all before; half the way back from another.
 
-    The best state of the node is kept in scratch (eta), and |o|^2 there (e).
+    The best state of the node is kept in scratch (zeta), and |o|^2 there (Bp).
     """
     base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
     work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
@@ -134,15 +134,15 @@ def improve_node(layout, point, n, scratch):
     misfit = 0.0
     for j in range(Y):
         misfit += scratch[o + j * L] ** 2
-    better = misfit < scratch[work + WORK_E * L]
+    better = misfit < scratch[work + WORK_BP * L]
     for i in range(X):
-        at, kept = base + (NODE_X_NODE + i) * L, work + (WORK_ETA + i) * L
+        at, kept = base + (NODE_X_NODE + i) * L, work + (WORK_ZETA + i) * L
         if better:
             scratch[kept] = point[at]
         else:
             point[at] = 0.5 * (point[at] + scratch[kept])
     if better:
-        scratch[work + WORK_E * L] = misfit
+        scratch[work + WORK_BP * L] = misfit
         for j in range(Y):
             norm = 0.0
             for i in range(X):
@@ -179,7 +179,7 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         for i in range(q.size):
             displacement[i] = q0[i] - q[i]
         predict(layout, problem, origin, target, displacement, scratch)
-        pull_start(layout, position(layout, target), newton_sums(layout, scratch), scratch)
+        pull_start(layout, position(layout, target), scratch)
         shoot(layout, problem, origin, target, False, scratch)
         squares_new, _ = residuals(layout, scratch)
         weight = relaxation if relaxation > 0.0 else EXACT * first

@@ -8,16 +8,25 @@ from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGE
 
 from . import kernels
 from .jit import compiled, once
-from .point import evaluate_start, gradient, link_intervals, position, pull_start, reset_woodbury, solve_woodbury
+from .point import (
+    CORRECTIONS,
+    clear,
+    clear_residuals,
+    correct,
+    evaluate_start,
+    gradient,
+    link_intervals,
+    newton_sums,
+    position,
+    pull_start,
+    reset_woodbury,
+    solve_pushed,
+)
 from .sizes import (
     CHUNKS,
-    NEWTON_GAP,
-    NEWTON_O,
-    NEWTON_SIZE,
     NODE_SIZE,
     NODE_X_NODE,
     POINT_NODE,
-    POINT_SUMS,
     SCRATCH_NEWTON,
     SCRATCH_NEWTON_SUMS,
     SCRATCH_START_MULTIPLIERS,
@@ -31,9 +40,8 @@ from .sizes import (
     L,
     U,
     X,
-    Y,
 )
-from .small import invert, multiply
+from .small import invert
 
 CONSTRAINT_TOLERANCE = 1e-9  # of gaps and observation residuals (paper: theta_c)
 POSITION_TOLERANCE = 1e-8  # of the last change of position (paper: theta_q)
@@ -41,11 +49,6 @@ MAX_ITERATIONS = 50
 DIVERGENCE = 1e10  # a residual beyond this cannot be mended
 NEAR = 0.3  # changes below this leave the linearisation in place ...
 CONTRACTION = 0.2  # ... as long as they shrink by this factor
-
-
-@compiled
-def newton_sums(layout, scratch):
-    return scratch[layout[SCRATCH_NEWTON_SUMS] : layout[SCRATCH_NEWTON_SUMS + 1]]
 
 
 @compiled
@@ -69,31 +72,16 @@ def clear_multipliers(layout, scratch):
 
 
 @compiled
-def clear_residuals(layout, scratch):
-    """The origin of a step is on the manifold: no gaps, no misfits."""
-    for c in range(layout[CHUNKS]):
-        base = layout[SCRATCH_NEWTON] + c * NEWTON_SIZE * L
-        for i in range(base + NEWTON_GAP * L, base + (NEWTON_O + Y) * L):
-            scratch[i] = 0.0
-
-
-@compiled
 def predict(layout, problem, origin, target, displacement, scratch):
     """Multipliers that bring q' = q + displacement to the constraints as linearised at q; node states move with them.
 
     From a point of the manifold: they take the normal part of the displacement away, the first guess of a solve.
     """
-    sums = newton_sums(layout, scratch)
     for c in range(layout[CHUNKS]):
         kernels.push(c, layout, origin, displacement, scratch)
-    for i in range(U):
-        sums[SUMS_B + i] = 0.0
-    for k in range(layout[SERIES]):
-        kernels.predict_filter(k, layout, problem, origin, displacement, scratch)
-    inverse = layout[POINT_SUMS] + SUMS_C_INV
-    multiply(origin[inverse : inverse + U * U], sums[SUMS_B : SUMS_B + U], sums[SUMS_A : SUMS_A + U], U)
-    for k in range(layout[SERIES]):
-        kernels.predict_smooth(k, layout, problem, origin, target, scratch)
+    solve_pushed(layout, problem, origin, displacement, scratch)
+    for c in range(layout[CHUNKS]):
+        kernels.move_nodes(c, layout, origin, target, scratch)
 
 
 @compiled
@@ -125,8 +113,6 @@ def cross_filter(layout, problem, target, scratch):
     """Innovations of the residuals; returns the largest residual."""
     sums = newton_sums(layout, scratch)
     sums[SUMS_RESIDUAL] = 0.0
-    for i in range(U):
-        sums[SUMS_B + i] = 0.0
     for k in range(layout[SERIES]):
         kernels.cross_filter(k, layout, problem, target, scratch)
     return sums[SUMS_RESIDUAL]
@@ -136,7 +122,12 @@ def cross_filter(layout, problem, target, scratch):
 def cross_smooth(layout, problem, origin, target, scratch):
     """Multipliers of the change, and the node states after it; returns a bound of the change of position."""
     sums = newton_sums(layout, scratch)
-    solve_woodbury(sums)
+    clear(sums, SUMS_A)
+    for _ in range(CORRECTIONS):
+        clear(sums, SUMS_B)
+        for k in range(layout[SERIES]):
+            kernels.cross_unexplained(k, layout, origin, scratch)
+        correct(sums[SUMS_C_INV : SUMS_C_INV + U * U], sums)
     sums[SUMS_CHANGE] = 0.0
     for k in range(layout[SERIES]):
         kernels.cross_smooth(k, layout, problem, origin, target, scratch)
@@ -155,11 +146,10 @@ def iterate(layout, problem, origin, target, chords, scratch, counts):
     Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
     steps, if they are allowed) while they contract well.
     """
-    sums = newton_sums(layout, scratch)
     change = previous = 1e300
     fresh = True
     for iteration in range(MAX_ITERATIONS):
-        pull_start(layout, position(layout, target), sums, scratch)
+        pull_start(layout, position(layout, target), scratch)
         shoot(layout, problem, origin, target, fresh, scratch)
         counts[0] += 1
         if fresh:

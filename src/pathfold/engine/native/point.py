@@ -14,6 +14,9 @@ from .jit import compiled, once
 from .sizes import (
     CHUNKS,
     FIRST,
+    NEWTON_GAP,
+    NEWTON_O,
+    NEWTON_SIZE,
     NODE_SIZE,
     NODE_X_NODE,
     NODE_X_START,
@@ -21,6 +24,8 @@ from .sizes import (
     POINT_START,
     POINT_SUMS,
     POINT_THETA,
+    SCRATCH_NEWTON,
+    SCRATCH_NEWTON_SUMS,
     SCRATCH_START_MULTIPLIERS,
     SERIES,
     START_EXCESS_X0,
@@ -40,9 +45,12 @@ from .sizes import (
     L,
     U,
     X,
+    Y,
     Z,
 )
-from .small import invert, multiply
+from .small import invert
+
+CORRECTIONS = 3  # of the parameters' multipliers a, from zero: the plain solve and two refinements
 
 
 @compiled
@@ -103,12 +111,6 @@ def reset_woodbury(sums):
             sums[SUMS_C + i * U + j] = 1.0 if i == j else 0.0
 
 
-@compiled
-def solve_woodbury(sums):
-    """a = C^{-1} b."""
-    multiply(sums[SUMS_C_INV : SUMS_C_INV + U * U], sums[SUMS_B : SUMS_B + U], sums[SUMS_A : SUMS_A + U], U)
-
-
 @once("i", "n", "a", "a")
 def factorise(layout, problem, point):
     """Factor of the Gram matrix and log|G| (linear-time section 2); fails when it is not finite or not positive."""
@@ -121,37 +123,71 @@ def factorise(layout, problem, point):
 
 
 @compiled
-def solve_pushed(layout, problem, point, vector, scratch):
-    """Multipliers of J^T G^{-1} J p: lam, eta in `work`, a in `sums`, zeta_0; `work` must hold sum B p_v."""
-    sums = sums_of(layout, point)
+def newton_sums(layout, scratch):
+    return scratch[layout[SCRATCH_NEWTON_SUMS] : layout[SCRATCH_NEWTON_SUMS + 1]]
+
+
+@compiled
+def clear_residuals(layout, scratch):
+    """On the manifold there are no gaps and no misfits."""
+    for c in range(layout[CHUNKS]):
+        base = layout[SCRATCH_NEWTON] + c * NEWTON_SIZE * L
+        for i in range(base + NEWTON_GAP * L, base + (NEWTON_O + Y) * L):
+            scratch[i] = 0.0
+
+
+@compiled
+def correct(inverse, sums):
+    """a += C^{-1} (b - a)."""
     for i in range(U):
-        sums[SUMS_B + i] = 0.0
+        sums[SUMS_B + i] -= sums[SUMS_A + i]
+    for i in range(U):
+        for j in range(U):
+            sums[SUMS_A + i] += inverse[i * U + j] * sums[SUMS_B + j]
+
+
+@compiled
+def clear(sums, at):
+    """Set a parameter vector among the sums to zero."""
+    for i in range(U):
+        sums[at + i] = 0.0
+
+
+@compiled
+def solve_pushed(layout, problem, point, vector, scratch):
+    """Multipliers lam, eta, a, zeta_0 of J^T G^{-1} (J p + residuals), once `work` holds sum B p_v."""
+    sums, at = newton_sums(layout, scratch), layout[POINT_SUMS] + SUMS_C_INV
     for k in range(layout[SERIES]):
         kernels.filter_vector(k, layout, problem, point, vector, scratch)
-    solve_woodbury(sums)
+    clear(sums, SUMS_A)
+    for _ in range(CORRECTIONS):
+        clear(sums, SUMS_B)
+        for k in range(layout[SERIES]):
+            kernels.unexplained(k, layout, point, scratch)
+        correct(point[at : at + U * U], sums)
     for k in range(layout[SERIES]):
         kernels.smooth_vector(k, layout, problem, point, scratch)
 
 
 @compiled
-def pull_start(layout, vector, sums, scratch):
+def pull_start(layout, vector, scratch):
     """The parts of J^T lam for the parameters and the initial states: u -= a, v0 -= B0^T zeta_0."""
     for i in range(U):
-        vector[layout[VECTOR_U] + i] -= sums[SUMS_A + i]
-    multipliers = layout[SCRATCH_START_MULTIPLIERS]
+        vector[layout[VECTOR_U] + i] -= scratch[layout[SCRATCH_NEWTON_SUMS] + SUMS_A + i]
     for i in range(layout[VECTOR_V0 + 1] - layout[VECTOR_V0]):
-        vector[layout[VECTOR_V0] + i] -= scratch[multipliers + i]
+        vector[layout[VECTOR_V0] + i] -= scratch[layout[SCRATCH_START_MULTIPLIERS] + i]
 
 
 @once("", "n", "a", "a", "a", "a")
 def project(layout, problem, point, vector, scratch):
     """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (linear-time section 3)."""
+    clear_residuals(layout, scratch)
     for c in range(layout[CHUNKS]):
         kernels.push(c, layout, point, vector, scratch)
     solve_pushed(layout, problem, point, vector, scratch)
     for c in range(layout[CHUNKS]):
         kernels.pull(c, layout, point, vector, scratch)
-    pull_start(layout, vector, sums_of(layout, point), scratch)
+    pull_start(layout, vector, scratch)
 
 
 @once("", "n", "a", "a", "a")
@@ -174,10 +210,11 @@ def set_gradient(layout, problem, point, scratch):
         kernels.pull_back(k, layout, problem, point, scratch)
         kernels.start_curvature(k, layout, problem, point, g, scratch)
     kernels.parameter_gradient(0, layout, problem, point, g)
+    clear_residuals(layout, scratch)
     solve_pushed(layout, problem, point, g, scratch)
     for c in range(layout[CHUNKS]):
         kernels.gradient_vector(c, layout, point, g, scratch)
-    pull_start(layout, g, sums, scratch)
+    pull_start(layout, g, scratch)
 
 
 @compiled

@@ -38,13 +38,3 @@ def invert(matrix, inverse, n):
                     matrix[i * n + j] -= factor * matrix[k * n + j]
                     inverse[i * n + j] -= factor * inverse[k * n + j]
     return log_det
-
-
-@compiled
-def multiply(matrix, vector, out, n):
-    """out = matrix @ vector."""
-    for i in range(n):
-        total = 0.0
-        for j in range(n):
-            total += matrix[i * n + j] * vector[j]
-        out[i] = total
