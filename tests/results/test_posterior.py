@@ -87,9 +87,6 @@ def two_series() -> xr.DataTree:
     return run(panel())
 
 
-# --- groups -------------------------------------------------------------------------------------------------------------
-
-
 def test_groups():
     assert set(one_series().children) == {
         "posterior", "sample_stats", "observed_data", "constant_data", "warmup_posterior", "warmup_sample_stats"
@@ -202,9 +199,6 @@ def test_panel():
     assert spread.min() > 0.05
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("data", [series, panel])
 def test_paths(data):
     """All states: those at the nodes are the same as when only these are kept; times count the fine steps."""
@@ -230,10 +224,7 @@ def test_warmup_is_kept_when_asked():
     tree = one_series()
     assert tree["warmup_posterior"].sizes["draw"] == WARMUP
     assert set(tree["warmup_sample_stats"].data_vars) == STATISTICS
-    assert np.ptp(tree["warmup_sample_stats"]["step_size"].values) > 0
-
-
-# --- ArviZ and files ----------------------------------------------------------------------------------------------------
+    assert np.ptp(tree["warmup_sample_stats/step_size"].to_numpy()) > 0
 
 
 @pytest.mark.parametrize("tree", [one_series, two_series])
@@ -272,9 +263,6 @@ def test_saved_and_loaded(tmp_path, tree, kind):
         for name, value in saved.attrs.items():
             assert np.array_equal(np.asarray(loaded.attrs[name]), np.asarray(value)), name
         assert list(loaded.sample_stats["status"].attrs["meaning"])[1].startswith("1: ")
-
-
-# --- warnings -----------------------------------------------------------------------------------------------------------
 
 
 def altered(**changes: np.ndarray) -> xr.DataTree:

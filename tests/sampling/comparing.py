@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
-from arviz_stats.base import array_stats
+from arviz_stats import base
 from scipy.stats import norm
 
 from tests.sampling.linear_gaussian import QUANTILES, Moments
+
+array_stats: Any = base.array_stats  # pyright: ignore[reportPrivateImportUsage]
 
 EXACTLY = 1e-7  # what has no posterior variance is equal to this
 

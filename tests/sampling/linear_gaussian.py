@@ -17,6 +17,7 @@ import numpyro.distributions as dist
 from scipy.interpolate import CubicSpline
 
 import pathfold as pf
+from pathfold.schemes import Scheme
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -37,7 +38,7 @@ class Process:
     start_scale: np.ndarray
     drift: Callable[..., Any]
     diffusion: Callable[..., Any]
-    scheme: pf.Scheme
+    scheme: Scheme
     tau: str | None = None
     spread: float = 0.4
 
@@ -224,6 +225,7 @@ class Exact:
             variance = density @ (value - mean) ** 2 / density.sum()
             cumulative = CubicSpline(u, density).antiderivative()(u)
             at = CubicSpline(u, cumulative / cumulative[-1])
-            quantiles = np.array([np.ravel(at.solve(p, extrapolate=False))[0] for p in QUANTILES])
+            solve: Any = at.solve
+            quantiles = np.array([np.ravel(solve(p, extrapolate=False))[0] for p in QUANTILES])
             parameters[name] = (mean, variance, self.process.values[name] * np.exp(self.process.spread * quantiles))
         return Moments(path_mean, second / total - np.outer(path_mean, path_mean), parameters)

@@ -63,7 +63,7 @@ def assert_same_draws(a: xr.DataTree, b: xr.DataTree) -> None:
 
 
 def _end(moment: str) -> None:
-    """Save after every piece, and die: in warm-up, in the main stage, or between writing a checkpoint and placing it."""
+    """Save after every piece, and die: in warm-up, in the main stage, or between writing and placing a checkpoint."""
     save, fsync = checkpoint.Checkpoint.save, os.fsync
     saved: dict[int, int] = {}
 

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arviz_stats.base import array_stats
 
 import pathfold as pf
 from pathfold.example_models import fitzhugh_nagumo
-from tests.sampling.comparing import threshold
+from tests.sampling.comparing import array_stats, threshold
 
 FALSE_ALARMS = 1e-3  # of this file
 DATA = Path(__file__).parent / "data" / "fhn_noiseless_T100.csv"
 
-# Mean, standard deviation and Monte-Carlo standard error of the mean, from 4 chains of 1,000 draws of the Python package
-# that accompanies the paper (commit a96a769); the prior mean of the initial state is [0; -beta] there.
+# Mean, standard deviation and Monte-Carlo standard error of the mean, from 4 chains of 1,000 draws of the Python
+# package that accompanies the paper (commit a96a769); the prior mean of the initial state is [0; -beta] there.
 REFERENCE = {
     "sigma": (0.2883, 0.02584, 0.00062),
     "epsilon": (0.09966, 0.008515, 0.00020),

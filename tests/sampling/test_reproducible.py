@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import pathfold as pf
+from pathfold.sampling import chain
 from pathfold.sampling.progress import Progress
 from tests.sampling.small_run import CHAINS, DRAWS, SAMPLERS, WARMUP, assert_same_draws, model_and_data, small_run
 
@@ -79,7 +80,7 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     assert max(progress[2]) > WARMUP + 20
 
     started = []
-    real = pf.sampling.chain.find_start
+    real = chain.find_start
     monkeypatch.setattr("pathfold.sampling.chain.find_start", lambda *a: (started.append(1), real(*a))[1])
     resumed = small_run(sampler, checkpoint=folder)
     assert len(started) == CHAINS - len(progress[2]), "chains with a checkpoint do not start again"

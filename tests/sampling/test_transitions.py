@@ -1,4 +1,4 @@
-"""Transitions and step-size adaptation as plain Python, with the constrained step replaced by a toy: a leapfrog step."""
+"""Transitions and step-size adaptation as plain Python, the constrained step replaced by a toy: a leapfrog step."""
 
 from __future__ import annotations
 
@@ -117,9 +117,6 @@ def is_tree(momenta: np.ndarray) -> bool:
         return True
     a, b = np.split(momenta, 2)
     return is_tree(a) and is_tree(b) and goes_on(a, b)
-
-
-# --- dynamic ------------------------------------------------------------------------------------------------------------
 
 
 def test_log_add(native):
@@ -262,9 +259,6 @@ def test_divergence_ends_a_dynamic_trajectory(native, monkeypatch):
     assert np.array_equal(work.points[row.CURRENT], start)
 
 
-# --- static -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_number_of_steps_lies_about_the_integration_time(native):
     rng = np.random.default_rng(5)
     drawn = np.array([native.static_hmc.draw_steps(1.5, 0.1, rng) for _ in range(3000)])
@@ -274,13 +268,10 @@ def test_the_number_of_steps_lies_about_the_integration_time(native):
     assert {native.static_hmc.draw_steps(1.5, 1e-9, rng) for _ in range(20)} == {native.static_hmc.MAX_STEPS}
 
 
-# --- step size ------------------------------------------------------------------------------------------------------------
-
-
 def adapted(
     native: Any, acceptance, *, first: float, iterations: int, target: float = 0.8
 ) -> tuple[list[float], float]:
-    """Steps tried in warm-up when `acceptance(step, iteration)` is the acceptance statistic, and the step it ends with."""
+    """Steps tried in warm-up when `acceptance(step, iteration)` is the statistic, and the step it ends with."""
     size = native.step_size
     state = np.zeros(size.STATE)
     size.start_adaptation(state, first)
