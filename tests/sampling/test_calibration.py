@@ -16,7 +16,8 @@ import pytest
 from scipy.stats import chisquare
 
 import pathfold as pf
-from pathfold.model import Observation
+from pathfold.engine import Engine
+from pathfold.model import Observation, TimeGrid
 
 FALSE_ALARMS = 1e-3  # of this file
 REPEATS, BINS = 500, 20
