@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import pathfold as pf
 from tests.sampling.comparing import scores, threshold
@@ -72,26 +74,48 @@ def build(case: Case) -> tuple[pf.DiffusionModel, pf.Observations, Exact, Moment
     return model, data, exact, exact.known if case.known else exact.unknown
 
 
-@pytest.mark.parametrize("splitting", SPLITTINGS)
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("case", CASES)
-def test_posterior_is_the_exact_one(case, sampler, splitting):
-    model, data, exact, moments = build(case)
-    tree = pf.sample(
+def draw(case: Case, sampler: str, splitting: Any) -> xr.DataTree:
+    model, data, exact, _ = build(case)
+    return pf.sample(
         model,
         data,
         steps_per_interval=exact.steps,
         chains=4,
         warmup=300,
-        draws=1500,
+        draws=3000,
         seed=11,
         sampler=SAMPLERS[sampler](),
         splitting=splitting,
         progress=False,
     )
+
+
+@pytest.mark.parametrize("splitting", SPLITTINGS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("case", CASES)
+def test_posterior_is_the_exact_one(case, sampler, splitting):
+    tree = draw(case, sampler, splitting)
     assert np.mean(tree.sample_stats["status"].values != 0) < 0.01
-    found = scores(tree, moments)
+    found = scores(tree, build(case)[-1])
     comparisons = sum(z.size for z in found.values())
-    worst = {name: float(np.abs(z).max()) for name, z in found.items()}
-    print(case, sampler, splitting, {name: round(z, 2) for name, z in worst.items()})
+    worst = {name: round(float(np.abs(z).max()), 2) for name, z in found.items()}
+    print(case, sampler, splitting, worst)
     assert max(worst.values()) < threshold(comparisons, FALSE_ALARMS / SETTINGS), worst
+
+
+@pytest.mark.parametrize("fault", ["sigma", "spread"])
+def test_a_wrong_target_is_noticed(fault):
+    """The comparison is sharp: volatility or prior spread one tenth off would not pass."""
+    case = Case("noisy", known=True, plain=True) if fault == "sigma" else Case("noiseless", known=False, plain=True)
+    _, data, exact, _ = build(case)
+    process = exact.process
+    if fault == "sigma":
+        wrong = Exact(
+            replace(process, values=process.values | {"sigma": 1.1 * process.values["sigma"]}), data, exact.steps
+        )
+        moments = wrong.known
+    else:
+        moments = Exact(replace(process, spread=1.1 * process.spread), data, exact.steps).unknown
+    found = scores(draw(case, "static", "gaussian"), moments)
+    comparisons = sum(z.size for z in found.values())
+    assert max(np.abs(z).max() for z in found.values()) > threshold(comparisons, FALSE_ALARMS / SETTINGS)

@@ -9,10 +9,11 @@ import numpy as np
 from pathfold.engine.build import build
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
+from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.program.kernel import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_SERIES, LAYOUT_STEPS
 from pathfold.program.layout import Record, size_of
-from pathfold.program.trace import check_compilable
+from pathfold.program.trace import check_compilable, is_compilable
 
 Splitting = Literal["gaussian", "stormer-verlet"]
 
@@ -41,12 +42,26 @@ class Engine:
         compiled: bool = True,
         lanes: int | None = None,
     ) -> None:
-        for name, (function, shapes) in model.user_functions().items():
-            check_compilable(name, function, shapes)
-        self.model, self.grid = model, grid
+        self.grid, self.conditioned = grid, conditioned
         self.intervals = len(grid.starts)
         self.series = len(grid.first)
-        rows = model.observation_dim + (model.state_dim if conditioned else 0)
+        self.lanes = lanes or choose_lanes(self.intervals)
+        try:
+            self._compile(model, compiled=compiled)
+        except (ModelError, NotImplementedError, TypeError, ValueError):
+            # Looked into only now, since it takes time: a prior whose quantile function cannot be compiled has another
+            # map; if a function of the user's is what stands in the way, the error names it.
+            model = model.restricted_to(is_compilable)
+            for name, (function, shapes) in model.user_functions().items():
+                check_compilable(name, function, shapes)
+            self._compile(model, compiled=compiled)
+        self.chunks = -(-self.intervals // self.sizes.L)
+        self.layout = self._make_layout()
+        self.problem = self._make_problem(splitting)
+
+    def _compile(self, model: DiffusionModel, *, compiled: bool) -> None:
+        self.model = model
+        rows = model.observation_dim + (model.state_dim if self.conditioned else 0)
         self.sizes = Sizes(
             X=model.state_dim,
             V=model.noise_dim,
@@ -55,17 +70,13 @@ class Engine:
             Y=rows,
             W=model.observation_noise_dim,
             V0=model.initial_state.size,
-            L=lanes or choose_lanes(self.intervals),
+            L=self.lanes,
         )
-        self.conditioned = conditioned
-        self.records = Records(self.sizes, regular=grid.regular)
-        if not conditioned and grid.mask.all():
+        self.records = Records(self.sizes, regular=self.grid.regular)
+        if not self.conditioned and self.grid.mask.all():
             self.records.grid.known["mask"] = np.ones(rows)
-        self.functions = ModelFunctions(model, conditioned=conditioned)
+        self.functions = ModelFunctions(model, conditioned=self.conditioned)
         self.native = build(self.functions, self.records, self.sizes, compiled=compiled)
-        self.chunks = -(-self.intervals // self.sizes.L)
-        self.layout = self._make_layout()
-        self.problem = self._make_problem(splitting)
 
     def _length(self, record: Record) -> int:
         lanes = self.chunks * self.sizes.L

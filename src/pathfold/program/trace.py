@@ -48,6 +48,15 @@ def check_compilable(name: str, function: Callable, shapes: Any) -> None:
         ) from problem
 
 
+def is_compilable(function: Callable, *shapes: Any) -> bool:
+    """Whether a function, and its derivatives, can be made a scalar program."""
+    try:
+        check_compilable("it", function, shapes)
+    except ModelError:
+        return False
+    return True
+
+
 def _attempt(name: str, function: Callable, shapes: Sequence) -> None:
     graph = Graph()
     try:

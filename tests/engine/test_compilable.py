@@ -1,0 +1,50 @@
+"""Models that cannot be compiled as they are: another map for a prior, or an error that names the user's function."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import pathfold as pf
+from pathfold.engine import Engine
+from pathfold.engine.build import build
+from pathfold.model import TimeGrid
+from pathfold.program.unsupported import UnsupportedPrimitive
+
+GRID = TimeGrid.build(pf.Observations(np.array([1.0, 2.0]), np.array([0.1, 0.2])), steps_per_interval=2)
+
+
+def model(drift=lambda x, z: -x, prior: dist.Distribution | None = None) -> pf.DiffusionModel:
+    return pf.DiffusionModel(
+        drift=drift,
+        diffusion=lambda x, z: jnp.array([[z["sigma"]]]),
+        parameters={"sigma": prior or dist.LogNormal(0.0, 1.0)},
+        initial_state=np.array([0.0]),
+        observation=pf.Noiseless(lambda x, z: x),
+    )
+
+
+def test_a_function_that_cannot_be_compiled_is_named():
+    with pytest.raises(pf.ModelError, match=r"drift cannot be compiled.*sort"):
+        Engine(model(drift=lambda x, z: -jnp.sort(x)), GRID, compiled=False)
+
+
+def test_a_quantile_function_that_cannot_be_compiled_gives_way_to_the_density(monkeypatch):
+    """The uniform prior's quantile map, were it not compilable: a bijection, with the density kept."""
+    as_it_is = model(prior=dist.Uniform(0.5, 2.0))
+    assert as_it_is.parameters.excess is None
+    calls = []
+
+    def build_once_refused(*args, **settings):
+        calls.append(args)
+        if len(calls) == 1:
+            raise UnsupportedPrimitive("erfc")
+        return build(*args, **settings)
+
+    monkeypatch.setattr("pathfold.engine.engine.is_compilable", lambda function, *shapes: len(shapes) > 1)
+    monkeypatch.setattr("pathfold.engine.engine.build", build_once_refused)
+    engine = Engine(as_it_is, GRID, compiled=False)
+    assert len(calls) == 2
+    assert engine.model.parameters.excess is not None
