@@ -23,7 +23,9 @@ Function = Callable[..., dict]
 
 
 @dataclass(frozen=True)
-class LaneScan:
+class Kernel:
+    """A scan by name, with the records it uses and its three functions."""
+
     name: str
     uses: Sequence[Use]
     body: Function | None = None
@@ -33,18 +35,13 @@ class LaneScan:
     fixes: tuple[str, ...] = ()  # fields whose constant entries every reader may rely on: this kernel alone writes them
 
 
-@dataclass(frozen=True)
-class NodeScan:
-    name: str
-    uses: Sequence[Use]
-    body: Function | None = None
-    init: Function | None = None
-    final: Function | None = None
-    reverse: bool = False
-    fixes: tuple[str, ...] = ()
+class LaneScan(Kernel):
+    """Over the fine steps of one chunk of intervals, all lanes abreast."""
 
 
-Kernel = LaneScan | NodeScan
+class NodeScan(Kernel):
+    """Over the nodes of one series, one after the other."""
+
 
 SHARED, INTERVAL, STEP = 0, 1, 2  # how often a quantity changes
 
