@@ -259,6 +259,20 @@ def test_divergence_ends_a_dynamic_trajectory(native, monkeypatch):
     assert np.array_equal(work.points[row.CURRENT], start)
 
 
+def test_normals_replace_whatever_was_there(native):
+    """One interval in two lanes: a step that failed may have left NaN in the idle one, which must not stay for ever."""
+    sizes = native.sizes
+    assert sizes.L == 2
+    layout = np.zeros(64, dtype=np.int64)
+    layout[[sizes.CHUNKS, sizes.STEPS, sizes.SERIES]] = 1
+    layout[[sizes.FIRST, 61]] = 60, 1  # the series has one interval
+    layout[[sizes.VECTOR_V0, sizes.VECTOR_W, sizes.VECTOR_V]] = 0, 1, 3
+    p = np.full(5, np.nan)
+    native.momentum.draw_normals(layout, p, np.random.default_rng(0))
+    assert np.flatnonzero(p == 0.0).tolist() == [2, 4]
+    assert np.isfinite(p).all()
+
+
 def test_the_number_of_steps_lies_about_the_integration_time(native):
     rng = np.random.default_rng(5)
     drawn = np.array([native.static_hmc.draw_steps(1.5, 0.1, rng) for _ in range(3000)])

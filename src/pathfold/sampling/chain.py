@@ -94,6 +94,7 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
     monitor = monitor or Monitor()
     native = load_package(Path(task.package))
     chain = _Chain(task, native)
+    chain.compile()
     checkpoint = Checkpoint(Path(task.checkpoint), task.index) if task.checkpoint else None
     saved = checkpoint.load() if checkpoint else None
     if saved is not None:
@@ -138,6 +139,11 @@ class _Chain:
         blocks = (self.task.layout, self.problem, self.points, self.momenta[0], self.scratch)
         attempts = find_start(self.native, *blocks, self.rng, self.task.start)
         self.draws.start_attempts = attempts
+
+    def compile(self) -> None:
+        """Make no transition, so that compilation does not count in the chain's time."""
+        self.advance(0, Monitor())
+        self.draws.seconds = self.draws.main_seconds = 0.0
 
     def advance(self, count: int, monitor: Monitor) -> None:
         """Make up to `count` transitions."""

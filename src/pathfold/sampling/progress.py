@@ -45,7 +45,7 @@ class Progress:
     def _log(self, done: int) -> None:
         everything = self.total * len(self.monitors)
         elapsed = time.monotonic() - self.begin
-        left = f"{elapsed * (everything - done) / done:.0f} s left" if 0 < done < everything else "done"
+        left = "done" if done == everything else f"{elapsed * (everything - done) / max(done, 1):.0f} s left"
         message = f"pathfold: {done} of {everything} iterations in {elapsed:.0f} s, {left}; {self._summary()}"
         print(message, file=sys.stderr, flush=True)
 
