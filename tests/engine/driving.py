@@ -66,8 +66,6 @@ class Driven:
         """Change the splitting of the engine; it is a setting of the problem, read when the code runs."""
         self.engine.set("problem", self.engine.problem, "settings", "verlet", splitting == "stormer-verlet")
 
-    # --- flat vectors and blocks --------------------------------------------------------------------------------------
-
     def write(self, block: np.ndarray, flat: np.ndarray) -> None:
         self.engine.set_vector(block, *np.split(flat, np.cumsum(self.dense.sizes)[:-1]))
 
@@ -97,8 +95,6 @@ class Driven:
         mask = self.engine.get("problem", self.engine.problem, "grid", "mask")
         return by_node[mask > 0.0]
 
-    # --- steps --------------------------------------------------------------------------------------------------------
-
     def step(self, point: np.ndarray, p: np.ndarray, t: float) -> tuple[int, np.ndarray, np.ndarray]:
         """One constrained step from a prepared point; the status, the new point and the new momentum."""
         block = self.engine.block
@@ -112,8 +108,6 @@ class Driven:
 
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:
         return float(self.native.point.hamiltonian(self.engine.layout, point, self.vector(p)))
-
-    # --- comparisons --------------------------------------------------------------------------------------------------
 
     def log_det_error(self, q: np.ndarray) -> float:
         expected = self.dense.log_det_gram(q)

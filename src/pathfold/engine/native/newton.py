@@ -49,6 +49,7 @@ MAX_ITERATIONS = 50
 DIVERGENCE = 1e10  # a residual beyond this cannot be mended
 NEAR = 0.3  # changes below this leave the linearisation in place ...
 CONTRACTION = 0.2  # ... as long as they shrink by this factor
+PIECES = (1, 4, 16)  # into which the way is cut when the first guess fails
 
 
 @compiled
@@ -168,13 +169,30 @@ def iterate(layout, problem, origin, target, chords, scratch, counts):
     return NOT_CONVERGED
 
 
+@compiled
+def continue_to(layout, problem, origin, target, displacement, pieces, scratch, counts):
+    """Follow the solution from q as the displacement grows by equal pieces, linearising throughout; returns a status."""
+    copy_nodes(layout, origin, target)
+    q, q_new = position(layout, origin), position(layout, target)
+    for i in range(q.size):
+        q_new[i] = q[i]
+    for _ in range(pieces):
+        for i in range(q.size):
+            q_new[i] += displacement[i] / pieces
+        clear_multipliers(layout, scratch)
+        status = iterate(layout, problem, origin, target, False, scratch, counts)
+        if status != CONVERGED:
+            return status
+    return CONVERGED
+
+
 @once("i", "n", "a", "a", "a", "a", "n")
 def solve_position(layout, problem, origin, target, scratch, counts):
     """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
 
     On entry the target is the unconstrained end of the step. The solver starts from a first-order guess; should it fail
-    from there, it starts again from no guess at all and linearises at every iteration. The result depends on the origin
-    and that end alone, as reversibility demands. `counts` gains the numbers of iterations and of linearisations.
+    from there, it follows the solution from the origin, in more pieces if few do not do. The result depends on the
+    origin and that end alone, as reversibility demands. `counts` gains the numbers of iterations and linearisations.
     """
     displacement, q, q_new = gradient(layout, target), position(layout, origin), position(layout, target)
     for i in range(q.size):
@@ -182,10 +200,7 @@ def solve_position(layout, problem, origin, target, scratch, counts):
     clear_residuals(layout, scratch)
     predict(layout, problem, origin, target, displacement, scratch)
     status = iterate(layout, problem, origin, target, True, scratch, counts)
-    if status != CONVERGED:
-        for i in range(q.size):
-            q_new[i] = q[i] + displacement[i]
-        copy_nodes(layout, origin, target)
-        clear_multipliers(layout, scratch)
-        status = iterate(layout, problem, origin, target, False, scratch, counts)
+    for pieces in PIECES:
+        if status != CONVERGED:
+            status = continue_to(layout, problem, origin, target, displacement, pieces, scratch, counts)
     return status

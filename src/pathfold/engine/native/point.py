@@ -30,6 +30,7 @@ from .sizes import (
     SERIES,
     START_EXCESS_X0,
     START_SIZE,
+    STEPS,
     SUMS_A,
     SUMS_B,
     SUMS_C,
@@ -42,8 +43,11 @@ from .sizes import (
     VECTOR_U,
     VECTOR_V,
     VECTOR_V0,
+    VECTOR_W,
     L,
     U,
+    V,
+    W,
     X,
     Y,
     Z,
@@ -178,6 +182,18 @@ def pull_start(layout, vector, scratch):
         vector[layout[VECTOR_V0] + i] -= scratch[layout[SCRATCH_START_MULTIPLIERS] + i]
 
 
+@compiled
+def clear_idle(layout, vector):
+    """Zero in the idle lanes of the last chunk: their paths are nobody's, and may well not be finite."""
+    intervals, last = layout[layout[FIRST] + layout[SERIES]], layout[CHUNKS] - 1
+    for k in range(last * W, (last + 1) * W):
+        for lane in range(intervals - last * L, L):
+            vector[layout[VECTOR_W] + k * L + lane] = 0.0
+    for k in range(last * layout[STEPS] * V, (last + 1) * layout[STEPS] * V):
+        for lane in range(intervals - last * L, L):
+            vector[layout[VECTOR_V] + k * L + lane] = 0.0
+
+
 @once("", "n", "a", "a", "a", "a")
 def project(layout, problem, point, vector, scratch):
     """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (linear-time section 3)."""
@@ -188,6 +204,7 @@ def project(layout, problem, point, vector, scratch):
     for c in range(layout[CHUNKS]):
         kernels.pull(c, layout, point, vector, scratch)
     pull_start(layout, vector, scratch)
+    clear_idle(layout, vector)
 
 
 @once("", "n", "a", "a", "a")
@@ -215,6 +232,7 @@ def set_gradient(layout, problem, point, scratch):
     for c in range(layout[CHUNKS]):
         kernels.gradient_vector(c, layout, point, g, scratch)
     pull_start(layout, g, scratch)
+    clear_idle(layout, g)
 
 
 @compiled

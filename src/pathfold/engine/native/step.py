@@ -8,7 +8,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE
 
 from .jit import compiled, once
 from .newton import POSITION_TOLERANCE, solve_position
-from .point import factorise, gradient, linearise, position, project, set_gradient, squared_norm
+from .point import clear_idle, factorise, gradient, linearise, position, project, set_gradient, squared_norm
 from .sizes import SETTINGS_VERLET
 
 
@@ -38,6 +38,7 @@ def position_step(layout, problem, origin, target, p, t, scratch, counts):
     for i in range(q.size):
         q_new[i] = gqq * q[i] + gqp * p[i]
     status = solve_position(layout, problem, origin, target, scratch, counts)
+    clear_idle(layout, q_new)
     for i in range(q.size):
         p[i] = (gqq * q_new[i] - q[i]) / gqp
     return status
