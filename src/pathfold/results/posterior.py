@@ -23,8 +23,9 @@ STATISTICS = (
     "newton_iterations",
     "tree_depth",
     "diverging",
+    "n_failed_steps",
 )
-_WHOLE = {"n_steps", "status", "tree_depth"}
+_WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool) -> xr.DataTree:

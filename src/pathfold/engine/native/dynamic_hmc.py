@@ -38,6 +38,7 @@ from .trajectory import (
     SPARE,
     STATUS,
     STEP_SIZE,
+    STEPS_FAILED,
     STEPS_TAKEN,
     TOTAL,
 )
@@ -178,3 +179,4 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
     statistics[ITERATIONS] = counts[0] / (2.0 * result[2])
     statistics[DEPTH] = depth
     statistics[DIVERGING] = result[3]
+    statistics[STEPS_FAILED] = 1.0 if status > CONVERGED else 0.0

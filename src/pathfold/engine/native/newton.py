@@ -171,7 +171,7 @@ def iterate(layout, problem, origin, target, chords, scratch, counts):
 
 @compiled
 def continue_to(layout, problem, origin, target, displacement, pieces, scratch, counts):
-    """Follow the solution from q as the displacement grows by equal pieces, linearising throughout; returns a status."""
+    """Follow the solution from q while the displacement grows by equal pieces, linearising throughout."""
     copy_nodes(layout, origin, target)
     q, q_new = position(layout, origin), position(layout, target)
     for i in range(q.size):

@@ -1,4 +1,11 @@
-"""Static Hamiltonian Monte Carlo: a random number of steps, then accept or reject (paper, algorithm 1)."""
+"""Static Hamiltonian Monte Carlo: a random number of steps, then accept or reject (paper, algorithm 1).
+
+Where a step fails the trajectory turns back: the momentum changes sign, and the steps that are left lead the way it
+came and on beyond its start. Let A be a step followed by a change of sign F of the momentum, or nothing where the step
+fails: steps being reversible, A A = 1. The trajectory is (F A)^n, F (F A)^n undoes itself, and the usual acceptance
+holds. The discretised path of many models explodes beyond some state (an explicit scheme far out, a logarithm near
+extinction); trajectories meet that wall however small their steps are, and would be lost if they ended there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +20,7 @@ from .step import constrained_step, copy
 from .trajectory import (
     ACCEPTANCE,
     BACK,
+    BEFORE,
     CURRENT,
     DEPTH,
     DIVERGENCE_ENERGY,
@@ -26,6 +34,7 @@ from .trajectory import (
     SPARE,
     STATUS,
     STEP_SIZE,
+    STEPS_FAILED,
     STEPS_TAKEN,
 )
 
@@ -42,32 +51,48 @@ def draw_steps(time, t, rng):
 
 
 @compiled
+def turn(p, reversed_p):
+    for i in range(p.size):
+        reversed_p[i] = -p[i]
+
+
+@compiled
 def static_transition(layout, problem, points, momenta, t, time, rng, scratch, counts, statistics):
-    """One transition from points[CURRENT]; a failed step is a rejection."""
+    """One transition from points[CURRENT]. The trajectory has failed, with a status, when none of its steps succeeded.
+
+    The acceptance statistic is the probability times the fraction of steps that succeeded, so that failing steps make
+    for smaller ones.
+    """
     p = momenta[MOVING]
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
     steps = draw_steps(time, t, rng)
     counts[0] = 0
     at, to = CURRENT, NEXT
-    status = CONVERGED
-    taken = 0
-    while status == CONVERGED and taken < steps:
+    failed = 0
+    cause = CONVERGED
+    for _ in range(steps):
+        copy(p, momenta[BEFORE])
         status = constrained_step(
             layout, problem, points[at], points[to], points[BACK], p, momenta[RETURNED], t, scratch, counts
         )
-        taken += 1
-        at, to = to, (SPARE if to == NEXT else NEXT)
-    after = hamiltonian(layout, points[at], p) if status == CONVERGED else before
-    probability = min(1.0, exp(before - after)) if status == CONVERGED and after == after else 0.0
+        if status == CONVERGED:
+            at, to = to, (SPARE if to == NEXT else NEXT)
+        else:
+            turn(momenta[BEFORE], p)
+            failed += 1
+            cause = status
+    after = hamiltonian(layout, points[at], p)
+    probability = min(1.0, exp(before - after)) if failed < steps and after == after else 0.0
     if rng.random() < probability:
         copy(points[at], points[CURRENT])
-    statistics[ACCEPTANCE] = probability
-    statistics[STEPS_TAKEN] = taken
+    statistics[ACCEPTANCE] = probability * (steps - failed) / steps
+    statistics[STEPS_TAKEN] = steps
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
     statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
-    statistics[STATUS] = status
-    statistics[ITERATIONS] = counts[0] / (2.0 * taken)
+    statistics[STATUS] = cause if failed == steps else CONVERGED
+    statistics[ITERATIONS] = counts[0] / (2.0 * steps)
     statistics[DEPTH] = 0.0
     statistics[DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0
+    statistics[STEPS_FAILED] = failed

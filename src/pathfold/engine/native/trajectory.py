@@ -6,15 +6,26 @@ from __future__ import annotations
 CURRENT, NEXT, SPARE, BACK, LEFT, RIGHT, CANDIDATE = 0, 1, 2, 3, 4, 5, 6
 STATIC_POINTS, DYNAMIC_POINTS = 4, 7
 
-# Rows of the table of momenta: the moving one, the one taken backward, the ends of a trajectory, the running sum; then
-# three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
-MOVING, RETURNED, AT_LEFT, AT_RIGHT, TOTAL, LEVELS = 0, 1, 2, 3, 4, 5
+# Rows of the table of momenta: the moving one, the one taken backward, the one before a step, the ends of a trajectory,
+# the running sum; then three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
+MOVING, RETURNED, BEFORE, AT_LEFT, AT_RIGHT, TOTAL, LEVELS = range(7)
 MAX_DEPTH = 10
-STATIC_MOMENTA, DYNAMIC_MOMENTA = 2, LEVELS + 3 * (MAX_DEPTH + 2)
+STATIC_MOMENTA, DYNAMIC_MOMENTA = 3, LEVELS + 3 * (MAX_DEPTH + 2)
 
 # Statistics of one transition.
-ACCEPTANCE, STEPS_TAKEN, STEP_SIZE, ENERGY, LOG_DENSITY, STATUS, ITERATIONS, DEPTH, DIVERGING, STATISTICS = range(10)
+(
+    ACCEPTANCE,
+    STEPS_TAKEN,
+    STEP_SIZE,
+    ENERGY,
+    LOG_DENSITY,
+    STATUS,
+    ITERATIONS,
+    DEPTH,
+    DIVERGING,
+    STEPS_FAILED,
+    STATISTICS,
+) = range(11)
 
-DIVERGENCE_ENERGY = (
-    1000.0  # an energy error beyond this ends the trajectory (paper, appendix on algorithmic parameters)
-)
+# An energy error beyond this ends the trajectory (paper, appendix on algorithmic parameters).
+DIVERGENCE_ENERGY = 1000.0
