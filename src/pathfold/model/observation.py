@@ -35,6 +35,10 @@ class Observation(ABC):
     def noise_dim(self, observation_dim: int) -> int:
         """W, when the state function returns Y values."""
 
+    def exact(self, observation_dim: int) -> np.ndarray:
+        """Which of the Y values are observed without noise."""
+        return np.zeros(observation_dim, dtype=bool)
+
     @abstractmethod
     def observe(self, x: Array, z: dict[str, Array], w: Array, t: Array) -> Array:
         """y, of shape (Y,)."""
@@ -57,6 +61,9 @@ class Noiseless(Observation):
 
     def noise_dim(self, observation_dim):
         return 0
+
+    def exact(self, observation_dim):
+        return np.ones(observation_dim, dtype=bool)
 
     def observe(self, x, z, w, t):
         return self.state_function(x, z, t)
