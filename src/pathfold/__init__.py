@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathfold.errors import DataError, InitialisationError, ModelError
 from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observations, simulate
 from pathfold.results import sample
-from pathfold.sampling import DynamicHMC, StaticHMC
+from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 
 __version__ = version("pathfold")
@@ -25,6 +25,7 @@ __all__ = [
     "Observations",
     "StaticHMC",
     "StrongOrder1p5",
+    "UnconstrainedHMC",
     "__version__",
     "sample",
     "simulate",

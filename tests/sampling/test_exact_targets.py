@@ -23,6 +23,7 @@ PROCESSES = {
 }
 STEPS = {"noisy": 4, "noiseless": 6, "integrated": 4}
 SAMPLERS = {"static": pf.StaticHMC, "dynamic": pf.DynamicHMC}
+ALL_SAMPLERS = SAMPLERS | {"unconstrained": pf.UnconstrainedHMC}
 SPLITTINGS = ("gaussian", "stormer-verlet")
 
 
@@ -55,7 +56,12 @@ BLOCKED = [
     (Case("integrated", known=False, plain=False), "static", 5),
     (Case("integrated", known=True, plain=True), "static", 10),
 ]
-SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS) + len(BLOCKED)
+UNCONSTRAINED = [
+    (Case("noisy", known=True, plain=False), "gaussian"),
+    (Case("noisy", known=False, plain=True), "stormer-verlet"),
+    (Case("noisy", known=False, plain=False), "gaussian"),
+]
+SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS) + len(BLOCKED) + len(UNCONSTRAINED)
 CASES = [pytest.param(case, id=str(case), marks=[] if case in QUICK else [pytest.mark.slow]) for case in ALL]
 
 
@@ -91,7 +97,7 @@ def draw(case: Case, sampler: str, splitting: Any, observations_per_block: int |
         warmup=300,
         draws=3000,
         seed=11,
-        sampler=SAMPLERS[sampler](),
+        sampler=ALL_SAMPLERS[sampler](),
         splitting=splitting,
         observations_per_block=observations_per_block,
         progress=False,
@@ -108,6 +114,11 @@ def test_posterior_is_the_exact_one(case, sampler, splitting):
 @pytest.mark.parametrize(("case", "sampler", "R"), BLOCKED, ids=str)
 def test_blocks_do_not_change_the_posterior(case, sampler, R):
     compare(case, draw(case, sampler, "gaussian", observations_per_block=R), f"{sampler}, blocks of {R}")
+
+
+@pytest.mark.parametrize(("case", "splitting"), UNCONSTRAINED, ids=str)
+def test_the_baseline_has_the_same_posterior(case, splitting):
+    compare(case, draw(case, "unconstrained", splitting), f"unconstrained {splitting}")
 
 
 def compare(case: Case, tree: xr.DataTree, setting: str) -> None:

@@ -13,11 +13,13 @@ import platform
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
-from pathfold.engine import gram, linearise, log_det, newton
+from pathfold.engine import gram, lebesgue, linearise, log_det, newton
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.emit import Code, emit
@@ -37,20 +39,43 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "pathfold"
 
 
-def model_kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    """Every kernel of the engine; writers of fixed fields come before their readers."""
-    parts = (linearise, gram, log_det, newton)
-    return [kernel for part in parts for kernel in part.kernels(f, r, n)]
+@dataclass(frozen=True)
+class Method:
+    """A way to sample: its records, its kernels (writers of fixed fields come before their readers), its native code.
+
+    `replaces` is a folder of modules that take the place of their namesakes; modules that are `left_out` are not used.
+    """
+
+    records: type[Records]
+    kernels: tuple[Callable[[ModelFunctions, Records, Sizes], list[Kernel]], ...]
+    max_depth: int  # of the trees of dynamic trajectories
+    replaces: str | None = None
+    left_out: tuple[str, ...] = ()
+
+    def native_files(self) -> dict[str, str]:
+        folders = [_HERE / "native"] + ([_HERE / "native" / self.replaces] if self.replaces else [])
+        files = {path.name: path.read_text() for folder in folders for path in sorted(folder.glob("*.py"))}
+        return {name: source for name, source in files.items() if name not in self.left_out}
 
 
-def build(f: ModelFunctions, r: Records, n: Sizes, *, compiled: bool) -> ModuleType:
+CONSTRAINED = Method(Records, (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels), max_depth=10)
+UNCONSTRAINED = Method(
+    lebesgue.LebesgueRecords,
+    (lebesgue.kernels,),
+    max_depth=20,
+    replaces="unconstrained",
+    left_out=("newton.py", "initialise.py"),
+)
+
+
+def build(method: Method, f: ModelFunctions, r: Records, n: Sizes, *, compiled: bool) -> ModuleType:
     """The package of native functions for a model; sizes the lane buffer its kernels share."""
-    kernels = model_kernels(f, r, n)
+    kernels = [kernel for part in method.kernels for kernel in part(f, r, n)]
     codes = [emit(kernel, n.L) for kernel in kernels]
     r.carry.size = n.L * max(code.carried for code in codes)
-    files = {path.name: path.read_text() for path in sorted((_HERE / "native").glob("*.py"))}
+    files = method.native_files()
     files["kernels.py"] = _kernels_source(kernels)
-    files["sizes.py"] = _sizes_source(r, n, kernels, compiled)
+    files["sizes.py"] = _sizes_source(r, n, kernels, compiled) + f"MAX_DEPTH = {method.max_depth}\n"
     return _import(files, codes, keep=compiled)
 
 
@@ -132,5 +157,6 @@ def _load(name: str, folder: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     for part in ("kernels", "point", "newton", "step", "chain", "initialise"):
-        importlib.import_module(f"{name}.{part}")
+        if (folder / f"{part}.py").exists():
+            importlib.import_module(f"{name}.{part}")
     return module

@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from pathfold.engine.build import build
+from pathfold.engine.build import CONSTRAINED, UNCONSTRAINED, build
 from pathfold.engine.functions import ModelFunctions
-from pathfold.engine.records import Records, Sizes
+from pathfold.engine.records import Sizes
 from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.program.kernel import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_SERIES, LAYOUT_STEPS
@@ -31,6 +31,8 @@ class Engine:
     `conditioned` adds a row mask for the full state at every node (values and mask from `condition`).
     With `compiled=False` the same functions run as plain Python.
     """
+
+    method = CONSTRAINED
 
     def __init__(
         self,
@@ -68,15 +70,18 @@ class Engine:
             U=model.parameters.size,
             Z=model.parameters.z_size,
             Y=rows,
-            W=model.observation_noise_dim,
+            W=self._observation_noise_dim(model),
             V0=model.initial_state.size,
             L=self.lanes,
         )
-        self.records = Records(self.sizes, regular=self.grid.regular)
+        self.records = self.method.records(self.sizes, regular=self.grid.regular)
         if not self.conditioned and self.grid.mask.all():
             self.records.grid.known["mask"] = np.ones(rows)
         self.functions = ModelFunctions(model, conditioned=self.conditioned)
-        self.native = build(self.functions, self.records, self.sizes, compiled=compiled)
+        self.native = build(self.method, self.functions, self.records, self.sizes, compiled=compiled)
+
+    def _observation_noise_dim(self, model: DiffusionModel) -> int:
+        return model.observation_noise_dim
 
     def _length(self, record: Record) -> int:
         lanes = self.chunks * self.sizes.L
@@ -177,3 +182,16 @@ class Engine:
         mask[np.ix_(nodes, np.flatnonzero(self.model.observation.exact(observed)))] = 0.0
         self.set("problem", self.problem, "grid", "y", values)
         self.set("problem", self.problem, "grid", "mask", mask)
+
+
+class UnconstrainedEngine(Engine):
+    """Compiled potential and gradient of (u, v0, v), with every fine step an interval of its own; no constraint."""
+
+    method = UNCONSTRAINED
+
+    def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
+        super().__init__(model, grid.refined(), **options)
+        self.problem = np.concatenate([self.problem, np.ones(self.block_sizes["vector"])])  # the metric follows
+
+    def _observation_noise_dim(self, model: DiffusionModel) -> int:
+        return 0

@@ -8,7 +8,7 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 
-from pathfold.model import DiffusionModel
+from pathfold.model import DiffusionModel, GaussianNoise
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ class ModelFunctions:
 
     def observe(self, z, x, w, t):
         return self.model.observe(self.model.parameters.unflatten(z), x, w, t)
+
+    def mean_and_scale(self, z, x, t):
+        """Of additive Gaussian noise, the scale as a matrix."""
+        named, observation = self.model.parameters.unflatten(z), self.model.observation
+        assert isinstance(observation, GaussianNoise)
+        return observation.state_function(x, named, t), observation.scale_matrix(self.model.observation_dim, named, t)
 
     def seen_state(self, x, y, mask):
         """The state that the observations and the next interval see: the given one where it is conditioned on."""

@@ -11,10 +11,10 @@ from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    return [_parameters(f, r), _start(f, r), _link(f, r, n), _simulate(f, r), _linearise(f, r, n), _observe(f, r)]
+    return [parameters(f, r), start_states(f, r), _link(f, r, n), _simulate(f, r), _linearise(f, r, n), _observe(f, r)]
 
 
-def _parameters(f: ModelFunctions, r: Records) -> Kernel:
+def parameters(f: ModelFunctions, r: Records) -> Kernel:
     """z = g_z(u), D = dz/du, and the part of the prior that is not standard normal."""
 
     def final(u):
@@ -28,7 +28,7 @@ def _parameters(f: ModelFunctions, r: Records) -> Kernel:
     return NodeScan("parameters", r.uses(point="u theta"), final=final, fixes=("D",))
 
 
-def _start(f: ModelFunctions, r: Records) -> Kernel:
+def start_states(f: ModelFunctions, r: Records) -> Kernel:
     """x_0 = g_x0(z, v0), E0 = dx_0/du, B0 = dx_0/dv0."""
 
     def final(z, D, v0):

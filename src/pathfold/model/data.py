@@ -121,6 +121,15 @@ class TimeGrid:
         """The fine step of each interval, (N,)."""
         return (self.ends - self.starts) / self.steps
 
+    def refined(self) -> "TimeGrid":
+        """The same with every fine step an interval of its own."""
+        S, last = self.steps, np.arange(1, len(self.starts) + 1) * self.steps - 1
+        edges = self.starts[:, None] + self.delta[:, None] * np.arange(S + 1)
+        edges[:, -1] = self.ends
+        values, mask = np.zeros((2, len(self.starts) * S, self.values.shape[1]))
+        values[last], mask[last] = self.values, self.mask
+        return TimeGrid(edges[:, :-1].ravel(), edges[:, 1:].ravel(), values, mask > 0, S * self.first, 1)
+
     @property
     def regular(self) -> bool:
         """Whether all fine steps are equal, to rounding."""

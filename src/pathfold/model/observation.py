@@ -92,6 +92,11 @@ class GaussianNoise(Observation):
         noise = scale @ w if scale.ndim == 2 else scale * w
         return self.state_function(x, z, t) + noise
 
+    def scale_matrix(self, observation_dim, z, t):
+        """The scale as a matrix (Y, Y)."""
+        scale = self._scale(z, t)
+        return scale if scale.ndim == 2 else scale * jnp.eye(observation_dim)
+
     def _scale(self, z, t):
         if isinstance(self.scale, str):
             return z[self.scale]

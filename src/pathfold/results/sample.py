@@ -12,7 +12,7 @@ import xarray as xr
 from pathfold.model import DiffusionModel, Observations
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import to_datatree
-from pathfold.sampling import DynamicHMC, StaticHMC, run_chains
+from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC, run_chains
 
 
 def sample(
@@ -25,8 +25,8 @@ def sample(
     warmup: int = 250,
     draws: int = 1000,
     seed: int = 0,
-    sampler: StaticHMC | DynamicHMC | None = None,
-    splitting: Literal["gaussian", "stormer-verlet"] = "gaussian",
+    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
+    splitting: Literal["gaussian", "stormer-verlet"] | None = None,
     observations_per_block: int | None = None,
     initial_states: Literal["projection", "interpolation", "adam", "adam-states"] | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",

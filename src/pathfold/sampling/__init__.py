@@ -2,6 +2,6 @@
 
 from pathfold.sampling.run import Run
 from pathfold.sampling.sample import run_chains
-from pathfold.sampling.samplers import DynamicHMC, StaticHMC
+from pathfold.sampling.samplers import DynamicHMC, StaticHMC, UnconstrainedHMC
 
-__all__ = ["DynamicHMC", "Run", "StaticHMC", "run_chains"]
+__all__ = ["DynamicHMC", "Run", "StaticHMC", "UnconstrainedHMC", "run_chains"]

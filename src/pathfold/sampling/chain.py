@@ -19,7 +19,7 @@ from pathfold.engine.build import load_package
 from pathfold.errors import DataError
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.initialise import Start, find_start
-from pathfold.sampling.samplers import DynamicHMC, Sampler, StaticHMC
+from pathfold.sampling.samplers import Sampler, StaticHMC
 
 PIECE = 10  # transitions a native call: small enough to be interrupted, large enough to cost nothing
 
@@ -121,10 +121,11 @@ class _Chain:
     def __init__(self, task: ChainTask, native: ModuleType) -> None:
         self.task, self.native = task, native
         table = native.trajectory
-        dynamic = isinstance(task.sampler, DynamicHMC)
-        rows = (table.DYNAMIC_POINTS, table.DYNAMIC_MOMENTA) if dynamic else (table.STATIC_POINTS, table.STATIC_MOMENTA)
-        self.points = np.zeros((rows[0], task.block_sizes["point"]))
-        self.momenta = np.zeros((rows[1], task.block_sizes["vector"]))
+        self.dynamic = not isinstance(task.sampler, StaticHMC)
+        points = table.DYNAMIC_POINTS if self.dynamic else table.STATIC_POINTS
+        momenta = table.DYNAMIC_MOMENTA if self.dynamic else table.STATIC_MOMENTA
+        self.points = np.zeros((points, task.block_sizes["point"]))
+        self.momenta = np.zeros((momenta + native.metric.METRIC_ROWS, task.block_sizes["vector"]))
         self.scratch = np.zeros(task.block_sizes["scratch"])
         self.problems = task.problems.copy()  # a start changes the relaxation for a while, blocking the states held
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
@@ -165,7 +166,7 @@ class _Chain:
             self.search,
             self.counts,
             self.result,
-            isinstance(task.sampler, DynamicHMC),
+            self.dynamic,
             time_given or 0.0,
             task.warmup,
             task.sampler.target_acceptance,
@@ -187,6 +188,11 @@ class _Chain:
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
 
+    def _metric(self) -> np.ndarray:
+        """The scales of a metric that is adapted, and what they are being estimated from."""
+        rows, size = self.native.metric.METRIC_ROWS, self.momenta.shape[1]
+        return np.vstack([self.problems[0, -size:], self.momenta[-rows:]]) if rows else np.zeros((0, size))
+
     def saved(self) -> dict[str, Any]:
         """Everything that the chain's future depends on, and its past."""
         d = self.draws
@@ -196,6 +202,7 @@ class _Chain:
             "point": self.current,
             "state": self.state,
             "search": self.search,
+            "metric": self._metric(),
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
             "made": np.array(d.made),
             "seconds": np.array([d.seconds, d.main_seconds]),
@@ -211,4 +218,8 @@ class _Chain:
         self.current[:] = saved["point"]
         self.state[:] = saved["state"]
         self.search[:] = saved["search"]
+        rows = self.native.metric.METRIC_ROWS
+        if rows:
+            self.problems[0, -self.momenta.shape[1] :] = saved["metric"][0]
+            self.momenta[-rows:] = saved["metric"][1:]
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))

@@ -24,13 +24,14 @@ class Guess:
 
 @dataclass(frozen=True)
 class Start:
-    """How a start is sought: from a guess, or else from prior draws.
+    """How a start is sought: from a guess, or else from prior draws; or a position that was found before.
 
     `relaxation` is the scale of gaps and misfits (their variance) that the projection begins with.
     """
 
     relaxation: float = 1.0
     guess: Guess | None = None
+    position: np.ndarray | None = None
 
 
 def find_start(
@@ -49,6 +50,12 @@ def find_start(
     """
     problems, smallest, worst = [], np.inf, ""
     point, sizes, guess = points[native.trajectory.CURRENT], native.sizes, start.guess
+    if start.position is not None:
+        point[: q0.size] = start.position
+        status = native.step.prepare(layout, problem, point, scratch)
+        if status != CONVERGED:
+            raise InitialisationError(f"the sampler cannot start where a projection ended: {MEANING[status]}")
+        return 1
     attempts = ATTEMPTS if guess is None else 1
     for attempt in range(1, attempts + 1):
         if guess is None:

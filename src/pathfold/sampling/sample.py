@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from pathfold.engine import Engine
+from pathfold.engine import Engine, UnconstrainedEngine
 from pathfold.errors import DataError
-from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model import DiffusionModel, GaussianNoise, Observations, TimeGrid
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain import ChainTask, Draws, Monitor, run_chain
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder
 from pathfold.sampling.heuristics import Heuristic, guess_starts
-from pathfold.sampling.initialise import Start
+from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.run import Run
-from pathfold.sampling.samplers import Sampler, StaticHMC
+from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
 
 if TYPE_CHECKING:
     from pathfold.engine.engine import Splitting
@@ -45,7 +45,7 @@ def run_chains(
     draws: int,
     seed: int,
     sampler: Sampler | None,
-    splitting: Splitting,
+    splitting: Splitting | None,
     observations_per_block: int | None,
     initial_states: Literal["projection"] | Heuristic | None,
     keep_path: KeepPath,
@@ -59,6 +59,9 @@ def run_chains(
     warmup, seed = _whole("warmup", warmup, least=0), _whole("seed", seed, least=0)
     if keep_path not in ("nodes", "all", "none"):
         raise DataError(f"keep_path must be 'nodes', 'all' or 'none', not {keep_path!r}")
+    sampler = sampler or StaticHMC()
+    unconstrained = isinstance(sampler, UnconstrainedHMC)
+    splitting = splitting or ("stormer-verlet" if unconstrained else "gaussian")
     if splitting not in ("gaussian", "stormer-verlet"):
         raise DataError(f"splitting must be 'gaussian' or 'stormer-verlet', not {splitting!r}")
     initial_states = initial_states or "projection"
@@ -67,11 +70,13 @@ def run_chains(
     series = [data] if isinstance(data, Observations) else list(data)
     for observations in series:
         model.check_data(observations)
-    sampler = sampler or StaticHMC()
     grid = TimeGrid.build(series, steps_per_interval=steps_per_interval, max_step=max_step)
     held = [] if observations_per_block is None else partitions(model, grid, observations_per_block)
     begin = time.perf_counter()
+    if unconstrained:
+        _check_unconstrained(model, observations_per_block)
     engine = Engine(model, grid, splitting=splitting, conditioned=bool(held))
+    sampled = UnconstrainedEngine(model, grid, splitting=splitting) if unconstrained else engine
     compile_seconds = time.perf_counter() - begin
 
     observed = np.concatenate([np.ravel(s.values) for s in series])
@@ -79,10 +84,10 @@ def run_chains(
     task = ChainTask(
         index=0,
         seed=seed,
-        package=str(Path(engine.native.__file__ or "").parent),
-        layout=engine.layout,
-        problems=blocked_problems(engine, held),
-        block_sizes=engine.block_sizes,
+        package=str(Path(sampled.native.__file__ or "").parent),
+        layout=sampled.layout,
+        problems=blocked_problems(sampled, held),
+        block_sizes=sampled.block_sizes,
         start=Start(relaxation=spread or 1.0),
         sampler=sampler,
         warmup=warmup,
@@ -112,10 +117,13 @@ def run_chains(
         claim_folder(Path(checkpoint), _fingerprint(task, settings))
     begin = time.perf_counter()
     tasks = [replace(task, index=i) for i in range(chains)]
+    new = [i for i in range(chains) if checkpoint is None or not Checkpoint(Path(checkpoint), i).file.exists()]
     if initial_states != "projection":
-        new = [i for i in range(chains) if checkpoint is None or not Checkpoint(Path(checkpoint), i).file.exists()]
         guesses = guess_starts(engine, initial_states, seed, new)
         tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
+    if isinstance(sampled, UnconstrainedEngine):
+        starts = {i: _without_constraint(engine, sampled, tasks[i]) for i in new}
+        tasks = [replace(task, start=Start(position=starts.get(task.index))) for task in tasks]
     results, interrupted = _execute(tasks, executor, threads, progress)
     if interrupted:
         results = _worth_keeping(results, warmup)
@@ -134,6 +142,28 @@ def _whole(name: str, value: Any, *, least: int) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise DataError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
+
+
+def _check_unconstrained(model: DiffusionModel, observations_per_block: int | None) -> None:
+    if not isinstance(model.observation, GaussianNoise) or model.observation.exact(model.observation_dim).any():
+        raise DataError(
+            "pf.UnconstrainedHMC() needs additive noise in every component, pf.GaussianNoise(mean, scale): without it "
+            "(u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
+        )
+    if observations_per_block is not None:
+        raise DataError("observations_per_block has no meaning for pf.UnconstrainedHMC(): leave it out")
+
+
+def _without_constraint(engine: Engine, target: UnconstrainedEngine, task: ChainTask) -> np.ndarray:
+    """A start on the manifold, without its observation noise, as a position of the unconstrained sampler."""
+    rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(task.index, 1)))
+    points = np.zeros((2, engine.block_sizes["point"]))
+    blocks = (engine.layout, engine.problem, points, engine.block("vector"), engine.block("scratch"))
+    find_start(engine.native, *blocks, rng, task.start)
+    u, v0, _, v = engine.get_vector(points[engine.native.trajectory.CURRENT])
+    position = target.block("vector")
+    target.set_vector(position, u, v0, np.zeros((target.intervals, 0)), v.reshape(target.intervals, -1))
+    return position
 
 
 def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:

@@ -34,7 +34,21 @@ class DynamicHMC:
         _check_target(self.target_acceptance)
 
 
-Sampler = StaticHMC | DynamicHMC
+@dataclass(frozen=True)
+class UnconstrainedHMC:
+    """The paper's baseline for additive Gaussian noise: dynamic trajectories on the density of (u, v0, v).
+
+    Warm-up adapts a diagonal metric besides the step size; give it 500 iterations or more. The steps that a small noise
+    allows are as small as the noise: a comparison, not a recommendation.
+    """
+
+    target_acceptance: float = 0.8
+
+    def __post_init__(self) -> None:
+        _check_target(self.target_acceptance)
+
+
+Sampler = StaticHMC | DynamicHMC | UnconstrainedHMC
 
 
 def _check_target(target: float) -> None:

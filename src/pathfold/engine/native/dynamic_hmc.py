@@ -14,6 +14,7 @@ from pathfold.engine.status import CONVERGED
 from .jit import compiled
 from .momentum import draw_momentum
 from .point import hamiltonian, potential
+from .sizes import MAX_DEPTH
 from .step import constrained_step, copy
 from .trajectory import (
     ACCEPTANCE,
@@ -30,7 +31,6 @@ from .trajectory import (
     LEFT,
     LEVELS,
     LOG_DENSITY,
-    MAX_DEPTH,
     MOVING,
     NEXT,
     RETURNED,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .sizes import MAX_DEPTH
+
 # Rows of the table of points. The chain is at CURRENT between transitions.
 CURRENT, NEXT, SPARE, BACK, LEFT, RIGHT, CANDIDATE = 0, 1, 2, 3, 4, 5, 6
 STATIC_POINTS, DYNAMIC_POINTS = 4, 7
@@ -9,7 +11,6 @@ STATIC_POINTS, DYNAMIC_POINTS = 4, 7
 # Rows of the table of momenta: the moving one, the one taken backward, the one before a step, the ends of a trajectory,
 # the running sum; then three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
 MOVING, RETURNED, BEFORE, AT_LEFT, AT_RIGHT, TOTAL, LEVELS = range(7)
-MAX_DEPTH = 10
 STATIC_MOMENTA, DYNAMIC_MOMENTA = 3, LEVELS + 3 * (MAX_DEPTH + 2)
 
 # Statistics of one transition.

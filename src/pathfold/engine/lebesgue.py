@@ -1,0 +1,103 @@
+"""The posterior of (u, v0, v) by its Lebesgue density, for additive Gaussian noise: the paper's baseline (section 7).
+
+    -log density = 1/2 |q|^2 + excess of the priors + sum_n (1/2 |r_n|^2 + log|scale|),  scale r_n = y_n - mean(x_n)
+
+The path is one sequence: every fine step is an interval of its own, and kernels go from one to the next.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from pathfold.engine.functions import ModelFunctions, eliminate
+from pathfold.engine.linearise import parameters, start_states
+from pathfold.engine.records import Records, Sizes
+from pathfold.program.kernel import Kernel, NodeScan
+from pathfold.program.layout import Record
+
+
+class LebesgueRecords(Records):
+    """Records of the path as one sequence; the noise of a fine step belongs to its interval."""
+
+    def __init__(self, n: Sizes, *, regular: bool) -> None:
+        super().__init__(n, regular=regular)
+        self.v = Record("v", "lane", {"v": (n.V,)})
+        self.node = Record("node", "lane", {"x_start": (n.X,), "x_node": (n.X,)})
+        self.sums = Record("sums", "shared", {"misfit": (), "gz": (n.Z,)})
+        self.work = Record("work", "series", {"gx0": (n.X,)})
+        vector = ["u", "v0", "w", "v"]
+        self.blocks = {
+            "problem": ["settings", "grid"],
+            "vector": vector,
+            "point": [*vector, "theta", "start", "node", "sums"],
+            "scratch": ["work", "carry"],
+        }
+
+
+def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    return [parameters(f, r), start_states(f, r), _path(f, r), _pull_back(f, r, n), _start_gradient(r), _gradient(r)]
+
+
+def _misfit(f: ModelFunctions, z, x, t, y, mask):
+    """1/2 |r|^2 + log|scale| of the observed components."""
+    mean, scale = f.mean_and_scale(z, x, t)
+    observed = mask[:, None] * mask
+    covariance = observed * (scale @ scale.T) + jnp.diag(1.0 - mask)
+    precision, pivots = eliminate(covariance)
+    away = mask * (y - mean)
+    return 0.5 * (away @ precision @ away) + 0.5 * sum(jnp.log(pivot) for pivot in pivots)
+
+
+def _path(f: ModelFunctions, r: Records) -> Kernel:
+    """Forward: x_n = f(z, x_{n-1}, v_n), and the sum of misfits."""
+
+    def init(x0, misfit):
+        return {"state": x0, "misfit": misfit}
+
+    def body(state, misfit, z, v, delta, t_start, t_end, y, mask):
+        x = f.step(z, state, v, delta, t_start)
+        return {"x_start": state, "x_node": x, "state": x, "misfit": misfit + _misfit(f, z, x, t_end, y, mask)}
+
+    def final(misfit):
+        return {"misfit": misfit}
+
+    uses = r.uses(problem="settings grid", point="theta start v node sums")
+    return NodeScan("path", uses, init=init, body=body, final=final)
+
+
+def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Backward: the gradient of the misfits by the noise of each step, by z and by the initial state."""
+
+    def init(gz):
+        return {"eta": jnp.zeros(n.X), "gz": gz}
+
+    def body(eta, gz, z, v, x_start, x_node, delta, t_start, t_end, y, mask):
+        gz_misfit, gx = jax.grad(lambda z, x: _misfit(f, z, x, t_end, y, mask), argnums=(0, 1))(z, x_node)
+        _, pull = jax.vjp(lambda z, x, v: f.step(z, x, v, delta, t_start), z, x_start, v)
+        gz_step, gx_start, gv = pull(eta + gx)
+        return {"v_g": gv, "eta": gx_start, "gz": gz + gz_misfit + gz_step}
+
+    def final(eta, gz):
+        return {"gx0": eta, "gz": gz}
+
+    uses = r.uses(problem="settings grid", point="theta v node sums", gradient="v", scratch="work")
+    return NodeScan("pull_back", uses, init=init, body=body, final=final, reverse=True)
+
+
+def _start_gradient(r: Records) -> Kernel:
+    """The initial state's share of the gradient."""
+
+    def final(gx0, E0z, B0, excess_z_gradient, excess_v0_gradient, gz):
+        return {"gz": gz + E0z.T @ gx0 + excess_z_gradient, "v0_g": B0.T @ gx0 + excess_v0_gradient}
+
+    return NodeScan("start_gradient", r.uses(point="start sums", gradient="v0", scratch="work"), final=final)
+
+
+def _gradient(r: Records) -> Kernel:
+    """The gradient by u."""
+
+    def final(gz, D, excess_u_gradient):
+        return {"u_g": D.T @ gz + excess_u_gradient}
+
+    return NodeScan("parameter_gradient", r.uses(point="theta sums", gradient="u"), final=final)
