@@ -32,7 +32,7 @@ def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
 
 
 def data() -> Observations:
-    return simulate(noisy(), TRUTH, 0.4 * np.arange(1, 101), initial_state=[1.0], steps_per_interval=400, seed=1)
+    return simulate(noisy(), TRUTH, 0.2 * np.arange(1, 201), initial_state=[1.0], steps_per_interval=200, seed=1)
 
 
 EXAMPLE = Example(
@@ -41,7 +41,7 @@ EXAMPLE = Example(
     reference="Archambeau et al. 2008",
     model=noisy,
     data=data,
-    steps_per_interval=20,
+    steps_per_interval=10,
     truth=TRUTH,
     observed={0: 0},
 )
