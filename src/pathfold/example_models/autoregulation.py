@@ -24,7 +24,7 @@ TRUTH = {f"c_{i + 1}": c for i, c in enumerate([0.1, 0.7, 0.35, 0.2, 0.1, 0.9, 0
 VOLUME = 10.0
 K = 10.0 * VOLUME
 INITIAL_AMOUNTS = VOLUME * np.array([8.0, 8.0, 8.0, 5.0])
-OBSERVATION_SCALE = 4.0
+OBSERVATION_SCALE = 2.0
 STOICHIOMETRY = [
     [0, 0, 1, 0, 0, 0, -1, 0],
     [0, 0, 0, 1, -2, 2, 0, -1],
@@ -54,35 +54,30 @@ def amounts(x):
 
 
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
-    """RNA and total protein, P + 2 P2, each with Gaussian noise."""
-
-    def seen(x, z):
-        y = amounts(x)
-        return jnp.array([y[0], y[1] + 2.0 * y[2]])
-
+    """RNA, P and P2, each with Gaussian noise; DNA is not seen."""
     drift, diffusion = langevin(STOICHIOMETRY, hazards, amounts)
     return DiffusionModel(
         drift=drift,
         diffusion=diffusion,
         parameters={name: dist.LogNormal(-1.5, 1.0) for name in TRUTH},
         initial_state=[*np.log(INITIAL_AMOUNTS[:3]), np.log(INITIAL_AMOUNTS[3] / (K - INITIAL_AMOUNTS[3]))],
-        observation=GaussianNoise(seen, scale),
+        observation=GaussianNoise(lambda x, z: amounts(x)[:3], scale),
         scheme=EulerMaruyama(),
     )
 
 
 def data() -> Observations:
-    return simulate(noisy(), TRUTH, np.arange(1, 51), steps_per_interval=200, seed=1)
+    return simulate(noisy(), TRUTH, 0.5 * np.arange(1, 101), steps_per_interval=100, seed=1)
 
 
 EXAMPLE = Example(
     name="autoregulation",
-    summary="A gene that represses itself: eight rates from RNA and total protein, seen through noise.",
+    summary="A gene that represses itself: eight rates from RNA, protein and dimers seen through noise.",
     reference="Golightly and Wilkinson 2005",
     model=noisy,
     data=data,
-    steps_per_interval=10,
+    steps_per_interval=5,
     truth=TRUTH,
     natural=lambda x: np.concatenate([np.exp(x[..., :3]), K / (1.0 + np.exp(-x[..., 3:]))], axis=-1),
-    observed={0: 0},
+    observed={0: 0, 1: 1, 2: 2},
 )
