@@ -8,9 +8,11 @@ which keeps r positive at every step of any discretisation. The transition of r 
 """
 
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
+from pathfold.example_models.example import Example
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, simulate
 from pathfold.schemes import Milstein
 
 TRUTH = {"kappa": 0.8, "mu": 1.0, "sigma": 0.4}
@@ -27,6 +29,10 @@ def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
     return _model(GaussianNoise(lambda x, z: jnp.exp(x), scale))
 
 
+def data(model: DiffusionModel) -> Observations:
+    return simulate(model, TRUTH, 0.5 * np.arange(1, 101), initial_state=[0.0], steps_per_interval=200, seed=1)
+
+
 def _model(observation: Observation) -> DiffusionModel:
     return DiffusionModel(
         drift=lambda x, z: (z["kappa"] * z["mu"] - 0.5 * z["sigma"] ** 2) * jnp.exp(-x) - z["kappa"],
@@ -40,3 +46,16 @@ def _model(observation: Observation) -> DiffusionModel:
         observation=observation,
         scheme=Milstein(),
     )
+
+
+EXAMPLE = Example(
+    name="cox_ingersoll_ross",
+    summary="An interest rate that stays positive, with noise that grows with it, seen exactly.",
+    reference="Cox, Ingersoll and Ross 1985",
+    model=noiseless,
+    data=lambda: data(noiseless()),
+    steps_per_interval=10,
+    truth=TRUTH,
+    natural=np.exp,
+    observed={0: 0},
+)

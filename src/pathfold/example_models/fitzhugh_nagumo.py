@@ -8,9 +8,11 @@ initial state is [0; -beta], as in the reference runs this package is compared w
 """
 
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
+from pathfold.example_models.example import Example
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, simulate
 from pathfold.schemes import Scheme, StrongOrder1p5
 
 TRUTH = {"sigma": 0.3, "epsilon": 0.1, "gamma": 1.5, "beta": 0.8}
@@ -26,6 +28,11 @@ def noiseless(scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B00
 def noisy(scale: float | str = OBSERVATION_SCALE, scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B008
     """y = x_0 + scale w."""
     return _model(GaussianNoise(lambda x, z: x[:1], scale), scheme)
+
+
+def data(model: DiffusionModel, observations: int = 100, seed: int = 1) -> Observations:
+    times = 0.2 * np.arange(1, observations + 1)
+    return simulate(model, TRUTH, times, initial_state=INITIAL_STATE, steps_per_interval=1000, seed=seed)
 
 
 def drift(x, z):
@@ -50,3 +57,15 @@ def _model(observation: Observation, scheme: Scheme) -> DiffusionModel:
         observation=observation,
         scheme=scheme,
     )
+
+
+EXAMPLE = Example(
+    name="fitzhugh_nagumo",
+    summary="A spiking neuron whose membrane potential is seen exactly, with noise in the recovery alone.",
+    reference="Ditlevsen and Samson 2019; Graham, Thiery and Beskos 2022",
+    model=noiseless,
+    data=lambda: data(noiseless()),
+    steps_per_interval=25,
+    truth=TRUTH,
+    observed={0: 0},
+)

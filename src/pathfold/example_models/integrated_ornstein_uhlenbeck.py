@@ -8,12 +8,15 @@ gives the likelihood exactly.
 """
 
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
+from pathfold.example_models.example import Example
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, simulate
 from pathfold.schemes import StrongOrder1p5
 
 TRUTH = {"theta": 1.0, "sigma": 0.8}
+INITIAL_STATE = [0.0, 0.5]
 OBSERVATION_SCALE = 0.05
 
 
@@ -27,6 +30,11 @@ def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
     return _model(GaussianNoise(lambda x, z: x[:1], scale))
 
 
+def data(model: DiffusionModel) -> Observations:
+    times = 0.3 * np.arange(1, 101)
+    return simulate(model, TRUTH, times, initial_state=INITIAL_STATE, steps_per_interval=200, seed=1)
+
+
 def _model(observation: Observation) -> DiffusionModel:
     return DiffusionModel(
         drift=lambda x, z: jnp.array([x[1], -z["theta"] * x[1]]),
@@ -36,3 +44,15 @@ def _model(observation: Observation) -> DiffusionModel:
         observation=observation,
         scheme=StrongOrder1p5(),
     )
+
+
+EXAMPLE = Example(
+    name="integrated_ornstein_uhlenbeck",
+    summary="A particle with friction whose position is seen exactly and whose velocity is not seen.",
+    reference="Ditlevsen and Sorensen 2004",
+    model=noiseless,
+    data=lambda: data(noiseless()),
+    steps_per_interval=10,
+    truth=TRUTH,
+    observed={0: 0},
+)

@@ -4,9 +4,11 @@ Given the parameters, the Euler-Maruyama path and its observations are jointly G
 the likelihood exactly.
 """
 
+import numpy as np
 import numpyro.distributions as dist
 
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
+from pathfold.example_models.example import Example
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, simulate
 from pathfold.schemes import EulerMaruyama, Scheme
 
 TRUTH = {"theta": 0.7, "mu": 1.0, "sigma": 0.5}
@@ -23,6 +25,10 @@ def noisy(scale: float = OBSERVATION_SCALE, scheme: Scheme = EulerMaruyama()) ->
     return _model(GaussianNoise(lambda x, z: x, scale), scheme)
 
 
+def data(model: DiffusionModel) -> Observations:
+    return simulate(model, TRUTH, 0.5 * np.arange(1, 101), steps_per_interval=200, seed=1)
+
+
 def _model(observation: Observation, scheme: Scheme) -> DiffusionModel:
     return DiffusionModel(
         drift=lambda x, z: -z["theta"] * (x - z["mu"]),
@@ -32,3 +38,15 @@ def _model(observation: Observation, scheme: Scheme) -> DiffusionModel:
         observation=observation,
         scheme=scheme,
     )
+
+
+EXAMPLE = Example(
+    name="ornstein_uhlenbeck",
+    summary="Reversion to a mean, seen through noise of known scale.",
+    reference="Uhlenbeck and Ornstein 1930",
+    model=noisy,
+    data=lambda: data(noisy()),
+    steps_per_interval=10,
+    truth=TRUTH,
+    observed={0: 0},
+)

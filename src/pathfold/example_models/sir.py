@@ -5,10 +5,14 @@ people in bed, y = exp(x_1) + sigma_y w, once a day for 14 days (paper, section 
 Ryder et al. 2018; data of an influenza outbreak in a boarding school, BMJ 1978).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.example_models.example import Example
 from pathfold.model import DiffusionModel, GaussianNoise, Observations
 from pathfold.schemes import EulerMaruyama
 
@@ -21,16 +25,42 @@ def data() -> Observations:
     return Observations(np.arange(1, 15), CASES)
 
 
-def noisy() -> DiffusionModel:
+def noisy(*, sigma_y: float | None = None) -> DiffusionModel:
+    """The priors of the paper's text; `sigma_y` is fixed where a number is given."""
+    reversion = {"alpha": dist.LogNormal(0.0, 1.0), "sigma": dist.LogNormal(-3.0, 1.0)}
+    return _model(drift, diffusion, reversion, sigma_y)
+
+
+def noisy_correlated(correlation: float = 0.5, *, sigma_y: float | None = None) -> DiffusionModel:
+    """The prior of the authors' code, where log alpha and log sigma are correlated, which the paper does not say.
+
+    The two are one parameter, `alpha_sigma`.
+    """
+    covariance = jnp.array([[1.0, correlation], [correlation, 1.0]])
+    logarithms = dist.MultivariateNormal(jnp.array([0.0, -3.0]), covariance)
+
+    def apart(z):
+        return {**z, "alpha": z["alpha_sigma"][0], "sigma": z["alpha_sigma"][1]}
+
+    return _model(
+        lambda x, z: drift(x, apart(z)),
+        lambda x, z: diffusion(x, apart(z)),
+        {"alpha_sigma": dist.TransformedDistribution(logarithms, dist.transforms.ExpTransform())},
+        sigma_y,
+    )
+
+
+def _model(
+    drift: Callable[..., Any], diffusion: Callable[..., Any], reversion: dict[str, Any], sigma_y: float | None
+) -> DiffusionModel:
     return DiffusionModel(
         drift=drift,
         diffusion=diffusion,
         parameters={
             "gamma": dist.LogNormal(0.0, 1.0),
-            "alpha": dist.LogNormal(0.0, 1.0),
+            **reversion,
             "beta": dist.Normal(0.0, 1.0),
-            "sigma": dist.LogNormal(-3.0, 1.0),
-            "sigma_y": dist.LogNormal(0.0, 1.0),
+            "sigma_y": dist.LogNormal(0.0, 1.0) if sigma_y is None else sigma_y,
         },
         initial_state=[np.log(762.0), np.log(1.0), dist.Normal(0.0, 1.0)],
         observation=GaussianNoise(lambda x, z: jnp.exp(x[1:2]), "sigma_y"),
@@ -64,3 +94,15 @@ def diffusion(x, z):
             [0.0, 0.0, z["sigma"]],
         ]
     )
+
+
+EXAMPLE = Example(
+    name="sir",
+    summary="An influenza outbreak in a boarding school with a contact rate that wanders; real data, unknown noise.",
+    reference="Ryder et al. 2018; Graham, Thiery and Beskos 2022",
+    model=noisy,
+    data=data,
+    steps_per_interval=20,
+    natural=np.exp,
+    observed={1: 0},
+)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 
 class Convergence(NamedTuple):
@@ -24,3 +26,13 @@ def convergence(x: np.ndarray) -> Convergence:
     stats: Any = base.array_stats  # pyright: ignore[reportPrivateImportUsage]
     tail = stats.ess(x, method="tail", prob=(0.05, 0.95))
     return Convergence(float(stats.ess(x, method="bulk")), float(tail), float(stats.rhat(x)) if len(x) > 1 else np.nan)
+
+
+def scalars(values: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
+    """Label and draws (chain, draw) of every scalar of a variable that is not constant."""
+    extra = [d for d in values.dims if d not in ("chain", "draw")]
+    ordered = values.transpose("chain", "draw", *extra).values
+    columns = ordered.reshape(*ordered.shape[:2], -1)
+    for i in range(columns.shape[-1]):
+        if np.ptp(columns[..., i]) > 0.0:
+            yield str(values.name) if columns.shape[-1] == 1 else f"{values.name}[{i}]", columns[..., i]

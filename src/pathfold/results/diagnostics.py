@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
-from pathfold.results.convergence import convergence
+from pathfold.results.convergence import convergence, scalars
 
 RHAT = 1.01
 ESS_A_CHAIN = 100
@@ -43,14 +43,8 @@ def _warn_of_convergence(tree: xr.DataTree, names: list[str]) -> None:
         return
     chains = tree.posterior.sizes["chain"]
     for name in [*names, "initial_state"]:
-        values = tree.posterior[name]
-        extra = [d for d in values.dims if d not in ("chain", "draw")]
-        columns = values.transpose("chain", "draw", *extra).values.reshape(chains, values.sizes["draw"], -1)
-        for i in range(columns.shape[-1]):
-            if np.ptp(columns[..., i]) == 0.0:
-                continue
-            label = name if columns.shape[-1] == 1 else f"{name}[{i}]"
-            found = convergence(columns[..., i])
+        for label, draws in scalars(tree.posterior[name]):
+            found = convergence(draws)
             if found.rhat > RHAT:
                 warnings.warn(
                     f"{label} has not converged: R-hat is {found.rhat:.3f}, above {RHAT}; run more draws, or a longer "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,33 +15,54 @@ BANDS = (0.95, 0.5)
 COLOUR = "#1f5f8b"
 
 
-def plot_paths(tree: xr.DataTree, *, observed: dict[int, int] | None = None, truth: np.ndarray | None = None) -> Figure:
-    """Posterior bands (50 and 95 %) of every state component over time.
+def plot_paths(
+    tree: xr.DataTree,
+    *,
+    observed: dict[int, int] | None = None,
+    natural: Callable[[np.ndarray], np.ndarray] | None = None,
+    truth: np.ndarray | None = None,
+) -> Figure:
+    """Posterior bands (50 and 95 %) of every state component over time; a panel has a column for each series.
 
-    `observed` says which observation column shows which component directly (column by component); `truth` (time,
-    component) is drawn where it is known.
+    `natural` maps states (..., component) to the units they are drawn in. `observed` says which observation column
+    shows which component directly, in these units (column by component); `truth` (node, component) is drawn where it
+    is known.
     """
     from matplotlib.figure import Figure
 
-    state = tree.posterior["state"]
-    times, components = state["time"].values, state.sizes["component"]
-    figure = Figure(figsize=(9, 2.6 * components + 0.6), layout="constrained")
-    axes = figure.subplots(components, sharex=True, squeeze=False)[:, 0]
-    for k, ax in enumerate(axes):
-        draws = state.isel(component=k).values.reshape(-1, times.size)
+    posterior, observations = tree.posterior, tree.observed_data
+    states = posterior["state"].values.reshape(-1, *posterior["state"].shape[2:])
+    states = states if natural is None else natural(states)
+    times, components = posterior["time"].values, states.shape[-1]
+    series = _series(posterior)
+    columns = series.max() + 1
+    figure = Figure(figsize=(max(9.0, 2.6 * columns), 2.6 * components + 0.6), layout="constrained")
+    axes = figure.subplots(components, columns, sharex=True, sharey="row", squeeze=False)
+    for (k, j), ax in np.ndenumerate(axes):
+        mine = series == j
         for band in BANDS:
-            low, high = np.quantile(draws, [0.5 - band / 2, 0.5 + band / 2], axis=0)
-            ax.fill_between(times, low, high, color=COLOUR, alpha=0.25, lw=0, label=f"{band:.0%} of the posterior")
-        ax.plot(times, np.median(draws, axis=0), color=COLOUR, lw=1.2, label="median")
+            low, high = np.quantile(states[:, mine, k], [0.5 - band / 2, 0.5 + band / 2], axis=0)
+            label = f"{band:.0%} of the posterior"
+            ax.fill_between(times[mine], low, high, color=COLOUR, alpha=0.25, lw=0, label=label)
+        ax.plot(times[mine], np.median(states[:, mine, k], axis=0), color=COLOUR, lw=1.2, label="median")
         if truth is not None:
-            ax.plot(times, truth[:, k], color="black", lw=0.8, ls="--", label="truth")
+            ax.plot(times[mine], truth[mine, k], color="black", lw=0.8, ls="--", label="truth")
         if observed and k in observed:
-            data = tree.observed_data["y"].isel(observation=observed[k])
-            ax.plot(data["time"], data, "o", color="black", ms=2.5, label="observed")
-        ax.set_ylabel(f"$x_{k}$")
-        ax.legend(loc="upper right", fontsize="x-small", ncols=5, frameon=False)
-    axes[-1].set_xlabel("time")
+            seen = _series(observations) == j
+            y = observations["y"].values[seen, observed[k]]
+            ax.plot(observations["time"].values[seen], y, "o", color="black", ms=2.5, label="observed")
+        if j == 0:
+            ax.set_ylabel(f"$x_{k}$")
+            ax.legend(loc="upper right", fontsize="x-small", ncols=1 if columns > 1 else 5, frameon=False)
+        if k == components - 1:
+            ax.set_xlabel("time")
     return figure
+
+
+def _series(group: xr.DataTree | xr.Dataset) -> np.ndarray:
+    """The series that each node belongs to."""
+    coordinates = group.coords
+    return coordinates["node_series"].values if "node_series" in coordinates else np.zeros(group.sizes["time"], int)
 
 
 def plot_marginals(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | None = None) -> Figure:

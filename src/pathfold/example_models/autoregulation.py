@@ -1,0 +1,83 @@
+"""A gene that represses itself in a prokaryote (Golightly and Wilkinson 2005), as a chemical Langevin equation.
+
+Amounts y = [RNA; P; P2; DNA], of RNA, protein, its dimer and free DNA; of the DNA, K in all, dimers bind K - DNA.
+
+    DNA + P2 -> DNA.P2 (c_1),  DNA.P2 -> DNA + P2 (c_2),  DNA -> DNA + RNA (c_3),  RNA -> RNA + P (c_4),
+    2 P -> P2 (c_5),  P2 -> 2 P (c_6),  RNA -> 0 (c_7),  P -> 0 (c_8).
+
+The reference has K = 10, where a diffusion approximates the counts poorly and reaches zero. Here a volume VOLUME times
+as large is observed: all amounts are VOLUME times as large, and the rates of encounters, c_1 and c_5, stay those of the
+reference when they are divided by it. The state is x = [log RNA; log P; log P2; logit(DNA / K)].
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+from pathfold.example_models.example import Example
+from pathfold.example_models.reactions import langevin
+from pathfold.model import DiffusionModel, GaussianNoise, Observations, simulate
+from pathfold.schemes import EulerMaruyama
+
+TRUTH = {f"c_{i + 1}": c for i, c in enumerate([0.1, 0.7, 0.35, 0.2, 0.1, 0.9, 0.3, 0.1])}
+VOLUME = 10.0
+K = 10.0 * VOLUME
+INITIAL_AMOUNTS = VOLUME * np.array([8.0, 8.0, 8.0, 5.0])
+OBSERVATION_SCALE = 2.0
+STOICHIOMETRY = [
+    [0, 0, 1, 0, 0, 0, -1, 0],
+    [0, 0, 0, 1, -2, 2, 0, -1],
+    [-1, 1, 0, 0, 1, -1, 0, 0],
+    [-1, 1, 0, 0, 0, 0, 0, 0],
+]
+
+
+def hazards(y, z):
+    rna, p, p2, dna = y[0], y[1], y[2], y[3]
+    return jnp.array(
+        [
+            z["c_1"] / VOLUME * dna * p2,
+            z["c_2"] * (K - dna),
+            z["c_3"] * dna,
+            z["c_4"] * rna,
+            0.5 * z["c_5"] / VOLUME * p**2,
+            z["c_6"] * p2,
+            z["c_7"] * rna,
+            z["c_8"] * p,
+        ]
+    )
+
+
+def amounts(x):
+    return jnp.where(jnp.arange(4) < 3, jnp.exp(x), K * jax.nn.sigmoid(x))
+
+
+def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
+    """RNA, P and P2, each with Gaussian noise; DNA is not seen."""
+    drift, diffusion = langevin(STOICHIOMETRY, hazards, amounts)
+    return DiffusionModel(
+        drift=drift,
+        diffusion=diffusion,
+        parameters={name: dist.LogNormal(-1.5, 1.0) for name in TRUTH},
+        initial_state=[*np.log(INITIAL_AMOUNTS[:3]), np.log(INITIAL_AMOUNTS[3] / (K - INITIAL_AMOUNTS[3]))],
+        observation=GaussianNoise(lambda x, z: amounts(x)[:3], scale),
+        scheme=EulerMaruyama(),
+    )
+
+
+def data() -> Observations:
+    return simulate(noisy(), TRUTH, 0.5 * np.arange(1, 101), steps_per_interval=100, seed=1)
+
+
+EXAMPLE = Example(
+    name="autoregulation",
+    summary="A gene that represses itself: eight rates from RNA, protein and dimers seen through noise.",
+    reference="Golightly and Wilkinson 2005",
+    model=noisy,
+    data=data,
+    steps_per_interval=5,
+    truth=TRUTH,
+    natural=lambda x: np.concatenate([np.exp(x[..., :3]), K / (1.0 + np.exp(-x[..., 3:]))], axis=-1),
+    observed={0: 0, 1: 1, 2: 2},
+)

@@ -1,0 +1,24 @@
+"""What every example model offers: a model, data for it, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pathfold.model import DiffusionModel, Observations
+
+
+@dataclass(frozen=True)
+class Example:
+    """A model of the literature with data to calibrate it to, simulated from `truth` unless that is None."""
+
+    name: str
+    summary: str
+    reference: str
+    model: Callable[[], DiffusionModel]
+    data: Callable[[], Observations | list[Observations]]
+    steps_per_interval: int
+    truth: dict[str, float] | None = None
+    natural: Callable[[Any], Any] | None = None  # the state in the units it is thought of in, for pictures
+    observed: dict[int, int] = field(default_factory=dict)  # components then seen directly, each with its column of y

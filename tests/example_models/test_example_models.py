@@ -1,0 +1,121 @@
+"""Every example model: its data, a few draws as plain Python, and what is derived by hand in some of them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pathfold as pf
+from pathfold.engine import Engine
+from pathfold.example_models import EXAMPLES, autoregulation, lotka_volterra, sir
+from pathfold.example_models.reactions import langevin
+
+NOISE = 6.0  # standard deviations of the observation noise, which no draw of a few hundred should exceed
+
+
+@functools.cache
+def series_of(name: str) -> list[pf.Observations]:
+    data = EXAMPLES[name].data()
+    return data if isinstance(data, list) else [data]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_data_and_truth_fit_the_model(name):
+    example = EXAMPLES[name]
+    model = example.model()
+    assert example.name == name
+    assert example.truth is None or set(example.truth) == set(model.parameters.names)
+    for each in series_of(name):
+        model.check_data(each)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_few_draws_reproduce_the_data(name, monkeypatch):
+    """Of up to two short series: exactly where observation is exact, else with noise of a plausible size."""
+    model, steps = EXAMPLES[name].model(), EXAMPLES[name].steps_per_interval
+    data = [pf.Observations(each.times[:3], each.values[:3]) for each in series_of(name)[:2]]
+    monkeypatch.setattr("pathfold.sampling.sample.Engine", functools.partial(Engine, compiled=False))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # so short a run has not converged
+        tree = pf.sample(model, data, steps_per_interval=steps, chains=1, warmup=10, draws=10, seed=1, progress=False)
+    posterior, stats = tree.posterior, tree.sample_stats
+    assert np.all(stats["status"] == 0)
+    for parameter in model.parameters.names:
+        values = posterior[parameter].values
+        assert np.isfinite(values).all()
+        assert np.ptp(values) > 0, "the chain moves"
+
+    names, y = model.parameters.names, np.concatenate([each.values for each in data])
+    z = {name: posterior[name].values.ravel() for name in names}
+    x = posterior["state"].values.reshape(-1, *y.shape[:1], model.state_dim)
+    times = posterior["time"].values
+    W = model.observation_noise_dim
+
+    def observe(noise):
+        with jax.enable_x64(True):
+            over_nodes = jax.vmap(model.observe, (None, 0, None, 0))
+            return np.asarray(jax.vmap(over_nodes, (0, 0, None, None))(z, x, jnp.full(W, noise), times))
+
+    if W == 0:
+        assert np.abs(observe(0.0) - y).max() < 1e-7 * np.abs(y).max()
+    else:
+        assert np.all(observe(-NOISE) < y)
+        assert np.all(y < observe(NOISE))
+
+
+def test_lotka_volterra_in_logarithms_as_derived_by_hand():
+    rng = np.random.default_rng(1)
+    drift, diffusion = langevin(lotka_volterra.STOICHIOMETRY, lotka_volterra.hazards)
+    z = lotka_volterra.TRUTH
+    a, b, c = z["c_1"], z["c_2"], z["c_3"]
+    with jax.enable_x64(True):
+        for x in rng.normal(4.0, 1.0, size=(5, 2)):
+            prey, predators = np.exp(x)
+            expected = [
+                a - b * predators - (a + b * predators) / (2 * prey),
+                b * prey - c - (b * prey + c) / (2 * predators),
+            ]
+            noise = [
+                [np.sqrt(a / prey), -np.sqrt(b * predators / prey), 0.0],
+                [0.0, np.sqrt(b * prey / predators), -np.sqrt(c / predators)],
+            ]
+            np.testing.assert_allclose(drift(jnp.array(x), z), expected, rtol=1e-12)
+            np.testing.assert_allclose(diffusion(jnp.array(x), z), noise, rtol=1e-12)
+
+
+def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
+    """Ito's lemma back from x to y = g(x): drift S h and covariance S diag(h) S^T."""
+    S, z = np.array(autoregulation.STOICHIOMETRY, float), autoregulation.TRUTH
+    drift, diffusion = langevin(S, autoregulation.hazards, autoregulation.amounts)
+    with jax.enable_x64(True):
+        x = jnp.array([4.0, 3.5, 4.5, -0.4])
+        h = autoregulation.hazards(autoregulation.amounts(x), z)
+        slope = jax.jacfwd(autoregulation.amounts)(x)
+        bend = jax.jacfwd(jax.jacfwd(autoregulation.amounts))(x)
+        B = diffusion(x, z)
+        mean = slope @ drift(x, z) + 0.5 * jnp.einsum("ijk,jl,kl->i", bend, B, B)
+        np.testing.assert_allclose(mean, S @ h, rtol=1e-10)
+        np.testing.assert_allclose(slope @ B @ B.T @ slope.T, S @ np.diag(h) @ S.T, atol=1e-9)
+
+
+def test_sir_with_the_prior_of_the_authors_code():
+    model, independent = sir.noisy_correlated(), sir.noisy()
+    with jax.enable_x64(True):
+        prior = model.parameters.maps["alpha_sigma"]
+        u = jnp.array([0.3, -0.7])
+        spread = jax.jacfwd(lambda u: jnp.log(prior.push(u)))(u)
+        np.testing.assert_allclose(spread @ spread.T, [[1.0, 0.5], [0.5, 1.0]], rtol=1e-6)
+        np.testing.assert_allclose(jnp.log(prior.push(jnp.zeros(2))), [0.0, -3.0], atol=1e-12)
+        x, z = jnp.array([6.0, 3.0, 0.4]), {"gamma": 0.5, "beta": 0.6, "sigma_y": 5.0}
+        apart, together = {**z, "alpha": 1.2, "sigma": 0.2}, {**z, "alpha_sigma": jnp.array([1.2, 0.2])}
+        assert np.array_equal(model.sde.drift(x, together, 0.0), independent.sde.drift(x, apart, 0.0))
+        assert np.array_equal(model.sde.diffusion(x, together, 0.0), independent.sde.diffusion(x, apart, 0.0))
+
+
+def test_sir_with_known_noise():
+    assert sir.noisy(sigma_y=5.0).parameters.size == sir.noisy().parameters.size - 1
