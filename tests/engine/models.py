@@ -47,6 +47,7 @@ class Case:
     repeated_noise: bool = False  # two columns of the diffusion are the same
     missing: bool = False
     regular: bool = True
+    from_start: bool = False  # the first observation is at the initial time
     lanes: int = 2
     path_scale: float = 1.0
     noise_scale: float = 1.0
@@ -107,6 +108,8 @@ class Case:
         panel = []
         for n in self.lengths:
             gaps = np.full(n, 0.5) if self.regular else rng.uniform(0.2, 0.9, size=n)
+            if self.from_start:
+                gaps[0] = 0.0
             values = rng.normal(size=(n, self.Y))
             if self.missing:
                 hidden = rng.uniform(size=values.shape) < 0.4

@@ -97,13 +97,19 @@ class DiffusionModel:
         return model
 
     def check_data(self, observations: Observations) -> None:
-        """Raise DataError unless the values have one column for each observed component."""
+        """Raise DataError unless the values have one column for each observed component and the start can meet them."""
         if not isinstance(observations, Observations):
             raise DataError(f"data must be pf.Observations, or a list of them, not {type(observations).__name__}")
         if observations.observation_dim != self.observation_dim:
             raise DataError(
                 f"values have {observations.observation_dim} columns, but the model's observation has "
                 f"{self.observation_dim}; give values of shape (T, {self.observation_dim}), NaN where missing"
+            )
+        at_start = observations.values[observations.times == observations.initial_time]
+        if np.isfinite(at_start).sum() > self.initial_state.size + self.observation_noise_dim:
+            raise DataError(
+                f"the initial state, observed at initial_time = {observations.initial_time}, is fixed or nearly so and "
+                "cannot meet the data; give initial_state a distribution, or leave that observation out"
             )
 
     def _checked_wiener_dim(self) -> int:

@@ -79,20 +79,31 @@ def _posterior(run: Run, rows: slice) -> xr.Dataset:
         variables["state"] = (["chain", "draw", time_dim, "component"], states)
         coordinates["time"] = (time_dim, times)
         if several:
-            repeats = len(times) // len(grid.starts)
-            owner = np.searchsorted(np.asarray(grid.first), np.arange(len(grid.starts)), side="right") - 1
-            coordinates["node_series"] = (time_dim, np.repeat(owner, repeats))
+            owner = _series_of_intervals(run)
+            kept = _fine_steps_kept(run).sum(axis=1) if run.settings["keep_path"] == "all" else 1
+            coordinates["node_series"] = (time_dim, np.repeat(owner, kept))
     return xr.Dataset(variables, coordinates)
 
 
 def _with_path(nodes: np.ndarray, path: np.ndarray, run: Run) -> tuple[np.ndarray, np.ndarray]:
     """States after every fine step: those inside an interval, then its node."""
-    grid = run.grid
+    grid, kept = run.grid, _fine_steps_kept(run)
     inside = np.concatenate([path[:, :, :, 1:], nodes[:, :, :, None]], axis=3)
-    chains, draws, intervals, steps, states = inside.shape
-    times = grid.starts[:, None] + grid.delta[:, None] * np.arange(1, steps + 1)
+    times = grid.starts[:, None] + grid.delta[:, None] * np.arange(1, grid.steps + 1)
     times[:, -1] = grid.ends
-    return inside.reshape(chains, draws, intervals * steps, states), times.ravel()
+    return inside[:, :, kept], times[kept]
+
+
+def _fine_steps_kept(run: Run) -> np.ndarray:
+    """All (interval, step), but of an interval of length zero only the node."""
+    kept = np.repeat(run.grid.delta[:, None] > 0.0, run.grid.steps, axis=1)
+    kept[:, -1] = True
+    return kept
+
+
+def _series_of_intervals(run: Run) -> np.ndarray:
+    """The number of the series that each interval belongs to."""
+    return np.searchsorted(run.grid.first, np.arange(len(run.grid.starts)), side="right") - 1
 
 
 def _statistics(run: Run, rows: slice) -> xr.Dataset:
@@ -118,11 +129,10 @@ def _observed(run: Run) -> xr.Dataset:
     dim = "node" if several else "time"
     coordinates: dict[str, Any] = {
         "time": (dim, np.asarray(grid.ends)[rows]),
-        "observation": np.arange(values.shape[1]),
+        "observation": list(grid.components),
     }
     if several:
-        owner = np.searchsorted(np.asarray(grid.first), np.arange(len(grid.starts)), side="right") - 1
-        coordinates["node_series"] = (dim, owner[rows])
+        coordinates["node_series"] = (dim, _series_of_intervals(run)[rows])
     return xr.Dataset({"y": ([dim, "observation"], values)}, coordinates)
 
 
