@@ -119,13 +119,15 @@ class Dense:
 
     def _excess(self, q):
         m = self.model
-        u, v0, _, _ = self.split(q)
+        u, v0, w, _ = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
         total = jnp.asarray(0.0)
         if m.parameters.excess is not None:
             total += m.parameters.excess(u)
         if m.initial_state.excess is not None:
             total += sum(m.initial_state.excess(z, v0[k]) for k in range(self.K))
+        if m.observation.noise_excess is not None:
+            total += jnp.sum(jax.vmap(m.observation.noise_excess, (None, 0))(z, w))
         return total
 
     def _call(self, name: str, *args) -> Any:

@@ -27,6 +27,11 @@ STARTS: dict[str, Callable[[Any], Any]] = {
     "gamma": lambda theta: dist.Gamma(2.0 + 0.5 * jnp.tanh(jnp.sum(theta)), 2.0),  # with an excess that depends on z
     "log-normal": lambda theta: dist.LogNormal(-0.5, 0.4),
 }
+NOISES: dict[str, Callable[[int], Any]] = {
+    "normal": lambda count: count,
+    "student": lambda count: dist.StudentT(4.0, 0.1, 0.8).expand([count]),  # with an excess
+    "given z": lambda count: lambda z: [dist.StudentT(3.0 + z["fixed"] + sum(z.values()) ** 2)] * count,
+}
 SCHEMES = ("euler", "additive", "taylor", "custom")
 
 
@@ -51,6 +56,7 @@ class Case:
     lanes: int = 2
     path_scale: float = 1.0
     noise_scale: float = 1.0
+    noise: str = "normal"  # of the observations
 
     def model(self) -> DiffusionModel:
         """Coupled linear terms with bounded non-linear ones; time, state and parameters enter every function."""
@@ -98,7 +104,7 @@ class Case:
             diffusion=diffusion,
             parameters={"fixed": 0.6, **{f"p{i}": PRIORS[kind]() for i, kind in enumerate(self.priors)}},
             initial_state=start if self.starts else [0.3 * (k + 1) for k in range(X)],
-            observation=NoisyObservation(noisy, W) if W else Noiseless(exact),
+            observation=NoisyObservation(noisy, NOISES[self.noise](W)) if W else Noiseless(exact),
             scheme=schemes.get(self.scheme, EulerMaruyama()),
         )
 
@@ -158,6 +164,7 @@ def draw_case(entropy: int, *, scaled: bool = False) -> Case:
         lanes=int(rng.choice([2, 4, 8])),
         path_scale=scale,
         noise_scale=scale if chance() else 1.0,
+        noise=str(rng.choice([*NOISES])),
     )
 
 

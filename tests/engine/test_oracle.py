@@ -159,6 +159,17 @@ def test_observation_at_the_initial_time(scheme):
     assert max(found.values()) < TOLERANCE, found
 
 
+@pytest.mark.parametrize("noise", ["student", "given z"])
+def test_observation_noise_with_a_density(noise):
+    case = replace(ROUND, noise=noise)
+    d = Driven(case.model(), case.grid(), lanes=2)  # five intervals: one lane is idle
+    q, p = 0.5 * np.random.default_rng(5).normal(size=(2, d.dense.dim))
+    without = Dense(ROUND.model(), ROUND.grid())
+    assert abs(d.dense.excess(q) - without.excess(q)) > 1e-3
+    found = all_errors(d, q, p)
+    assert max(found.values()) < TOLERANCE, found
+
+
 def test_small_noise():
     """Noise small beside the effect of the parameters, J well conditioned: the Woodbury split must not cancel."""
     case = Case(seed=3, X=1, B=1, Y=1, W=0, S=5, priors=("normal",) * 4, starts=(), lengths=(2,), path_scale=2e-4)

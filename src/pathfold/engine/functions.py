@@ -40,6 +40,10 @@ class ModelFunctions:
     def observe(self, z, x, w, t):
         return self.model.observe(self.model.parameters.unflatten(z), x, w, t)
 
+    def noise_excess(self, z, w):
+        excess = self.model.observation.noise_excess
+        return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), w)
+
     def seen_state(self, x, y, mask):
         """The state that the observations and the next interval see: the given one where it is conditioned on."""
         return x + mask[-1] * (y[self.model.observation_dim :] - x) if self.conditioned else x

@@ -94,12 +94,15 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _observe(f: ModelFunctions, r: Records) -> Kernel:
-    """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw and the misfit o at the nodes; masked rows are zero."""
+    """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw and the misfit o at the nodes; masked rows are zero.
+
+    Also the part of the noise's potential that is not Gaussian.
+    """
 
     def final(z, x_node, w, t_end, y, mask, D):
         Hz, H, Hw = f.row_jacobians(z, x_node, w, t_end, y, mask)
         o = f.rows(z, x_node, w, t_end, y, mask)
-        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": o}
+        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": o, "excess_w": f.noise_excess(z, w)}
 
     uses = r.uses(problem="grid", point="theta w node", scratch="newton")
     return LaneScan("observe", uses, final=final, fixes=("H", "Hz", "Hu", "Hw"))

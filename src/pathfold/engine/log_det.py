@@ -112,12 +112,12 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
-    """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>."""
+    """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>, and of the excess of the noise."""
 
     def final(z, x_node, w, t_end, y, mask, wH, wHz, wHw, verlet):
         def contraction(z, x, w):
             Hz, H, Hw = f.row_jacobians(z, x, w, t_end, y, mask)
-            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw)
+            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw) + f.noise_excess(z, w)
 
         gz, gx, gw = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
         return {"gz_node": gz, "gx_node": gx, "w_g": gw + verlet * w}

@@ -67,6 +67,7 @@ class Records:
                 "Hz": (Y, Z),
                 "Hu": (Y, U),
                 "Hw": (Y, W),
+                "excess_w": (),
                 "P_start": (X, X),
                 "d_start": (X, U),
                 "P_end": (X, X),

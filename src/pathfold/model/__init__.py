@@ -1,17 +1,17 @@
 """What the user writes down: a diffusion, its parameters and priors, its observation, and the data."""
 
+from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations, TimeGrid
 from pathfold.model.diffusion_model import DiffusionModel
-from pathfold.model.initial_state import InitialState
 from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
 from pathfold.model.parameters import Parameters
 from pathfold.model.priors import NormalMap, normal_map
 from pathfold.model.simulate import simulate, simulate_path
 
 __all__ = [
+    "ConditionalMap",
     "DiffusionModel",
     "GaussianNoise",
-    "InitialState",
     "Noiseless",
     "NoisyObservation",
     "NormalMap",

@@ -10,9 +10,9 @@ import numpy as np
 from jax import Array
 
 from pathfold.errors import DataError, ModelError
+from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations
 from pathfold.model.functions import as_float64, refuse_index_out_of_range, result_shape, struct, with_time
-from pathfold.model.initial_state import InitialState
 from pathfold.model.observation import Observation
 from pathfold.model.parameters import Compilable, Parameters
 from pathfold.schemes import SDE, EulerMaruyama, Scheme
@@ -40,26 +40,26 @@ class DiffusionModel:
         scheme: Scheme | None = None,
     ):
         self.scheme = EulerMaruyama() if scheme is None else scheme
-        self.observation = observation
         if not isinstance(self.scheme, Scheme):
             raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {scheme!r}")
         if not isinstance(observation, Observation):
             raise ModelError(
                 f"observation must be pf.Noiseless(h), pf.GaussianNoise(mean, scale) or pf.NoisyObservation(h, "
-                f"noise_dim), not {observation!r}"
+                f"noise), not {observation!r}"
             )
         self._drift = with_time("drift", drift, ("x", "z"))
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
         with jax.enable_x64(True):
             self.parameters = Parameters.build(parameters)
-            self.initial_state = InitialState.build(initial_state, self.parameters.structs())
-            self.state_dim = self.initial_state.state_dim
+            self.initial_state = ConditionalMap.build("initial_state", initial_state, self.parameters.structs())
+            self.observation = observation.given(self.parameters.structs())
+            self.state_dim = self.initial_state.dim
             self.wiener_dim = self._checked_wiener_dim()
             self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
             self._check_step()
             self.observation_dim = self._checked_observation_dim()
-            self.observation_noise_dim = observation.noise_dim(self.observation_dim)
+            self.observation_noise_dim = self.observation.noise_dim(self.observation_dim)
             points = self._points()
             observation.check(self.observation_dim, self.parameters.structs(), struct(), [(z, t) for _, z, t in points])
             self.scheme.check(self.sde, points)
@@ -69,7 +69,7 @@ class DiffusionModel:
         return self.scheme.step(self.sde, z, x, v, delta, t)
 
     def observe(self, z: dict[str, Array], x: Array, w: Array, t: Any) -> Array:
-        """y at time t from w ~ N(0, I_W)."""
+        """y at time t from W standard normals w."""
         return self.observation.observe(x, z, w, t)
 
     def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -91,9 +91,10 @@ class DiffusionModel:
         model = copy.copy(self)
         with jax.enable_x64(True):
             model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
-            model.initial_state = InitialState.build(
-                self.initial_state.given, self.parameters.structs(), compilable=compilable
-            )
+            z, start = self.parameters.structs(), self.initial_state
+            model.initial_state = ConditionalMap.build(start.name, start.given, z, compilable=compilable)
+            model.observation = self.observation.given(z, compilable=compilable)
+            model.observation_noise_dim = model.observation.noise_dim(self.observation_dim)
         return model
 
     def check_data(self, observations: Observations) -> None:

@@ -53,12 +53,13 @@ def simulate(
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
     rng = np.random.default_rng(seed)
     z = model.parameters.flatten(parameters)
-    v0 = rng.standard_normal(model.initial_state.size)
-    v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
-    w = rng.standard_normal((len(grid.starts), model.observation_noise_dim))
-    if initial_state is None:
-        with jax.enable_x64(True):
-            initial_state = model.initial_state.push(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(v0))
+    with jax.enable_x64(True):
+        named = model.parameters.unflatten(jnp.asarray(z))
+        (v0,) = model.initial_state.draw(named, rng, 1)
+        v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
+        w = model.observation.draw_noise(named, rng, len(grid.starts), model.observation_noise_dim)
+        if initial_state is None:
+            initial_state = model.initial_state.push(named, jnp.asarray(v0))
     x0 = np.asarray(initial_state, dtype=float)
     if x0.shape != (model.state_dim,):
         raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
