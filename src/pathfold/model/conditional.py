@@ -1,7 +1,7 @@
 """Random vectors given the parameters, as maps of standard normals: the initial state and the observation noise."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -30,6 +30,7 @@ class ConditionalMap:
     size: int
     gaussian: bool
     quantiles: bool = True
+    then: Callable[..., Array] | None = None  # a function of the vector and z that makes the vector meant
 
     @classmethod
     def build(
@@ -58,7 +59,12 @@ class ConditionalMap:
 
     def push(self, z: dict[str, Any], v: Array) -> Array:
         """The vector, of shape (dim,)."""
-        return self._map(z).push(v).reshape(self.dim)
+        value = self._map(z).push(v).reshape(self.dim)
+        return value if self.then is None else self.then(value, z)
+
+    def restricted_to(self, compilable: Compilable, z: dict[str, jax.ShapeDtypeStruct]) -> "ConditionalMap":
+        """This map without quantile functions, where they cannot be compiled."""
+        return replace(ConditionalMap.build(self.name, self.given, z, compilable=compilable), then=self.then)
 
     def draw(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
         """Normals (count, size) whose vectors follow the distribution: standard, or with the density that is kept."""

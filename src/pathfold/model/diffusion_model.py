@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,10 +13,18 @@ from jax import Array
 from pathfold.errors import DataError, ModelError
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations
-from pathfold.model.functions import as_float64, refuse_index_out_of_range, result_shape, struct, with_time
+from pathfold.model.functions import (
+    as_float64,
+    of_state_and_parameters,
+    refuse_index_out_of_range,
+    result_shape,
+    struct,
+    with_time,
+)
 from pathfold.model.observation import Observation
 from pathfold.model.parameters import Compilable, Parameters
-from pathfold.schemes import SDE, EulerMaruyama, Scheme
+from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
+from pathfold.schemes.ito import noise_operator, time_operator
 
 
 class DiffusionModel:
@@ -52,8 +61,11 @@ class DiffusionModel:
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
         with jax.enable_x64(True):
             self.parameters = Parameters.build(parameters)
-            self.initial_state = ConditionalMap.build("initial_state", initial_state, self.parameters.structs())
-            self.observation = observation.given(self.parameters.structs())
+            z = self.parameters.structs()
+            if not isinstance(initial_state, ConditionalMap):
+                initial_state = ConditionalMap.build("initial_state", initial_state, z)
+            self.initial_state = initial_state
+            self.observation = observation.given(z)
             self.state_dim = self.initial_state.dim
             self.wiener_dim = self._checked_wiener_dim()
             self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
@@ -91,11 +103,58 @@ class DiffusionModel:
         model = copy.copy(self)
         with jax.enable_x64(True):
             model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
-            z, start = self.parameters.structs(), self.initial_state
-            model.initial_state = ConditionalMap.build(start.name, start.given, z, compilable=compilable)
+            z = self.parameters.structs()
+            model.initial_state = self.initial_state.restricted_to(compilable, z)
             model.observation = self.observation.given(z, compilable=compilable)
             model.observation_noise_dim = model.observation.noise_dim(self.observation_dim)
         return model
+
+    def transform(self, forward: Callable[..., Any], inverse: Callable[..., Any]) -> "DiffusionModel":
+        """The same model with the state y = forward(x) or forward(x, z), x = inverse(y) or inverse(y, z).
+
+        By Ito's lemma, with L0 and Lj the operators of the SDE of x,
+
+            dy = L0 forward dt + sum_j Lj forward dW_j,   both at x = inverse(y).
+
+        The scheme stays the same and is applied to y: the discretised models differ, their limits do not. That the
+        inverse inverts is checked at and around initial states drawn from the prior.
+        """
+        if isinstance(self.scheme, CustomScheme):
+            raise ModelError(
+                "the step of pf.CustomScheme is written for the state as it is and cannot be transformed; build the "
+                "model in the new state, with a step for it"
+            )
+        to = as_float64(of_state_and_parameters("forward", forward))
+        back = as_float64(of_state_and_parameters("inverse", inverse))
+        with jax.enable_x64(True):
+            self._check_inverse(to, back)
+        images = [noise_operator(self.sde, j, lambda x, z, t: to(x, z)) for j in range(self.wiener_dim)]
+        mean = time_operator(self.sde, lambda x, z, t: to(x, z))
+        start = self.initial_state
+        before = start.then or (lambda x, z: x)
+        return DiffusionModel(
+            drift=lambda x, z, t: mean(back(x, z), z, t),
+            diffusion=lambda x, z, t: jnp.stack([image(back(x, z), z, t) for image in images], axis=1),
+            parameters=self.parameters.priors,
+            initial_state=replace(start, then=lambda x, z: to(before(x, z), z)),
+            observation=self.observation.of(back),
+            scheme=self.scheme,
+        )
+
+    def _check_inverse(self, to: Callable[..., Array], back: Callable[..., Array]) -> None:
+        x, z, rng = struct(self.state_dim), self.parameters.structs(), np.random.default_rng(21)
+        for name, function in (("forward", to), ("inverse", back)):
+            if (shape := result_shape(name, function, (x, z))) != (self.state_dim,):
+                raise ModelError(f"{name} returned shape {shape}, expected ({self.state_dim},), the size of the state")
+        for x, z, _ in self._points()[::3]:
+            for point in (x, x * (1.0 + 0.1 * rng.uniform(-1.0, 1.0, self.state_dim))):
+                new = np.asarray(to(point, z))
+                if not np.all(np.isfinite(new)):
+                    raise ModelError(f"forward is not finite at the state {point}, drawn from the prior: it gave {new}")
+                if not np.allclose(again := np.asarray(back(jnp.asarray(new), z)), point, rtol=1e-6, atol=1e-9):
+                    raise ModelError(
+                        f"inverse does not invert forward: the state {point} became {new}, and came back as {again}"
+                    )
 
     def check_data(self, observations: Observations) -> None:
         """Raise DataError unless the values have one column for each observed component and the start can meet them."""

@@ -41,6 +41,21 @@ def with_time(name: str, function: Any, arguments: Sequence[str]) -> Callable[..
     raise ModelError(f"{name} takes arguments {signature}, expected ({without}) or ({full})")
 
 
+def of_state_and_parameters(name: str, function: Any) -> Callable[..., Any]:
+    """The user's function of x, or of (x, z), as a function of both."""
+    if not callable(function):
+        raise ModelError(f"{name} must be a function of x or (x, z), not {function!r}")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some built-in functions do not tell their signature
+        return lambda x, z: function(x)
+    if len([p for p in signature.parameters.values() if p.default is p.empty]) == 2 and _binds(signature, 2):
+        return function
+    if _binds(signature, 1):
+        return lambda x, z: function(x)
+    raise ModelError(f"{name} takes arguments {signature}, expected (x) or (x, z)")
+
+
 def _binds(signature: inspect.Signature, count: int) -> bool:
     try:
         signature.bind(*range(count))

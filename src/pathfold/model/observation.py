@@ -24,6 +24,10 @@ class Observation(ABC):
         """This observation for a model with these parameters, told by their structs."""
         return self
 
+    @abstractmethod
+    def of(self, state: Callable[..., Any]) -> Self:
+        """The same observation of another state, y, with x = state(y, z)."""
+
     @property
     @abstractmethod
     def user_function(self) -> Callable[..., Any]:
@@ -67,6 +71,10 @@ class Noiseless(Observation):
 
     h: Callable[..., Any]
 
+    def of(self, state):
+        h = self.user_function
+        return replace(self, h=lambda x, z, t: h(state(x, z), z, t))
+
     @property
     def user_function(self):
         return with_time("the observation function", self.h, ("x", "z"))
@@ -89,6 +97,10 @@ class GaussianNoise(Observation):
 
     mean: Callable[..., Any]
     scale: Any
+
+    def of(self, state):
+        mean = self.user_function
+        return replace(self, mean=lambda x, z, t: mean(state(x, z), z, t))
 
     @property
     def user_function(self):
@@ -168,6 +180,10 @@ class NoisyObservation(Observation):
         if built.size == 0:
             raise ModelError(f"the observation noise, {self.noise!r}, is not random; use pf.Noiseless(h)")
         return replace(self, _map=built)
+
+    def of(self, state):
+        h = self.user_function
+        return replace(self, h=lambda x, z, w, t: h(state(x, z), z, w, t))
 
     @property
     def map(self) -> ConditionalMap:
