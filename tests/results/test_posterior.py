@@ -24,6 +24,7 @@ STATISTICS = {
     "energy",
     "lp",
     "diverging",
+    "n_failed_steps",
     "status",
     "newton_iterations",
     "tree_depth",
@@ -173,7 +174,7 @@ def test_attributes():
         "steps_per_interval": STEPS,
         "sampler": "StaticHMC",
         "target_acceptance": pf.StaticHMC().target_acceptance,
-        "integration_time": pf.StaticHMC().integration_time,
+        "integration_time": "adapted",
     }
     assert {name: attrs[name] for name in expected} == expected
     for name in ("pathfold", "jax", "numba", "numpy"):

@@ -286,6 +286,23 @@ def test_the_number_of_steps_lies_about_the_integration_time(native):
     assert {native.static_hmc.draw_steps(1.5, 1e-9, rng) for _ in range(20)} == {native.static_hmc.MAX_STEPS}
 
 
+@pytest.mark.parametrize(("slow", "expected"), [(0.9, 1), (0.2, 0)])
+def test_a_slow_coordinate_makes_trajectories_longer(native, slow, expected):
+    """Two coordinates as autoregressions: longer trajectories help the slow one, and cost three times as much."""
+    time, rng, warmup, steps = native.integration_time, np.random.default_rng(7), 400, (4, 12)
+    layout, point = np.zeros(64, dtype=np.int64), np.zeros(4)
+    layout[native.sizes.VECTOR_W], layout[native.sizes.VECTOR_V + 1] = 2, 2
+    search = np.zeros(time.search_size(layout))
+    for iteration in range(warmup):
+        time.before_transition(layout, point, search)
+        trial = time.TIMES.index(time.integration_time(search, iteration, warmup))
+        for j, r in enumerate((0.1, (slow, slow**9)[trial])):
+            point[j] = r * point[j] + np.sqrt(1.0 - r**2) * rng.normal()
+        time.after_transition(layout, point, search, iteration, warmup, steps[trial])
+    assert time.integration_time(search, warmup, warmup) == time.TIMES[expected]
+    assert time.integration_time(np.zeros(20), 0, 0) == time.TIMES[0], "a run without warm-up has a quarter of a turn"
+
+
 def adapted(
     native: Any, acceptance, *, first: float, iterations: int, target: float = 0.8
 ) -> tuple[list[float], float]:

@@ -128,6 +128,7 @@ class _Chain:
         self.problem = task.problem.copy()  # a start changes its relaxation for a while
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
         self.state = np.zeros(native.step_size.STATE)
+        self.search = np.zeros(native.integration_time.search_size(task.layout))
         self.counts, self.result = np.zeros(2, dtype=np.int64), np.zeros(4)
         self.draws = Draws.empty(task, table.STATISTICS)
 
@@ -150,7 +151,7 @@ class _Chain:
         task, draws = self.task, self.draws
         end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
         rows = slice(draws.made, min(draws.made + count, end))
-        static = task.sampler if isinstance(task.sampler, StaticHMC) else StaticHMC()
+        time_given = task.sampler.integration_time if isinstance(task.sampler, StaticHMC) else None
         begin = time.perf_counter()
         made = self.native.chain.run(
             task.layout,
@@ -160,10 +161,11 @@ class _Chain:
             self.scratch,
             self.rng,
             self.state,
+            self.search,
             self.counts,
             self.result,
             isinstance(task.sampler, DynamicHMC),
-            static.integration_time,
+            time_given or 0.0,
             task.warmup,
             task.sampler.target_acceptance,
             draws.z[rows],
@@ -187,6 +189,7 @@ class _Chain:
             **arrays,
             "point": self.current,
             "state": self.state,
+            "search": self.search,
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
             "made": np.array(d.made),
             "seconds": np.array([d.seconds, d.main_seconds]),
@@ -201,4 +204,5 @@ class _Chain:
             getattr(d, name)[: d.made] = saved[name]
         self.current[:] = saved["point"]
         self.state[:] = saved["state"]
+        self.search[:] = saved["search"]
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))

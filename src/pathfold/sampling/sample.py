@@ -102,7 +102,7 @@ def run_chains(
         "keep_path": keep_path,
         "steps_per_interval": grid.steps,
         "sampler": type(sampler).__name__,
-        **asdict(sampler),
+        **{name: "adapted" if value is None else value for name, value in asdict(sampler).items()},
     }
     if checkpoint is not None:
         claim_folder(Path(checkpoint), _fingerprint(task, settings))

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StaticHMC:
-    """Trajectories of a random number of steps about a fixed integration time, accepted or rejected as a whole.
+    """Trajectories of a random number of steps about an integration time, accepted or rejected as a whole.
 
     With the Gaussian splitting directions that the data leave alone turn with period 2 pi: a quarter turn makes them
-    almost independent. `target_acceptance` is what the step size is tuned for in warm-up.
+    almost independent. Without a given `integration_time` warm-up chooses between a quarter and three quarters of a
+    turn. `target_acceptance` is what the step size is tuned for in warm-up.
     """
 
-    integration_time: float = 0.5 * math.pi
+    integration_time: float | None = None
     target_acceptance: float = 0.9
 
     def __post_init__(self) -> None:
         _check_target(self.target_acceptance)
-        if not (0.0 < self.integration_time < math.inf):
+        if self.integration_time is not None and not (0.0 < self.integration_time < math.inf):
             raise ValueError(f"integration_time must be a positive number, not {self.integration_time}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .dynamic_hmc import dynamic_transition
+from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
 from .sizes import (
     NODE_SIZE,
@@ -24,7 +25,7 @@ from .sizes import (
 )
 from .static_hmc import static_transition
 from .step_size import ITERATION, adapt, first_step_size, start_adaptation, step_size
-from .trajectory import ACCEPTANCE, CURRENT
+from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN
 
 
 @compiled
@@ -55,6 +56,7 @@ def run(
     scratch,
     rng,
     state,
+    search,
     counts,
     result,
     dynamic,
@@ -71,8 +73,8 @@ def run(
 ):
     """Make as many transitions as the outputs have rows, unless `stop` is set; returns how many were made.
 
-    `state` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done` counts for
-    the host to read. `time` is the integration time of static trajectories.
+    `state`, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
+    counts for the host to read. `time` is the integration time of static trajectories; 0 when it is to be searched for.
     """
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
@@ -83,8 +85,14 @@ def run(
         row = statistics[made]
         if dynamic:
             dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, row)
-        else:
+        elif time > 0.0:
             static_transition(layout, problem, points, momenta, t, time, rng, scratch, counts, row)
+        else:
+            iteration = int(state[ITERATION])
+            before_transition(layout, points[CURRENT], search)
+            found = integration_time(search, iteration, warmup)
+            static_transition(layout, problem, points, momenta, t, found, rng, scratch, counts, row)
+            after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
         if warming_up:
             adapt(state, row[ACCEPTANCE], target)
         record(layout, points[CURRENT], z[made], x0[made], nodes[made], path[made])

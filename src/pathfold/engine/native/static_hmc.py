@@ -5,6 +5,9 @@ came and on beyond its start. Let A be a step followed by a change of sign F of 
 fails: steps being reversible, A A = 1. The trajectory is (F A)^n, F (F A)^n undoes itself, and the usual acceptance
 holds. The discretised path of many models explodes beyond some state (an explicit scheme far out, a logarithm near
 extinction); trajectories meet that wall however small their steps are, and would be lost if they ended there.
+
+Near such walls the step size that warm-up found may be too long, and a chain that got there would stay for long: every
+now and then a trajectory has shorter steps.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from .trajectory import (
 
 SPREAD = 0.4  # the number of steps varies by this fraction about the integration time
 MAX_STEPS = 1023
+CAREFUL, SHORTER = 0.1, 0.25  # this fraction of trajectories has steps shorter by this factor
 
 
 @compiled
@@ -67,6 +71,7 @@ def static_transition(layout, problem, points, momenta, t, time, rng, scratch, c
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
     steps = draw_steps(time, t, rng)
+    t *= SHORTER if rng.random() < CAREFUL else 1.0
     counts[0] = 0
     at, to = CURRENT, NEXT
     failed = 0

@@ -1,0 +1,94 @@
+"""How long static trajectories are: a quarter of a turn or three quarters, tried by turns in warm-up.
+
+With the Gaussian splitting the directions that the data leave alone turn with period 2 pi, and a quarter turn makes
+them almost independent. A parameter that drags others along is slower: the scale of the observation noise cannot change
+unless all of the noise w, or the path, moves with it, like a heavier mass. For such models longer trajectories pay.
+"""
+
+from __future__ import annotations
+
+from numpy import inf, pi
+
+from .jit import compiled
+from .point import position
+from .sizes import VECTOR_W
+
+TIMES = (0.5 * pi, 1.5 * pi)
+BEGIN, END = 0.3, 0.85  # of warm-up: in between the two are tried
+FAVOUR = 0.75  # at nearly equal cost the longer time wins: the same effective draws are fewer draws to keep
+
+# Places in the search: the time chosen, the draws seen; for each parameter and initial state its mean, its sum of
+# squared deviations, its value before the transition; then for each of the times the steps, and squared jumps.
+CHOSEN, SEEN, MOMENTS = 0, 1, 2
+
+
+@compiled
+def search_size(layout):
+    return MOMENTS + 3 * layout[VECTOR_W] + 2 * (1 + layout[VECTOR_W])
+
+
+@compiled
+def tried(iteration, warmup):
+    """Which of the times is tried, or -1."""
+    begin, end = int(BEGIN * warmup), int(END * warmup)
+    return (iteration - begin) % 2 if begin <= iteration < end else -1
+
+
+@compiled
+def integration_time(search, iteration, warmup):
+    trial = tried(iteration, warmup)
+    if trial >= 0:
+        return TIMES[trial]
+    return search[CHOSEN] if search[CHOSEN] > 0.0 else TIMES[0]
+
+
+@compiled
+def before_transition(layout, point, search):
+    size = layout[VECTOR_W]
+    q = position(layout, point)
+    for j in range(size):
+        search[MOMENTS + 2 * size + j] = q[j]
+
+
+@compiled
+def after_transition(layout, point, search, iteration, warmup, steps):
+    """Add a draw to the search; with the last one, choose."""
+    trial = tried(iteration, warmup)
+    if trial < 0:
+        return
+    size = layout[VECTOR_W]
+    mean, squares = search[MOMENTS : MOMENTS + size], search[MOMENTS + size : MOMENTS + 2 * size]
+    previous = search[MOMENTS + 2 * size : MOMENTS + 3 * size]
+    at = MOMENTS + 3 * size + trial * (1 + size)
+    q = position(layout, point)
+    search[SEEN] += 1.0
+    search[at] += steps + 1.0  # drawing a momentum counts as a step
+    for j in range(size):
+        search[at + 1 + j] += (q[j] - previous[j]) ** 2
+        deviation = q[j] - mean[j]
+        mean[j] += deviation / search[SEEN]
+        squares[j] += deviation * (q[j] - mean[j])
+    if tried(iteration + 1, warmup) < 0:
+        search[CHOSEN] = TIMES[1] if longer_pays(search, size) else TIMES[0]
+
+
+@compiled
+def longer_pays(search, size):
+    """Whether three quarters of a turn make more of the slowest coordinate's draws effective, for their cost.
+
+    A squared jump is 2 (1 - r) variances, with r the autocorrelation, and (1 - r) / (1 + r) of the draws are effective.
+    """
+    short, long = MOMENTS + 3 * size, MOMENTS + 3 * size + 1 + size
+    slowest, effective = -1, inf
+    for j in range(size):
+        if search[MOMENTS + size + j] > 0.0 and independence(search, size, short, j) < effective:
+            slowest, effective = j, independence(search, size, short, j)
+    gain = independence(search, size, long, slowest) / effective if effective > 0.0 else inf
+    return slowest >= 0 and gain > FAVOUR * search[long] / search[short]
+
+
+@compiled
+def independence(search, size, at, j):
+    """(1 - r) / (1 + r) of coordinate j with one of the times; antithetic draws count as independent."""
+    change = min(1.0, search[at + 1 + j] / search[MOMENTS + size + j])
+    return change / (2.0 - change)
