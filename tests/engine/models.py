@@ -11,7 +11,7 @@ import numpy as np
 import numpyro.distributions as dist
 from hypothesis import strategies as st
 
-from pathfold.model import DiffusionModel, Noiseless, NoisyObservation, Observations, TimeGrid
+from pathfold.model import DiffusionModel, Input, Noiseless, NoisyObservation, Observations, TimeGrid
 from pathfold.schemes import CustomScheme, EulerMaruyama, Scheme, StrongOrder1p5
 from tests.dense import Dense
 
@@ -57,6 +57,7 @@ class Case:
     path_scale: float = 1.0
     noise_scale: float = 1.0
     noise: str = "normal"  # of the observations
+    inputs: bool = False  # which move the time that the functions see
 
     def model(self) -> DiffusionModel:
         """Coupled linear terms with bounded non-linear ones; time, state and parameters enter every function."""
@@ -98,21 +99,41 @@ class Case:
             parts = [STARTS[kind](stacked(z)) for kind in self.starts]
             return [*parts, *(0.3 * (k + 1) for k in range(X - len(parts)))]
 
-        schemes: dict[str, Scheme] = {"taylor": StrongOrder1p5(), "custom": CustomScheme(step, B)}
+        def seen_time(t, inputs):
+            return t + inputs["a"] * (1.0 + 0.3 * inputs["b"])
+
+        functions: tuple[Callable[..., Any], ...] = (drift, diffusion, exact, noisy, step)
+        inputs = {}
+        if self.inputs:
+            functions = (
+                lambda x, z, t, inputs: drift(x, z, seen_time(t, inputs)),
+                lambda x, z, t, inputs: diffusion(x, z, seen_time(t, inputs)),
+                lambda x, z, t, inputs: exact(x, z, seen_time(t, inputs)),
+                lambda x, z, w, t, inputs: noisy(x, z, w, seen_time(t, inputs)),
+                lambda x, z, v, delta, t, inputs: step(x, z, v, delta, seen_time(t, inputs)),
+            )
+            inputs = {
+                "a": Input([0.0, 0.7, 9.0], [0.2, 1.0, -2.0]),
+                "b": Input([0.0, 0.5, 1.2], [0.3, -0.7, 1.1], kind="previous"),
+            }
+        a, b, h, h_noisy, f = functions
+        schemes: dict[str, Scheme] = {"taylor": StrongOrder1p5(), "custom": CustomScheme(f, B)}
         return DiffusionModel(
-            drift=drift,
-            diffusion=diffusion,
+            drift=a,
+            diffusion=b,
             parameters={"fixed": 0.6, **{f"p{i}": PRIORS[kind]() for i, kind in enumerate(self.priors)}},
             initial_state=start if self.starts else [0.3 * (k + 1) for k in range(X)],
-            observation=NoisyObservation(noisy, NOISES[self.noise](W)) if W else Noiseless(exact),
+            observation=NoisyObservation(h_noisy, NOISES[self.noise](W)) if W else Noiseless(h),
             scheme=schemes.get(self.scheme, EulerMaruyama()),
+            inputs=inputs,
         )
 
     def grid(self) -> TimeGrid:
         """Arbitrary observations at (ir)regular times, some missing, some nodes without any."""
         rng = np.random.default_rng(self.seed + 1)
         panel = []
-        for n in self.lengths:
+        for k, n in enumerate(self.lengths):
+            own = {"a": Input([0.0, 9.0], [-0.5, 2.0])} if self.inputs and k == 1 else None
             gaps = np.full(n, 0.5) if self.regular else rng.uniform(0.2, 0.9, size=n)
             if self.from_start:
                 gaps[0] = 0.0
@@ -121,7 +142,7 @@ class Case:
                 hidden = rng.uniform(size=values.shape) < 0.4
                 hidden[rng.integers(n)] = False
                 values[hidden] = np.nan
-            panel.append(Observations(0.1 + np.cumsum(gaps), values, initial_time=0.1))
+            panel.append(Observations(0.1 + np.cumsum(gaps), values, initial_time=0.1, inputs=own))
         return TimeGrid.build(panel, steps_per_interval=self.S)
 
 

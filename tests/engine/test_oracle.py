@@ -170,6 +170,17 @@ def test_observation_noise_with_a_density(noise):
     assert max(found.values()) < TOLERANCE, found
 
 
+@pytest.mark.parametrize("scheme", ["euler", "taylor", "custom"])
+def test_inputs(scheme):
+    case = replace(ROUND, inputs=True, scheme=scheme)
+    d = Driven(case.model(), case.grid(), lanes=2)
+    q, p = 0.5 * np.random.default_rng(5).normal(size=(2, d.dense.dim))
+    without = Dense(replace(case, inputs=False).model(), replace(case, inputs=False).grid())
+    assert np.abs(d.dense.predicted(q) - without.predicted(q)).max() > 0.1
+    found = all_errors(d, q, p)
+    assert max(found.values()) < TOLERANCE, found
+
+
 def test_small_noise():
     """Noise small beside the effect of the parameters, J well conditioned: the Woodbury split must not cancel."""
     case = Case(seed=3, X=1, B=1, Y=1, W=0, S=5, priors=("normal",) * 4, starts=(), lengths=(2,), path_scale=2e-4)

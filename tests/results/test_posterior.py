@@ -28,7 +28,6 @@ STATISTICS = {
     "status",
     "newton_iterations",
     "tree_depth",
-    "n_failed_steps",
 }
 CHAINS, WARMUP, DRAWS, STEPS = 2, 40, 60, 3
 

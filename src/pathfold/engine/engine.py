@@ -10,7 +10,7 @@ from pathfold.engine.build import build
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel, TimeGrid, clocks
 from pathfold.program.kernel import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_SERIES, LAYOUT_STEPS
 from pathfold.program.layout import Record, size_of
 from pathfold.program.trace import check_compilable, is_compilable
@@ -70,6 +70,7 @@ class Engine:
             Y=rows,
             W=model.observation_noise_dim,
             V0=model.initial_state.size,
+            IN=len(model.inputs),
             L=self.lanes,
         )
         self.records = Records(self.sizes, regular=self.grid.regular)
@@ -165,6 +166,14 @@ class Engine:
         values[:, :observed], mask[:, :observed] = grid.values, grid.mask
         for field, entries in (("t_start", grid.starts), ("t_end", grid.ends), ("y", values), ("mask", mask)):
             self.set("problem", problem, "grid", field, entries)
+        if self.model.inputs:
+            starts, ends = clocks(self.model.inputs, grid)
+            for record, field, by_name in (
+                ("forcing", "inputs", starts.inputs),
+                ("forcing", "slopes", starts.slopes),
+                ("grid", "inputs_end", ends.inputs),
+            ):
+                self.set("problem", problem, record, field, np.stack([*by_name.values()], axis=-1))
         return problem
 
     def condition(self, nodes, states, *, drop_observations: bool) -> None:

@@ -37,6 +37,10 @@ class ModelFunctions:
         excess = self.model.initial_state.excess
         return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), v0)
 
+    def clock(self, t, inputs, slopes=None):
+        """What the model's functions take for the time t; at nodes inputs have no slopes, nothing asks for them."""
+        return self.model.clock(t, inputs, jnp.zeros_like(inputs) if slopes is None else slopes)
+
     def observe(self, z, x, w, t):
         return self.model.observe(self.model.parameters.unflatten(z), x, w, t)
 

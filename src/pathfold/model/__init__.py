@@ -3,6 +3,7 @@
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations, TimeGrid
 from pathfold.model.diffusion_model import DiffusionModel
+from pathfold.model.inputs import Input, clocks
 from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
 from pathfold.model.parameters import Parameters
 from pathfold.model.priors import NormalMap, normal_map
@@ -12,6 +13,7 @@ __all__ = [
     "ConditionalMap",
     "DiffusionModel",
     "GaussianNoise",
+    "Input",
     "Noiseless",
     "NoisyObservation",
     "NormalMap",
@@ -19,6 +21,7 @@ __all__ = [
     "Observations",
     "Parameters",
     "TimeGrid",
+    "clocks",
     "normal_map",
     "simulate",
     "simulate_path",

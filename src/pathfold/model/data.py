@@ -1,6 +1,6 @@
 """Observed series, and the grid of intervals the sampler works on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Self
@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from pathfold.errors import DataError
+from pathfold.model.inputs import Input, check_inputs
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -16,15 +17,22 @@ class Observations:
 
     A pandas DataFrame or Series (times in its index) or an xarray.DataArray (with a coordinate of times) is given
     alone, without `values`; the names of its columns label the observed components. What is observed at `initial_time`
-    itself observes the initial state.
+    itself observes the initial state. `inputs` take the place of the model's inputs of the same name.
     """
 
     times: np.ndarray
     values: np.ndarray
     initial_time: float
     components: tuple[str, ...] | None
+    inputs: dict[str, Input]
 
-    def __init__(self, times: Any, values: Any = None, initial_time: float = 0.0):
+    def __init__(
+        self,
+        times: Any,
+        values: Any = None,
+        initial_time: float = 0.0,
+        inputs: Mapping[str, Input] | None = None,
+    ):
         initial_time, components = float(initial_time), None
         if values is None:
             times, values, components = _taken_apart(times)
@@ -57,6 +65,7 @@ class Observations:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "initial_time", initial_time)
         object.__setattr__(self, "components", components)
+        object.__setattr__(self, "inputs", check_inputs(inputs or {}, DataError))
 
     @property
     def observation_dim(self) -> int:
@@ -69,8 +78,9 @@ class TimeGrid:
     """N intervals, each of `steps` fine steps, with the observation (if any) at its end; a panel's series follow on.
 
     starts, ends (N,); values (N, Y), zero where missing; mask (N, Y), True where observed; first (K,), the index of the
-    first interval of each series; components, the names of the Y observed components or their numbers. An observation
-    at the initial time ends an interval of length zero, over which every scheme leaves the state as it is.
+    first interval of each series; components, the names of the Y observed components or their numbers; inputs, those
+    that each series has of its own. An observation at the initial time ends an interval of length zero, over which
+    every scheme leaves the state as it is.
     """
 
     starts: np.ndarray
@@ -80,6 +90,7 @@ class TimeGrid:
     first: np.ndarray
     steps: int
     components: tuple[str, ...] | tuple[int, ...]
+    inputs: tuple[dict[str, Input], ...]
 
     @classmethod
     def build(
@@ -134,6 +145,7 @@ class TimeGrid:
             first=np.array(first, dtype=np.int64),
             steps=steps,
             components=names.pop() if names else tuple(range(widths[0])),
+            inputs=tuple(each.inputs for each in panel),
         )
 
     @property

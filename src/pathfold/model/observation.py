@@ -12,7 +12,7 @@ from jax import Array
 
 from pathfold.errors import ModelError
 from pathfold.model.conditional import ConditionalMap
-from pathfold.model.functions import as_float64, listed, result_shape, with_time
+from pathfold.model.functions import OfTime, as_float64, listed, result_shape, with_time
 from pathfold.model.parameters import Compilable
 
 
@@ -73,7 +73,7 @@ class Noiseless(Observation):
 
     def of(self, state):
         h = self.user_function
-        return replace(self, h=lambda x, z, t: h(state(x, z), z, t))
+        return replace(self, h=OfTime(lambda x, z, t: h(state(x, z), z, t)))
 
     @property
     def user_function(self):
@@ -100,7 +100,7 @@ class GaussianNoise(Observation):
 
     def of(self, state):
         mean = self.user_function
-        return replace(self, mean=lambda x, z, t: mean(state(x, z), z, t))
+        return replace(self, mean=OfTime(lambda x, z, t: mean(state(x, z), z, t)))
 
     @property
     def user_function(self):
@@ -183,7 +183,7 @@ class NoisyObservation(Observation):
 
     def of(self, state):
         h = self.user_function
-        return replace(self, h=lambda x, z, w, t: h(state(x, z), z, w, t))
+        return replace(self, h=OfTime(lambda x, z, w, t: h(state(x, z), z, w, t)))
 
     @property
     def map(self) -> ConditionalMap:
