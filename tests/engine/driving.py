@@ -42,8 +42,7 @@ class Driven:
         self.engine = Engine(model, grid, conditioned=states is not None, compiled=compiled, lanes=lanes)
         if states is not None:
             nodes = np.flatnonzero(~np.isnan(states).any(axis=1))
-            dropped = mask is not None
-            self.engine.condition(nodes, np.asarray(states)[nodes], drop_observations=dropped)
+            self.engine.condition(nodes, np.asarray(states)[nodes])
         self.counts = np.zeros(2, dtype=np.int64)
 
     @staticmethod

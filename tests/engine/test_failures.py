@@ -33,10 +33,10 @@ BREAKING = {
 }
 
 
-@pytest.mark.parametrize("name", BREAKING)
-def test_is_seen_at_the_start(name):
+@pytest.mark.parametrize(("name", "compiled"), [*((name, False) for name in BREAKING), (next(iter(BREAKING)), True)])
+def test_is_seen_at_the_start(name, compiled):
     broken, noise = BREAKING[name]
-    d = Driven(broken, GRID, lanes=2)
+    d = Driven(broken, GRID, lanes=2, compiled=compiled)
     q = np.full(d.dense.dim, noise)
     q[0] = 0.0
     point, scratch = d.raw_point(q), d.engine.block("scratch")
@@ -93,7 +93,8 @@ def test_nan_momentum_fails():
         assert status not in (CONVERGED,)
 
 
-def test_singular_gram_matrix_fails():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_singular_gram_matrix_fails(compiled):
     """The same number observed twice without noise."""
     twice = DiffusionModel(
         drift=lambda x, z: -z["a"] * x,
@@ -103,6 +104,6 @@ def test_singular_gram_matrix_fails():
         observation=Noiseless(lambda x, z: jnp.concatenate([x, x])),
     )
     grid = TimeGrid.build(Observations([1.0, 2.0], np.zeros((2, 2))), steps_per_interval=2)
-    d = Driven(twice, grid, lanes=2)
+    d = Driven(twice, grid, lanes=2, compiled=compiled)
     point = d.raw_point(np.zeros(d.dense.dim))
     assert d.native.step.prepare(*d.args, point, d.engine.block("scratch")) == NON_FINITE

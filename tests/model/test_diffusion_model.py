@@ -138,6 +138,21 @@ def test_observation_noise(noise, size, exact, expected):
         np.testing.assert_allclose(seen, np.broadcast_to(expected, 2), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("observation", "exact"),
+    [
+        (pf.Noiseless(lambda x, z: x), [True, True]),
+        (pf.GaussianNoise(lambda x, z: x, 0.1), [False, False]),
+        (pf.GaussianNoise(lambda x, z: x, np.array([0.0, 0.1])), [True, False]),
+        (pf.GaussianNoise(lambda x, z: x, lambda z: jnp.array([z["sigma"], 0.0])), [False, True]),
+        (pf.GaussianNoise(lambda x, z: x, np.array([[1.0, 0.0], [1.0, 1.0]])), [False, False]),
+        (pf.NoisyObservation(lambda x, z, w: x + w, 2), [False, False]),
+    ],
+)
+def test_which_components_are_observed_exactly(observation, exact):
+    assert build(observation=observation).exactly_observed.tolist() == exact
+
+
 def test_draws_of_noise_follow_its_distribution():
     given = [dist.StudentT(3.0, 1.0, 2.0), dist.Gamma(2.0, 1.5), dist.Normal(1.0, 2.0)]
     laws = [student_t(3.0, 1.0, 2.0), gamma(2.0, scale=1 / 1.5), norm(1.0, 2.0)]

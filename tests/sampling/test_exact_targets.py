@@ -48,7 +48,14 @@ QUICK = [
     Case("integrated", known=False, plain=False),
 ]
 ALL = [Case(process, known, plain) for process in PROCESSES for known in (True, False) for plain in (True, False)]
-SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS)
+BLOCKED = [
+    (Case("noisy", known=False, plain=False), "static", 2),
+    (Case("integrated", known=False, plain=True), "static", 3),
+    (Case("integrated", known=False, plain=True), "dynamic", 2),
+    (Case("integrated", known=False, plain=False), "static", 5),
+    (Case("integrated", known=True, plain=True), "static", 10),
+]
+SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS) + len(BLOCKED)
 CASES = [pytest.param(case, id=str(case), marks=[] if case in QUICK else [pytest.mark.slow]) for case in ALL]
 
 
@@ -74,7 +81,7 @@ def build(case: Case) -> tuple[pf.DiffusionModel, pf.Observations, Exact, Moment
     return model, data, exact, exact.known if case.known else exact.unknown
 
 
-def draw(case: Case, sampler: str, splitting: Any) -> xr.DataTree:
+def draw(case: Case, sampler: str, splitting: Any, observations_per_block: int | None = None) -> xr.DataTree:
     model, data, exact, _ = build(case)
     return pf.sample(
         model,
@@ -86,6 +93,7 @@ def draw(case: Case, sampler: str, splitting: Any) -> xr.DataTree:
         seed=11,
         sampler=SAMPLERS[sampler](),
         splitting=splitting,
+        observations_per_block=observations_per_block,
         progress=False,
     )
 
@@ -94,12 +102,20 @@ def draw(case: Case, sampler: str, splitting: Any) -> xr.DataTree:
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("case", CASES)
 def test_posterior_is_the_exact_one(case, sampler, splitting):
-    tree = draw(case, sampler, splitting)
+    compare(case, draw(case, sampler, splitting), f"{sampler} {splitting}")
+
+
+@pytest.mark.parametrize(("case", "sampler", "R"), BLOCKED, ids=str)
+def test_blocks_do_not_change_the_posterior(case, sampler, R):
+    compare(case, draw(case, sampler, "gaussian", observations_per_block=R), f"{sampler}, blocks of {R}")
+
+
+def compare(case: Case, tree: xr.DataTree, setting: str) -> None:
     assert np.mean(tree.sample_stats["status"].values != 0) < 0.01
     found = scores(tree, build(case)[-1])
     comparisons = sum(z.size for z in found.values())
     worst = {name: round(float(np.abs(z).max()), 2) for name, z in found.items()}
-    print(case, sampler, splitting, worst)
+    print(case, setting, worst)
     assert max(worst.values()) < threshold(comparisons, FALSE_ALARMS / SETTINGS), worst
 
 

@@ -176,14 +176,13 @@ class Engine:
                 self.set("problem", problem, record, field, np.stack([*by_name.values()], axis=-1))
         return problem
 
-    def condition(self, nodes, states, *, drop_observations: bool) -> None:
-        """Condition on the full states at some nodes; exact observations there are implied and must be dropped."""
+    def condition(self, nodes, states) -> None:
+        """Condition on the full states at some nodes; exact observations there are implied, and dropped."""
         observed = self.model.observation_dim
         values = self.get("problem", self.problem, "grid", "y")
         mask = np.zeros_like(values)
         mask[:, :observed] = self.grid.mask
         values[nodes, observed:], mask[nodes, observed:] = states, 1.0
-        if drop_observations:
-            mask[nodes, :observed] = 0.0
+        mask[np.ix_(nodes, np.flatnonzero(self.model.exactly_observed))] = 0.0
         self.set("problem", self.problem, "grid", "y", values)
         self.set("problem", self.problem, "grid", "mask", mask)

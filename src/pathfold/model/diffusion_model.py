@@ -80,6 +80,7 @@ class DiffusionModel:
             points = self._points()
             times = [(z, t) for _, z, t in points]
             observation.check(self.observation_dim, self.parameters.structs(), self._time(), times)
+            self.exactly_observed = observation.exact(self.observation_dim, times)
             self.scheme.check(self.sde, points)
 
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:

@@ -55,6 +55,10 @@ class Observation(ABC):
     def noise_dim(self, observation_dim: int) -> int:
         """W, when the state function returns Y values."""
 
+    def exact(self, observation_dim: int, draws: Sequence[tuple[dict[str, Any], Any]]) -> np.ndarray:
+        """Which of the Y values are observed without noise, told from concrete (z, t)."""
+        return np.zeros(observation_dim, dtype=bool)
+
     @abstractmethod
     def observe(self, x: Array, z: dict[str, Array], w: Array, t: Array) -> Array:
         """y, of shape (Y,)."""
@@ -81,6 +85,9 @@ class Noiseless(Observation):
 
     def noise_dim(self, observation_dim):
         return 0
+
+    def exact(self, observation_dim, draws):
+        return np.ones(observation_dim, dtype=bool)
 
     def observe(self, x, z, w, t):
         return self.state_function(x, z, t)
@@ -113,6 +120,12 @@ class GaussianNoise(Observation):
         scale = self._scale(z, t)
         noise = scale @ w if scale.ndim == 2 else scale * w
         return self.state_function(x, z, t) + noise
+
+    def exact(self, observation_dim, draws):
+        scales = [np.asarray(self._scale(*draw)) for draw in draws]
+        if scales[0].ndim == 2:
+            return np.zeros(observation_dim, dtype=bool)
+        return np.all([np.broadcast_to(scale == 0.0, observation_dim) for scale in scales], axis=0)
 
     def _scale(self, z, t):
         if isinstance(self.scale, str):

@@ -28,6 +28,7 @@ def sample(
     seed: int = 0,
     sampler: StaticHMC | DynamicHMC | None = None,
     splitting: Literal["gaussian", "stormer-verlet"] = "gaussian",
+    observations_per_block: int | None = None,
     initial_states: Literal["projection", "interpolation", "adam", "adam-states"] | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",
     keep_warmup: bool = False,
@@ -43,8 +44,9 @@ def sample(
     result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
     resumed from its `checkpoint` folder. `keep_path` says which states are kept: at the nodes, after every fine step,
     or none. `initial_states` says how a first point of the manifold is sought: by projection of prior draws (the
-    default), or with one of the paper's heuristics. `deterministics` are functions of z, (z, path) or (z, path, times)
-    by name, recorded with the draws; path (time, component) are the states that are kept.
+    default), or with one of the paper's heuristics. `observations_per_block` conditions on the full state every so many
+    observations, as the paper does; the posterior is the same. `deterministics` are functions of z, (z, path) or
+    (z, path, times) by name, recorded with the draws; path (time, component) are the states that are kept.
     """
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     functions = check_deterministics(deterministics or {}, model, state_times(grid, keep_path))
@@ -59,6 +61,7 @@ def sample(
         seed=seed,
         sampler=sampler,
         splitting=splitting,
+        observations_per_block=observations_per_block,
         initial_states=initial_states,
         keep_path=keep_path,
         progress=progress,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pathfold.engine.build import load_package
+from pathfold.errors import DataError
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.samplers import DynamicHMC, Sampler, StaticHMC
@@ -31,7 +32,7 @@ class ChainTask:
     seed: int
     package: str
     layout: np.ndarray
-    problem: np.ndarray
+    problems: np.ndarray  # the plain one first, then those that hold states
     block_sizes: dict[str, int]
     start: Start
     sampler: Sampler
@@ -125,7 +126,7 @@ class _Chain:
         self.points = np.zeros((rows[0], task.block_sizes["point"]))
         self.momenta = np.zeros((rows[1], task.block_sizes["vector"]))
         self.scratch = np.zeros(task.block_sizes["scratch"])
-        self.problem = task.problem.copy()  # a start changes its relaxation for a while
+        self.problems = task.problems.copy()  # a start changes the relaxation for a while, blocking the states held
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
         self.state = np.zeros(native.step_size.STATE)
         self.search = np.zeros(native.integration_time.search_size(task.layout))
@@ -137,7 +138,7 @@ class _Chain:
         return self.points[self.native.trajectory.CURRENT]
 
     def initialise(self) -> None:
-        blocks = (self.task.layout, self.problem, self.points, self.momenta[0], self.scratch)
+        blocks = (self.task.layout, self.problems[0], self.points, self.momenta[0], self.scratch)
         attempts = find_start(self.native, *blocks, self.rng, self.task.start)
         self.draws.start_attempts = attempts
 
@@ -155,7 +156,7 @@ class _Chain:
         begin = time.perf_counter()
         made = self.native.chain.run(
             task.layout,
-            self.problem,
+            self.problems,
             self.points,
             self.momenta,
             self.scratch,
@@ -176,6 +177,11 @@ class _Chain:
             monitor.stop,
             monitor.done,
         )
+        if made < 0:
+            raise DataError(
+                "observations_per_block: the states between blocks cannot be held, since the noise of an interval does "
+                "not move the whole state; take more steps_per_interval, a scheme of higher order, or no blocks"
+            )
         seconds = time.perf_counter() - begin
         draws.seconds += seconds
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0

@@ -19,6 +19,7 @@ import numpy as np
 from pathfold.engine import Engine
 from pathfold.errors import DataError
 from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain import ChainTask, Draws, Monitor, run_chain
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder
 from pathfold.sampling.heuristics import Heuristic, guess_starts
@@ -45,6 +46,7 @@ def run_chains(
     seed: int,
     sampler: Sampler | None,
     splitting: Splitting,
+    observations_per_block: int | None,
     initial_states: Literal["projection"] | Heuristic | None,
     keep_path: KeepPath,
     progress: bool,
@@ -67,8 +69,9 @@ def run_chains(
         model.check_data(observations)
     sampler = sampler or StaticHMC()
     grid = TimeGrid.build(series, steps_per_interval=steps_per_interval, max_step=max_step)
+    held = [] if observations_per_block is None else partitions(model, grid, observations_per_block)
     begin = time.perf_counter()
-    engine = Engine(model, grid, splitting=splitting)
+    engine = Engine(model, grid, splitting=splitting, conditioned=bool(held))
     compile_seconds = time.perf_counter() - begin
 
     observed = np.concatenate([np.ravel(s.values) for s in series])
@@ -78,7 +81,7 @@ def run_chains(
         seed=seed,
         package=str(Path(engine.native.__file__ or "").parent),
         layout=engine.layout,
-        problem=engine.problem,
+        problems=blocked_problems(engine, held),
         block_sizes=engine.block_sizes,
         start=Start(relaxation=spread or 1.0),
         sampler=sampler,
@@ -98,6 +101,7 @@ def run_chains(
         "draws": draws,
         "seed": seed,
         "splitting": splitting,
+        "observations_per_block": observations_per_block or 0,
         "initial_states": initial_states,
         "keep_path": keep_path,
         "steps_per_interval": grid.steps,
@@ -142,7 +146,7 @@ def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
 def _fingerprint(task: ChainTask, settings: dict[str, Any]) -> str:
     """What must be the same for a run to be taken up again."""
     digest = hashlib.sha256()
-    for array in (task.layout, task.problem):
+    for array in (task.layout, task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())
     return json.dumps({**settings, "model": Path(task.package).name, "data": digest.hexdigest()}, sort_keys=True)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathfold.engine.status import CONVERGED
+
+from .blocks import hold_states
 from .dynamic_hmc import dynamic_transition
 from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
@@ -50,7 +53,7 @@ def record(layout, point, z, x0, nodes, path):
 @compiled
 def run(
     layout,
-    problem,
+    problems,
     points,
     momenta,
     scratch,
@@ -73,11 +76,18 @@ def run(
 ):
     """Make as many transitions as the outputs have rows, unless `stop` is set; returns how many were made.
 
+    Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
+    returned when the states cannot be held (the noise before a node does not move all of its state).
     `state`, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
     counts for the host to read. `time` is the integration time of static trajectories; 0 when it is to be searched for.
     """
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
+        problem = problems[0]
+        if problems.shape[0] > 1:
+            problem = problems[1 + int(state[ITERATION]) % 2]
+            if hold_states(layout, problem, points[CURRENT], scratch) != CONVERGED:
+                return -1
         if state[ITERATION] == 0.0:
             start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
         warming_up = state[ITERATION] < warmup

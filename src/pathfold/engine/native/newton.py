@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numpy import fabs, isfinite, sqrt
+from numpy import fabs, sqrt
 
 from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED
 
@@ -41,7 +41,7 @@ from .sizes import (
     U,
     X,
 )
-from .small import invert
+from .small import finite, invert
 
 CONSTRAINT_TOLERANCE = 1e-9  # of gaps and observation residuals (paper: theta_c)
 POSITION_TOLERANCE = 1e-8  # of the last change of position (paper: theta_q)
@@ -158,7 +158,7 @@ def iterate(layout, problem, origin, target, chords, scratch, counts):
             cross_factorise(layout, problem, origin, target, scratch)
         residual = cross_filter(layout, problem, target, scratch)
         if not (residual < DIVERGENCE):
-            return NON_FINITE if iteration == 0 and not isfinite(residual) else DIVERGED
+            return NON_FINITE if iteration == 0 and not finite(residual) else DIVERGED
         if residual < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
             return CONVERGED
         previous = change

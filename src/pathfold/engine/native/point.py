@@ -5,8 +5,6 @@ A point is one block of memory: the position q, the projected gradient of h1, an
 
 from __future__ import annotations
 
-from numpy import isfinite
-
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from . import kernels
@@ -53,7 +51,7 @@ from .sizes import (
     Y,
     Z,
 )
-from .small import invert
+from .small import finite, invert
 
 CORRECTIONS = 3  # of the parameters' multipliers a, from zero: the plain solve and two refinements
 
@@ -124,7 +122,7 @@ def factorise(layout, problem, point):
     for k in range(layout[SERIES]):
         kernels.factorise(k, layout, problem, point)
     sums[SUMS_LOG_DET] += invert(sums[SUMS_C : SUMS_C + U * U], sums[SUMS_C_INV : SUMS_C_INV + U * U], U)
-    return CONVERGED if isfinite(sums[SUMS_LOG_DET]) else NON_FINITE
+    return CONVERGED if finite(sums[SUMS_LOG_DET]) else NON_FINITE
 
 
 @compiled

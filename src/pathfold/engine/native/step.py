@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numpy import cos, fabs, isfinite, sin
+from numpy import cos, fabs, sin
 
 from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE
 
@@ -10,6 +10,7 @@ from .jit import compiled, once
 from .newton import POSITION_TOLERANCE, solve_position
 from .point import clear_idle, factorise, gradient, linearise, position, project, set_gradient, squared_norm
 from .sizes import SETTINGS_VERLET
+from .small import finite
 
 
 @compiled
@@ -83,4 +84,4 @@ def constrained_step(layout, problem, origin, target, back, p, p_back, t, scratc
             return NON_REVERSIBLE
     set_gradient(layout, problem, target, scratch)
     kick(p, gradient(layout, target), 0.5 * t)
-    return CONVERGED if isfinite(squared_norm(p)) else NON_FINITE
+    return CONVERGED if finite(squared_norm(p)) else NON_FINITE
