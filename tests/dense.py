@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel, TimeGrid, clocks
 
 
 class Dense:
@@ -65,7 +65,7 @@ class Dense:
         begins = np.zeros((N, S), dtype=bool)
         begins[1:, 0] = self.given[:-1]
         begins[np.asarray(grid.first), 0] = True
-        times = np.asarray(grid.starts)[:, None] + np.arange(S) * np.asarray(grid.delta)[:, None]
+        times, node_times = clocks(m.inputs, grid)
 
         def step(x, inputs):
             begin, new, v, delta, t = inputs
@@ -77,13 +77,11 @@ class Dense:
             jnp.repeat(anew, S, axis=0),
             v.reshape(N * S, -1),
             jnp.repeat(jnp.asarray(grid.delta), S),
-            jnp.asarray(times.ravel()),
+            jax.tree.map(np.ravel, times),
         )
         _, path = jax.lax.scan(step, starts[0], inputs)
         ends = path[S - 1 :: S]
-        predicted = jax.vmap(lambda x, w, t: m.observe(z, x, w, t))(
-            jnp.where(given, states, ends), w, jnp.asarray(grid.ends)
-        )
+        predicted = jax.vmap(lambda x, w, t: m.observe(z, x, w, t))(jnp.where(given, states, ends), w, node_times)
         return ends, predicted
 
     def _constraint(self, q):
@@ -119,13 +117,15 @@ class Dense:
 
     def _excess(self, q):
         m = self.model
-        u, v0, _, _ = self.split(q)
+        u, v0, w, _ = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
         total = jnp.asarray(0.0)
         if m.parameters.excess is not None:
             total += m.parameters.excess(u)
         if m.initial_state.excess is not None:
             total += sum(m.initial_state.excess(z, v0[k]) for k in range(self.K))
+        if m.observation.noise_excess is not None:
+            total += jnp.sum(jax.vmap(m.observation.noise_excess, (None, 0))(z, w))
         return total
 
     def _call(self, name: str, *args) -> Any:

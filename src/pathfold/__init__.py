@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from pathfold.errors import DataError, InitialisationError, ModelError
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, Input, Noiseless, NoisyObservation, Observations, simulate
 from pathfold.results import sample
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
@@ -18,6 +18,7 @@ __all__ = [
     "EulerMaruyama",
     "GaussianNoise",
     "InitialisationError",
+    "Input",
     "Milstein",
     "ModelError",
     "Noiseless",

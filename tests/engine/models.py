@@ -11,7 +11,7 @@ import numpy as np
 import numpyro.distributions as dist
 from hypothesis import strategies as st
 
-from pathfold.model import DiffusionModel, Noiseless, NoisyObservation, Observations, TimeGrid
+from pathfold.model import DiffusionModel, Input, Noiseless, NoisyObservation, Observations, TimeGrid
 from pathfold.schemes import CustomScheme, EulerMaruyama, Scheme, StrongOrder1p5
 from tests.dense import Dense
 
@@ -26,6 +26,11 @@ STARTS: dict[str, Callable[[Any], Any]] = {
     "normal": lambda theta: dist.Normal(0.4 * jnp.tanh(jnp.sum(theta)), 0.8),
     "gamma": lambda theta: dist.Gamma(2.0 + 0.5 * jnp.tanh(jnp.sum(theta)), 2.0),  # with an excess that depends on z
     "log-normal": lambda theta: dist.LogNormal(-0.5, 0.4),
+}
+NOISES: dict[str, Callable[[int], Any]] = {
+    "normal": lambda count: count,
+    "student": lambda count: dist.StudentT(4.0, 0.1, 0.8).expand([count]),  # with an excess
+    "given z": lambda count: lambda z: [dist.StudentT(3.0 + z["fixed"] + sum(z.values()) ** 2)] * count,
 }
 SCHEMES = ("euler", "additive", "taylor", "custom")
 
@@ -47,9 +52,12 @@ class Case:
     repeated_noise: bool = False  # two columns of the diffusion are the same
     missing: bool = False
     regular: bool = True
+    from_start: bool = False  # the first observation is at the initial time
     lanes: int = 2
     path_scale: float = 1.0
     noise_scale: float = 1.0
+    noise: str = "normal"  # of the observations
+    inputs: bool = False  # which move the time that the functions see
 
     def model(self) -> DiffusionModel:
         """Coupled linear terms with bounded non-linear ones; time, state and parameters enter every function."""
@@ -91,28 +99,50 @@ class Case:
             parts = [STARTS[kind](stacked(z)) for kind in self.starts]
             return [*parts, *(0.3 * (k + 1) for k in range(X - len(parts)))]
 
-        schemes: dict[str, Scheme] = {"taylor": StrongOrder1p5(), "custom": CustomScheme(step, B)}
+        def seen_time(t, inputs):
+            return t + inputs["a"] * (1.0 + 0.3 * inputs["b"])
+
+        functions: tuple[Callable[..., Any], ...] = (drift, diffusion, exact, noisy, step)
+        inputs = {}
+        if self.inputs:
+            functions = (
+                lambda x, z, t, inputs: drift(x, z, seen_time(t, inputs)),
+                lambda x, z, t, inputs: diffusion(x, z, seen_time(t, inputs)),
+                lambda x, z, t, inputs: exact(x, z, seen_time(t, inputs)),
+                lambda x, z, w, t, inputs: noisy(x, z, w, seen_time(t, inputs)),
+                lambda x, z, v, delta, t, inputs: step(x, z, v, delta, seen_time(t, inputs)),
+            )
+            inputs = {
+                "a": Input([0.0, 0.7, 9.0], [0.2, 1.0, -2.0]),
+                "b": Input([0.0, 0.5, 1.2], [0.3, -0.7, 1.1], kind="previous"),
+            }
+        a, b, h, h_noisy, f = functions
+        schemes: dict[str, Scheme] = {"taylor": StrongOrder1p5(), "custom": CustomScheme(f, B)}
         return DiffusionModel(
-            drift=drift,
-            diffusion=diffusion,
+            drift=a,
+            diffusion=b,
             parameters={"fixed": 0.6, **{f"p{i}": PRIORS[kind]() for i, kind in enumerate(self.priors)}},
             initial_state=start if self.starts else [0.3 * (k + 1) for k in range(X)],
-            observation=NoisyObservation(noisy, W) if W else Noiseless(exact),
+            observation=NoisyObservation(h_noisy, NOISES[self.noise](W)) if W else Noiseless(h),
             scheme=schemes.get(self.scheme, EulerMaruyama()),
+            inputs=inputs,
         )
 
     def grid(self) -> TimeGrid:
         """Arbitrary observations at (ir)regular times, some missing, some nodes without any."""
         rng = np.random.default_rng(self.seed + 1)
         panel = []
-        for n in self.lengths:
+        for k, n in enumerate(self.lengths):
+            own = {"a": Input([0.0, 9.0], [-0.5, 2.0])} if self.inputs and k == 1 else None
             gaps = np.full(n, 0.5) if self.regular else rng.uniform(0.2, 0.9, size=n)
+            if self.from_start:
+                gaps[0] = 0.0
             values = rng.normal(size=(n, self.Y))
             if self.missing:
                 hidden = rng.uniform(size=values.shape) < 0.4
                 hidden[rng.integers(n)] = False
                 values[hidden] = np.nan
-            panel.append(Observations(0.1 + np.cumsum(gaps), values, initial_time=0.1))
+            panel.append(Observations(0.1 + np.cumsum(gaps), values, initial_time=0.1, inputs=own))
         return TimeGrid.build(panel, steps_per_interval=self.S)
 
 
@@ -155,6 +185,7 @@ def draw_case(entropy: int, *, scaled: bool = False) -> Case:
         lanes=int(rng.choice([2, 4, 8])),
         path_scale=scale,
         noise_scale=scale if chance() else 1.0,
+        noise=str(rng.choice([*NOISES])),
     )
 
 

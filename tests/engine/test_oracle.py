@@ -10,6 +10,7 @@ derived. So 1e-9 is NOT held over all noise scales from 1e-6 to 1e3: `test_small
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,7 @@ from pathfold.engine import gram, log_det, newton
 from tests.dense import Dense
 from tests.engine.driving import Driven
 from tests.engine.faults import plant
-from tests.engine.models import Case, cases
+from tests.engine.models import SCHEMES, Case, cases
 
 TOLERANCE = 1e-9
 GROWTH = 100 * np.finfo(float).eps
@@ -144,6 +145,39 @@ def fixed_errors() -> dict[str, float]:
 
 def test_fixed_model():
     found = fixed_errors()
+    assert max(found.values()) < TOLERANCE, found
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_observation_at_the_initial_time(scheme):
+    """An interval of length zero: no step there moves the state, and no derivative is lost or infinite."""
+    case = replace(ROUND, from_start=True, scheme=scheme, starts=("normal", "gamma"))
+    d = Driven(case.model(), case.grid(), lanes=2)
+    q, p = 0.5 * np.random.default_rng(5).normal(size=(2, d.dense.dim))
+    np.testing.assert_array_equal(d.engine.grid.delta[d.engine.grid.first], 0.0)
+    found = all_errors(d, q, p)
+    assert max(found.values()) < TOLERANCE, found
+
+
+@pytest.mark.parametrize("noise", ["student", "given z"])
+def test_observation_noise_with_a_density(noise):
+    case = replace(ROUND, noise=noise)
+    d = Driven(case.model(), case.grid(), lanes=2)  # five intervals: one lane is idle
+    q, p = 0.5 * np.random.default_rng(5).normal(size=(2, d.dense.dim))
+    without = Dense(ROUND.model(), ROUND.grid())
+    assert abs(d.dense.excess(q) - without.excess(q)) > 1e-3
+    found = all_errors(d, q, p)
+    assert max(found.values()) < TOLERANCE, found
+
+
+@pytest.mark.parametrize("scheme", ["euler", "taylor", "custom"])
+def test_inputs(scheme):
+    case = replace(ROUND, inputs=True, scheme=scheme)
+    d = Driven(case.model(), case.grid(), lanes=2)
+    q, p = 0.5 * np.random.default_rng(5).normal(size=(2, d.dense.dim))
+    without = Dense(replace(case, inputs=False).model(), replace(case, inputs=False).grid())
+    assert np.abs(d.dense.predicted(q) - without.predicted(q)).max() > 0.1
+    found = all_errors(d, q, p)
     assert max(found.values()) < TOLERANCE, found
 
 

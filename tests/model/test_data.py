@@ -2,7 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
 from pathfold.errors import DataError
 from pathfold.model import Observations, TimeGrid
@@ -15,8 +17,8 @@ from pathfold.model import Observations, TimeGrid
         ([1.0, 1.0], [0.0] * 2, 0.0, ("increase", "merge")),
         ([1.0, np.inf], [0.0] * 2, 0.0, ("finite",)),
         ([np.nan, 1.0], [0.0] * 2, 0.0, ("finite",)),
-        ([0.0, 1.0], [0.0] * 2, 0.0, ("initial_time",)),
-        ([1.0, 2.0], [0.0] * 2, 1.5, ("initial_time",)),
+        ([-0.1, 1.0], [0.0] * 2, 0.0, ("before initial_time",)),
+        ([1.0, 2.0], [0.0] * 2, 1.5, ("before initial_time",)),
         ([1.0, 2.0], [0.0] * 3, 0.0, ("2 times", "3 rows")),
         ([1.0, 2.0], [0.0, -np.inf], 0.0, ("infinity", "NaN")),
         ([], [], 0.0, ("empty",)),
@@ -25,6 +27,11 @@ from pathfold.model import Observations, TimeGrid
         ([1.0, 2.0], [np.nan] * 2, 0.0, ("missing",)),
         ([[1.0], [2.0]], [0.0] * 2, 0.0, ("(T,)",)),
         ([1.0], ["a"], 0.0, ("real numbers",)),
+        ([1.0, 2.0], None, 0.0, ("values are missing", "DataFrame")),
+        (pd.Series([1.0, 2.0], pd.date_range("2026-01-01", periods=2)), None, 0.0, ("datetime64", "numbers")),
+        (pd.Series([1.0, 2.0], ["a", "b"]), None, 0.0, ("numbers",)),
+        (xr.DataArray([1.0, 2.0], dims="time"), None, 0.0, ("coordinate 'time'",)),
+        (xr.DataArray(np.zeros((1, 1, 1))), None, 0.0, ("dimensions", "dim_2")),
     ],
 )
 def test_bad_series_are_refused(times, values, initial_time, words):
@@ -76,6 +83,34 @@ def test_single_precision_times_on_a_regular_grid_are_regular(count):
     np.testing.assert_allclose(grid.delta, 0.2, rtol=1e-6)
 
 
+def test_frames_and_labelled_arrays_bring_times_values_and_names():
+    times, values = [0.5, 1.0, 2.0], np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 6.0]])
+    frame = pd.DataFrame(values, index=times, columns=["a", "b"])
+    array = xr.DataArray(values.T, {"of": ["a", "b"], "time": times}, dims=("of", "time"))
+    for data in (Observations(frame), Observations(array)):
+        np.testing.assert_array_equal(data.times, times)
+        np.testing.assert_array_equal(data.values, values)
+        assert data.components == TimeGrid.build(data, steps_per_interval=1).components == ("a", "b")
+    for one in (Observations(frame["a"]), Observations(array[0], initial_time=0.1)):
+        np.testing.assert_array_equal(one.values, values[:, :1])
+    assert Observations(frame["a"]).components == ("a",)
+    unnamed = Observations(times, values)
+    assert unnamed.components is None
+    assert TimeGrid.build(unnamed, steps_per_interval=1).components == (0, 1)
+
+
+def test_an_observation_at_the_initial_time_ends_an_interval_of_length_zero():
+    data = Observations([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], initial_time=1.0)
+    for grid in (TimeGrid.build(data, steps_per_interval=4), TimeGrid.build(data, max_step=0.25)):
+        np.testing.assert_array_equal(grid.starts, [1.0, 1.0, 2.0])
+        np.testing.assert_array_equal(grid.ends, [1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(grid.delta, [0.0, 0.25, 0.25])
+    only = TimeGrid.build(Observations([0.0], [1.0]), max_step=0.1)
+    assert (only.steps, len(only.ends)) == (1, 1)
+    single = Observations(0.2 * jnp.arange(101), np.zeros(101))
+    np.testing.assert_allclose(np.diff(single.times), 0.2, rtol=1e-12)
+
+
 SERIES = Observations([1.0, 2.0], [0.0, 0.0])
 
 
@@ -89,6 +124,11 @@ SERIES = Observations([1.0, 2.0], [0.0, 0.0])
         (SERIES, {"max_step": -1.0}, "positive number"),
         ([], {"steps_per_interval": 2}, "empty"),
         ([SERIES, Observations([1.0], [[0.0, 0.0]])], {"steps_per_interval": 2}, "widths"),
+        (
+            [Observations(pd.Series([0.0], [1.0], name=name)) for name in "ab"],
+            {"steps_per_interval": 2},
+            "different columns, .*'a'.*'b'",
+        ),
         ([1.0, 2.0], {"steps_per_interval": 2}, "pf.Observations"),
     ],
 )

@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy.stats import gamma, kstest, norm
+from scipy.stats import t as student_t
 
 import pathfold as pf
 from pathfold.example_models import (
@@ -14,7 +16,7 @@ from pathfold.example_models import (
     ornstein_uhlenbeck,
     sir,
 )
-from pathfold.model import Parameters
+from pathfold.model import ConditionalMap, Parameters
 
 
 def build(**changes):
@@ -72,7 +74,19 @@ MISTAKES = [
     ({"observation": pf.Noiseless(lambda x, z: z["eta"] * x)}, ("observation function asks for parameter 'eta'",)),
     ({"observation": pf.NoisyObservation(lambda x, z: x, 1)}, ("takes arguments (x, z)", "(x, z, w)")),
     ({"observation": pf.GaussianNoise(**GAUSSIAN, scale="sigmaa")}, ("scale names parameter 'sigmaa'", "'theta'")),
+    (
+        {"observation": pf.NoisyObservation(lambda x, z, w: x + w, dist.Normal(jnp.zeros((2, 2)), 1.0))},
+        ("observation noise has shape (2, 2)", "one dimension"),
+    ),
+    ({"observation": pf.NoisyObservation(lambda x, z, w: x + w, dist.Poisson(1.0))}, ("noise", "discrete")),
+    ({"observation": pf.NoisyObservation(lambda x, z, w: x + w, [0.0, 1.0])}, ("not random", "pf.Noiseless")),
+    (
+        {"observation": pf.NoisyObservation(lambda x, z, w: x + w, lambda z: dist.StudentT(z["nu"]))},
+        ("the observation noise asks for parameter 'nu'",),
+    ),
     ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=-0.1)}, ("scale is not positive",)),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=np.array([0.1, -0.1]))}, ("scale is not positive",)),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=np.zeros(2))}, ("scale is not positive", "pf.Noiseless")),
     ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=0.0)}, ("scale is not positive", "pf.Noiseless")),
     ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=lambda z: -z["sigma"])}, ("scale is not positive", "prior")),
     ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=lambda z: z["eta"])}, ("scale asks for parameter 'eta'",)),
@@ -96,10 +110,59 @@ def test_each_mistake_has_its_sentence(changes, words):
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-@pytest.mark.parametrize("noise_dim", [0, -1, 1.5, True])
-def test_noise_dim_must_be_a_positive_integer(noise_dim):
-    with pytest.raises(pf.ModelError, match="positive integer"):
-        pf.NoisyObservation(lambda x, z, w: x, noise_dim)
+@pytest.mark.parametrize("noise", [0, -1, 1.5, True, "sigma"])
+def test_noise_that_is_neither_a_number_nor_a_distribution_is_refused(noise):
+    with pytest.raises(pf.ModelError, match=r"distribution of w.*positive integer"):
+        pf.NoisyObservation(lambda x, z, w: x, noise)
+
+
+@pytest.mark.parametrize(
+    ("noise", "size", "exact", "expected"),
+    [
+        (2, 2, True, [1.0, 2.0]),
+        (dist.Normal(1.0, 3.0), 1, True, [4.0]),
+        (dist.LogNormal(np.zeros(2), 1.0), 2, True, np.exp([1.0, 2.0])),
+        ([dist.Normal(0.0, 2.0), dist.Laplace(0.0, 1.0)], 2, True, [2.0, -np.log(2 * norm.sf(2.0))]),
+        (dist.StudentT(4.0).expand([2]), 2, False, None),
+        (lambda z: [dist.StudentT(z["theta"])] * 2, 2, False, None),
+    ],
+)
+def test_observation_noise(noise, size, exact, expected):
+    model = build(observation=pf.NoisyObservation(lambda x, z, w: x + w, noise))
+    assert (model.observation_noise_dim, model.observation.noise_excess is None) == (size, exact)
+    if expected is None:
+        return
+    with jax.enable_x64(True):
+        z = {"theta": jnp.array(3.0), "sigma": jnp.array(1.0)}
+        seen = model.observe(z, jnp.zeros(2), jnp.array([1.0, 2.0])[:size], 0.0)
+        np.testing.assert_allclose(seen, np.broadcast_to(expected, 2), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("observation", "exact"),
+    [
+        (pf.Noiseless(lambda x, z: x), [True, True]),
+        (pf.GaussianNoise(lambda x, z: x, 0.1), [False, False]),
+        (pf.GaussianNoise(lambda x, z: x, np.array([0.0, 0.1])), [True, False]),
+        (pf.GaussianNoise(lambda x, z: x, lambda z: jnp.array([z["sigma"], 0.0])), [False, True]),
+        (pf.GaussianNoise(lambda x, z: x, np.array([[1.0, 0.0], [1.0, 1.0]])), [False, False]),
+        (pf.NoisyObservation(lambda x, z, w: x + w, 2), [False, False]),
+    ],
+)
+def test_which_components_are_observed_exactly(observation, exact):
+    assert build(observation=observation).exactly_observed.tolist() == exact
+
+
+def test_draws_of_noise_follow_its_distribution():
+    given = [dist.StudentT(3.0, 1.0, 2.0), dist.Gamma(2.0, 1.5), dist.Normal(1.0, 2.0)]
+    laws = [student_t(3.0, 1.0, 2.0), gamma(2.0, scale=1 / 1.5), norm(1.0, 2.0)]
+    noise = ConditionalMap.build("noise", given, {})
+    with jax.enable_x64(True):
+        w = noise.draw({}, np.random.default_rng(1), 4000)
+        values = np.asarray(jax.vmap(lambda w: noise.push({}, w))(w))
+    for i, law in enumerate(laws):
+        assert kstest(values[:, i], law.cdf).pvalue > 1e-3
+    assert np.abs(np.corrcoef(norm.ppf([law.cdf(values[:, i]) for i, law in enumerate(laws)]))[0, 1:]).max() < 0.07
 
 
 EXAMPLES = [
@@ -253,6 +316,16 @@ def test_data_of_another_width_are_refused():
         build().check_data(pf.Observations([1.0], [0.0]))
     with pytest.raises(pf.DataError, match=r"pf\.Observations"):
         build().check_data([1.0])  # pyright: ignore[reportArgumentType]
+
+
+def test_a_start_that_cannot_meet_what_is_observed_of_it_is_refused():
+    at_start = pf.Observations([0.0, 1.0], [[1.0, np.nan], [1.0, 2.0]])
+    build().check_data(at_start)
+    build(initial_state=[1.0, dist.Normal(0.0, 1.0)]).check_data(at_start)
+    build(initial_state=[1.0, 2.0], observation=pf.GaussianNoise(lambda x, z: x, 0.1)).check_data(at_start)
+    build(initial_state=[1.0, 2.0]).check_data(pf.Observations([0.0], [[1.0, 2.0]], initial_time=-1.0))
+    with pytest.raises(pf.DataError, match=r"initial state, observed at initial_time = 0\.0, is fixed.*distribution"):
+        build(initial_state=[1.0, 2.0]).check_data(at_start)
 
 
 def test_the_influenza_data_fit_the_model():

@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -331,3 +332,18 @@ def test_a_short_run_warns_at_the_caller():
         pf.sample(model(), series(), steps_per_interval=STEPS, chains=2, warmup=20, draws=30, seed=1, progress=False)
     assert any(str(w.message).startswith("rates[0] has") for w in caught)
     assert all(w.filename == __file__ for w in caught)
+
+
+def test_names_of_columns_and_an_observed_start_in_the_results():
+    s = series()
+    frame = pd.DataFrame(s.values, index=s.times, columns=["prey", "hunters"])
+    data = [pf.Observations(frame, initial_time=float(s.times[0])), panel()[1]]
+    tree = run(data, keep_path="all", draws=5)
+    assert tree.observed_data["observation"].values.tolist() == ["prey", "hunters"]
+    times, owner = tree.posterior["time"].values, tree.posterior["node_series"].values
+    assert np.sum(times[owner == 0] == s.times[0]) == 1  # once, not after each of the steps that do not move
+    assert np.all(np.diff(times[owner == 0]) > 0.0)
+    assert np.sum(owner == 0) == 1 + 9 * STEPS
+    assert np.sum(owner == 1) == 4 * STEPS
+    start = tree.posterior["initial_state"].isel(series=0)
+    np.testing.assert_allclose(tree.posterior["state"].isel(node=0), start, atol=1e-8)

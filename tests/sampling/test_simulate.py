@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -25,8 +27,9 @@ def model(**changes) -> pf.DiffusionModel:
     return pf.DiffusionModel(**parts | changes)
 
 
-def simulate(seed: int = 1, **options):
-    return pf.simulate(model(), TRUTH, TIMES, **{"steps_per_interval": 4, "seed": seed} | options)
+def simulate(seed: int = 1, **options: Any):
+    settings: dict[str, Any] = {"steps_per_interval": 4, "seed": seed} | options
+    return pf.simulate(model(), TRUTH, TIMES, **settings)
 
 
 def test_a_seed_says_it_all():

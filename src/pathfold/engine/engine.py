@@ -10,7 +10,7 @@ from pathfold.engine.build import CONSTRAINED, UNCONSTRAINED, build
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Sizes
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel, TimeGrid, clocks
 from pathfold.program.kernel import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_SERIES, LAYOUT_STEPS
 from pathfold.program.layout import Record, size_of
 from pathfold.program.trace import check_compilable, is_compilable
@@ -72,6 +72,7 @@ class Engine:
             Y=rows,
             W=self._observation_noise_dim(model),
             V0=model.initial_state.size,
+            IN=len(model.inputs),
             L=self.lanes,
         )
         self.records = self.method.records(self.sizes, regular=self.grid.regular)
@@ -170,6 +171,14 @@ class Engine:
         values[:, :observed], mask[:, :observed] = grid.values, grid.mask
         for field, entries in (("t_start", grid.starts), ("t_end", grid.ends), ("y", values), ("mask", mask)):
             self.set("problem", problem, "grid", field, entries)
+        if self.model.inputs:
+            starts, ends = clocks(self.model.inputs, grid)
+            for record, field, by_name in (
+                ("forcing", "inputs", starts.inputs),
+                ("forcing", "slopes", starts.slopes),
+                ("grid", "inputs_end", ends.inputs),
+            ):
+                self.set("problem", problem, record, field, np.stack([*by_name.values()], axis=-1))
         return problem
 
     def condition(self, nodes, states) -> None:
@@ -179,7 +188,7 @@ class Engine:
         mask = np.zeros_like(values)
         mask[:, :observed] = self.grid.mask
         values[nodes, observed:], mask[nodes, observed:] = states, 1.0
-        mask[np.ix_(nodes, np.flatnonzero(self.model.observation.exact(observed)))] = 0.0
+        mask[np.ix_(nodes, np.flatnonzero(self.model.exactly_observed))] = 0.0
         self.set("problem", self.problem, "grid", "y", values)
         self.set("problem", self.problem, "grid", "mask", mask)
 

@@ -37,6 +37,10 @@ class ModelFunctions:
         excess = self.model.initial_state.excess
         return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), v0)
 
+    def clock(self, t, inputs, slopes=None):
+        """What the model's functions take for the time t; at nodes inputs have no slopes, nothing asks for them."""
+        return self.model.clock(t, inputs, jnp.zeros_like(inputs) if slopes is None else slopes)
+
     def observe(self, z, x, w, t):
         return self.model.observe(self.model.parameters.unflatten(z), x, w, t)
 
@@ -45,6 +49,10 @@ class ModelFunctions:
         named, observation = self.model.parameters.unflatten(z), self.model.observation
         assert isinstance(observation, GaussianNoise)
         return observation.state_function(x, named, t), observation.scale_matrix(self.model.observation_dim, named, t)
+
+    def noise_excess(self, z, w):
+        excess = self.model.observation.noise_excess
+        return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), w)
 
     def seen_state(self, x, y, mask):
         """The state that the observations and the next interval see: the given one where it is conditioned on."""

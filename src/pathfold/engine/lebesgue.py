@@ -23,12 +23,13 @@ class LebesgueRecords(Records):
     def __init__(self, n: Sizes, *, regular: bool) -> None:
         super().__init__(n, regular=regular)
         self.v = Record("v", "lane", {"v": (n.V,)})
+        self.forcing = Record("forcing", "lane", self.forcing.fields)
         self.node = Record("node", "lane", {"x_start": (n.X,), "x_node": (n.X,)})
         self.sums = Record("sums", "shared", {"misfit": (), "gz": (n.Z,)})
         self.work = Record("work", "series", {"gx0": (n.X,)})
         vector = ["u", "v0", "w", "v"]
         self.blocks = {
-            "problem": ["settings", "grid"],
+            "problem": ["settings", "grid", "forcing"],
             "vector": vector,
             "point": [*vector, "theta", "start", "node", "sums"],
             "scratch": ["work", "carry"],
@@ -55,14 +56,15 @@ def _path(f: ModelFunctions, r: Records) -> Kernel:
     def init(x0, misfit):
         return {"state": x0, "misfit": misfit}
 
-    def body(state, misfit, z, v, delta, t_start, t_end, y, mask):
-        x = f.step(z, state, v, delta, t_start)
-        return {"x_start": state, "x_node": x, "state": x, "misfit": misfit + _misfit(f, z, x, t_end, y, mask)}
+    def body(state, misfit, z, v, delta, t_start, t_end, inputs, slopes, inputs_end, y, mask):
+        x = f.step(z, state, v, delta, f.clock(t_start, inputs, slopes))
+        misfit = misfit + _misfit(f, z, x, f.clock(t_end, inputs_end), y, mask)
+        return {"x_start": state, "x_node": x, "state": x, "misfit": misfit}
 
     def final(misfit):
         return {"misfit": misfit}
 
-    uses = r.uses(problem="settings grid", point="theta start v node sums")
+    uses = r.uses(problem="settings grid forcing", point="theta start v node sums")
     return NodeScan("path", uses, init=init, body=body, final=final)
 
 
@@ -72,16 +74,17 @@ def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init(gz):
         return {"eta": jnp.zeros(n.X), "gz": gz}
 
-    def body(eta, gz, z, v, x_start, x_node, delta, t_start, t_end, y, mask):
-        gz_misfit, gx = jax.grad(lambda z, x: _misfit(f, z, x, t_end, y, mask), argnums=(0, 1))(z, x_node)
-        _, pull = jax.vjp(lambda z, x, v: f.step(z, x, v, delta, t_start), z, x_start, v)
+    def body(eta, gz, z, v, x_start, x_node, delta, t_start, t_end, inputs, slopes, inputs_end, y, mask):
+        start, end = f.clock(t_start, inputs, slopes), f.clock(t_end, inputs_end)
+        gz_misfit, gx = jax.grad(lambda z, x: _misfit(f, z, x, end, y, mask), argnums=(0, 1))(z, x_node)
+        _, pull = jax.vjp(lambda z, x, v: f.step(z, x, v, delta, start), z, x_start, v)
         gz_step, gx_start, gv = pull(eta + gx)
         return {"v_g": gv, "eta": gx_start, "gz": gz + gz_misfit + gz_step}
 
     def final(eta, gz):
         return {"gx0": eta, "gz": gz}
 
-    uses = r.uses(problem="settings grid", point="theta v node sums", gradient="v", scratch="work")
+    uses = r.uses(problem="settings grid forcing", point="theta v node sums", gradient="v", scratch="work")
     return NodeScan("pull_back", uses, init=init, body=body, final=final, reverse=True)
 
 

@@ -65,13 +65,13 @@ def _simulate(f: ModelFunctions, r: Records) -> Kernel:
     def init(x_start):
         return {"state": x_start}
 
-    def body(z, state, v, delta, t_start, s):
-        return {"x": state, "state": f.step(z, state, v, delta, t_start + s * delta)}
+    def body(z, state, v, delta, t_start, s, inputs, slopes):
+        return {"x": state, "state": f.step(z, state, v, delta, f.clock(t_start + s * delta, inputs, slopes))}
 
     def final(state, x_node):
         return {"gap": state - x_node}
 
-    uses = r.uses(problem="settings grid", point="theta v node path", scratch="newton")
+    uses = r.uses(problem="settings grid forcing", point="theta v node path", scratch="newton")
     return LaneScan("simulate", uses, init=init, body=body, final=final)
 
 
@@ -81,25 +81,28 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init():
         return {"Phi": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "Q": jnp.zeros((n.X, n.X))}
 
-    def body(z, x, v, delta, t_start, s, Phi, Ez, Q):
-        _, E, F, Sv = f.step_jacobians(z, x, v, delta, t_start + s * delta)
+    def body(z, x, v, delta, t_start, s, inputs, slopes, Phi, Ez, Q):
+        _, E, F, Sv = f.step_jacobians(z, x, v, delta, f.clock(t_start + s * delta, inputs, slopes))
         B = Phi @ Sv
         return {"B": B, "Phi": Phi @ F, "Ez": Ez + Phi @ E, "Q": lower_mirrored(Q + B @ B.T)}
 
     def final(Phi, Ez, Q, D):
         return {"A": Phi, "Ez": Ez, "E": Ez @ D, "Q": Q}
 
-    uses = r.uses(problem="settings grid", point="theta v node path", scratch="")
+    uses = r.uses(problem="settings grid forcing", point="theta v node path", scratch="")
     return LaneScan("linearise", uses, init=init, body=body, final=final, reverse=True)
 
 
 def _observe(f: ModelFunctions, r: Records) -> Kernel:
-    """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw and the misfit o at the nodes; masked rows are zero."""
+    """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw and the misfit o at the nodes; masked rows are zero.
 
-    def final(z, x_node, w, t_end, y, mask, D):
-        Hz, H, Hw = f.row_jacobians(z, x_node, w, t_end, y, mask)
-        o = f.rows(z, x_node, w, t_end, y, mask)
-        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": o}
+    Also the part of the noise's potential that is not Gaussian.
+    """
+
+    def final(z, x_node, w, t_end, inputs_end, y, mask, D):
+        Hz, H, Hw = f.row_jacobians(z, x_node, w, f.clock(t_end, inputs_end), y, mask)
+        o = f.rows(z, x_node, w, f.clock(t_end, inputs_end), y, mask)
+        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": o, "excess_w": f.noise_excess(z, w)}
 
     uses = r.uses(problem="grid", point="theta w node", scratch="newton")
     return LaneScan("observe", uses, final=final, fixes=("H", "Hz", "Hu", "Hw"))

@@ -73,11 +73,11 @@ def _spread(f: ModelFunctions, r: Records) -> Kernel:
     def init(Lam0):
         return {"running": Lam0}
 
-    def body(running, z, x, v, delta, t_start, s, B, Th, Gam):
-        _, E, F, Sv = f.step_jacobians(z, x, v, delta, t_start + s * delta)
+    def body(running, z, x, v, delta, t_start, s, inputs, slopes, B, Th, Gam):
+        _, E, F, Sv = f.step_jacobians(z, x, v, delta, f.clock(t_start + s * delta, inputs, slopes))
         return {"Lam": running, "running": F @ running + Sv @ (B.T @ Th) + E @ Gam.T}
 
-    uses = r.uses(problem="settings grid", point="theta v path", scratch="work slope")
+    uses = r.uses(problem="settings grid forcing", point="theta v path", scratch="work slope")
     return LaneScan("spread", uses, init=init, body=body)
 
 
@@ -92,8 +92,8 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init():
         return {"Phi": jnp.eye(n.X), "eta": jnp.zeros(n.X), "gz": jnp.zeros(n.Z), "Bg": jnp.zeros(n.X)}
 
-    def body(Phi, eta, gz, Bg, z, x, v, delta, t_start, s, B, Lam, Th, Gam, verlet):
-        t = t_start + s * delta
+    def body(Phi, eta, gz, Bg, z, x, v, delta, t_start, s, inputs, slopes, B, Lam, Th, Gam, verlet):
+        t = f.clock(t_start + s * delta, inputs, slopes)
         _, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
         hessian = f.step_hessian(z, x, v, delta, t)
         weight = Phi.T @ jnp.concatenate([Gam, Lam.T, Th @ B], axis=1)
@@ -107,17 +107,17 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(eta, gz, Bg):
         return {"gx_path": eta, "gz_path": gz, "Bp": Bg}
 
-    uses = r.uses(problem="settings grid", point="theta v path", scratch="work slope")
+    uses = r.uses(problem="settings grid forcing", point="theta v path", scratch="work slope")
     return LaneScan("curvature", uses, init=init, body=body, final=final, reverse=True)
 
 
 def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
-    """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>."""
+    """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>, and of the excess of the noise."""
 
-    def final(z, x_node, w, t_end, y, mask, wH, wHz, wHw, verlet):
+    def final(z, x_node, w, t_end, inputs_end, y, mask, wH, wHz, wHw, verlet):
         def contraction(z, x, w):
-            Hz, H, Hw = f.row_jacobians(z, x, w, t_end, y, mask)
-            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw)
+            Hz, H, Hw = f.row_jacobians(z, x, w, f.clock(t_end, inputs_end), y, mask)
+            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw) + f.noise_excess(z, w)
 
         gz, gx, gw = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
         return {"gz_node": gz, "gx_node": gx, "w_g": gw + verlet * w}

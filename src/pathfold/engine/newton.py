@@ -43,14 +43,14 @@ def _shoot(f: ModelFunctions, r: Records) -> Kernel:
     def init(x_start_new):
         return {"state": x_start_new}
 
-    def body(state, z_new, v_new, delta, t_start, s, B, eta):
+    def body(state, z_new, v_new, delta, t_start, s, inputs, slopes, B, eta):
         v = v_new - B.T @ eta
-        return {"v_new": v, "state": f.step(z_new, state, v, delta, t_start + s * delta)}
+        return {"v_new": v, "state": f.step(z_new, state, v, delta, f.clock(t_start + s * delta, inputs, slopes))}
 
     def final(state, x_node_new):
         return {"gap": state - x_node_new}
 
-    uses = r.uses(problem="settings grid", origin="path", target="theta v node", scratch="newton")
+    uses = r.uses(problem="settings grid forcing", origin="path", target="theta v node", scratch="newton")
     return LaneScan("shoot", uses, init=init, body=body, final=final)
 
 
@@ -61,24 +61,24 @@ def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         zeros = {"A": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "cross": jnp.zeros((n.X, n.X))}
         return {"state": x_start_new, **zeros}
 
-    def body(state, A, Ez, cross, z_new, v_new, delta, t_start, s, B, eta):
+    def body(state, A, Ez, cross, z_new, v_new, delta, t_start, s, inputs, slopes, B, eta):
         v = v_new - B.T @ eta
-        state, E, F, Sv = f.step_jacobians(z_new, state, v, delta, t_start + s * delta)
+        state, E, F, Sv = f.step_jacobians(z_new, state, v, delta, f.clock(t_start + s * delta, inputs, slopes))
         return {"v_new": v, "state": state, "A": F @ A, "Ez": F @ Ez + E, "cross": F @ cross + Sv @ B.T}
 
     def final(state, A, Ez, cross, x_node_new, D_new):
         return {"gap": state - x_node_new, "A_new": A, "E_new": Ez @ D_new, "cross": cross}
 
-    uses = r.uses(problem="settings grid", origin="path", target="theta v node", scratch="newton")
+    uses = r.uses(problem="settings grid forcing", origin="path", target="theta v node", scratch="newton")
     return LaneScan("shoot_linearised", uses, init=init, body=body, final=final)
 
 
 def _residual(f: ModelFunctions, r: Records) -> Kernel:
     """Move the observation noise, w' -= W^T lam, and compare with the data: o_n = h(u', xhat_n, w'_n) - y_n."""
 
-    def final(z_new, x_node_new, w_new, t_end, y, mask, Hw, lam):
+    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, Hw, lam):
         w = w_new - Hw.T @ lam
-        return {"w_new": w, "o": f.rows(z_new, x_node_new, w, t_end, y, mask)}
+        return {"w_new": w, "o": f.rows(z_new, x_node_new, w, f.clock(t_end, inputs_end), y, mask)}
 
     uses = r.uses(problem="grid", origin="node", target="theta w node", scratch="newton")
     return LaneScan("residual", uses, final=final)
@@ -87,10 +87,10 @@ def _residual(f: ModelFunctions, r: Records) -> Kernel:
 def _residual_linearised(f: ModelFunctions, r: Records) -> Kernel:
     """The same with the Jacobians of the observation at the moving point."""
 
-    def final(z_new, x_node_new, w_new, t_end, y, mask, Hw, lam, D_new):
+    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, Hw, lam, D_new):
         w = w_new - Hw.T @ lam
-        Hz, H, Hw = f.row_jacobians(z_new, x_node_new, w, t_end, y, mask)
-        o = f.rows(z_new, x_node_new, w, t_end, y, mask)
+        Hz, H, Hw = f.row_jacobians(z_new, x_node_new, w, f.clock(t_end, inputs_end), y, mask)
+        o = f.rows(z_new, x_node_new, w, f.clock(t_end, inputs_end), y, mask)
         return {"w_new": w, "o": o, "H_new": H, "Hu_new": Hz @ D_new, "Hw_new": Hw}
 
     uses = r.uses(problem="grid", origin="node", target="theta w node", scratch="newton")

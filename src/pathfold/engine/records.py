@@ -19,6 +19,7 @@ class Sizes:
     Y: int  # constraint rows of a node
     W: int  # observation noise
     V0: int  # initial-state noise
+    IN: int  # inputs
     L: int  # lanes: intervals processed abreast
 
 
@@ -30,8 +31,9 @@ class Records:
         # What the data and the settings fix.
         step_size: dict[str, tuple[int, ...]] = {"delta": ()}
         self.settings = Record("settings", "shared", {"verlet": (), "relaxation": ()} | (step_size if regular else {}))
-        times: dict[str, tuple[int, ...]] = {"t_start": (), "t_end": (), "y": (Y,), "mask": (Y,)}
+        times: dict[str, tuple[int, ...]] = {"t_start": (), "t_end": (), "inputs_end": (n.IN,), "y": (Y,), "mask": (Y,)}
         self.grid = Record("grid", "lane", times | ({} if regular else step_size))
+        self.forcing = Record("forcing", "step", {"inputs": (n.IN,), "slopes": (n.IN,)})
         # A position q = [u; v0; w; v], or a momentum or gradient of the same shape.
         self.u = Record("u", "shared", {"u": (U,)})
         self.v0 = Record("v0", "series", {"v0": (V0,)})
@@ -67,6 +69,7 @@ class Records:
                 "Hz": (Y, Z),
                 "Hu": (Y, U),
                 "Hw": (Y, W),
+                "excess_w": (),
                 "P_start": (X, X),
                 "d_start": (X, U),
                 "P_end": (X, X),
@@ -144,7 +147,7 @@ class Records:
 
         vector = ["u", "v0", "w", "v"]
         self.blocks: dict[str, list[str]] = {
-            "problem": ["settings", "grid"],
+            "problem": ["settings", "grid", "forcing"],
             "vector": vector,
             "point": [*vector, "theta", "start", "node", "path", "sums"],
             "scratch": ["work", "slope", "newton", "start_multipliers", "start_weights", "newton_sums", "carry"],

@@ -1,17 +1,19 @@
 """What the user writes down: a diffusion, its parameters and priors, its observation, and the data."""
 
+from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations, TimeGrid
 from pathfold.model.diffusion_model import DiffusionModel
-from pathfold.model.initial_state import InitialState
+from pathfold.model.inputs import Input, clocks
 from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
 from pathfold.model.parameters import Parameters
 from pathfold.model.priors import NormalMap, normal_map
 from pathfold.model.simulate import simulate, simulate_path
 
 __all__ = [
+    "ConditionalMap",
     "DiffusionModel",
     "GaussianNoise",
-    "InitialState",
+    "Input",
     "Noiseless",
     "NoisyObservation",
     "NormalMap",
@@ -19,6 +21,7 @@ __all__ = [
     "Observations",
     "Parameters",
     "TimeGrid",
+    "clocks",
     "normal_map",
     "simulate",
     "simulate_path",

@@ -1,25 +1,41 @@
 """Observed series, and the grid of intervals the sampler works on."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Self
 
 import numpy as np
 
 from pathfold.errors import DataError
+from pathfold.model.inputs import Input, check_inputs
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class Observations:
-    """Values (T, Y) at increasing times (T,) after `initial_time`; NaN is a missing entry. (T,) values mean Y = 1."""
+    """Values (T, Y) at increasing times (T,) from `initial_time` on; NaN is a missing entry. (T,) values mean Y = 1.
+
+    A pandas DataFrame or Series (times in its index) or an xarray.DataArray (with a coordinate of times) is given
+    alone, without `values`; the names of its columns label the observed components. What is observed at `initial_time`
+    itself observes the initial state. `inputs` take the place of the model's inputs of the same name.
+    """
 
     times: np.ndarray
     values: np.ndarray
     initial_time: float
+    components: tuple[str, ...] | None
+    inputs: dict[str, Input]
 
-    def __init__(self, times: Any, values: Any, initial_time: float = 0.0):
-        initial_time = float(initial_time)
+    def __init__(
+        self,
+        times: Any,
+        values: Any = None,
+        initial_time: float = 0.0,
+        inputs: Mapping[str, Input] | None = None,
+    ):
+        initial_time, components = float(initial_time), None
+        if values is None:
+            times, values, components = _taken_apart(times)
         times = _regularised(_real("times", times), initial_time)
         values = _real("values", values).astype(np.float64)
         values = values[:, None] if values.ndim == 1 else values
@@ -37,9 +53,9 @@ class Observations:
                 f"times must increase, but times[{index}] = {times[index]} comes after {times[index - 1]}; "
                 "sort them, and merge what was observed at one time into one row"
             )
-        if times[0] <= initial_time:
+        if times[0] < initial_time:
             raise DataError(
-                f"the first time, {times[0]}, is not after initial_time = {initial_time}; give an earlier initial_time"
+                f"the first time, {times[0]}, is before initial_time = {initial_time}; give an earlier initial_time"
             )
         if np.any(np.isinf(values)):
             raise DataError("values contain an infinity; write NaN for a missing entry")
@@ -48,6 +64,8 @@ class Observations:
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "initial_time", initial_time)
+        object.__setattr__(self, "components", components)
+        object.__setattr__(self, "inputs", check_inputs(inputs or {}, DataError))
 
     @property
     def observation_dim(self) -> int:
@@ -60,7 +78,9 @@ class TimeGrid:
     """N intervals, each of `steps` fine steps, with the observation (if any) at its end; a panel's series follow on.
 
     starts, ends (N,); values (N, Y), zero where missing; mask (N, Y), True where observed; first (K,), the index of the
-    first interval of each series.
+    first interval of each series; components, the names of the Y observed components or their numbers; inputs, those
+    that each series has of its own. An observation at the initial time ends an interval of length zero, over which
+    every scheme leaves the state as it is.
     """
 
     starts: np.ndarray
@@ -69,6 +89,8 @@ class TimeGrid:
     mask: np.ndarray
     first: np.ndarray
     steps: int
+    components: tuple[str, ...] | tuple[int, ...]
+    inputs: tuple[dict[str, Input], ...]
 
     @classmethod
     def build(
@@ -88,6 +110,9 @@ class TimeGrid:
             raise DataError("data must be pf.Observations, or a list of them")
         if len(widths := sorted({each.observation_dim for each in panel})) > 1:
             raise DataError(f"the series of the panel have different widths, {widths}; write NaN for a missing entry")
+        if len(names := {each.components for each in panel if each.components is not None}) > 1:
+            columns = " and ".join(sorted(map(str, names)))
+            raise DataError(f"the series of the panel have different columns, {columns}; give all the same, in order")
         if (steps_per_interval is None) == (max_step is None):
             raise DataError("give exactly one of steps_per_interval and max_step")
 
@@ -100,7 +125,7 @@ class TimeGrid:
         else:
             if not (np.isfinite(max_step) and max_step > 0):
                 raise DataError(f"max_step must be a positive number, not {max_step!r}")
-            steps = _ceil(np.median(lengths) / max_step)
+            steps = _ceil(np.median(lengths[lengths > 0]) / max_step) if lengths.any() else 1
             longest = steps * max_step
 
         starts, ends, values, first = [], [], [], []
@@ -113,7 +138,14 @@ class TimeGrid:
                 values.extend([np.full_like(value, np.nan)] * (len(cuts) - 2) + [value])
         mask = ~np.isnan(values)
         return cls(
-            np.array(starts), np.array(ends), np.where(mask, values, 0.0), mask, np.array(first, dtype=np.int64), steps
+            starts=np.array(starts),
+            ends=np.array(ends),
+            values=np.where(mask, values, 0.0),
+            mask=mask,
+            first=np.array(first, dtype=np.int64),
+            steps=steps,
+            components=names.pop() if names else tuple(range(widths[0])),
+            inputs=tuple(each.inputs for each in panel),
         )
 
     @property
@@ -128,7 +160,8 @@ class TimeGrid:
         edges[:, -1] = self.ends
         values, mask = np.zeros((2, len(self.starts) * S, self.values.shape[1]))
         values[last], mask[last] = self.values, self.mask
-        return TimeGrid(edges[:, :-1].ravel(), edges[:, 1:].ravel(), values, mask > 0, S * self.first, 1)
+        starts, ends = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+        return replace(self, starts=starts, ends=ends, values=values, mask=mask > 0, first=S * self.first, steps=1)
 
     @property
     def regular(self) -> bool:
@@ -139,6 +172,26 @@ class TimeGrid:
 def _ceil(ratio: float) -> int:
     """The next integer, at least 1, forgiving rounding error in a ratio meant to be whole."""
     return max(1, ceil(ratio * (1 - 1e-9)))
+
+
+def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
+    """Times, values and names of components of a labelled series; what is one is known by what it has."""
+    if hasattr(data, "index") and hasattr(data, "to_numpy"):  # pandas
+        times, values, names = data.index, data.to_numpy(), getattr(data, "columns", [getattr(data, "name", None)])
+    elif hasattr(data, "dims") and hasattr(data, "coords"):  # xarray
+        if not 1 <= data.ndim <= 2:
+            raise DataError(f"the DataArray has dimensions {data.dims}, expected a time and at most one of components")
+        dim = "time" if "time" in data.dims else data.dims[0]
+        if dim not in data.coords:
+            raise DataError(f"the DataArray has no coordinate {dim!r}; give it the times of its rows")
+        data = data.transpose(dim, ...)
+        times, values = data.coords[dim], data.values
+        names = data.coords[data.dims[1]].values.tolist() if data.ndim == 2 and data.dims[1] in data.coords else [None]
+    else:
+        raise DataError("values are missing: give pf.Observations(times, values), or a DataFrame or DataArray alone")
+    if np.asarray(times).dtype.kind not in "iuf":
+        raise DataError(f"the times of the series are {times.dtype}; make them numbers, such as days since the first")
+    return np.asarray(times), values, None if list(names) == [None] else tuple(map(str, names))
 
 
 def _real(name: str, given: Any) -> np.ndarray:
@@ -156,6 +209,7 @@ def _regularised(times: np.ndarray, initial_time: float) -> np.ndarray:
     precise = times.astype(np.float64)
     if times.dtype != np.float32 or times.ndim != 1 or times.size == 0:
         return precise
-    grid = np.linspace(initial_time, precise[-1], len(times) + 1)[1:]
+    begin = 0 if precise[0] == initial_time else 1
+    grid = np.linspace(initial_time, precise[-1], len(times) + begin)[begin:]
     tolerance = 4 * np.finfo(np.float32).eps * np.max(np.abs(precise))
     return grid if np.all(np.abs(grid - precise) <= tolerance) else precise

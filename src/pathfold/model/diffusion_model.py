@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,19 +11,30 @@ import numpy as np
 from jax import Array
 
 from pathfold.errors import DataError, ModelError
+from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations
-from pathfold.model.functions import as_float64, refuse_index_out_of_range, result_shape, struct, with_time
-from pathfold.model.initial_state import InitialState
+from pathfold.model.functions import (
+    OfTime,
+    as_float64,
+    of_state_and_parameters,
+    refuse_index_out_of_range,
+    result_shape,
+    struct,
+    with_time,
+)
+from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.observation import Observation
 from pathfold.model.parameters import Compilable, Parameters
-from pathfold.schemes import SDE, EulerMaruyama, Scheme
+from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
+from pathfold.schemes.ito import Clock, noise_operator, time_operator
 
 
 class DiffusionModel:
     """dx = drift(x, z, t) dt + diffusion(x, z, t) dW, x(0) ~ initial_state(z), z ~ parameters, y = observation(x, z).
 
-    drift (X,), diffusion (X, B) and the observation functions take (x, z) or (x, z, t), with z a dict of named
-    parameters. What the sampler uses is the discretised model of the paper's section 2:
+    drift (X,), diffusion (X, B) and the observation functions take (x, z), (x, z, t) or (x, z, t, inputs), with z a
+    dict of named parameters and inputs one of numbers, what the model's `inputs` are at the time. What the sampler uses
+    is the discretised model of the paper's section 2:
 
         z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  y = observe(z, x, w, t)
 
@@ -38,30 +50,37 @@ class DiffusionModel:
         initial_state: Any,
         observation: Observation,
         scheme: Scheme | None = None,
+        inputs: Mapping[str, Input] | None = None,
     ):
+        self.inputs = check_inputs(inputs or {}, ModelError)
         self.scheme = EulerMaruyama() if scheme is None else scheme
-        self.observation = observation
         if not isinstance(self.scheme, Scheme):
             raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {scheme!r}")
         if not isinstance(observation, Observation):
             raise ModelError(
                 f"observation must be pf.Noiseless(h), pf.GaussianNoise(mean, scale) or pf.NoisyObservation(h, "
-                f"noise_dim), not {observation!r}"
+                f"noise), not {observation!r}"
             )
         self._drift = with_time("drift", drift, ("x", "z"))
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
         with jax.enable_x64(True):
             self.parameters = Parameters.build(parameters)
-            self.initial_state = InitialState.build(initial_state, self.parameters.structs())
-            self.state_dim = self.initial_state.state_dim
+            z = self.parameters.structs()
+            if not isinstance(initial_state, ConditionalMap):
+                initial_state = ConditionalMap.build("initial_state", initial_state, z)
+            self.initial_state = initial_state
+            self.observation = observation.given(z)
+            self.state_dim = self.initial_state.dim
             self.wiener_dim = self._checked_wiener_dim()
             self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
             self._check_step()
             self.observation_dim = self._checked_observation_dim()
-            self.observation_noise_dim = observation.noise_dim(self.observation_dim)
+            self.observation_noise_dim = self.observation.noise_dim(self.observation_dim)
             points = self._points()
-            observation.check(self.observation_dim, self.parameters.structs(), struct(), [(z, t) for _, z, t in points])
+            times = [(z, t) for _, z, t in points]
+            observation.check(self.observation_dim, self.parameters.structs(), self._time(), times)
+            self.exactly_observed = observation.exact(self.observation_dim, times)
             self.scheme.check(self.sde, points)
 
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
@@ -69,18 +88,18 @@ class DiffusionModel:
         return self.scheme.step(self.sde, z, x, v, delta, t)
 
     def observe(self, z: dict[str, Array], x: Array, w: Array, t: Any) -> Array:
-        """y at time t from w ~ N(0, I_W)."""
+        """y at time t from W standard normals w."""
         return self.observation.observe(x, z, w, t)
 
     def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         """Each of the user's functions by name, with example shapes, so that an error can name the one it is in."""
-        x, z, t = struct(self.state_dim), self.parameters.structs(), struct()
+        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
         functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
             "drift": (self.sde.drift, (x, z, t)),
             "diffusion": (self.sde.diffusion, (x, z, t)),
             "initial_state": (self.initial_state.push, (z, struct(self.initial_state.size))),
             "observation": (self.observation.observe, (x, z, struct(self.observation_noise_dim), t)),
-            "scheme": (self.step, (z, x, struct(self.noise_dim), t, t)),
+            "scheme": (self.step, (z, x, struct(self.noise_dim), struct(), t)),
         }
         for name, prior in self.parameters.maps.items():
             functions[f"prior of {name!r}"] = (prior.push, (struct(prior.size),))
@@ -91,13 +110,62 @@ class DiffusionModel:
         model = copy.copy(self)
         with jax.enable_x64(True):
             model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
-            model.initial_state = InitialState.build(
-                self.initial_state.given, self.parameters.structs(), compilable=compilable
-            )
+            z = self.parameters.structs()
+            model.initial_state = self.initial_state.restricted_to(compilable, z)
+            model.observation = self.observation.given(z, compilable=compilable)
+            model.observation_noise_dim = model.observation.noise_dim(self.observation_dim)
         return model
 
+    def transform(self, forward: Callable[..., Any], inverse: Callable[..., Any]) -> "DiffusionModel":
+        """The same model with the state y = forward(x) or forward(x, z), x = inverse(y) or inverse(y, z).
+
+        By Ito's lemma, with L0 and Lj the operators of the SDE of x,
+
+            dy = L0 forward dt + sum_j Lj forward dW_j,   both at x = inverse(y).
+
+        The scheme stays the same and is applied to y: the discretised models differ, their limits do not. That the
+        inverse inverts is checked at and around initial states drawn from the prior.
+        """
+        if isinstance(self.scheme, CustomScheme):
+            raise ModelError(
+                "the step of pf.CustomScheme is written for the state as it is and cannot be transformed; build the "
+                "model in the new state, with a step for it"
+            )
+        to = as_float64(of_state_and_parameters("forward", forward))
+        back = as_float64(of_state_and_parameters("inverse", inverse))
+        with jax.enable_x64(True):
+            self._check_inverse(to, back)
+        images = [noise_operator(self.sde, j, lambda x, z, t: to(x, z)) for j in range(self.wiener_dim)]
+        mean = time_operator(self.sde, lambda x, z, t: to(x, z))
+        start = self.initial_state
+        before = start.then or (lambda x, z: x)
+        return DiffusionModel(
+            drift=OfTime(lambda x, z, t: mean(back(x, z), z, t)),
+            diffusion=OfTime(lambda x, z, t: jnp.stack([image(back(x, z), z, t) for image in images], axis=1)),
+            parameters=self.parameters.priors,
+            initial_state=replace(start, then=lambda x, z: to(before(x, z), z)),
+            observation=self.observation.of(back),
+            scheme=self.scheme,
+            inputs=self.inputs,
+        )
+
+    def _check_inverse(self, to: Callable[..., Array], back: Callable[..., Array]) -> None:
+        x, z, rng = struct(self.state_dim), self.parameters.structs(), np.random.default_rng(21)
+        for name, function in (("forward", to), ("inverse", back)):
+            if (shape := result_shape(name, function, (x, z))) != (self.state_dim,):
+                raise ModelError(f"{name} returned shape {shape}, expected ({self.state_dim},), the size of the state")
+        for x, z, _ in self._points()[::3]:
+            for point in (x, x * (1.0 + 0.1 * rng.uniform(-1.0, 1.0, self.state_dim))):
+                new = np.asarray(to(point, z))
+                if not np.all(np.isfinite(new)):
+                    raise ModelError(f"forward is not finite at the state {point}, drawn from the prior: it gave {new}")
+                if not np.allclose(again := np.asarray(back(jnp.asarray(new), z)), point, rtol=1e-6, atol=1e-9):
+                    raise ModelError(
+                        f"inverse does not invert forward: the state {point} became {new}, and came back as {again}"
+                    )
+
     def check_data(self, observations: Observations) -> None:
-        """Raise DataError unless the values have one column for each observed component."""
+        """Raise DataError unless the values have one column for each observed component and the start can meet them."""
         if not isinstance(observations, Observations):
             raise DataError(f"data must be pf.Observations, or a list of them, not {type(observations).__name__}")
         if observations.observation_dim != self.observation_dim:
@@ -105,9 +173,23 @@ class DiffusionModel:
                 f"values have {observations.observation_dim} columns, but the model's observation has "
                 f"{self.observation_dim}; give values of shape (T, {self.observation_dim}), NaN where missing"
             )
+        self.check_inputs(observations)
+        at_start = observations.values[observations.times == observations.initial_time]
+        if np.isfinite(at_start).sum() > self.initial_state.size + self.observation_noise_dim:
+            raise DataError(
+                f"the initial state, observed at initial_time = {observations.initial_time}, is fixed or nearly so and "
+                "cannot meet the data; give initial_state a distribution, or leave that observation out"
+            )
+
+    def check_inputs(self, observations: Observations) -> None:
+        """Raise DataError unless the inputs are known for as long as the series runs."""
+        if unknown := [name for name in observations.inputs if name not in self.inputs]:
+            raise DataError(f"the data have an input {unknown[0]!r} that the model does not: name it in its inputs too")
+        for name, given in (self.inputs | observations.inputs).items():
+            given.check_cover(name, observations.initial_time, observations.times[-1])
 
     def _checked_wiener_dim(self) -> int:
-        x, z, t = struct(self.state_dim), self.parameters.structs(), struct()
+        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
         dim, source = self.state_dim, "the size of initial_state"
         if (shape := result_shape("drift", self._drift, (x, z, t))) != (dim,):
             raise ModelError(f"drift returned shape {shape}, expected ({dim},), {source}")
@@ -122,13 +204,13 @@ class DiffusionModel:
         return shape[1]
 
     def _check_step(self) -> None:
-        x, z, t, v = struct(self.state_dim), self.parameters.structs(), struct(), struct(self.noise_dim)
-        shape = result_shape("the scheme's step", self.step, (z, x, v, t, t))
+        x, z, v = struct(self.state_dim), self.parameters.structs(), struct(self.noise_dim)
+        shape = result_shape("the scheme's step", self.step, (z, x, v, struct(), self._time()))
         if shape != (self.state_dim,):
             raise ModelError(f"the scheme's step returned shape {shape}, expected ({self.state_dim},)")
 
     def _checked_observation_dim(self) -> int:
-        x, z, t = struct(self.state_dim), self.parameters.structs(), struct()
+        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
         noise_dim = self.observation.input_noise_dim()
         examples = (x, z, t) if noise_dim is None else (x, z, struct(noise_dim), t)
         shape = result_shape("the observation function", self.observation.user_function, examples)
@@ -140,10 +222,25 @@ class DiffusionModel:
         refuse_index_out_of_range("the observation function", self.observation.user_function, examples)
         return shape[0]
 
-    def _points(self) -> list[tuple[np.ndarray, dict[str, Any], float]]:
+    def _time(self) -> Any:
+        """What the functions take for the time, as structs."""
+        names = {name: struct() for name in self.inputs}
+        return Clock(struct(), names, names) if names else struct()
+
+    def clock(self, t: Any, values: Any, slopes: Any) -> Any:
+        """What the functions take for the time t, with inputs (I,) and slopes (I,) in the order of their names."""
+        if not self.inputs:
+            return t
+        by_name = [{name: array[i] for i, name in enumerate(self.inputs)} for array in (values, slopes)]
+        return Clock(t, *by_name)
+
+    def _points(self) -> list[tuple[np.ndarray, dict[str, Any], Any]]:
         """Concrete (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""
         rng, points = np.random.default_rng(20), []
-        for t in (0.0, 0.7, 2.3, 5.1):
+        for i, t in enumerate((0.0, 0.7, 2.3, 5.1)):
+            if self.inputs:
+                inputs = {name: each.values[i % each.values.size] for name, each in self.inputs.items()}
+                t = Clock(t, inputs, dict.fromkeys(inputs, 0.0))
             u = jnp.asarray(rng.standard_normal(self.parameters.size))
             v0 = jnp.asarray(rng.standard_normal(self.initial_state.size))
             z = jax.tree.map(np.asarray, self.parameters.unflatten(np.asarray(self.parameters.push(u))))

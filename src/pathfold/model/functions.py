@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from pathfold.errors import ModelError
+from pathfold.schemes.ito import Clock, time_arguments
 
 type Struct = jax.ShapeDtypeStruct
 
@@ -23,22 +25,59 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in names) or "no parameters"
 
 
-def with_time(name: str, function: Any, arguments: Sequence[str]) -> Callable[..., Any]:
-    """The user's function of `arguments`, or of `arguments` and t, as a function that always takes t last."""
-    without, full = ", ".join(arguments), ", ".join((*arguments, "t"))
+@dataclass(frozen=True)
+class OfTime:
+    """A function whose last argument is the time, or the clock of a model with inputs."""
+
+    call: Callable[..., Any]
+
+    def __call__(self, *values: Any) -> Any:
+        return self.call(*values)
+
+
+def with_time(name: str, function: Any, arguments: Sequence[str]) -> OfTime:
+    """The user's function of `arguments`, of these and t, or of these, t and inputs, as a function of time."""
+    if isinstance(function, OfTime):
+        return function
+    without, full, count = ", ".join(arguments), ", ".join((*arguments, "t")), len(arguments)
     if not callable(function):
         raise ModelError(f"{name} must be a function of ({without}) or ({full}), not {function!r}")
     try:
         signature = inspect.signature(function)
     except ValueError:  # some built-in functions do not tell their signature
-        return lambda *values: function(*values[:-1])
-    names = list(signature.parameters)
-    time_is_named = len(names) > len(arguments) and names[len(arguments)] == "t"
-    if _binds(signature, len(arguments)) and not time_is_named:
-        return lambda *values: function(*values[:-1])
-    if _binds(signature, len(arguments) + 1):
+        return OfTime(lambda *values: function(*values[:-1]))
+    further = dict(enumerate([*signature.parameters][count : count + 2]))
+    if _binds(signature, count) and further.get(0) != "t":
+        return OfTime(lambda *values: function(*values[:-1]))
+    if _binds(signature, count + 1) and further.get(1) != "inputs":
+        return OfTime(lambda *values: function(*values[:-1], time_arguments(values[-1])[0]))
+    if not _binds(signature, count + 2):
+        raise ModelError(f"{name} takes arguments {signature}, expected ({without}) or ({full}), or ({full}, inputs)")
+
+    def with_inputs(*values):
+        if not isinstance(values[-1], Clock):
+            raise ModelError(
+                f"{name} takes arguments {signature}, the last one for inputs, but the model has none: give "
+                "pf.DiffusionModel(..., inputs={name: pf.Input(times, values)})"
+            )
+        return function(*values[:-1], *time_arguments(values[-1]))
+
+    return OfTime(with_inputs)
+
+
+def of_state_and_parameters(name: str, function: Any) -> Callable[..., Any]:
+    """The user's function of x, or of (x, z), as a function of both."""
+    if not callable(function):
+        raise ModelError(f"{name} must be a function of x or (x, z), not {function!r}")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some built-in functions do not tell their signature
+        return lambda x, z: function(x)
+    if len([p for p in signature.parameters.values() if p.default is p.empty]) == 2 and _binds(signature, 2):
         return function
-    raise ModelError(f"{name} takes arguments {signature}, expected ({without}) or ({full})")
+    if _binds(signature, 1):
+        return lambda x, z: function(x)
+    raise ModelError(f"{name} takes arguments {signature}, expected (x) or (x, z)")
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:
@@ -73,7 +112,10 @@ def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> 
         raise
     except KeyError as error:
         known = [key for example in examples if isinstance(example, dict) for key in example]
-        raise ModelError(f"{name} asks for parameter {error.args[0]!r}; the model has {listed(known)}") from error
+        inputs = [key for example in examples if isinstance(example, Clock) for key in example.inputs]
+        what = "parameter or input" if inputs else "parameter"
+        found = f"{name} asks for {what} {error.args[0]!r}; the model has {listed([*known, *inputs])}"
+        raise ModelError(found) from error
     except jax.errors.TracerArrayConversionError as error:
         raise ModelError(f"{name} uses a numpy function on a JAX value: use its jax.numpy namesake") from error
     except jax.errors.ConcretizationTypeError as error:

@@ -1,21 +1,32 @@
-"""How the state is observed: y = h(x, z, w) with w ~ N(0, I_W) (paper, section 2)."""
+"""How the state is observed: y = h(x, z, w), with w a map of W standard normals (paper, section 2)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax import Array
 
 from pathfold.errors import ModelError
-from pathfold.model.functions import as_float64, listed, result_shape, with_time
+from pathfold.model.conditional import ConditionalMap
+from pathfold.model.functions import OfTime, as_float64, listed, result_shape, with_time
+from pathfold.model.parameters import Compilable
 
 
 @dataclass(frozen=True)
 class Observation(ABC):
-    """An observation y = observe(x, z, w, t) at each observation time, with noise w ~ N(0, I_W)."""
+    """An observation y = observe(x, z, w, t) at each observation time, with w of W standard normals."""
+
+    def given(self, z: dict[str, Any], *, compilable: Compilable | None = None) -> Self:
+        """This observation for a model with these parameters, told by their structs."""
+        return self
+
+    @abstractmethod
+    def of(self, state: Callable[..., Any]) -> Self:
+        """The same observation of another state, y, with x = state(y, z)."""
 
     @property
     @abstractmethod
@@ -28,15 +39,24 @@ class Observation(ABC):
         return as_float64(self.user_function)
 
     def input_noise_dim(self) -> int | None:
-        """The size of w where the state function takes it."""
+        """The size of the noise that the state function takes, if it does."""
         return None
+
+    @property
+    def noise_excess(self) -> Callable[[dict[str, Any], Array], Array] | None:
+        """The non-Gaussian term of the potential of w at one node, a function of (z, w), or None."""
+        return None
+
+    def draw_noise(self, z: dict[str, Any], rng: np.random.Generator, count: int, size: int) -> np.ndarray:
+        """Random w (count, size)."""
+        return rng.standard_normal((count, size))
 
     @abstractmethod
     def noise_dim(self, observation_dim: int) -> int:
         """W, when the state function returns Y values."""
 
-    def exact(self, observation_dim: int) -> np.ndarray:
-        """Which of the Y values are observed without noise."""
+    def exact(self, observation_dim: int, draws: Sequence[tuple[dict[str, Any], Any]]) -> np.ndarray:
+        """Which of the Y values are observed without noise, told from concrete (z, t)."""
         return np.zeros(observation_dim, dtype=bool)
 
     @abstractmethod
@@ -55,6 +75,10 @@ class Noiseless(Observation):
 
     h: Callable[..., Any]
 
+    def of(self, state):
+        h = self.user_function
+        return replace(self, h=OfTime(lambda x, z, t: h(state(x, z), z, t)))
+
     @property
     def user_function(self):
         return with_time("the observation function", self.h, ("x", "z"))
@@ -62,7 +86,7 @@ class Noiseless(Observation):
     def noise_dim(self, observation_dim):
         return 0
 
-    def exact(self, observation_dim):
+    def exact(self, observation_dim, draws):
         return np.ones(observation_dim, dtype=bool)
 
     def observe(self, x, z, w, t):
@@ -74,11 +98,16 @@ class GaussianNoise(Observation):
     """y = mean(x, z) + scale w with w ~ N(0, I_Y).
 
     `mean` may also take t. `scale` is a positive number, an array (Y,), a matrix (Y, Y) (then scale @ w), the name of a
-    parameter, or a function of z or (z, t) giving one of these.
+    parameter, or a function of z or (z, t) giving one of these. Zeros in an array mark components that are observed
+    exactly.
     """
 
     mean: Callable[..., Any]
     scale: Any
+
+    def of(self, state):
+        mean = self.user_function
+        return replace(self, mean=OfTime(lambda x, z, t: mean(state(x, z), z, t)))
 
     @property
     def user_function(self):
@@ -96,6 +125,12 @@ class GaussianNoise(Observation):
         """The scale as a matrix (Y, Y)."""
         scale = self._scale(z, t)
         return scale if scale.ndim == 2 else scale * jnp.eye(observation_dim)
+
+    def exact(self, observation_dim, draws):
+        scales = [np.asarray(self._scale(*draw)) for draw in draws]
+        if scales[0].ndim == 2:
+            return np.zeros(observation_dim, dtype=bool)
+        return np.all([np.broadcast_to(scale == 0.0, observation_dim) for scale in scales], axis=0)
 
     def _scale(self, z, t):
         if isinstance(self.scale, str):
@@ -129,34 +164,67 @@ class GaussianNoise(Observation):
                 f"({observation_dim}, {observation_dim})"
             )
         for value in values:
-            if len(shape) < 2 and not np.all(value > 0):
+            if len(shape) < 2 and not (np.all(value >= 0) and np.any(value > 0)):
                 raise ModelError(f"the observation scale is not positive ({value}); {mend}")
             if len(shape) == 2 and not np.linalg.matrix_rank(value) == observation_dim:
                 raise ModelError("the observation scale is a singular matrix; give one of full rank")
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class NoisyObservation(Observation):
-    """y = h(x, z, w) or h(x, z, w, t) with w ~ N(0, I) of size noise_dim."""
+    """y = h(x, z, w) or h(x, z, w, t) with a random vector w, drawn anew for every time.
+
+    `noise` is the distribution of w, a list of scalar ones, a function of z giving either, or a whole number: so many
+    standard normals.
+    """
 
     h: Callable[..., Any]
-    noise_size: int
+    noise: Any
+    _map: ConditionalMap | None = None
 
-    def __init__(self, h: Callable[..., Any], noise_dim: int):
-        if isinstance(noise_dim, bool) or not isinstance(noise_dim, int) or noise_dim < 1:
-            raise ModelError(f"NoisyObservation's noise_dim must be a positive integer, not {noise_dim!r}")
-        object.__setattr__(self, "h", h)
-        object.__setattr__(self, "noise_size", noise_dim)
+    def __post_init__(self) -> None:
+        n = self.noise
+        normals = isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
+        if not (normals or isinstance(n, dist.Distribution | list | tuple) or callable(n)):
+            raise ModelError(
+                f"NoisyObservation's noise is {n!r}; give a distribution of w, a list of scalar ones, a function of z, "
+                "or a positive integer, the number of standard normals"
+            )
+
+    def given(self, z, *, compilable=None):
+        normals = isinstance(self.noise, int | np.integer)
+        noise = dist.Normal(np.zeros(self.noise), 1.0) if normals else self.noise
+        built = ConditionalMap.build("the observation noise", noise, z, compilable=compilable)
+        if built.size == 0:
+            raise ModelError(f"the observation noise, {self.noise!r}, is not random; use pf.Noiseless(h)")
+        return replace(self, _map=built)
+
+    def of(self, state):
+        h = self.user_function
+        return replace(self, h=OfTime(lambda x, z, w, t: h(state(x, z), z, w, t)))
+
+    @property
+    def map(self) -> ConditionalMap:
+        """Of the noise; there is one once the observation belongs to a model."""
+        assert self._map is not None
+        return self._map
 
     @property
     def user_function(self):
         return with_time("the observation function", self.h, ("x", "z", "w"))
 
     def input_noise_dim(self):
-        return self.noise_size
+        return self.map.dim
 
     def noise_dim(self, observation_dim):
-        return self.noise_size
+        return self.map.size
+
+    @property
+    def noise_excess(self):
+        return self.map.excess
+
+    def draw_noise(self, z, rng, count, size):
+        return self.map.draw(z, rng, count)
 
     def observe(self, x, z, w, t):
-        return self.state_function(x, z, w, t)
+        return self.state_function(x, z, self.map.push(z, w), t)

@@ -27,12 +27,20 @@ from pathfold.errors import ModelError
 
 @dataclass(frozen=True)
 class NormalMap:
-    """value (of `shape`) = push(u), u of `size` standard normals, with the density's non-Gaussian part or None."""
+    """value (of `shape`) = push(u), u of `size` standard normals.
+
+    Where the map is not exact, `excess` is the non-Gaussian part of the potential of u, and `own_draw` draws such u.
+    """
 
     size: int
     shape: tuple[int, ...]
     push: Callable[[Array], Array]
     excess: Callable[[Array], Array] | None = None
+    own_draw: Callable[[Array], Array] | None = None
+
+    def draw(self, key: Array) -> Array:
+        """Random u whose values follow the distribution."""
+        return jax.random.normal(key, (self.size,)) if self.own_draw is None else self.own_draw(key)
 
 
 def normal_map(distribution: dist.Distribution, *, quantiles: bool = True, standardise: bool = True) -> NormalMap:
@@ -67,8 +75,13 @@ def product(maps: Sequence[NormalMap]) -> NormalMap:
     def excess(u):
         return jnp.sum(jnp.stack([f(u[part]) for f, part in excesses]))
 
+    def draw(key):
+        keys = jax.random.split(key, len(maps))
+        return jnp.concatenate([m.draw(key) for m, key in zip(maps, keys, strict=True)])
+
     width = sum(prod(m.shape) for m in maps)
-    return NormalMap(sum(m.size for m in maps), (width,), push, excess if excesses else None)
+    size = sum(m.size for m in maps)
+    return NormalMap(size, (width,), push, *((excess, draw) if excesses else ()))
 
 
 def _build(d: Any, shape: tuple[int, ...], quantiles: bool, standardise: bool) -> NormalMap:
@@ -80,7 +93,7 @@ def _build(d: Any, shape: tuple[int, ...], quantiles: bool, standardise: bool) -
     if isinstance(d, dist.TransformedDistribution):
         transform: Any = dist.transforms.ComposeTransform(d.transforms)
         base = _build(d.base_dist, transform.inverse_shape(shape), quantiles, standardise)
-        return NormalMap(base.size, shape, lambda u: transform(base.push(u)), base.excess)
+        return NormalMap(base.size, shape, lambda u: transform(base.push(u)), base.excess, base.own_draw)
     if affine := _AFFINE.get(type(d)):
         return _elementwise(shape, lambda u: affine(d, u))
     if quantiles and (quantile := _quantile(d)) is not None:
@@ -140,15 +153,10 @@ def _odd(lower: Callable[[Array], Array], u: Array) -> Array:
 
 def _by_bijection(d: Any, shape: tuple[int, ...], standardise: bool) -> NormalMap:
     """value = T(m + s u) with T the bijection onto the support, m and s making u about N(0, 1); density as excess."""
-    name = type(d).__name__
-    if d.support is None:
-        raise ModelError(f"{name} does not tell its support; use another distribution")
-    try:
-        transform: Any = dist.biject_to(d.support)
-    except NotImplementedError as error:
-        raise ModelError(f"{name} has a support without a bijection from the reals; use another prior") from error
+    transform: Any = _StudentTransform(d.df, d.loc, d.scale) if isinstance(d, dist.StudentT) else _bijection(d)
     free_shape = transform.inverse_shape(shape)
-    location, scale = _location_and_scale(d, transform) if standardise else (0.0, 1.0)
+    given = isinstance(transform, _StudentTransform) or not standardise
+    location, scale = (0.0, 1.0) if given else _location_and_scale(d, transform)
 
     def free(u):
         return location + scale * jnp.reshape(u, free_shape)
@@ -159,7 +167,61 @@ def _by_bijection(d: Any, shape: tuple[int, ...], standardise: bool) -> NormalMa
         log_density = jnp.sum(d.log_prob(value)) + jnp.sum(transform.log_abs_det_jacobian(y, value))
         return -log_density - jnp.sum(jnp.broadcast_to(jnp.log(scale), free_shape)) - 0.5 * jnp.sum(u * u)
 
-    return NormalMap(prod(free_shape), shape, lambda u: transform(free(u)), excess)
+    def draw(key):
+        value = d.expand(shape[: len(shape) - d.event_dim]).sample(key)
+        return jnp.ravel((transform.inv(value) - location) / scale)
+
+    return NormalMap(prod(free_shape), shape, lambda u: transform(free(u)), excess, draw)
+
+
+def _bijection(d: Any) -> Any:
+    name = type(d).__name__
+    if d.support is None:
+        raise ModelError(f"{name} does not tell its support; use another distribution")
+    try:
+        return dist.biject_to(d.support)
+    except NotImplementedError as error:
+        raise ModelError(f"{name} has a support without a bijection from the reals; use another prior") from error
+
+
+@dataclass(frozen=True)
+class _StudentTransform:
+    """Normals to Student's t, nearly: loc + scale c u exp(s / 2) / sqrt(1 + s / 2), s = (c u)^2 / df.
+
+    It follows t = sqrt(df (exp(s) - 1)), the approximation of Wallace (1959) to the quantile of Phi(u), near zero and,
+    but for a factor, far out. So u has the tails of a normal: what no observation holds would wander in those of t.
+    """
+
+    df: Any
+    loc: Any
+    scale: Any
+
+    def _parts(self, u):
+        c = (8 * self.df + 3) / (8 * self.df + 1)
+        s = (c * u) ** 2 / self.df
+        return s, c * jnp.exp(0.5 * s) / jnp.sqrt(1 + 0.5 * s)
+
+    def __call__(self, u):
+        return self.loc + self.scale * self._parts(u)[1] * u
+
+    def log_abs_det_jacobian(self, u, value):
+        s, slope = self._parts(u)
+        return jnp.log(self.scale * slope * (1 + s - s / (2 + s)))
+
+    def inv(self, value):
+        """By bisection: |value| grows with |u|, at least as fast as |u|."""
+        size = jnp.abs(value - self.loc) / self.scale
+
+        def halve(_, ends):
+            middle = 0.5 * (ends[0] + ends[1])
+            below = self._parts(middle)[1] * middle < size
+            return jnp.where(below, middle, ends[0]), jnp.where(below, ends[1], middle)
+
+        low, high = jax.lax.fori_loop(0, 100, halve, (0.0 * size, size))
+        return jnp.sign(value - self.loc) * 0.5 * (low + high)
+
+    def inverse_shape(self, shape):
+        return shape
 
 
 def _location_and_scale(d: Any, transform: Any) -> tuple[Any, Any]:

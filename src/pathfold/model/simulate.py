@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from pathfold.errors import DataError
 from pathfold.model.data import Observations, TimeGrid
 from pathfold.model.diffusion_model import DiffusionModel
+from pathfold.model.inputs import Input, clocks
 
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v, w) -> tuple[np.ndarray, np.ndarray]:
@@ -20,13 +22,11 @@ def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v, w) -> tuple[n
         named = model.parameters.unflatten(z)
 
         def interval(x, inputs):
-            v_n, w_n, start, end, delta = inputs
-            times = start + delta * jnp.arange(grid.steps)
+            v_n, w_n, delta, times, end = inputs
             x, _ = jax.lax.scan(lambda x, vt: (model.step(named, x, vt[0], delta, vt[1]), None), x, (v_n, times))
             return x, (x, model.observe(named, x, w_n, end))
 
-        times = (jnp.asarray(grid.starts), jnp.asarray(grid.ends), jnp.asarray(grid.delta))
-        return jax.lax.scan(interval, x0, (v, w, *times))[1]
+        return jax.lax.scan(interval, x0, (v, w, grid.delta, *clocks(model.inputs, grid)))[1]
 
     with jax.enable_x64(True):
         states, values = jax.jit(run)(*(jnp.asarray(a, dtype=float) for a in (z, x0, v, w)))
@@ -43,22 +43,26 @@ def simulate(
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
+    inputs: Mapping[str, Input] | None = None,
 ) -> Observations:
     """Observations of the model at `times`, simulated on a fine grid with the model's own scheme.
 
-    `parameters` are the true values by name; `initial_state` is drawn from its distribution when it is not given.
+    `parameters` are the true values by name; `initial_state` is drawn from its distribution when it is not given, and
+    `inputs` take the place of the model's.
     """
     times = np.asarray(times, dtype=float)
-    empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time=initial_time)
+    empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs)
+    model.check_inputs(empty)
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
     rng = np.random.default_rng(seed)
     z = model.parameters.flatten(parameters)
-    v0 = rng.standard_normal(model.initial_state.size)
-    v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
-    w = rng.standard_normal((len(grid.starts), model.observation_noise_dim))
-    if initial_state is None:
-        with jax.enable_x64(True):
-            initial_state = model.initial_state.push(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(v0))
+    with jax.enable_x64(True):
+        named = model.parameters.unflatten(jnp.asarray(z))
+        (v0,) = model.initial_state.draw(named, rng, 1)
+        v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
+        w = model.observation.draw_noise(named, rng, len(grid.starts), model.observation_noise_dim)
+        if initial_state is None:
+            initial_state = model.initial_state.push(named, jnp.asarray(v0))
     x0 = np.asarray(initial_state, dtype=float)
     if x0.shape != (model.state_dim,):
         raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
@@ -68,4 +72,4 @@ def simulate(
         raise DataError(
             "the simulated path is not finite: take smaller steps (steps_per_interval, max_step) or other parameters"
         )
-    return Observations(times, values, initial_time=initial_time)
+    return Observations(times, values, initial_time, inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
+from pathfold.model import TimeGrid
+from pathfold.results.deterministics import with_deterministics
 from pathfold.sampling import Run
 
 STATISTICS = (
@@ -28,17 +31,21 @@ STATISTICS = (
 _WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
-def to_datatree(run: Run, *, keep_warmup: bool) -> xr.DataTree:
+def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
     """Groups posterior, sample_stats, observed_data, constant_data, and warmup_* when kept."""
     warmup = min(run.settings["warmup"], run.chains[0].made)
+
+    def posterior(rows: slice) -> xr.Dataset:
+        return with_deterministics(_posterior(run, rows), deterministics, run.model.parameters.names)
+
     groups: dict[str, xr.Dataset] = {
-        "/posterior": _posterior(run, slice(warmup, None)),
+        "/posterior": posterior(slice(warmup, None)),
         "/sample_stats": _statistics(run, slice(warmup, None)),
         "/observed_data": _observed(run),
         "/constant_data": _constant(run),
     }
     if keep_warmup:
-        groups["/warmup_posterior"] = _posterior(run, slice(0, warmup))
+        groups["/warmup_posterior"] = posterior(slice(0, warmup))
         groups["/warmup_sample_stats"] = _statistics(run, slice(0, warmup))
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = _attributes(run)
@@ -71,28 +78,36 @@ def _posterior(run: Run, rows: slice) -> xr.Dataset:
         variables["initial_state"] = (["chain", "draw", "component"], x0[:, :, 0])
     time_dim = "node" if several else "time"
     if run.settings["keep_path"] != "none":
-        states = np.stack([chain.nodes[rows] for chain in run.chains])
-        times = np.asarray(grid.ends)
+        states, kept = np.stack([chain.nodes[rows] for chain in run.chains]), _kept(grid, run.settings["keep_path"])
         if run.settings["keep_path"] == "all":
-            path = np.stack([chain.path[rows] for chain in run.chains])
-            states, times = _with_path(states, path, run)
+            inside = np.stack([chain.path[rows] for chain in run.chains])[:, :, :, 1:]
+            states = np.concatenate([inside, states[:, :, :, None]], axis=3)[:, :, kept]
         variables["state"] = (["chain", "draw", time_dim, "component"], states)
-        coordinates["time"] = (time_dim, times)
+        coordinates["time"] = (time_dim, state_times(grid, run.settings["keep_path"]))
         if several:
-            repeats = len(times) // len(grid.starts)
-            owner = np.searchsorted(np.asarray(grid.first), np.arange(len(grid.starts)), side="right") - 1
-            coordinates["node_series"] = (time_dim, np.repeat(owner, repeats))
+            coordinates["node_series"] = (time_dim, np.repeat(_series_of_intervals(run), kept.sum(axis=1)))
     return xr.Dataset(variables, coordinates)
 
 
-def _with_path(nodes: np.ndarray, path: np.ndarray, run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """States after every fine step: those inside an interval, then its node."""
-    grid = run.grid
-    inside = np.concatenate([path[:, :, :, 1:], nodes[:, :, :, None]], axis=3)
-    chains, draws, intervals, steps, states = inside.shape
-    times = grid.starts[:, None] + grid.delta[:, None] * np.arange(1, steps + 1)
+def _kept(grid: TimeGrid, keep_path: str) -> np.ndarray:
+    """After which (interval, step) states are kept: the last is the node; in an interval of length zero no other is."""
+    kept = np.repeat(grid.delta[:, None] > 0.0, grid.steps, axis=1) & (keep_path == "all")
+    kept[:, -1] = True
+    return kept
+
+
+def state_times(grid: TimeGrid, keep_path: str) -> np.ndarray | None:
+    """Times of the states that are kept, or None if none are."""
+    if keep_path == "none":
+        return None
+    times = grid.starts[:, None] + grid.delta[:, None] * np.arange(1, grid.steps + 1)
     times[:, -1] = grid.ends
-    return inside.reshape(chains, draws, intervals * steps, states), times.ravel()
+    return times[_kept(grid, keep_path)]
+
+
+def _series_of_intervals(run: Run) -> np.ndarray:
+    """The number of the series that each interval belongs to."""
+    return np.searchsorted(run.grid.first, np.arange(len(run.grid.starts)), side="right") - 1
 
 
 def _statistics(run: Run, rows: slice) -> xr.Dataset:
@@ -118,11 +133,10 @@ def _observed(run: Run) -> xr.Dataset:
     dim = "node" if several else "time"
     coordinates: dict[str, Any] = {
         "time": (dim, np.asarray(grid.ends)[rows]),
-        "observation": np.arange(values.shape[1]),
+        "observation": list(grid.components),
     }
     if several:
-        owner = np.searchsorted(np.asarray(grid.first), np.arange(len(grid.starts)), side="right") - 1
-        coordinates["node_series"] = (dim, owner[rows])
+        coordinates["node_series"] = (dim, _series_of_intervals(run)[rows])
     return xr.Dataset({"y": ([dim, "observation"], values)}, coordinates)
 
 

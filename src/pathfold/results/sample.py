@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Literal
+from typing import Any, Literal
 
 import xarray as xr
 
-from pathfold.model import DiffusionModel, Observations
+from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.results.deterministics import check_deterministics
 from pathfold.results.diagnostics import warn_of_trouble
-from pathfold.results.posterior import to_datatree
+from pathfold.results.posterior import state_times, to_datatree
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC, run_chains
 
 
@@ -31,6 +32,7 @@ def sample(
     initial_states: Literal["projection", "interpolation", "adam", "adam-states"] | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",
     keep_warmup: bool = False,
+    deterministics: Mapping[str, Callable[..., Any]] | None = None,
     progress: bool = True,
     checkpoint: str | os.PathLike | None = None,
     executor: Executor | None = None,
@@ -43,8 +45,11 @@ def sample(
     resumed from its `checkpoint` folder. `keep_path` says which states are kept: at the nodes, after every fine step,
     or none. `initial_states` says how a first point of the manifold is sought: by projection of prior draws (the
     default), or with one of the paper's heuristics. `observations_per_block` conditions on the full state every so many
-    observations, as the paper does; the posterior is the same.
+    observations, as the paper does; the posterior is the same. `deterministics` are functions of z, (z, path) or
+    (z, path, times) by name, recorded with the draws; path (time, component) are the states that are kept.
     """
+    grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    functions = check_deterministics(deterministics or {}, model, state_times(grid, keep_path))
     run = run_chains(
         model,
         data,
@@ -64,6 +69,6 @@ def sample(
         executor=executor,
         threads=threads,
     )
-    tree = to_datatree(run, keep_warmup=keep_warmup)
+    tree = to_datatree(run, keep_warmup=keep_warmup, deterministics=functions)
     warn_of_trouble(tree, list(model.parameters.names))
     return tree

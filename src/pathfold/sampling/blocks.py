@@ -43,12 +43,11 @@ def _check(model: DiffusionModel, R: int) -> None:
     """Exact observations are implied by the state that is held, unless they depend on parameters."""
     if not isinstance(R, int | np.integer) or isinstance(R, bool) or R < 2:
         raise DataError(f"observations_per_block must be a whole number of at least 2, not {R!r}")
-    exact = model.observation.exact(model.observation_dim)
     with jax.enable_x64(True):
         x, z = jnp.ones(model.state_dim), model.parameters.push(jnp.zeros(model.parameters.size))
-        w, t = jnp.zeros(model.observation_noise_dim), jnp.zeros(())
+        w, t = jnp.zeros(model.observation_noise_dim), model.clock(0.0, *jnp.ones((2, len(model.inputs))))
         slope = jax.jacfwd(lambda z: model.observe(model.parameters.unflatten(z), x, w, t))(z)
-    if np.any(np.asarray(slope)[exact] != 0.0):
+    if np.any(np.asarray(slope)[model.exactly_observed] != 0.0):
         raise DataError(
             "observations_per_block cannot be used: an exact observation depends on parameters, so that holding the "
             "state does not hold it; add the parameter to the state, or sample without blocks"

@@ -24,7 +24,7 @@ from jax.flatten_util import ravel_pytree
 from pathfold.engine import Engine
 from pathfold.engine.functions import ModelFunctions
 from pathfold.errors import InitialisationError
-from pathfold.model import GaussianNoise, TimeGrid
+from pathfold.model import GaussianNoise, TimeGrid, clocks
 from pathfold.sampling.initialise import Guess, name_worst
 
 Heuristic = Literal["interpolation", "adam", "adam-states"]
@@ -92,8 +92,8 @@ class _Paths:
         self.shape = (len(grid.starts), grid.steps)
         self.begins = np.isin(np.arange(len(grid.starts)), grid.first)
         self.series = np.cumsum(self.begins) - 1
-        self.times = grid.starts[:, None] + grid.delta[:, None] * np.arange(grid.steps)
-        self.observed = (grid.ends, grid.values, grid.mask.astype(float))
+        self.times, ends = clocks(f.model.inputs, grid)
+        self.observed = (ends, grid.values, grid.mask.astype(float))
         self.no_noise = np.zeros((len(grid.starts), f.model.observation_noise_dim))
         self.consistent = jax.jit(self._consistent)
 

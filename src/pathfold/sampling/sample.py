@@ -145,7 +145,7 @@ def _whole(name: str, value: Any, *, least: int) -> int:
 
 
 def _check_unconstrained(model: DiffusionModel, observations_per_block: int | None) -> None:
-    if not isinstance(model.observation, GaussianNoise) or model.observation.exact(model.observation_dim).any():
+    if not isinstance(model.observation, GaussianNoise) or model.exactly_observed.any():
         raise DataError(
             "pf.UnconstrainedHMC() needs additive noise in every component, pf.GaussianNoise(mean, scale): without it "
             "(u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"

@@ -1,17 +1,19 @@
 """A step function of the user's own."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from jax import Array
 
 from pathfold.errors import ModelError
+from pathfold.schemes.ito import time_arguments
 from pathfold.schemes.scheme import Scheme
 
 
 @dataclass(frozen=True, init=False)
 class CustomScheme(Scheme):
-    """x' = step(x, z, v, delta, t) with v ~ N(0, I) of size noise_dim.
+    """x' = step(x, z, v, delta, t), or step(x, z, v, delta, t, inputs), with v ~ N(0, I) of size noise_dim.
 
     The drift and diffusion of the model are not used by the step; its law is whatever the user wrote.
     """
@@ -31,4 +33,7 @@ class CustomScheme(Scheme):
         return self.noise_size
 
     def step(self, sde, z, x, v, delta, t):
-        return self.step_function(x, z, v, delta, t)
+        time = time_arguments(t)
+        if len(inspect.signature(self.step_function).parameters) < 6:
+            time = time[:1]
+        return self.step_function(x, z, v, delta, *time)

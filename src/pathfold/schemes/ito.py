@@ -9,13 +9,36 @@ For dx = a(x, z, t) dt + sum_j b_j(x, z, t) dW_j and a smooth function f(x, z, t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 type StateFunction = Callable[..., Array]
-"""A function of (x, z, t)."""
+"""A function of (x, z, t); t is a number, or the clock of a model with inputs."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Clock:
+    """The time, the inputs by name as they are then, and how fast they change."""
+
+    t: Any
+    inputs: dict[str, Any]
+    slopes: dict[str, Any]
+
+
+def time_arguments(t: Any) -> tuple[Any, ...]:
+    """What the user's functions take for the time: t, or t and the inputs."""
+    return (t.t, t.inputs) if isinstance(t, Clock) else (t,)
+
+
+def _passing(t: Any) -> Any:
+    """The derivative of the time, or of a clock, by the time."""
+    if isinstance(t, Clock):
+        return Clock(jnp.ones_like(t.t), t.slopes, jax.tree.map(jnp.zeros_like, t.slopes))
+    return jnp.ones_like(t)
 
 
 @dataclass(frozen=True)
@@ -30,9 +53,9 @@ def time_operator(sde: SDE, f: StateFunction) -> StateFunction:
     """L0 f = df/dt + a . grad f + 1/2 sum_j d^2 f [b_j, b_j], as a function of (x, z, t)."""
 
     def operator(x, z, t):
-        t = jnp.asarray(t, x.dtype)
+        t = jax.tree.map(lambda part: jnp.asarray(part, x.dtype), t)
         a, b = sde.drift(x, z, t), sde.diffusion(x, z, t)
-        _, result = jax.jvp(lambda x, t: f(x, z, t), (x, t), (a, jnp.ones_like(t)))
+        _, result = jax.jvp(lambda x, t: f(x, z, t), (x, t), (a, _passing(t)))
         for j in range(b.shape[1]):
             result = result + 0.5 * _second_derivative(lambda x: f(x, z, t), x, b[:, j])
         return result

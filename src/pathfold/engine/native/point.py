@@ -15,6 +15,7 @@ from .sizes import (
     NEWTON_GAP,
     NEWTON_O,
     NEWTON_SIZE,
+    NODE_EXCESS_W,
     NODE_SIZE,
     NODE_X_NODE,
     NODE_X_START,
@@ -243,11 +244,13 @@ def squared_norm(vector):
 
 @compiled
 def potential(layout, point):
-    """l(q) = 1/2 q.q + excess of the priors + 1/2 log|G|: minus the log density on the manifold."""
+    """l(q) = 1/2 q.q + excess of the priors and the noise + 1/2 log|G|: minus the log density on the manifold."""
     total = 0.5 * squared_norm(position(layout, point)) + 0.5 * sums_of(layout, point)[SUMS_LOG_DET]
     total += point[layout[POINT_THETA] + THETA_EXCESS_U]
     for k in range(layout[SERIES]):
         total += point[layout[POINT_START] + k * START_SIZE + START_EXCESS_X0]
+    for n in range(layout[layout[FIRST] + layout[SERIES]]):
+        total += point[layout[POINT_NODE] + ((n // L) * NODE_SIZE + NODE_EXCESS_W) * L + n % L]
     return total
 
 

@@ -71,7 +71,7 @@ def static_transition(layout, problem, points, momenta, t, time, rng, scratch, c
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
     steps = draw_steps(time, t, rng)
-    t *= SHORTER if rng.random() < CAREFUL else 1.0
+    length = SHORTER * t if rng.random() < CAREFUL else t
     counts[0] = 0
     at, to = CURRENT, NEXT
     failed = 0
@@ -79,7 +79,7 @@ def static_transition(layout, problem, points, momenta, t, time, rng, scratch, c
     for _ in range(steps):
         copy(p, momenta[BEFORE])
         status = constrained_step(
-            layout, problem, points[at], points[to], points[BACK], p, momenta[RETURNED], t, scratch, counts
+            layout, problem, points[at], points[to], points[BACK], p, momenta[RETURNED], length, scratch, counts
         )
         if status == CONVERGED:
             at, to = to, (SPARE if to == NEXT else NEXT)

@@ -1,0 +1,113 @@
+"""Random vectors given the parameters, as maps of standard normals: the initial state and the observation noise."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+from jax.core import Tracer
+
+from pathfold.errors import ModelError
+from pathfold.model.functions import struct, traced
+from pathfold.model.parameters import Compilable
+from pathfold.model.priors import NormalMap, fixed, normal_map, product
+
+
+@dataclass(frozen=True)
+class ConditionalMap:
+    """A vector of length `dim` from `size` standard normals v, given z; `name` is what the user calls it.
+
+    The user gives a distribution, a fixed array, a list of one scalar distribution or number for each component, or a
+    function of z giving any of these. Batch and event dimensions of a distribution together are the vector.
+    """
+
+    name: str
+    given: Any
+    dim: int
+    size: int
+    gaussian: bool
+    quantiles: bool = True
+    then: Callable[..., Array] | None = None  # a function of the vector and z that makes the vector meant
+
+    @classmethod
+    def build(
+        cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], *, compilable: Compilable | None = None
+    ) -> "ConditionalMap":
+        built = cls._probe(name, given, z, True)
+        if compilable is not None and not compilable(built.push, z, struct(built.size)):
+            built = cls._probe(name, given, z, False)
+        return built
+
+    @classmethod
+    def _probe(cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], quantiles: bool) -> "ConditionalMap":
+        found: list[NormalMap] = []
+
+        def look(z):
+            found.append(_map(name, given, z, quantiles))
+
+        traced(name, look, (z,))
+        (m,) = found
+        if len(m.shape) > 1 or 0 in m.shape:
+            raise ModelError(f"{name} has shape {m.shape}, expected one dimension")
+        return cls(name, given, m.shape[0] if m.shape else 1, m.size, m.excess is None, quantiles)
+
+    def _map(self, z: dict[str, Any]) -> NormalMap:
+        return _map(self.name, self.given, z, self.quantiles)
+
+    def push(self, z: dict[str, Any], v: Array) -> Array:
+        """The vector, of shape (dim,)."""
+        value = self._map(z).push(v).reshape(self.dim)
+        return value if self.then is None else self.then(value, z)
+
+    def restricted_to(self, compilable: Compilable, z: dict[str, jax.ShapeDtypeStruct]) -> "ConditionalMap":
+        """This map without quantile functions, where they cannot be compiled."""
+        return replace(ConditionalMap.build(self.name, self.given, z, compilable=compilable), then=self.then)
+
+    def draw(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
+        """Normals (count, size) whose vectors follow the distribution: standard, or with the density that is kept."""
+        if self.gaussian:
+            return rng.standard_normal((count, self.size))
+        return np.asarray(jax.vmap(self._map(z).draw)(jax.random.split(jax.random.key(rng.integers(2**31)), count)))
+
+    @property
+    def excess(self) -> Callable[[dict[str, Any], Array], Array] | None:
+        """The non-Gaussian term of the potential, a function of (z, v), or None."""
+        return None if self.gaussian else self._excess
+
+    def _excess(self, z: dict[str, Any], v: Array) -> Array:
+        excess = self._map(z).excess
+        assert excess is not None
+        return excess(v)
+
+
+def _map(name: str, given: Any, z: dict[str, Any], quantiles: bool) -> NormalMap:
+    if callable(given) and not isinstance(given, dist.Distribution):
+        return _map_of_value(name, given(z), quantiles=quantiles, standardise=False)
+    return _map_of_value(name, given, quantiles=quantiles, standardise=True)
+
+
+def _map_of_value(name: str, given: Any, **options: bool) -> NormalMap:
+    if isinstance(given, dist.Distribution):
+        try:
+            return normal_map(given, **options)
+        except ModelError as error:
+            raise ModelError(f"{name} cannot be used: {error}") from error
+    if isinstance(given, Tracer):
+        return fixed(given)
+    if isinstance(given, list | tuple) and any(isinstance(part, dist.Distribution | Tracer) for part in given):
+        maps = [_map_of_value(name, part, **options) for part in given]
+        if any(m.shape for m in maps):
+            raise ModelError(f"{name} is a list with a part that is not scalar; give one part a component")
+        return product(maps)
+    try:
+        value = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"{name} gave {given!r}; give a numpyro distribution, a function of z giving one, or an array"
+        ) from error
+    if not np.all(np.isfinite(value)):
+        raise ModelError(f"{name} is not finite: {given!r}")
+    return fixed(value)

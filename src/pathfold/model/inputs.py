@@ -1,0 +1,82 @@
+"""Inputs: quantities known as functions of time that the model's functions may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from pathfold.errors import DataError
+from pathfold.schemes.ito import Clock
+
+if TYPE_CHECKING:
+    from pathfold.model.data import TimeGrid
+
+Kind = Literal["linear", "previous"]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Input:
+    """Values (K,) at increasing times (K,): joined by straight lines, or each kept until the next ("previous")."""
+
+    times: np.ndarray
+    values: np.ndarray
+    kind: Kind
+
+    def __init__(self, times: Any, values: Any, kind: Kind = "linear"):
+        if kind not in get_args(Kind):
+            raise DataError(f"an input's kind must be 'linear' or 'previous', not {kind!r}")
+        try:
+            times, values = np.asarray(times, np.float64), np.asarray(values, np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError("an input's times and values must be arrays of real numbers") from error
+        if times.ndim != 1 or times.size == 0 or times.shape != values.shape:
+            raise DataError(f"an input has times {times.shape} and values {values.shape}, expected one value a time")
+        if not (np.all(np.isfinite(times)) and np.all(np.isfinite(values)) and np.all(np.diff(times) > 0)):
+            raise DataError("an input's times must increase, and times and values be finite: fill in what is missing")
+        for name, value in (("times", times), ("values", values), ("kind", kind)):
+            object.__setattr__(self, name, value)
+
+    def check_cover(self, name: str, start: float, end: float) -> None:
+        """Raise DataError unless the input is known from start to end; what was previous is known ever after."""
+        if start < self.times[0] or (self.kind == "linear" and end > self.times[-1]):
+            raise DataError(
+                f"the input {name!r} is known from {self.times[0]} to {self.times[-1]}, but the series runs from "
+                f"{start} to {end}; give it for all of that time"
+            )
+
+    def at(self, t: np.ndarray) -> np.ndarray:
+        if self.kind == "linear":
+            return np.interp(t, self.times, self.values)
+        rounding = 1e-12 * (1.0 + np.abs(t))  # of a fine step that is meant to begin where the value changes
+        return self.values[np.maximum(np.searchsorted(self.times, t + rounding, side="right") - 1, 0)]
+
+
+def check_inputs(inputs: Any, error: type[Exception]) -> dict[str, Input]:
+    """The user's dict of inputs by name."""
+    if not isinstance(inputs, Mapping) or not all(isinstance(each, Input) for each in inputs.values()):
+        raise error(f"inputs must be a dict of name -> pf.Input(times, values), not {inputs!r}")
+    return dict(inputs)
+
+
+def clocks(inputs: dict[str, Input], grid: TimeGrid) -> tuple[Any, Any]:
+    """The time at the beginning of every fine step (N, S) and at the nodes (N,); with inputs, clocks of these shapes.
+
+    Over a step an input has the value it begins with and, if linear, the slope to where it ends.
+    """
+    starts = grid.starts[:, None] + grid.delta[:, None] * np.arange(grid.steps)
+    if not inputs:
+        return starts, grid.ends
+    delta = np.broadcast_to(grid.delta[:, None], starts.shape)
+    values, slopes, ends = ({name: np.zeros(t.shape) for name in inputs} for t in (starts, starts, grid.ends))
+    parts = np.split(np.arange(len(grid.starts)), grid.first[1:])
+    for rows, own in zip(parts, grid.inputs, strict=True):
+        for name, given in (inputs | own).items():
+            values[name][rows] = before = given.at(starts[rows])
+            ends[name][rows] = given.at(grid.ends[rows])
+            if given.kind == "linear":
+                change = given.at(starts[rows] + delta[rows]) - before
+                slopes[name][rows] = np.divide(change, delta[rows], out=np.zeros_like(change), where=delta[rows] > 0)
+    return Clock(starts, values, slopes), Clock(grid.ends, ends, {name: np.zeros(len(grid.ends)) for name in inputs})

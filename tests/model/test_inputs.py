@@ -1,0 +1,143 @@
+"""Inputs: what they are between their times, and models driven by them against solutions known in closed form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import pathfold as pf
+from pathfold.model import TimeGrid, clocks
+from tests.sampling.comparing import mean_scores, threshold
+
+STAIRS = pf.Input([0.0, 0.5], [1.0, 3.0], kind="previous")
+
+
+def build(**changes: Any) -> pf.DiffusionModel:
+    """dx = (u(t) - x) dt + sigma dW, seen exactly."""
+    parts: dict[str, Any] = {
+        "drift": lambda x, z, t, inputs: inputs["u"] - x,
+        "diffusion": lambda x, z: z["sigma"].reshape(1, 1),
+        "parameters": {"sigma": 0.5},
+        "initial_state": [2.0],
+        "observation": pf.Noiseless(lambda x, z: x),
+        "scheme": pf.StrongOrder1p5(),
+        "inputs": {"u": pf.Input([0.0, 10.0], [1.0, 6.0])},
+    }
+    return pf.DiffusionModel(**parts | changes)
+
+
+def test_clocks_hold_values_and_slopes_at_steps_and_nodes():
+    inputs = {"line": pf.Input([0.0, 1.0, 2.0], [0.0, 2.0, 0.0]), "stairs": STAIRS}
+    own = {"line": pf.Input([0.0, 4.0], [0.0, 4.0])}
+    panel = [pf.Observations([1.0, 2.0], [0.0, 0.0]), pf.Observations([0.0, 1.0], [0.0, 0.0], inputs=own)]
+    steps, nodes = clocks(inputs, TimeGrid.build(panel, steps_per_interval=2))
+    np.testing.assert_allclose(steps.t, [[0.0, 0.5], [1.0, 1.5], [0.0, 0.0], [0.0, 0.5]])
+    np.testing.assert_allclose(steps.inputs["line"], [[0.0, 1.0], [2.0, 1.0], [0.0, 0.0], [0.0, 0.5]])
+    np.testing.assert_allclose(steps.slopes["line"], [[2.0, 2.0], [-2.0, -2.0], [0.0, 0.0], [1.0, 1.0]])
+    np.testing.assert_allclose(steps.inputs["stairs"], [[1.0, 3.0], [3.0, 3.0], [1.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_array_equal(steps.slopes["stairs"], 0.0)
+    np.testing.assert_allclose(nodes.inputs["line"], [2.0, 0.0, 0.0, 1.0])
+
+
+def test_a_value_changes_in_the_step_that_begins_there_in_spite_of_rounding():
+    grid = TimeGrid.build(pf.Observations(0.1 * np.arange(1, 31), np.zeros(30)), steps_per_interval=3)
+    steps, _ = clocks({"u": pf.Input(0.1 * np.arange(30), np.arange(30.0), kind="previous")}, grid)
+    np.testing.assert_array_equal(steps.inputs["u"], np.repeat(np.arange(30.0)[:, None], 3, axis=1))
+
+
+@pytest.mark.parametrize(("kind", "order"), [("linear", 2), ("previous", 2)])
+def test_the_solution_of_a_driven_linear_equation(kind, order):
+    """Without noise the scheme is a Taylor method of order two, if it sees the slope of the input."""
+    times = np.array([1.0, 3.0])
+    if kind == "linear":  # u = 1 + t / 2
+        model, solution = build(parameters={"sigma": 0.0}), 1.5 * np.exp(-times) + 0.5 + 0.5 * times
+    else:
+        at_half = 1.0 + np.exp(-0.5)
+        model = build(parameters={"sigma": 0.0}, inputs={"u": STAIRS})
+        solution = 3.0 + (at_half - 3.0) * np.exp(-(times - 0.5))
+    errors = [
+        np.abs(pf.simulate(model, {}, times, steps_per_interval=steps).values[:, 0] - solution).max()
+        for steps in (20, 40)
+    ]
+    assert errors[1] < 1e-3
+    assert errors[0] / errors[1] == pytest.approx(2**order, rel=0.15)
+
+
+def test_a_posterior_driven_by_an_input():
+    """dx = u dt + sigma dW from 0, u = 1 until 0.5 and 3 after: x(0.5) given x(1) = y is N(0.5 + (y - 2) / 2, 0.25)."""
+    model = build(
+        drift=lambda x, z, t, inputs: inputs["u"][None],
+        parameters={"sigma": 1.0},
+        initial_state=[0.0],
+        scheme=pf.EulerMaruyama(),
+        inputs={"u": pf.Input([0.0, 1.0], [9.0, 9.0])},
+    )
+    data = pf.Observations([0.5, 1.0], [np.nan, 1.2], inputs={"u": STAIRS})
+    tree = pf.sample(model, data, steps_per_interval=3, chains=4, warmup=200, draws=1000, seed=3, progress=False)
+    x = tree.posterior["state"].sel(time=0.5).values[..., 0]
+    z = mean_scores(np.stack([x, (x - 0.1) ** 2]), np.array([0.1, 0.25]))
+    assert np.abs(z).max() < threshold(2, 1e-3), z
+
+
+def test_a_transformed_model_keeps_its_inputs():
+    model = build(initial_state=dist.LogNormal(jnp.array([0.0]), 0.1))
+    options: dict[str, Any] = {"times": [1.0, 2.0], "steps_per_interval": 4000, "seed": 1}
+    expected = pf.simulate(model, {}, initial_state=[2.0], **options).values
+    found = pf.simulate(model.transform(jnp.log, jnp.exp), {}, initial_state=[np.log(2.0)], **options).values
+    np.testing.assert_allclose(found, expected, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (([0.0, 1.0], [1.0, 2.0], "cubic"), "'linear' or 'previous'"),
+        (([0.0, 1.0], [1.0]), "one value a time"),
+        (([1.0, 0.0], [1.0, 2.0]), "increase"),
+        (([0.0, 1.0], [1.0, np.nan]), "fill in"),
+        ((["a"], [1.0]), "real numbers"),
+    ],
+)
+def test_bad_inputs_are_refused(arguments, word):
+    with pytest.raises(pf.DataError, match=word):
+        pf.Input(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("times", "initial_time", "inputs", "words"),
+    [
+        ([1.0, 11.0], 0.0, {}, ("input 'u'", "0.0 to 10.0", "0.0 to 11.0")),
+        ([1.0, 2.0], -1.0, {}, ("input 'u'", "-1.0 to 2.0")),
+        ([1.0, 2.0], -1.0, {"u": STAIRS}, ("input 'u'", "-1.0 to 2.0")),
+        ([1.0, 2.0], 0.0, {"v": STAIRS}, ("input 'v'", "the model does not")),
+    ],
+)
+def test_inputs_must_cover_the_data(times, initial_time, inputs, words):
+    data = pf.Observations(times, np.zeros(2), initial_time, inputs)
+    for attempt in (
+        lambda: pf.sample(build(), data, steps_per_interval=2, progress=False),
+        lambda: pf.simulate(build(), {}, times, initial_time=initial_time, inputs=inputs, steps_per_interval=2),
+    ):
+        with pytest.raises(pf.DataError) as caught:
+            attempt()
+        assert all(word in str(caught.value) for word in words), str(caught.value)
+    build().check_data(pf.Observations([1.0, 99.0], np.zeros(2), inputs={"u": STAIRS}))  # the last value stays
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"inputs": None}, ("drift takes arguments (x, z, t, inputs)", "the model has none", "pf.Input")),
+        ({"inputs": {"u": [1.0, 2.0]}}, ("inputs must be a dict", "pf.Input")),
+        ({"inputs": {"v": STAIRS}}, ("drift asks for parameter or input 'u'", "'sigma', 'v'")),
+    ],
+)
+def test_models_that_misname_their_inputs_are_refused(changes, words):
+    with pytest.raises(pf.ModelError) as caught:
+        build(**changes)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    with pytest.raises(pf.DataError, match="inputs must be a dict"):
+        pf.Observations([1.0], [1.0], inputs=[STAIRS])  # pyright: ignore[reportArgumentType]
