@@ -36,8 +36,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[plots,files,dev]'
 	@printf '%s\n' '$(CURDIR)' > $@
 
-test: lint ## lint, types and the tests (not the slow ones); ARGS goes to pytest
-	$(BIN)/python -m pytest $(ARGS)
+test: lint ## lint, types and the tests (not the slow ones), a file a core; ARGS goes to pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 test-slow: install ## the slow tests; ARGS goes to pytest
 	$(BIN)/python -m pytest -m slow $(ARGS)

@@ -122,7 +122,7 @@ def main() -> None:
                     keep_path="none",
                     progress=False,
                 )
-                runs.append(max(tree.attrs["chain_seconds"]))
+                runs.append(tree.attrs["chain_seconds"][0])  # the same work, alone and beside another chain
             seconds[chains] = min(runs)
         print(f"two chains on two cores take {seconds[2] / seconds[1]:.2f} times as long as one")
     if options.growth:

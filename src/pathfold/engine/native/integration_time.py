@@ -15,7 +15,8 @@ from .sizes import VECTOR_W
 
 TIMES = (0.5 * pi, 1.5 * pi)
 BEGIN, END = 0.3, 0.85  # of warm-up: in between the two are tried
-FAVOUR = 0.75  # at nearly equal cost the longer time wins: the same effective draws are fewer draws to keep
+SLOW = 0.25  # longer trajectories are considered when fewer of the slowest coordinate's draws are effective ...
+FAVOUR = 0.75  # ... and win at nearly equal cost: the same effective draws are fewer draws to keep
 
 # Places in the search: the time chosen, the draws seen; for each parameter and initial state its mean, its sum of
 # squared deviations, its value before the transition; then for each of the times the steps, and squared jumps.
@@ -83,8 +84,10 @@ def longer_pays(search, size):
     for j in range(size):
         if search[MOMENTS + size + j] > 0.0 and independence(search, size, short, j) < effective:
             slowest, effective = j, independence(search, size, short, j)
+    if effective > SLOW or slowest < 0:
+        return False
     gain = independence(search, size, long, slowest) / effective if effective > 0.0 else inf
-    return slowest >= 0 and gain > FAVOUR * search[long] / search[short]
+    return gain > FAVOUR * search[long] / search[short]
 
 
 @compiled

@@ -1,0 +1,109 @@
+"""One procedure for much noise, little noise and none, with and without blocks (slow): the paper's models."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pathfold as pf
+from pathfold.example_models import fitzhugh_nagumo, sir
+from tests.sampling.comparing import array_stats, threshold
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*few effective draws", "ignore:.*not converged")]
+
+FALSE_ALARMS = 1e-3  # of this file
+COMPARISONS = 60  # at most, in all of it
+DATA = Path(__file__).parent / "data" / "fhn_noiseless_T100.csv"
+
+
+def agree(a: xr.DataTree, b: xr.DataTree, names: list[str]) -> dict[str, float]:
+    """z-scores of the differences of means and of standard deviations, in Monte-Carlo standard errors of both."""
+    scores = {}
+    for name in names:
+        x, y = a.posterior[name].values, b.posterior[name].values
+        for kind, of in (("mean", np.mean), ("sd", np.std)):
+            error = np.hypot(*(float(array_stats.mcse(draws, method=kind)) for draws in (x, y)))
+            scores[f"{name} {kind}"] = float((of(x) - of(y)) / error)
+    print({name: round(z, 2) for name, z in scores.items()})
+    assert np.abs([*scores.values()]).max() < threshold(COMPARISONS, FALSE_ALARMS), scores
+    return scores
+
+
+@cache
+def sir_with(sigma_y: float | None, *, draws: int = 1000, seed: int = 1) -> xr.DataTree:
+    model = sir.noisy(sigma_y=sigma_y)
+    return pf.sample(model, sir.data(), steps_per_interval=20, draws=draws, seed=seed, keep_path="none", progress=False)
+
+
+def step_sizes(trees: list[xr.DataTree]) -> np.ndarray:
+    return np.array([float(np.exp(np.log(tree.sample_stats["step_size"]).mean())) for tree in trees])
+
+
+@pytest.mark.parametrize("sigma_y", [5.0, 10.0])
+@pytest.mark.filterwarnings("ignore:.*of the trajectories failed")  # of the baseline
+def test_sir_with_and_without_constraints(sigma_y):
+    free = pf.sample(
+        sir.noisy(sigma_y=sigma_y),
+        sir.data(),
+        steps_per_interval=20,
+        warmup=500,
+        draws=1000,
+        seed=2,
+        sampler=pf.UnconstrainedHMC(),
+        keep_path="none",
+        progress=False,
+    )
+    agree(sir_with(sigma_y, draws=2000), free, ["gamma", "alpha", "beta", "sigma"])
+
+
+def test_sir_step_size_does_not_depend_on_the_noise():
+    found = step_sizes([sir_with(sigma_y) for sigma_y in (0.3, 1.0, 3.0, 10.0)])
+    print(found)
+    assert found.max() < 1.3 * found.min(), found
+
+
+def test_no_chain_sticks_over_ten_seeds():
+    for seed in range(10):
+        tree = sir_with(None, draws=200, seed=seed)
+        assert np.mean(tree.sample_stats["status"].values != 0) < 0.01
+        moved = np.diff(tree.posterior["gamma"].values, axis=1) != 0.0
+        assert np.all(moved.mean(axis=1) > 0.7), (seed, moved.mean(axis=1))
+
+
+def test_fitzhugh_nagumo_step_size_does_not_depend_on_the_noise():
+    exact = fitzhugh_nagumo.data(fitzhugh_nagumo.noiseless())
+    noise, found = np.random.default_rng(3).standard_normal(exact.values.shape), []
+    for variance in (1e-4, 1e-3, 1e-2, 1e-1):
+        scale = float(np.sqrt(variance))
+        data = pf.Observations(exact.times, exact.values + scale * noise)
+        model = fitzhugh_nagumo.noisy(scale)
+        tree = pf.sample(
+            model, data, steps_per_interval=25, warmup=400, draws=300, seed=4, keep_path="none", progress=False
+        )
+        found.append(tree)
+    sizes = step_sizes(found)
+    print(sizes)
+    assert sizes.max() < 1.15 * sizes.min(), sizes
+
+
+@pytest.mark.parametrize("R", [2, 5, 10, 20])
+def test_blocks_of_fitzhugh_nagumo(R):
+    times, values = np.loadtxt(DATA, delimiter=",", skiprows=1, unpack=True)
+    blocked, plain = (
+        pf.sample(
+            fitzhugh_nagumo.noiseless(),
+            pf.Observations(times, values),
+            steps_per_interval=25,
+            draws=1000,
+            seed=5,
+            observations_per_block=observations,
+            keep_path="none",
+            progress=False,
+        )
+        for observations in (R, None)
+    )
+    agree(blocked, plain, ["sigma", "epsilon", "gamma", "beta"])
