@@ -88,6 +88,24 @@ def show(result: dict) -> None:
     print(f"  {ms:.2f} ms per effective draw, {AUTHORS_MS / ms:.0f} times faster than the authors' code")
 
 
+def grow(letter: str, sizes: list[tuple[int, int]], options: argparse.Namespace) -> None:
+    """Step size and cost over S or T, and the exponent of the cost; warm-up is long, for a sharp step size."""
+    rows = []
+    for T, S in sizes:
+        draws = max(300, options.draws // 4)
+        r = measure(data(T, options.seed), S, chains=4, warmup=500, draws=draws, seed=options.seed)
+        rows.append((T if letter == "T" else S, r["step_size"], r["ms_per_effective_draw"]))
+        print(
+            f"  T = {T:5d}  S = {S:4d}   step size {r['step_size']:.3f}   failures {100 * r['failure_rate']:.2f} %   "
+            f"{r['ms_per_step']:8.3f} ms a step   {r['ms_per_effective_draw']:9.2f} ms per effective draw",
+            flush=True,
+        )
+    size, step, cost = np.array(rows).T
+    exponent = np.polyfit(np.log(size), np.log(cost), 1)[0]
+    print(f"  over {letter}: step size from {step.min():.3f} to {step.max():.3f}, cost of an effective draw as "
+          f"{letter}^{exponent:.2f}")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What an effective draw costs.")
     parser.add_argument("--json", action="store_true")
@@ -126,16 +144,8 @@ def main() -> None:
             seconds[chains] = min(runs)
         print(f"two chains on two cores take {seconds[2] / seconds[1]:.2f} times as long as one")
     if options.growth:
-        sizes = [(100, S) for S in (25, 50, 100, 200, 400)] + [(T, 25) for T in (25, 50, 200, 400, 1600)]
-        for T, S in sizes:
-            r = measure(
-                data(T, options.seed), S, chains=2, warmup=250, draws=max(300, options.draws // 4), seed=options.seed
-            )
-            print(
-                f"  T = {T:5d}  S = {S:4d}   step size {r['step_size']:.3f}   "
-                f"failures {100 * r['failure_rate']:.2f} %   "
-                f"{r['ms_per_step']:8.3f} ms a step   {r['ms_per_effective_draw']:9.2f} ms per effective draw"
-            )
+        grow("S", [(100, S) for S in (25, 50, 100, 200, 400)], options)
+        grow("T", [(T, 25) for T in (25, 50, 100, 200, 400, 1600)], options)
     if options.json:
         names = ("ms_per_effective_draw", "steps_per_effective_draw", "ms_per_step", "acceptance", "failure_rate")
         print(json.dumps({name: round(best[name], 5) for name in names}))

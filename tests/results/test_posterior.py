@@ -279,9 +279,9 @@ def altered(**changes: np.ndarray) -> xr.DataTree:
     }
     for name in changes.keys() & posterior.keys():
         posterior[name] = (posterior[name][0], changes[name])
-    status = changes.get("status", np.zeros(shape, dtype=int))
-    groups = {"posterior": xr.Dataset(posterior), "sample_stats": xr.Dataset({"status": (("chain", "draw"), status)})}
-    return xr.DataTree.from_dict(groups)
+    status, lp = changes.get("status", np.zeros(shape, dtype=int)), changes.get("lp", rng.normal(size=shape))
+    statistics = {"status": (("chain", "draw"), status), "lp": (("chain", "draw"), lp)}
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(posterior), "sample_stats": xr.Dataset(statistics)})
 
 
 NAMES = ["rates", "level", "sigma"]
@@ -313,6 +313,13 @@ def test_chains_that_stand_still_are_named():
     sigma = np.repeat(np.arange(4.0)[:, None], 500, axis=1)
     with pytest.warns(UserWarning, match="^sigma has "):
         warn_of_trouble(altered(sigma=sigma), NAMES)
+
+
+def test_a_single_chain_that_stands_still_is_named():
+    lp = np.random.default_rng(3).normal(size=(4, 500))
+    lp[2] = -3.0
+    with pytest.warns(UserWarning, match=r"^chain 2 stood still: 0\.0 % of its draws differ"):
+        warn_of_trouble(altered(lp=lp), NAMES)
 
 
 def test_the_commonest_cause_of_failures_is_named():

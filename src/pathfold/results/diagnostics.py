@@ -14,14 +14,16 @@ from pathfold.results.convergence import convergence, scalars
 RHAT = 1.01
 ESS_A_CHAIN = 100
 FAILURES = 0.03
+STANDSTILL = 0.02
 
 
 def warn_of_trouble(tree: xr.DataTree, names: list[str]) -> None:
-    """Warn of unconverged parameters (if ArviZ is there to tell) and of failed trajectories."""
+    """Warn of failed trajectories, of chains that stand still, of unconverged parameters (if ArviZ can tell)."""
     if tree.posterior.sizes["draw"] == 0:
         return
     _warn_of_failures(tree)
     if tree.posterior.sizes["draw"] >= 4:
+        _warn_of_standstill(tree)
         _warn_of_convergence(tree, names)
 
 
@@ -34,6 +36,16 @@ def _warn_of_failures(tree: xr.DataTree) -> None:
         warnings.warn(
             f"{100 * failed.mean():.1f} % of the trajectories failed, most often because {cause}: raise the sampler's "
             "target_acceptance, or take more steps_per_interval",
+            stacklevel=4,
+        )
+
+
+def _warn_of_standstill(tree: xr.DataTree) -> None:
+    moved = np.mean(np.diff(tree.sample_stats["lp"].values, axis=1) != 0.0, axis=1)
+    for chain in np.flatnonzero(moved < STANDSTILL):
+        warnings.warn(
+            f"chain {chain} stood still: {100 * moved[chain]:.1f} % of its draws differ from the one before; give it a "
+            "longer warmup or another seed",
             stacklevel=4,
         )
 
