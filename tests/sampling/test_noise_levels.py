@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def agree(a: xr.DataTree, b: xr.DataTree, names: list[str]) -> dict[str, float]:
     for name in names:
         x, y = a.posterior[name].values, b.posterior[name].values
         for kind, of in (("mean", np.mean), ("sd", np.std)):
-            error = np.hypot(*(float(array_stats.mcse(draws, method=kind)) for draws in (x, y)))
+            error = math.hypot(*(float(array_stats.mcse(draws, method=kind)) for draws in (x, y)))
             scores[f"{name} {kind}"] = float((of(x) - of(y)) / error)
     print({name: round(z, 2) for name, z in scores.items()})
     assert np.abs([*scores.values()]).max() < threshold(COMPARISONS, FALSE_ALARMS), scores
