@@ -25,7 +25,7 @@ from pathfold.model import Observations, TimeGrid, simulate_path
 
 INTERVAL = 0.2
 STEP_SIZE = 0.3
-MOMENTA = 20
+POINTS, MOMENTA = 6, 8
 
 
 class Case:
@@ -103,10 +103,9 @@ def _seconds(function: Any, *arguments: Any) -> float:
 
 
 def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
-    """Costs in microseconds; of the solve and the step the mean over momenta of minima over repeats."""
+    """Costs in microseconds; of the solve and the step the mean over points and momenta of minima over repeats."""
     case = Case(T, S)
     case.settle(50)
-    momenta = [case.momentum() for _ in range(MOMENTA)]
     results: dict[str, float] = {}
     if parts:
         at, problem, point, scratch = case.layout, case.problem, case.point, case.scratch
@@ -116,13 +115,20 @@ def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
         solve = native_microseconds(native.solve_pushed, (at, problem, point, case.p, scratch), repeats)
         results["factor_solve_us"] = factor + solve
         results["gradient_us"] = native_microseconds(native.set_gradient, (at, problem, point, scratch), repeats)
-    case.counts[:] = 0
-    succeeded = [p for p in momenta if case.step(p) == 0]
-    results["newton_iterations"] = float(case.counts[0]) / (2 * len(momenta))
-    results["linearisations"] = float(case.counts[1]) / (2 * len(momenta))
-    results["failed_steps"] = len(momenta) - len(succeeded)
-    for name, function in (("newton_solve_us", case.solve), ("step_us", case.step)):
-        results[name] = float(np.mean([min(_seconds(function, p) for _ in range(repeats)) for p in succeeded])) * 1e6
+    times: dict[str, list[float]] = {"newton_solve_us": [], "step_us": []}
+    counts, tried = np.zeros(2), 0
+    for _ in range(POINTS):
+        case.settle(20)
+        momenta = [case.momentum() for _ in range(MOMENTA)]
+        case.counts[:] = 0
+        succeeded = [p for p in momenta if case.step(p) == 0]
+        counts += case.counts
+        tried += len(momenta)
+        for name, function in (("newton_solve_us", case.solve), ("step_us", case.step)):
+            times[name] += [1e6 * min(_seconds(function, p) for _ in range(repeats)) for p in succeeded]
+    results["newton_iterations"], results["linearisations"] = counts / (2 * tried)
+    results["failed_steps"] = tried - len(times["step_us"])
+    results |= {name: float(np.mean(each)) for name, each in times.items()}
     e = case.engine
     blocks = 3 * e.block("point").nbytes + 3 * e.block("vector").nbytes + e.block("scratch").nbytes + e.problem.nbytes
     results["bytes_a_fine_step"] = blocks / (T * S)
