@@ -48,7 +48,7 @@ class Case:
         self.engine = engine = Engine(model, grid)
         self.native, self.layout, self.problem = engine.native, engine.layout, engine.problem
         self.point, self.target, self.back = (engine.block("point") for _ in range(3))
-        self.p, self.p_back, self.scratch = engine.block("vector"), engine.block("vector"), engine.block("scratch")
+        self.p, self.scratch = engine.block("vector"), engine.block("scratch")
         self.counts = np.zeros(2, dtype=np.int64)
         engine.set_vector(self.point, u, v0, w, v)
         engine.set("point", self.point, "node", "x_node", states)
@@ -69,7 +69,7 @@ class Case:
 
     def step(self, p: np.ndarray) -> int:
         self.p[:] = p
-        arguments = (self.point, self.target, self.back, self.p, self.p_back, STEP_SIZE, self.scratch, self.counts)
+        arguments = (self.point, self.target, self.back, self.p, STEP_SIZE, self.scratch, self.counts)
         return self.native.step.constrained_step(self.layout, self.problem, *arguments)
 
     def solve(self, p: np.ndarray) -> int:
@@ -130,7 +130,7 @@ def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
     results["failed_steps"] = tried - len(times["step_us"])
     results |= {name: float(np.mean(each)) for name, each in times.items()}
     e = case.engine
-    blocks = 3 * e.block("point").nbytes + 3 * e.block("vector").nbytes + e.block("scratch").nbytes + e.problem.nbytes
+    blocks = 3 * e.block("point").nbytes + 2 * e.block("vector").nbytes + e.block("scratch").nbytes + e.problem.nbytes
     results["bytes_a_fine_step"] = blocks / (T * S)
     return results
 

@@ -97,12 +97,10 @@ class Driven:
     def step(self, point: np.ndarray, p: np.ndarray, t: float) -> tuple[int, np.ndarray, np.ndarray]:
         """One constrained step from a prepared point; the status, the new point and the new momentum."""
         block = self.engine.block
-        target, back, vector, p_back, scratch = (block(k) for k in ("point", "point", "vector", "vector", "scratch"))
+        target, back, vector, scratch = (block(k) for k in ("point", "point", "vector", "scratch"))
         self.write(vector, p)
         with np.errstate(all="ignore"):  # native code does not warn either
-            status = self.native.step.constrained_step(
-                *self.args, point, target, back, vector, p_back, t, scratch, self.counts
-            )
+            status = self.native.step.constrained_step(*self.args, point, target, back, vector, t, scratch, self.counts)
         return int(status), target, self.flat(vector)
 
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:

@@ -33,7 +33,6 @@ from .trajectory import (
     LOG_DENSITY,
     MOVING,
     NEXT,
-    RETURNED,
     RIGHT,
     SPARE,
     STATUS,
@@ -98,9 +97,7 @@ def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratc
     p = momenta[MOVING]
     height = 0  # finished sub-trees waiting to be joined
     for leaf in range(leaves):
-        status = constrained_step(
-            layout, problem, points[end], points[NEXT], points[BACK], p, momenta[RETURNED], t, scratch, counts
-        )
+        status = constrained_step(layout, problem, points[end], points[NEXT], points[BACK], p, t, scratch, counts)
         result[2] += 1.0
         if status != CONVERGED:
             return status

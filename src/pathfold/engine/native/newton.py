@@ -190,13 +190,12 @@ def continue_to(layout, problem, origin, target, displacement, pieces, scratch, 
 def solve_position(layout, problem, origin, target, scratch, counts):
     """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
 
-    On entry the target is the unconstrained end of the step. The solver starts from a first-order guess; should it fail
+    On entry the target is the unconstrained end of the step, and the way there its displacement (in the place of its
+    gradient). The solver starts from a first-order guess; should it fail
     from there, it follows the solution from the origin, in more pieces if few do not do. The result depends on the
     origin and that end alone, as reversibility demands. `counts` gains the numbers of iterations and linearisations.
     """
-    displacement, q, q_new = gradient(layout, target), position(layout, origin), position(layout, target)
-    for i in range(q.size):
-        displacement[i] = q_new[i] - q[i]
+    displacement = gradient(layout, target)
     clear_residuals(layout, scratch)
     predict(layout, problem, origin, target, displacement, scratch)
     status = iterate(layout, problem, origin, target, True, scratch, counts)

@@ -33,7 +33,6 @@ from .trajectory import (
     LOG_DENSITY,
     MOVING,
     NEXT,
-    RETURNED,
     SPARE,
     STATUS,
     STEP_SIZE,
@@ -78,9 +77,7 @@ def static_transition(layout, problem, points, momenta, t, time, rng, scratch, c
     cause = CONVERGED
     for _ in range(steps):
         copy(p, momenta[BEFORE])
-        status = constrained_step(
-            layout, problem, points[at], points[to], points[BACK], p, momenta[RETURNED], length, scratch, counts
-        )
+        status = constrained_step(layout, problem, points[at], points[to], points[BACK], p, length, scratch, counts)
         if status == CONVERGED:
             at, to = to, (SPARE if to == NEXT else NEXT)
         else:

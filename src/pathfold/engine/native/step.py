@@ -33,16 +33,25 @@ def prepare(layout, problem, point, scratch):
 
 @compiled
 def position_step(layout, problem, origin, target, p, t, scratch, counts):
-    """q' = Gqq q + Gqp (p - J^T lam) on the manifold; the momentum there, before projection, replaces p."""
+    """q' = Gqq q + Gqp (p - J^T lam) on the manifold; returns a status."""
     gqq, gqp = rotation(problem, t)
-    q, q_new = position(layout, origin), position(layout, target)
+    q, q_new, displacement = position(layout, origin), position(layout, target), gradient(layout, target)
     for i in range(q.size):
-        q_new[i] = gqq * q[i] + gqp * p[i]
+        moved = gqq * q[i] + gqp * p[i]
+        q_new[i] = moved
+        displacement[i] = moved - q[i]
     status = solve_position(layout, problem, origin, target, scratch, counts)
     clear_idle(layout, q_new)
-    for i in range(q.size):
-        p[i] = (gqq * q_new[i] - q[i]) / gqp
     return status
+
+
+@compiled
+def momentum_step(layout, problem, origin, target, p, t):
+    """The momentum at q', before projection."""
+    gqq, gqp = rotation(problem, t)
+    q, q_new, inverse = position(layout, origin), position(layout, target), 1.0 / gqp
+    for i in range(q.size):
+        p[i] = (gqq * q_new[i] - q[i]) * inverse
 
 
 @compiled
@@ -58,8 +67,8 @@ def kick(p, slope, t):
         p[i] -= t * slope[i]
 
 
-@once("i", "n", "a", "a", "a", "a", "a", "a", "f", "a", "n")
-def constrained_step(layout, problem, origin, target, back, p, p_back, t, scratch, counts):
+@once("i", "n", "a", "a", "a", "a", "a", "f", "a", "n")
+def constrained_step(layout, problem, origin, target, back, p, t, scratch, counts):
     """One step of size t from (origin, p) to (target, p); returns a status.
 
     Half a kick by h1, the flow of h2 with the position held on the manifold, half a kick at the new point. The flow is
@@ -69,13 +78,13 @@ def constrained_step(layout, problem, origin, target, back, p, p_back, t, scratc
     status = position_step(layout, problem, origin, target, p, t, scratch, counts)
     if status != CONVERGED:
         return status
+    momentum_step(layout, problem, origin, target, p, t)
     linearise(layout, problem, target, scratch)
     status = factorise(layout, problem, target)
     if status != CONVERGED:
         return status
     project(layout, problem, target, p, scratch)
-    copy(p, p_back)
-    status = position_step(layout, problem, target, back, p_back, -t, scratch, counts)
+    status = position_step(layout, problem, target, back, p, -t, scratch, counts)
     if status != CONVERGED:
         return status
     q, returned = position(layout, origin), position(layout, back)

@@ -10,7 +10,7 @@ from .jit import compiled
 from .momentum import draw_momentum
 from .point import hamiltonian
 from .step import constrained_step
-from .trajectory import BACK, CURRENT, MOVING, NEXT, RETURNED
+from .trajectory import BACK, CURRENT, MOVING, NEXT
 
 # Places in a chain's state.
 LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, ADAPTED, ITERATION, STATE = range(7)
@@ -31,9 +31,7 @@ def first_step_size(layout, problem, points, momenta, rng, scratch, counts):
     for _ in range(30):
         draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
         before = hamiltonian(layout, points[CURRENT], p)
-        status = constrained_step(
-            layout, problem, points[CURRENT], points[NEXT], points[BACK], p, momenta[RETURNED], t, scratch, counts
-        )
+        status = constrained_step(layout, problem, points[CURRENT], points[NEXT], points[BACK], p, t, scratch, counts)
         accepted = status == CONVERGED and hamiltonian(layout, points[NEXT], p) - before < log(2.0)
         if direction == 0.0:
             direction = 1.0 if accepted else -1.0

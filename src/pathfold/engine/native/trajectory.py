@@ -8,10 +8,10 @@ from .sizes import MAX_DEPTH
 CURRENT, NEXT, SPARE, BACK, LEFT, RIGHT, CANDIDATE = 0, 1, 2, 3, 4, 5, 6
 STATIC_POINTS, DYNAMIC_POINTS = 4, 7
 
-# Rows of the table of momenta: the moving one, the one taken backward, the one before a step, the ends of a trajectory,
-# the running sum; then three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
-MOVING, RETURNED, BEFORE, AT_LEFT, AT_RIGHT, TOTAL, LEVELS = range(7)
-STATIC_MOMENTA, DYNAMIC_MOMENTA = 3, LEVELS + 3 * (MAX_DEPTH + 2)
+# Rows of the table of momenta: the moving one, the one before a step, the ends of a trajectory, the running sum; then
+# three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
+MOVING, BEFORE, AT_LEFT, AT_RIGHT, TOTAL, LEVELS = range(6)
+STATIC_MOMENTA, DYNAMIC_MOMENTA = 2, LEVELS + 3 * (MAX_DEPTH + 2)
 
 # Statistics of one transition.
 (

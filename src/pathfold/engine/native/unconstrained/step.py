@@ -48,7 +48,7 @@ def drift(layout, problem, origin, target, p, t):
 
 
 @compiled
-def constrained_step(layout, problem, origin, target, back, p, p_back, t, scratch, counts):
+def constrained_step(layout, problem, origin, target, back, p, t, scratch, counts):
     """One step of size t from (origin, p) to (target, p); returns a status. It is reversible as it stands."""
     kick(layout, problem, origin, p, 0.5 * t)
     drift(layout, problem, origin, target, p, t)
