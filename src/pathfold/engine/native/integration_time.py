@@ -16,7 +16,7 @@ from .sizes import VECTOR_W
 TIMES = (0.5 * pi, 1.5 * pi)
 BEGIN, END = 0.3, 0.85  # of warm-up: in between the two are tried
 SLOW = 0.25  # longer trajectories are considered when fewer of the slowest coordinate's draws are effective ...
-FAVOUR = 0.75  # ... and win at nearly equal cost: the same effective draws are fewer draws to keep
+FAVOUR = 0.5  # ... and win unless an effective draw costs twice as much: they are fewer draws to keep, and mix better
 
 # Places in the search: the time chosen, the draws seen; for each parameter and initial state its mean, its sum of
 # squared deviations, its value before the transition; then for each of the times the steps, and squared jumps.
