@@ -45,8 +45,9 @@ class Progress:
     def _log(self, done: int) -> None:
         everything = self.total * len(self.monitors)
         elapsed = time.monotonic() - self.begin
-        left = "done" if done == everything else f"{elapsed * (everything - done) / max(done, 1):.0f} s left"
-        message = f"pathfold: {done} of {everything} iterations in {elapsed:.0f} s, {left}; {self._summary()}"
+        left = f", {elapsed * (everything - done) / done:.0f} s left" if done else ""
+        left = ", done" if done == everything else left
+        message = f"pathfold: {done} of {everything} iterations in {elapsed:.0f} s{left}; {self._summary()}"
         print(message, file=sys.stderr, flush=True)
 
     def _summary(self) -> str:
