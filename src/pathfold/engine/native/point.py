@@ -29,7 +29,6 @@ from .sizes import (
     SERIES,
     START_EXCESS_X0,
     START_SIZE,
-    STEPS,
     SUMS_A,
     SUMS_B,
     SUMS_C,
@@ -40,30 +39,17 @@ from .sizes import (
     SUMS_WD,
     THETA_EXCESS_U,
     VECTOR_U,
-    VECTOR_V,
     VECTOR_V0,
-    VECTOR_W,
     L,
     U,
-    V,
-    W,
     X,
     Y,
     Z,
 )
 from .small import finite, invert
+from .vector import clear_idle, gradient, position, squared_norm
 
 CORRECTIONS = 3  # of the parameters' multipliers a, from zero: the plain solve and two refinements
-
-
-@compiled
-def position(layout, point):
-    return point[: layout[VECTOR_V + 1]]
-
-
-@compiled
-def gradient(layout, point):
-    return point[layout[VECTOR_V + 1] : 2 * layout[VECTOR_V + 1]]
 
 
 @compiled
@@ -181,18 +167,6 @@ def pull_start(layout, vector, scratch):
         vector[layout[VECTOR_V0] + i] -= scratch[layout[SCRATCH_START_MULTIPLIERS] + i]
 
 
-@compiled
-def clear_idle(layout, vector):
-    """Zero in the idle lanes of the last chunk: their paths are nobody's, and may well not be finite."""
-    intervals, last = layout[layout[FIRST] + layout[SERIES]], layout[CHUNKS] - 1
-    for k in range(last * W, (last + 1) * W):
-        for lane in range(intervals - last * L, L):
-            vector[layout[VECTOR_W] + k * L + lane] = 0.0
-    for k in range(last * layout[STEPS] * V, (last + 1) * layout[STEPS] * V):
-        for lane in range(intervals - last * L, L):
-            vector[layout[VECTOR_V] + k * L + lane] = 0.0
-
-
 @once("", "n", "a", "a", "a", "a")
 def project(layout, problem, point, vector, scratch):
     """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (linear-time section 3)."""
@@ -232,14 +206,6 @@ def set_gradient(layout, problem, point, scratch):
         kernels.gradient_vector(c, layout, point, g, scratch)
     pull_start(layout, g, scratch)
     clear_idle(layout, g)
-
-
-@compiled
-def squared_norm(vector):
-    total = 0.0
-    for i in range(vector.size):
-        total += vector[i] * vector[i]
-    return total
 
 
 @compiled

@@ -1,7 +1,7 @@
 """What is done at a point q = [u; v0; v]: potential and its gradient.
 
-The potential is 1/2 |q|^2 + phi(q); the point holds the gradient of phi. Coordinates are scaled by the metric:
-position and momentum are those of q / scale, for which the metric is the identity.
+The potential is 1/2 |q|^2 + phi(q); the point holds q and the gradient of phi. Momenta are those of q / scale, for
+which the metric is the identity.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 from . import kernels
 from .jit import compiled, once
 from .sizes import (
-    CHUNKS,
-    FIRST,
     POINT_START,
     POINT_SUMS,
     POINT_THETA,
@@ -23,36 +21,16 @@ from .sizes import (
     SUMS_MISFIT,
     THETA_EXCESS_U,
     VECTOR_V,
-    L,
-    V,
     Z,
 )
 from .small import finite
-
-
-@compiled
-def position(layout, point):
-    return point[: layout[VECTOR_V + 1]]
-
-
-@compiled
-def gradient(layout, point):
-    return point[layout[VECTOR_V + 1] : 2 * layout[VECTOR_V + 1]]
+from .vector import clear_idle, gradient, position, squared_norm
 
 
 @compiled
 def scales(layout, problem):
     """The metric, one scale a coordinate, follows the problem."""
     return problem[problem.size - layout[VECTOR_V + 1] :]
-
-
-@compiled
-def clear_idle(layout, vector):
-    """Zero in the idle lanes of the last chunk."""
-    intervals, last = layout[layout[FIRST] + layout[SERIES]], layout[CHUNKS] - 1
-    for k in range(last * V, (last + 1) * V):
-        for lane in range(intervals - last * L, L):
-            vector[layout[VECTOR_V] + k * L + lane] = 0.0
 
 
 @once("i", "n", "a", "a", "a")
@@ -72,14 +50,6 @@ def evaluate(layout, problem, point, scratch):
     kernels.parameter_gradient(0, layout, point, g)
     clear_idle(layout, g)
     return CONVERGED if finite(sums[SUMS_MISFIT]) else NON_FINITE
-
-
-@compiled
-def squared_norm(vector):
-    total = 0.0
-    for i in range(vector.size):
-        total += vector[i] * vector[i]
-    return total
 
 
 @compiled
