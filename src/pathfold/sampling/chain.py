@@ -58,7 +58,7 @@ class Draws:
     path: np.ndarray
     statistics: np.ndarray
     made: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # of its core: the time that others had it does not count
     main_seconds: float = 0.0  # of these after warm-up
     start_attempts: int = 0
 
@@ -154,7 +154,7 @@ class _Chain:
         end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
         rows = slice(draws.made, min(draws.made + count, end))
         time_given = task.sampler.integration_time if isinstance(task.sampler, StaticHMC) else None
-        begin = time.perf_counter()
+        begin = time.thread_time()
         made = self.native.chain.run(
             task.layout,
             self.problems,
@@ -183,7 +183,7 @@ class _Chain:
                 "observations_per_block: the states between blocks cannot be held, since the noise of an interval does "
                 "not move the whole state; take more steps_per_interval, a scheme of higher order, or no blocks"
             )
-        seconds = time.perf_counter() - begin
+        seconds = time.thread_time() - begin
         draws.seconds += seconds
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made

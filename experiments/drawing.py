@@ -1,0 +1,107 @@
+"""What the figures share: looks, curves with the spread over seeds, exponents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.runner import Row
+
+LOOKS: dict[tuple[str, str], dict[str, Any]] = {
+    ("dynamic", "gaussian"): {"color": "#1f5f8b", "marker": "o", "label": "paper's: dynamic, Gaussian"},
+    ("dynamic", "stormer-verlet"): {"color": "#c8553d", "marker": "s", "label": "paper's: dynamic, Störmer-Verlet"},
+    ("static", "gaussian"): {"color": "#2f7d4f", "marker": "D", "label": "pathfold's default"},
+    ("unconstrained", "stormer-verlet"): {"color": "#777777", "marker": "^", "label": "HMC without constraints"},
+}
+CONVERGED = 1.01
+
+
+def kind(row: Row) -> tuple[str, str]:
+    return row["setting"]["sampler"], row["setting"]["splitting"]
+
+
+def by_kind(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """In the order of LOOKS."""
+    found: dict[tuple[str, str], list[Row]] = {look: [] for look in LOOKS}
+    for row in rows:
+        found[kind(row)].append(row)
+    return {look: each for look, each in found.items() if each}
+
+
+def spread(rows: Iterable[Row], over: str, value: Callable[[Row], float]) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes, and for each the least, the median and the greatest value over seeds (3, sizes)."""
+    groups: dict[float, list[float]] = defaultdict(list)
+    for row in rows:
+        groups[row["setting"][over]].append(value(row))
+    sizes = sorted(groups)
+    quantiles = [np.quantile(groups[size], [0.0, 0.5, 1.0]) for size in sizes]
+    return np.array(sizes), np.array(quantiles).T
+
+
+def curve(ax: Axes, rows: list[Row], over: str, value: Callable[[Row], float]) -> None:
+    """Medians joined, bars from least to greatest; crosses where R-hat is above 1.01."""
+    look = LOOKS[kind(rows[0])]
+    sizes, (least, median, greatest) = spread(rows, over, value)
+    ax.errorbar(sizes, median, [median - least, greatest - median], **look, ms=4, lw=1.2, capsize=2)
+    for row in rows:
+        if not worst_rhat(row) < CONVERGED:
+            ax.plot(row["setting"][over], value(row), "x", color="black", ms=7, zorder=3)
+
+
+def level(ax: Axes, rows: list[Row], value: Callable[[Row], float]) -> None:
+    """What does not depend on the abscissa, as a band."""
+    look, values = LOOKS[kind(rows[0])], [value(row) for row in rows]
+    ax.axhspan(min(values), max(values), color=look["color"], alpha=0.2, lw=0)
+    ax.axhline(float(np.median(values)), color=look["color"], lw=1.2, label=look["label"])
+
+
+def exponent(rows: list[Row], over: str, value: Callable[[Row], float]) -> float:
+    """Slope of the logarithms of medians, by least squares."""
+    sizes, (_, median, _) = spread(rows, over, value)
+    return float(np.polyfit(np.log(sizes), np.log(median), 1)[0]) if len(sizes) > 1 else float("nan")
+
+
+def seconds_per_draw(row: Row, name: str) -> float:
+    """Seconds of one core, warm-up included, per effective draw (bulk): the paper's measure."""
+    return row["seconds"] / row["parameters"][name]["bulk"]
+
+
+def step_size(row: Row) -> float:
+    """The geometric mean over chains."""
+    return float(np.exp(np.mean(np.log(row["step_size"]))))
+
+
+def worst_rhat(row: Row) -> float:
+    return max(each["rhat"] for each in row["parameters"].values())
+
+
+def logarithmic(ax: Axes, ticks: Iterable[float] | None = None) -> None:
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    if ticks is not None:
+        ax.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
+        ax.minorticks_off()
+
+
+def legend_above(figure: Figure, ax: Axes) -> None:
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize="small")
+
+
+def save(figure: Figure, folder: Path, name: str) -> None:
+    """As PNG and as SVG, the same bytes for the same picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{name}.png", dpi=110)
+    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def table(head: list[str], rows: Iterable[list[Any]]) -> str:
+    """In Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

@@ -1,0 +1,78 @@
+"""Chains with and without constraints at given noise levels: how they agree and what they cost."""
+
+from __future__ import annotations
+
+import math
+
+from matplotlib.figure import Figure
+
+from experiments.drawing import (
+    LOOKS,
+    by_kind,
+    curve,
+    kind,
+    legend_above,
+    logarithmic,
+    seconds_per_draw,
+    step_size,
+    table,
+    worst_rhat,
+)
+from experiments.runner import Row
+from experiments.setting import Scale
+
+
+def draw(rows: list[Row], scale: Scale) -> Figure:
+    names = list(rows[0]["parameters"])
+    figure = Figure(figsize=(12, 3.4), layout="constrained")
+    axes = figure.subplots(1, len(names) + 1)
+    for each in by_kind(rows).values():
+        for ax, name in zip(axes, names, strict=False):
+            curve(ax, each, "sigma_y", lambda row, name=name: seconds_per_draw(row, name))
+            ax.set_title(name)
+        curve(axes[-1], each, "sigma_y", step_size)
+    axes[-1].set_title("step size")
+    for ax in axes:
+        logarithmic(ax)
+        ax.set_xlabel(r"$\sigma_y$")
+    for ax in axes[1:-1]:
+        ax.sharey(axes[0])
+    axes[0].set_ylabel("s per effective draw")
+    legend_above(figure, axes[0])
+    return figure
+
+
+def describe(rows: list[Row], scale: Scale) -> str:
+    """A line a run; z is the largest difference from our default in means and deviations, in Monte-Carlo errors."""
+    lines = []
+    for row in sorted(rows, key=lambda row: (row["setting"]["sigma_y"], list(LOOKS).index(kind(row)))):
+        level = row["setting"]["sigma_y"]
+        ours = [r for r in rows if kind(r) == ("static", "gaussian") and r["setting"]["sigma_y"] == level]
+        z = f"{largest_difference(row, ours[0]):.1f}" if ours and row is not ours[0] else ""
+        slowest = max(seconds_per_draw(row, name) for name in row["parameters"])
+        lines.append(
+            [
+                f"{level:.3g}",
+                LOOKS[kind(row)]["label"],
+                f"{row['setting']['chains']} x {row['setting']['draws']}",
+                f"{step_size(row):.2g}",
+                f"{row['steps_a_draw']:.0f}",
+                f"{100 * row['failed']:.1f} %",
+                f"{worst_rhat(row):.3f}",
+                f"{1e3 * slowest:.1f}",
+                z,
+            ]
+        )
+    head = ["σ_y", "chains", "draws", "step size", "steps a draw", "failed", "R-hat",
+            "ms per effective draw, slowest parameter", "z"]  # fmt: skip
+    return table(head, lines)
+
+
+def largest_difference(a: Row, b: Row) -> float:
+    """Over parameters, of means and of standard deviations, in Monte-Carlo errors of both."""
+    scores = []
+    for name in a["parameters"]:
+        x, y = a["parameters"][name], b["parameters"][name]
+        for moment in ("mean", "sd"):
+            scores.append(abs(x[moment] - y[moment]) / math.hypot(x[f"{moment}_error"], y[f"{moment}_error"]))
+    return max(scores)

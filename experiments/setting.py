@@ -1,0 +1,137 @@
+"""What one run of chains is made with: model, data, sampler and sizes, by the paper's letters."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import pathfold as pf
+from pathfold.example_models import fitzhugh_nagumo, sir
+
+SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), "unconstrained": pf.UnconstrainedHMC()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Everything that draws depend on; `seed` is that of simulated data and of the chains."""
+
+    model: str  # "fitzhugh_nagumo" or "sir"
+    sampler: str  # of SAMPLERS
+    splitting: str
+    S: int  # fine steps an interval
+    T: int  # observations
+    R: int | None = None  # observations a block; None: no blocks
+    sigma_y: float | None = None  # scale of the observation noise; None: exact (FitzHugh-Nagumo), unknown (SIR)
+    chains: int
+    warmup: int
+    draws: int
+    seed: int
+
+    @property
+    def work(self) -> tuple[int, int, int]:
+        """Sorts settings: what the three seeds are asked for comes first, then by seed and by size."""
+        return max(self.S, self.T) > 100, self.seed, self.S * self.T
+
+    def __str__(self) -> str:
+        return "  ".join(f"{name} {value}" for name, value in asdict(self).items() if value is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How large the experiments are made."""
+
+    seeds: tuple[int, ...]
+    chains: int
+    warmup: int
+    draws: int
+    R: tuple[int, ...]
+    S: tuple[int, ...]
+    T: tuple[int, ...]
+    base: tuple[int, int, int]  # the R, S and T that stay where another varies
+    noise_S: int  # of FitzHugh-Nagumo with observation noise
+    noise_variances: tuple[float, ...]
+    noise_warmup: int
+    noise_draws: int
+    baseline_draws: int  # the same of HMC without constraints, which small noise makes slow
+    sir_S: int
+    sir_draws: int
+    sir_noise: tuple[float, ...]
+
+
+FULL = Scale(
+    seeds=(1, 2, 3),
+    chains=4,
+    warmup=250,
+    draws=1000,
+    R=(2, 5, 10, 20, 50, 100),
+    S=(25, 50, 100, 200, 400),
+    T=(25, 50, 100, 200, 400),
+    base=(5, 25, 100),
+    noise_S=40,
+    noise_variances=(1e-4, 1e-3, 1e-2, 1e-1),
+    noise_warmup=500,
+    noise_draws=1000,
+    baseline_draws=500,
+    sir_S=20,
+    sir_draws=2500,
+    sir_noise=(0.3, 1.0, 3.0, 5.0, 10.0),
+)
+QUICK = Scale(
+    seeds=(1, 2),
+    chains=2,
+    warmup=40,
+    draws=40,
+    R=(2, 5),
+    S=(4, 8),
+    T=(5, 10),
+    base=(5, 4, 10),
+    noise_S=4,
+    noise_variances=(1e-1,),
+    noise_warmup=40,
+    noise_draws=40,
+    baseline_draws=40,
+    sir_S=5,
+    sir_draws=40,
+    sir_noise=(10.0,),
+)
+
+
+def with_and_without_constraints(*, R: int | None = None, **common: Any) -> list[Setting]:
+    """The paper's constrained chains (Stormer-Verlet, R observations a block), our default, and its baseline."""
+    return [
+        Setting(sampler="dynamic", splitting="stormer-verlet", R=R, **common),
+        Setting(sampler="static", splitting="gaussian", **common),
+        Setting(sampler="unconstrained", splitting="stormer-verlet", **common),
+    ]
+
+
+def problem(setting: Setting) -> tuple[pf.DiffusionModel, pf.Observations]:
+    """Model and data. Path and noise of the data of FitzHugh-Nagumo are the same at every noise level, as in the paper.
+
+    Where the paper's text and its code differ we follow the code in the initial state of FitzHugh-Nagumo, of mean
+    [0; -beta], and in the first observation of SIR, a day after the initial state; and the text in the priors of SIR,
+    which are independent.
+    """
+    if setting.model == "sir":
+        return sir.noisy(sigma_y=setting.sigma_y), sir.data()
+    exact = fitzhugh_nagumo.data(fitzhugh_nagumo.noiseless(), setting.T, setting.seed)
+    if setting.sigma_y is None:
+        return fitzhugh_nagumo.noiseless(), exact
+    noise = np.random.default_rng(setting.seed).standard_normal(exact.values.shape)
+    return fitzhugh_nagumo.noisy(setting.sigma_y), pf.Observations(exact.times, exact.values + setting.sigma_y * noise)
+
+
+def arguments(setting: Setting) -> dict[str, Any]:
+    """Of pf.sample."""
+    return {
+        "steps_per_interval": setting.S,
+        "sampler": SAMPLERS[setting.sampler],
+        "splitting": setting.splitting,
+        "observations_per_block": setting.R,
+        "chains": setting.chains,
+        "warmup": setting.warmup,
+        "draws": setting.draws,
+        "seed": setting.seed,
+    }
