@@ -13,7 +13,7 @@ export PYTHON
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow bench demo lint format clean FORCE
+.PHONY: help install test test-slow bench experiments demo lint format clean FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,9 @@ test-slow: install ## the slow tests; ARGS goes to pytest
 
 bench: install ## cost of a step, as a table; ARGS=--json adds a machine-readable line
 	$(BIN)/python benchmarks/step_cost.py $(ARGS)
+
+experiments: install ## the paper's experiments (hours; goes on where it was stopped); ARGS=--quick for tiny sizes
+	$(BIN)/python -m experiments $(ARGS)
 
 demo: install ## simulate, calibrate, print a table, draw pictures
 	$(BIN)/python -m pathfold.cli demo $(ARGS)

@@ -36,33 +36,34 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
 
 def describe(rows: list[Row], scale: Scale) -> str:
     names = list(rows[0]["parameters"])
-    lines = []
-    for row in rows:
-        slowest = max(names, key=lambda name: seconds_per_draw(row, name))
-        main = row["main_seconds"] / row["parameters"][slowest]["bulk"]
-        lines.append(
-            [
-                LOOKS[kind(row)]["label"],
-                f"{row['setting']['chains']} x {row['setting']['draws']}",
-                f"{step_size(row):.2g}",
-                f"{row['steps_a_draw']:.0f}",
-                f"{1e3 * seconds_per_draw(row, slowest):.1f} ({slowest})",
-                f"{1e3 * main / row['ms_a_step']:.0f}",
-                f"{100 * row['failed']:.1f} %",
-                f"{worst_rhat(row):.3f}",
-                f"{100 * np.mean(np.array(row['sample']['sigma_y']) < SMALL):.1f} %",
-                f"{row['parameters']['sigma_y']['quantiles'][0]:.2f}",
-            ]
-        )
-    head = ["chains", "draws", "step size", "steps a draw", "ms per effective draw, slowest parameter",
-            "steps per effective draw", "failed", "R-hat", f"draws with σ_y < {SMALL:g}", "5 % of σ_y below"]  # fmt: skip
-    moments = [
-        [LOOKS[kind(row)]["label"], *(f"{m['mean']:.3g} ± {m['sd']:.2g} ({m['mean_error']:.1g})"
-                                      for m in row["parameters"].values())]
-        for row in rows
-    ]  # fmt: skip
-    return (
-        table(head, lines)
-        + "\n\nMean ± standard deviation (Monte-Carlo error of the mean):\n\n"
-        + table(["chains", *names], moments)
+    moments = [[LOOKS[kind(row)]["label"], *(_moments(row["parameters"][name]) for name in names)] for row in rows]
+    return "\n\n".join(
+        [
+            table([*_cost(rows[0])], [[*_cost(row).values()] for row in rows]),
+            "Mean ± standard deviation (Monte-Carlo error of the mean):",
+            table(["chains", *names], moments),
+        ]
     )
+
+
+def _cost(row: Row) -> dict[str, str]:
+    """What one run cost and where it came, by the head of its column."""
+    slowest = max(row["parameters"], key=lambda name: seconds_per_draw(row, name))
+    steps = row["steps_a_draw"] * row["setting"]["chains"] * row["setting"]["draws"]
+    small = np.mean(np.array(row["sample"]["sigma_y"]) < SMALL)
+    return {
+        "chains": LOOKS[kind(row)]["label"],
+        "draws": f"{row['setting']['chains']} x {row['setting']['draws']}",
+        "step size": f"{step_size(row):.2g}",
+        "steps a draw": f"{row['steps_a_draw']:.0f}",
+        "ms per effective draw, slowest parameter": f"{1e3 * seconds_per_draw(row, slowest):.1f} ({slowest})",
+        "steps per effective draw": f"{steps / row['parameters'][slowest]['bulk']:.0f}",
+        "failed": f"{100 * row['failed']:.1f} %",
+        "R-hat": f"{worst_rhat(row):.3f}",
+        f"σ_y below {SMALL:g}": f"{100 * small:.1f} %",
+        "5 % quantile of σ_y": f"{row['parameters']['sigma_y']['quantiles'][0]:.2f}",
+    }
+
+
+def _moments(of: Row) -> str:
+    return f"{of['mean']:.3g} ± {of['sd']:.2g} ({of['mean_error']:.1g})"

@@ -1,0 +1,128 @@
+"""The paper's experiments at tiny size, and the page of results against what was saved."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from experiments import runner
+from experiments.__main__ import DOCS, FIGURES, main
+from experiments.drawing import exponent, spread
+from experiments.noise_levels import largest_difference
+from experiments.noiseless import along, settings
+from experiments.page import with_tables
+from experiments.runner import ROOT, Results
+from experiments.setting import FULL, QUICK, Setting
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*not converged", "ignore:.*few effective draws")
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("experiments")
+    main(["--quick", "--folder", str(folder)])
+    return folder
+
+
+def test_every_figure_is_drawn_twice(quick):
+    for name in FIGURES:
+        for suffix in ("png", "svg"):
+            assert (quick / "figures" / f"{name}.{suffix}").stat().st_size > 10_000
+
+
+def test_a_run_is_saved_with_its_setting_and_circumstances(quick):
+    saved = {file.stem: json.loads(file.read_text()) for file in (quick / "results").glob("*.json")}
+    assert set(saved) == {"fitzhugh_nagumo", "sir"}
+    wanted = {setting for module in FIGURES.values() for setting in module.settings(QUICK)}
+    rows = [row for each in saved.values() for row in each]
+    assert {Setting(**row["setting"]) for row in rows} == wanted
+    for row in rows:
+        assert {"at", "commit", "machine", "python", "pathfold", "jax", "numba", "numpy"} <= set(row["made"])
+        assert row["ms_a_step"] > 0.0
+        assert all(math.isfinite(each["mean"]) and each["bulk"] > 0.0 for each in row["parameters"].values())
+        assert (row["newton_iterations"] > 0.0) == (row["setting"]["sampler"] != "unconstrained")
+    assert not (quick / "unfinished").exists() or not [*(quick / "unfinished").iterdir()]
+
+
+def test_what_is_saved_is_not_made_again(quick, monkeypatch):
+    made = []
+    monkeypatch.setattr(runner, "run", lambda setting, unfinished: made.append(setting) or row_of(setting))
+    main(["--quick", "--folder", str(quick)])
+    assert not made
+
+
+def test_what_is_missing_is_made_and_saved_at_once(tmp_path, monkeypatch):
+    made = []
+
+    def run(setting, unfinished):
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append(setting)
+        return row_of(setting)
+
+    monkeypatch.setattr(runner, "run", run)
+    wanted = settings(QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        runner.complete(Results(tmp_path), wanted, tmp_path)
+    assert set(Results(tmp_path).rows) == set(made) == set(wanted[:2])
+    monkeypatch.setattr(runner, "run", lambda setting, unfinished: made.append(setting) or row_of(setting))
+    runner.complete(Results(tmp_path), wanted, tmp_path)
+    assert made == wanted
+    assert set(Results(tmp_path).rows) == set(wanted)
+
+
+def test_the_full_grid_is_the_papers():
+    paper = [setting for setting in settings(FULL) if setting.sampler == "dynamic"]
+    assert len(paper) == 3 * 2 * (6 + 4 + 4)  # seeds, splittings; R, and S and T besides the size they share with R
+    assert {(s.R, s.S, s.T) for s in paper} == {
+        *((R, 25, 100) for R in (2, 5, 10, 20, 50, 100)),
+        *((5, S, 100) for S in (25, 50, 100, 200, 400)),
+        *((5, 25, T) for T in (25, 50, 100, 200, 400)),
+    }
+    rows = [row_of(setting) for setting in settings(FULL)]
+    for over in "RST":
+        sizes = {row["setting"][over] for row in along(rows, over, FULL)} - {None}
+        assert sizes == set(getattr(FULL, over))
+
+
+def test_exponents_and_spreads_over_seeds():
+    chosen = [s for s in settings(FULL) if s.sampler == "static" and s.T == 100]
+    rows = [{**row_of(setting), "cost": setting.seed * setting.S**1.5} for setting in chosen]
+    sizes, (least, median, greatest) = spread(rows, "S", lambda row: row["cost"])
+    assert sizes.tolist() == [25, 50, 100, 200, 400]
+    assert (2 * least).tolist() == median.tolist()
+    assert (1.5 * median).tolist() == greatest.tolist()
+    assert exponent(rows, "S", lambda row: row["cost"]) == pytest.approx(1.5)
+
+
+def test_differences_are_in_monte_carlo_errors_of_both():
+    a = {"parameters": {"x": {"mean": 1.0, "sd": 1.0, "mean_error": 0.3, "sd_error": 0.1}}}
+    b = {"parameters": {"x": {"mean": 2.0, "sd": 1.1, "mean_error": 0.4, "sd_error": 0.1}}}
+    assert largest_difference(a, b) == pytest.approx(2.0)
+
+
+def test_the_page_holds_the_tables_of_what_was_saved():
+    results = Results(ROOT / "results")
+    tables = {name: module.describe(results.of(module.settings(FULL)), FULL) for name, module in FIGURES.items()}
+    page = (DOCS / "results.md").read_text()
+    assert with_tables(page, tables) == page, "run `python -m experiments --draw`"
+    for name in FIGURES:
+        assert f"figures/{name}.png" in page
+
+
+def test_a_page_without_marks_is_named():
+    with pytest.raises(ValueError, match="needs the marks <!-- begin a -->"):
+        with_tables("", {"a": ""})
+
+
+def test_a_figure_that_does_not_exist_is_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["nothing"])
+    assert "there is no figure nothing" in capsys.readouterr().err
+
+
+def row_of(setting: Setting) -> runner.Row:
+    return {"setting": setting.__dict__}
