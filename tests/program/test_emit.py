@@ -18,9 +18,6 @@ def assert_close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
 
 
-# --- lane scans -------------------------------------------------------------------------------------------------------
-
-
 def lane_memory(chunks: int = 2, steps: int = 7) -> Memory:
     """A damped walk: decay is shared, push belongs to the interval, noise and path to the step."""
     memory = Memory(
@@ -181,8 +178,6 @@ def test_truth_values_between_sections():
     assert_close(memory["fine", "path"], expected)
 
 
-# --- node scans -------------------------------------------------------------------------------------------------------
-
 FIRST = (0, 3, 4, 13)  # three series; the last crosses chunks of five lanes
 
 
@@ -260,9 +255,6 @@ def test_final_alone():
 
     memory.run(NodeScan("alone", memory.uses(), final=final))
     assert_close(memory["series", "stop"], memory["series", "start"] @ memory["constants", "matrix"].T)
-
-
-# --- what kernels know of each other, and what they refuse ------------------------------------------------------------
 
 
 def test_constant_entries_reach_the_readers():

@@ -31,7 +31,6 @@ VECTOR = draw((3,), seed=3)
 MATRIX = draw((3, 3), seed=4)
 HALVES = np.array([-2.5, -0.5, 0.5, 1.5, 2.4])
 
-# --- element by element -----------------------------------------------------------------------------------------------
 
 BINARY = {
     "add": jnp.add,
@@ -198,8 +197,6 @@ def test_rounding():
     check(lambda x: [f(x) for f in functions], HALVES, rtol=0, atol=0)
     check(lax.round, np.array([0.49999999999999994, -0.49999999999999994, 4503599627370497.0, -0.0, -1.2]), atol=0)
 
-
-# --- arrays -----------------------------------------------------------------------------------------------------------
 
 INDEX = np.array([2, 0, -1])
 
@@ -369,9 +366,6 @@ def test_cholesky():
     check(lambda a: jax.vmap(jnp.linalg.cholesky)(jnp.stack([positive_definite(a), 2 * positive_definite(a)])), MATRIX)
 
 
-# --- functions within functions ---------------------------------------------------------------------------------------
-
-
 @jax.custom_jvp
 def with_tangent(x):
     return jnp.sin(x)
@@ -466,9 +460,6 @@ def test_pytrees_go_in_and_come_out():
     assert out[1]["c"] == given["a"]
 
 
-# --- what cannot be compiled ------------------------------------------------------------------------------------------
-
-
 def callback(x):
     return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), x.dtype), x[0])
 
@@ -533,9 +524,6 @@ def test_supported_functions_pass():
     check_compilable("drift", lambda x, z: {"f": z["a"] * jnp.sin(x), "g": x > 0}, shapes)
 
 
-# --- not a number -----------------------------------------------------------------------------------------------------
-
-
 def test_nan_and_infinity_pass_through():
     nan, inf = np.nan, np.inf
     x = np.array([nan, inf, -inf, -1.0, 800.0])
@@ -574,8 +562,6 @@ def test_nan_and_infinity_pass_through():
     assert np.isinf(ours[1][4])
     assert np.isnan(ours[2][0])
 
-
-# --- simplification ---------------------------------------------------------------------------------------------------
 
 OPERATIONS = {
     "add": np.add,

@@ -1,0 +1,50 @@
+"""A first guess for every chain, from prior draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import jax
+import numpy as np
+
+from pathfold.engine import Engine
+from pathfold.errors import InitialisationError
+from pathfold.sampling.heuristics.density import adam
+from pathfold.sampling.heuristics.interpolation import interpolation
+from pathfold.sampling.heuristics.paths import Attempt, Paths, Position
+from pathfold.sampling.heuristics.states import adam_states
+from pathfold.sampling.initialise import Guess, name_worst
+
+Heuristic = Literal["interpolation", "adam", "adam-states"]
+
+ATTEMPTS = 10  # prior draws that a heuristic begins with
+
+_HEURISTICS: dict[Heuristic, Callable[[Paths], Attempt]] = {
+    "interpolation": interpolation,
+    "adam": adam,
+    "adam-states": adam_states,
+}
+
+
+def guess_starts(engine: Engine, choice: Heuristic, seed: int, chains: Iterable[int]) -> dict[int, Guess]:
+    """A guess for each of the chains; an InitialisationError when there is none."""
+    with jax.enable_x64(True):
+        attempt = _HEURISTICS[choice](Paths(engine.functions, engine.grid))
+        return {chain: _guess(engine, choice, attempt, seed, chain) for chain in chains}
+
+
+def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain: int) -> Guess:
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain, 0)))
+    for _ in range(ATTEMPTS):
+        found = attempt(rng)
+        if isinstance(found, Position):
+            point = engine.block("point")
+            engine.set_vector(point, found.u, found.v0, found.w, found.v)
+            engine.set("point", point, "node", "x_node", found.nodes)
+            return Guess(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
+    residuals = name_worst(found.residuals, engine.grid.ends, engine.grid.first)
+    raise InitialisationError(
+        f"initial_states={choice!r} found no start for chain {chain} in {ATTEMPTS} prior draws. In the last one "
+        f"{found.stage} {residuals}. {found.mend}, or leave initial_states at 'projection'"
+    )
