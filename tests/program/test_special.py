@@ -135,3 +135,24 @@ def test_constants_fold_to_the_same_values():
     computed = evaluate(all_of, values)[0]
     found = np.array([[g.value(int(n)) for n in row] for row in folded], dtype=float)
     np.testing.assert_allclose(found, computed.T, rtol=1e-14)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="there is no longer float to compare with")
+def test_exponential_is_right_to_the_last_bit_but_one():
+    rng = np.random.default_rng(1)
+    x = np.concatenate(
+        [rng.uniform(-708.0, 709.7, 4000), rng.uniform(-1.0, 1.0, 4000), 10.0 ** rng.uniform(-20, 0, 500)]
+    )
+    exact = np.exp(x.astype(np.longdouble))
+    errors = (evaluate(jnp.exp, x)[0] - exact) / np.spacing(exact.astype(float))
+    assert np.abs(errors).max() < 1.0
+
+
+def test_exponential_at_the_ends_of_its_range():
+    x = np.array([0.0, -0.0, 709.78, 709.79, 1e3, 1e300, np.inf, -745.0, -745.2, -1e3, -1e300, -np.inf, np.nan, -720.0])
+    found = evaluate(jnp.exp, x)[0]
+    with np.errstate(over="ignore", under="ignore"):
+        expected = np.exp(x)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_allclose(found, expected, rtol=4e-16, atol=5e-324)
+    assert found[0] == found[1] == 1.0

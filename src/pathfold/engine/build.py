@@ -112,7 +112,8 @@ def _import(files: dict[str, str], codes: list[Code], *, keep: bool) -> ModuleTy
     """Write the package, unless it is there, and import it (from a folder that is removed again, if not to be kept)."""
     versions = [metadata.version(package) for package in ("pathfold", "numba", "numpy")]
     parts = [*versions, machine_name(), platform.python_version(), (_HERE / "status.py").read_text()]
-    parts += [f"{name}\0{source}" for name, source in sorted(files.items())] + [code.text for code in codes]
+    parts += [f"{name}\0{source}" for name, source in sorted(files.items())]
+    parts += [text for code in codes for text in (code.text, *sorted(code.declared))]
     name = "pathfold_model_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     if name in sys.modules:
         return sys.modules[name]

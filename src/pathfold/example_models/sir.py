@@ -69,28 +69,26 @@ def _model(
 
 
 def drift(x, z):
-    """Of the logarithms, by Ito's lemma."""
-    s, i, c = x[0], x[1], x[2]
+    """Of the logarithms, by Ito's lemma: of log s for instance -c i / N - 1/2 (c i / N) / s."""
+    s, i, c = jnp.exp(x)
+    infection = c / POPULATION  # a day, for each pair of a susceptible and an infected person
     return jnp.array(
         [
-            -jnp.exp(i + c) / POPULATION - jnp.exp(i + c - s) / (2 * POPULATION),
-            jnp.exp(s + c) / POPULATION
-            - jnp.exp(s + c - i) / (2 * POPULATION)
-            - 0.5 * z["gamma"] * jnp.exp(-i)
-            - z["gamma"],
-            z["alpha"] * (z["beta"] - c),
+            -infection * i - 0.5 * infection * i / s,
+            infection * s - z["gamma"] - 0.5 * (infection * s + z["gamma"]) / i,
+            z["alpha"] * (z["beta"] - x[2]),
         ]
     )
 
 
 def diffusion(x, z):
     """Infection moves one person from s to i (first column), recovery takes one from i, the contact rate wanders."""
-    s, i, c = x[0], x[1], x[2]
-    infection = POPULATION**-0.5
+    s, i, c = jnp.exp(x)
+    infection = jnp.sqrt(c * s * i / POPULATION)
     return jnp.array(
         [
-            [infection * jnp.exp(0.5 * (i + c - s)), 0.0, 0.0],
-            [-infection * jnp.exp(0.5 * (s + c - i)), jnp.sqrt(z["gamma"]) * jnp.exp(-0.5 * i), 0.0],
+            [infection / s, 0.0, 0.0],
+            [-infection / i, jnp.sqrt(z["gamma"] / i), 0.0],
             [0.0, 0.0, z["sigma"]],
         ]
     )

@@ -15,11 +15,12 @@ spends milliseconds on each before LLVM sees it.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pathfold.program import exponential
+from pathfold.program.exponential import literal
 from pathfold.program.graph import Graph
 from pathfold.program.kernel import (
     INTERVAL,
@@ -45,7 +46,6 @@ _INTRINSIC = {
     "min": "minimum",
     "abs": "fabs",
     "sqrt": "sqrt",
-    "exp": "exp",
     "log": "log",
     "sin": "sin",
     "cos": "cos",
@@ -79,7 +79,7 @@ _LIBRARY = {
 def _literal(value: float | bool) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return "0x" + struct.pack(">d", value).hex().upper()
+    return literal(value)
 
 
 class _Function:
@@ -167,6 +167,9 @@ class _Function:
             return self.value(f"fdiv {FAST} double {_literal(1.0)}, {a[0]}")
         if name == "select":
             return self.value(f"select i1 {a[0]}, {kind} {a[1]}, {kind} {a[2]}")
+        if name == "exp":
+            self.declared |= exponential.DECLARATIONS
+            return self.value(f"call double @{exponential.NAME}(double {a[0]})")
         if name in _INTRINSIC:
             return self.call(f"llvm.{_INTRINSIC[name]}.f64", a)
         return self.call(_LIBRARY[name], a)
