@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,10 +15,10 @@ from matplotlib.figure import Figure
 from experiments.runner import Row
 
 LOOKS: dict[tuple[str, str], dict[str, Any]] = {
-    ("dynamic", "gaussian"): {"color": "#1f5f8b", "marker": "o", "label": "paper's: dynamic, Gaussian"},
-    ("dynamic", "stormer-verlet"): {"color": "#c8553d", "marker": "s", "label": "paper's: dynamic, Störmer-Verlet"},
-    ("static", "gaussian"): {"color": "#2f7d4f", "marker": "D", "label": "pathfold's default"},
-    ("unconstrained", "stormer-verlet"): {"color": "#777777", "marker": "^", "label": "HMC without constraints"},
+    ("dynamic", "gaussian"): {"color": "#1f5f8b", "marker": "o", "label": "dynamic, Gaussian (paper's)"},
+    ("dynamic", "stormer-verlet"): {"color": "#c8553d", "marker": "s", "label": "dynamic, Störmer-Verlet (paper's)"},
+    ("static", "gaussian"): {"color": "#2f7d4f", "marker": "D", "label": "static, Gaussian (our default)"},
+    ("unconstrained", "stormer-verlet"): {"color": "#777777", "marker": "^", "label": "without constraints"},
 }
 CONVERGED = 1.01
 
@@ -41,7 +42,7 @@ def spread(rows: Iterable[Row], over: str, value: Callable[[Row], float]) -> tup
         groups[row["setting"][over]].append(value(row))
     sizes = sorted(groups)
     quantiles = [np.quantile(groups[size], [0.0, 0.5, 1.0]) for size in sizes]
-    return np.array(sizes), np.array(quantiles).T
+    return np.array(sizes), np.reshape(quantiles, (-1, 3)).T
 
 
 def curve(ax: Axes, rows: list[Row], over: str, value: Callable[[Row], float]) -> None:
@@ -68,8 +69,8 @@ def exponent(rows: list[Row], over: str, value: Callable[[Row], float]) -> float
 
 
 def seconds_per_draw(row: Row, name: str) -> float:
-    """Seconds of one core, warm-up included, per effective draw (bulk): the paper's measure."""
-    return row["seconds"] / row["parameters"][name]["bulk"]
+    """Seconds of one core after warm-up per effective draw (bulk); the paper counts warm-up as well."""
+    return row["main_seconds"] / row["parameters"][name]["bulk"]
 
 
 def step_size(row: Row) -> float:
@@ -97,8 +98,9 @@ def legend_above(figure: Figure, ax: Axes) -> None:
 def save(figure: Figure, folder: Path, name: str) -> None:
     """As PNG and as SVG, the same bytes for the same picture."""
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / f"{name}.png", dpi=110)
-    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        figure.savefig(folder / f"{name}.png", dpi=110)
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
 
 def table(head: list[str], rows: Iterable[list[Any]]) -> str:

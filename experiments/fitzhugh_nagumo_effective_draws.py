@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from matplotlib.figure import Figure
 
 from experiments.drawing import LOOKS, by_kind, exponent, legend_above, logarithmic, seconds_per_draw, spread, table
@@ -28,7 +30,7 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
 
 
 def describe(rows: list[Row], scale: Scale) -> str:
-    """Exponents over S and T, best R, and the cost at the common sizes."""
+    """Exponents over S and T, the best R, and the cost of an effective draw of the slowest parameter."""
     lines = []
     for look, each in by_kind(rows).items():
         powers = {
@@ -38,22 +40,11 @@ def describe(rows: list[Row], scale: Scale) -> str:
             ]
             for over in "ST"
         }
-        if each[0]["setting"]["R"] is None:
-            best = "no blocks"
-        else:
-            R, (_, cost, _) = spread(along(each, "R", scale), "R", _slowest)
-            best = f"{R[cost.argmin()]}"
-        _, (_, [base], _) = spread([row for row in along(each, "S", scale) if row["setting"]["S"] == scale.base[1]],
-                                   "S", _slowest)  # fmt: skip
-        lines.append(
-            [
-                LOOKS[look]["label"],
-                *(f"{min(p):.2f} to {max(p):.2f}" for p in powers.values()),
-                best,
-                f"{1e3 * base:.1f}",
-            ]
-        )
-    head = ["chains", "exponent in S", "exponent in T", "best R", "ms per effective draw, slowest parameter"]
+        R, (_, cost, _) = spread(along(each, "R", scale), "R", _slowest)
+        best = "" if not len(R) else "no blocks" if R[0] is None else f"{R[cost.argmin()]}"
+        ranges = [f"{min(p):.2f} to {max(p):.2f}" for p in powers.values()]
+        lines.append([LOOKS[look]["label"], *ranges, best, f"{1e3 * cost.min(initial=math.inf):.1f}"])
+    head = ["chains", "exponent in S", "exponent in T", "best R", "ms per effective draw then, slowest parameter"]
     return table(head, lines)
 
 

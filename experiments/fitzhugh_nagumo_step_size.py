@@ -32,8 +32,8 @@ def describe(rows: list[Row], scale: Scale) -> str:
         cells = []
         for over in "ST":
             _, (_, median, _) = spread(along(each, over, scale), over, step_size)
-            cells.append(f"{median[0]:.3f} to {median[-1]:.3f} (between {median.min():.3f} and {median.max():.3f})")
+            cells.append(" ".join(f"{t:.3f}" for t in median))
         failed, rhat = max(row["failed"] for row in each), max(map(worst_rhat, each))
         lines.append([LOOKS[look]["label"], *cells, f"{100 * failed:.1f} %", f"{rhat:.3f}", len(each)])
-    head = ["chains", "step size from smallest to largest S", "over T", "most failures", "largest R-hat", "runs"]
+    head = ["chains", "step size over S", "over T", "most failures", "largest R-hat", "runs"]
     return table(head, lines)

@@ -35,8 +35,9 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
     for ax in axes:
         logarithmic(ax)
         ax.set_xlabel(r"$\sigma_y$")
-    for ax in axes[1:-1]:
-        ax.sharey(axes[0])
+    limits = [limit for ax in axes[:-1] for limit in ax.get_ylim()]
+    for ax in axes[:-1]:
+        ax.set_ylim(min(limits), max(limits))
     axes[0].set_ylabel("s per effective draw")
     legend_above(figure, axes[0])
     return figure
@@ -58,12 +59,13 @@ def describe(rows: list[Row], scale: Scale) -> str:
                 f"{step_size(row):.2g}",
                 f"{row['steps_a_draw']:.0f}",
                 f"{100 * row['failed']:.1f} %",
+                f"{100 * row['diverged']:.1f} %",
                 f"{worst_rhat(row):.3f}",
                 f"{1e3 * slowest:.1f}",
                 z,
             ]
         )
-    head = ["σ_y", "chains", "draws", "step size", "steps a draw", "failed", "R-hat",
+    head = ["σ_y", "chains", "draws", "step size", "steps a draw", "failed", "diverged", "R-hat",
             "ms per effective draw, slowest parameter", "z"]  # fmt: skip
     return table(head, lines)
 

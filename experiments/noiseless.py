@@ -41,7 +41,7 @@ def settings(scale: Scale) -> list[Setting]:
             for each in chosen
             for seed in scale.seeds
         },
-        key=lambda setting: setting.work,
+        key=lambda setting: setting.order,
     )
 
 

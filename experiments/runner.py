@@ -26,6 +26,7 @@ from pathfold.results.convergence import convergence
 
 array_stats: Any = base.array_stats  # pyright: ignore[reportPrivateImportUsage]
 
+QUANTILES = (0.001, 0.01, 0.05, 0.5, 0.95)
 KEPT = 1000  # draws of every parameter of SIR that are saved, for marginals and pairs
 ROOT = Path(__file__).parent
 
@@ -43,7 +44,8 @@ class Results:
                 self.rows[Setting(**row["setting"])] = row
 
     def add(self, setting: Setting, row: Row) -> None:
-        self.rows[setting] = row
+        """Save a row beside those in the file, also those that another process has put there in the meantime."""
+        self.rows = Results(self.folder).rows | self.rows | {setting: row}
         same = [self.rows[s] for s in sorted(self.rows, key=str) if s.model == setting.model]
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f"{setting.model}.json"
@@ -58,24 +60,29 @@ class Results:
 
 def complete(results: Results, settings: Iterable[Setting], unfinished: Path) -> None:
     """Make the runs that are missing; one that is stopped goes on from the folder `unfinished` when asked for again."""
-    missing = sorted({s for s in settings if s not in results.rows}, key=lambda setting: setting.work)
+    missing = sorted({s for s in settings if s not in results.rows}, key=lambda setting: setting.order)
     for i, setting in enumerate(missing):
         print(f"[{i + 1} of {len(missing)}]  {setting}", flush=True)
-        results.add(setting, run(setting, unfinished))
+        this = f"{setting} {circumstances()['commit']}"  # another commit may not be able to go on
+        checkpoint = unfinished / hashlib.sha256(this.encode()).hexdigest()[:12]
+        results.add(setting, run(setting, checkpoint))
+        shutil.rmtree(checkpoint, ignore_errors=True)
 
 
-def run(setting: Setting, unfinished: Path) -> Row:
+def run(setting: Setting, checkpoint: Path) -> Row:
+    """One row. A run that is interrupted raises KeyboardInterrupt; its checkpoint holds what was done."""
     model, data = problem(setting)
-    checkpoint = unfinished / hashlib.sha256(str(setting).encode()).hexdigest()[:12]
+    made = circumstances()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tree = pf.sample(model, data, **arguments(setting), keep_path="none", progress=False, checkpoint=checkpoint)
+    if tree.posterior.sizes["chain"] < setting.chains or tree.posterior.sizes["draw"] < setting.draws:
+        raise KeyboardInterrupt(f"stopped; it goes on when asked for again: {setting}")
     names = [name for name in model.parameters.names if np.ptp(tree.posterior[name].values) > 0.0]
-    row = {"setting": asdict(setting), "made": circumstances(), **measure(tree, names)}
+    row = {"setting": asdict(setting), "made": made, **measure(tree, names)}
     row["warnings"] = [str(each.message) for each in caught]
     if setting.model == "sir":
         row["sample"] = thinned(tree, names)
-    shutil.rmtree(checkpoint)
     return row
 
 
@@ -99,14 +106,14 @@ def measure(tree: xr.DataTree, names: list[str]) -> Row:
 
 
 def marginal(x: np.ndarray) -> Row:
-    """Of one scalar: moments with their Monte-Carlo errors, 5, 50 and 95 % quantiles, effective draws and R-hat."""
+    """Of one scalar: moments with their Monte-Carlo errors, quantiles, effective draws and R-hat."""
     found = convergence(x)
     return {
         "mean": rounded(x.mean()),
         "sd": rounded(x.std()),
         "mean_error": rounded(array_stats.mcse(x, method="mean")),
         "sd_error": rounded(array_stats.mcse(x, method="sd")),
-        "quantiles": [rounded(q) for q in np.quantile(x, [0.05, 0.5, 0.95])],
+        "quantiles": {f"{100 * q:g} %": rounded(np.quantile(x, q)) for q in QUANTILES},
         "bulk": rounded(found.bulk),
         "tail": rounded(found.tail),
         "rhat": rounded(found.rhat),
@@ -127,13 +134,13 @@ def rounded(value: Any, digits: int = 6) -> float:
 
 
 def circumstances() -> Row:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = ["git", "describe", "--always", "--dirty"]
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit.stdout.strip() or "unknown",
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "load": rounded(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in ("pathfold", "jax", "numba", "numpy", "arviz-stats")},
     }

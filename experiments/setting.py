@@ -30,9 +30,9 @@ class Setting:
     seed: int
 
     @property
-    def work(self) -> tuple[int, int, int]:
-        """Sorts settings: what the three seeds are asked for comes first, then by seed and by size."""
-        return max(self.S, self.T) > 100, self.seed, self.S * self.T
+    def order(self) -> tuple[bool, int, int, str]:
+        """Sorts settings: what every seed is asked for comes first, then by seed and by size."""
+        return max(self.S, self.T) > 100, self.seed, self.S * self.T, str(self)
 
     def __str__(self) -> str:
         return "  ".join(f"{name} {value}" for name, value in asdict(self).items() if value is not None)
@@ -119,7 +119,7 @@ def problem(setting: Setting) -> tuple[pf.DiffusionModel, pf.Observations]:
     exact = fitzhugh_nagumo.data(fitzhugh_nagumo.noiseless(), setting.T, setting.seed)
     if setting.sigma_y is None:
         return fitzhugh_nagumo.noiseless(), exact
-    noise = np.random.default_rng(setting.seed).standard_normal(exact.values.shape)
+    noise = np.random.default_rng([setting.seed, 1]).standard_normal(exact.values.shape)
     return fitzhugh_nagumo.noisy(setting.sigma_y), pf.Observations(exact.times, exact.values + setting.sigma_y * noise)
 
 

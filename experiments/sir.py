@@ -30,8 +30,8 @@ def unknown_noise(scale: Scale) -> list[Setting]:
     return chains(scale, None)
 
 
-def natural(name: str, values: list[float]) -> np.ndarray:
-    """In the units they are drawn in: base-10 logarithms of what is positive."""
+def as_shown(name: str, values: list[float]) -> np.ndarray:
+    """Base-10 logarithms of what is positive."""
     return np.log10(values) if name in POSITIVE else np.asarray(values)
 
 
@@ -41,11 +41,11 @@ def label(name: str) -> str:
 
 def histogram(ax: Axes, row: Row, name: str, edges: list[float]) -> None:
     look = LOOKS[kind(row)]
-    ax.hist(natural(name, row["sample"][name]), edges, histtype="step", density=True, color=look["color"],
+    ax.hist(as_shown(name, row["sample"][name]), edges, histtype="step", density=True, color=look["color"],
             label=look["label"])  # fmt: skip
     ax.set_yticks([])
 
 
 def edges(rows: list[Row], name: str, bins: int) -> list[float]:
-    together = np.concatenate([natural(name, row["sample"][name]) for row in rows])
+    together = np.concatenate([as_shown(name, row["sample"][name]) for row in rows])
     return np.linspace(together.min(), together.max(), bins + 1).tolist()

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from experiments.drawing import LOOKS, kind, legend_above, table
 from experiments.runner import Row
 from experiments.setting import Scale
-from experiments.sir import edges, histogram, label, natural
+from experiments.sir import as_shown, edges, histogram, label
 from experiments.sir import unknown_noise as settings
 
 __all__ = ["describe", "draw", "settings"]
@@ -27,7 +27,7 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
                 histogram(ax, row, x, edges(rows, x, 30))
         else:
             for row in rows:
-                ax.scatter(natural(x, row["sample"][x]), natural(y, row["sample"][y]), s=1.5, alpha=0.5, lw=0,
+                ax.scatter(as_shown(x, row["sample"][x]), as_shown(y, row["sample"][y]), s=1.5, alpha=0.5, lw=0,
                            color=LOOKS[kind(row)]["color"], rasterized=True)  # fmt: skip
         if i == len(names) - 1:
             ax.set_xlabel(label(x))
@@ -42,7 +42,7 @@ def describe(rows: list[Row], scale: Scale) -> str:
     names = [name for name in rows[0]["parameters"] if name != "sigma_y"]
     lines = []
     for row in rows:
-        noise = natural("sigma_y", row["sample"]["sigma_y"])
-        found = [np.corrcoef(noise, natural(name, row["sample"][name]))[0, 1] for name in names]
+        noise = as_shown("sigma_y", row["sample"]["sigma_y"])
+        found = [np.corrcoef(noise, as_shown(name, row["sample"][name]))[0, 1] for name in names]
         lines.append([LOOKS[kind(row)]["label"], *(f"{r:.2f}" for r in found)])
     return table(["correlation of log σ_y with", *map(label, names)], lines)

@@ -17,8 +17,6 @@ from experiments.page import with_tables
 from experiments.runner import ROOT, Results
 from experiments.setting import FULL, QUICK, Setting
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*not converged", "ignore:.*few effective draws")
-
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory) -> Path:
