@@ -61,6 +61,7 @@ MISTAKES = [
     ({"parameters": {"theta": dist.Poisson(2.0)}}, ("'theta'", "discrete")),
     ({"parameters": {"theta": np.inf}}, ("'theta'", "finite")),
     ({"parameters": {1: dist.Normal(0.0, 1.0)}}, ("names must be strings",)),
+    ({"parameters": {"state": dist.Normal(0.0, 1.0)}}, ("'state' needs another name",)),
     ({"initial_state": dist.Normal(jnp.zeros((2, 2)), 1.0)}, ("initial_state has shape (2, 2)", "one dimension")),
     ({"initial_state": "origin"}, ("initial_state gave 'origin'", "array")),
     ({"initial_state": [0.0, np.nan]}, ("initial_state is not finite",)),

@@ -16,6 +16,7 @@ import xarray as xr
 import pathfold as pf
 from pathfold.engine.status import MEANING, NON_REVERSIBLE, NOT_CONVERGED
 from pathfold.results.diagnostics import warn_of_trouble
+from pathfold.results.summary import summary_table
 
 STATISTICS = {
     "acceptance_rate",
@@ -280,7 +281,10 @@ def altered(**changes: np.ndarray) -> xr.DataTree:
     for name in changes.keys() & posterior.keys():
         posterior[name] = (posterior[name][0], changes[name])
     status, lp = changes.get("status", np.zeros(shape, dtype=int)), changes.get("lp", rng.normal(size=shape))
-    statistics = {"status": (("chain", "draw"), status), "lp": (("chain", "draw"), lp)}
+    diverging = changes.get("diverging", np.zeros(shape, dtype=bool))
+    statistics = {
+        name: (("chain", "draw"), each) for name, each in {"status": status, "lp": lp, "diverging": diverging}.items()
+    }
     return xr.DataTree.from_dict({"posterior": xr.Dataset(posterior), "sample_stats": xr.Dataset(statistics)})
 
 
@@ -331,6 +335,24 @@ def test_the_commonest_cause_of_failures_is_named():
         warn_of_trouble(altered(status=status), NAMES)
     status[:, 5:] = 0
     warn_of_trouble(altered(status=status), NAMES)  # one per cent is no cause for alarm
+
+
+def test_many_divergences_are_told():
+    diverging = np.zeros((4, 500), dtype=bool)
+    diverging[1, :100] = True
+    with pytest.warns(UserWarning, match=r"^5\.0 % of the trajectories diverged"):
+        warn_of_trouble(altered(diverging=diverging), NAMES)
+
+
+def test_the_table_has_a_line_for_every_element_that_is_not_fixed():
+    tree = altered()
+    tree.attrs["chain_seconds"] = [1.0]
+    lines = summary_table(tree, NAMES, {"rates": np.array([0.25, 0.75]), "level": 0.4, "sigma": 0.125}).splitlines()
+    assert [line.split()[:2] for line in lines[1:-1]] == [
+        ["rates[0]", "0.25"],
+        ["rates[1]", "0.75"],
+        ["sigma", "0.125"],
+    ]
 
 
 def test_a_short_run_warns_at_the_caller():

@@ -110,7 +110,7 @@ def test_fitzhugh_nagumo_default_step_size_does_not_shrink_with_the_noise():
     assert sizes[:-1].min() > sizes[-1], sizes
 
 
-@pytest.mark.parametrize("R", [2, 5, 10, 20])
+@pytest.mark.parametrize("R", [2, 5, 10, 20, 100])
 def test_blocks_of_fitzhugh_nagumo(R):
     times, values = np.loadtxt(DATA, delimiter=",", skiprows=1, unpack=True)
     blocked, plain = (

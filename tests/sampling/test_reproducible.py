@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,12 +146,16 @@ def test_a_failing_chain_ends_the_run(monkeypatch):
 
 
 def test_bad_settings_are_refused():
-    for name, value in (("chains", 0), ("draws", 2.5), ("warmup", -1), ("seed", -3), ("draws", True)):
+    for name, value in (("chains", 0), ("draws", 2.5), ("warmup", -1), ("seed", -3), ("draws", True), ("threads", 0)):
         with pytest.raises(pf.DataError, match=f"{name} must be a whole number"):
             small_run("static", **{name: value})
     for name in ("keep_path", "splitting"):
         with pytest.raises(pf.DataError, match=f"{name} must be"):
             small_run("static", **{name: "some"})
+    wrong: tuple[Any, ...] = ("dynamic", pf.DynamicHMC)
+    for sampler in wrong:
+        with pytest.raises(pf.DataError, match=r"sampler must be pf.StaticHMC\(\), .* not "):
+            pf.sample(*model_and_data(), steps_per_interval=4, sampler=sampler)
 
 
 def test_progress_is_logged_where_there_is_no_terminal(capsys, monkeypatch):

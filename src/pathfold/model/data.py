@@ -103,7 +103,7 @@ class TimeGrid:
         """Cut each interval between observations into S = `steps_per_interval` fine steps; or into steps no longer than
         `max_step`, with S = ceil(median interval / max_step) and longer intervals split at nodes without observation.
         """
-        panel = [series] if isinstance(series, Observations) else list(series)
+        panel = [series] if not isinstance(series, Sequence) else list(series)
         if not panel:
             raise DataError("the panel is empty; give at least one Observations")
         if not all(isinstance(each, Observations) for each in panel):
@@ -119,11 +119,12 @@ class TimeGrid:
         nodes = [np.concatenate([[each.initial_time], each.times]) for each in panel]
         lengths = np.concatenate([np.diff(each) for each in nodes])
         if max_step is None:
-            if not isinstance(steps_per_interval, int | np.integer) or steps_per_interval < 1:
+            S = steps_per_interval
+            if not isinstance(S, int | np.integer) or isinstance(S, bool) or S < 1:
                 raise DataError(f"steps_per_interval must be a positive integer, not {steps_per_interval!r}")
-            steps, longest = int(steps_per_interval), np.inf
+            steps, longest = int(S), np.inf
         else:
-            if not (np.isfinite(max_step) and max_step > 0):
+            if not isinstance(max_step, int | float | np.number) or not (np.isfinite(max_step) and max_step > 0):
                 raise DataError(f"max_step must be a positive number, not {max_step!r}")
             steps = _ceil(np.median(lengths[lengths > 0]) / max_step) if lengths.any() else 1
             longest = steps * max_step

@@ -15,6 +15,8 @@ from pathfold.errors import ModelError
 from pathfold.model.functions import listed, struct
 from pathfold.model.priors import NormalMap, fixed, normal_map, product
 
+RESERVED = ("chain", "draw", "series", "component", "initial_state", "state", "time", "node", "node_series")
+
 type Compilable = Callable[..., bool]
 """compilable(function, *example structs): whether the layers above can compile the function."""
 
@@ -103,6 +105,8 @@ class Parameters:
 def _map(name: Any, prior: Any, **options: bool) -> NormalMap:
     if not isinstance(name, str):
         raise ModelError(f"parameter names must be strings, not {name!r}")
+    if name in RESERVED:
+        raise ModelError(f"parameter {name!r} needs another name: the results use {', '.join(RESERVED)} themselves")
     if isinstance(prior, dist.Distribution):
         try:
             return normal_map(prior, **options)

@@ -13,11 +13,10 @@ import xarray as xr
 from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel
 from pathfold.model.functions import result_shape, struct
+from pathfold.model.parameters import RESERVED
 
 type Deterministics = Mapping[str, Callable[..., Any]]
 """By name, functions of z, (z, path) or (z, path, times), with path (time, component) the states that are kept."""
-
-TAKEN = ("chain", "draw", "series", "component", "initial_state", "state", "time", "node", "node_series")
 
 
 def check_deterministics(
@@ -26,10 +25,10 @@ def check_deterministics(
     """Functions of (z, path, times), each traced on shapes; `times` are those of the states kept, if any are."""
     functions = {}
     for name, function in deterministics.items():
-        if not isinstance(name, str) or name in model.parameters.names or name in TAKEN:
+        if not isinstance(name, str) or name in model.parameters.names or name in RESERVED:
             raise ModelError(
                 f"the deterministic {name!r} needs another name: a string that is no parameter's and none of "
-                f"{', '.join(TAKEN)}"
+                f"{', '.join(RESERVED)}"
             )
         count = _arguments(name, function)
         if count > 1 and times is None:

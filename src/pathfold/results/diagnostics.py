@@ -18,7 +18,7 @@ STANDSTILL = 0.02
 
 
 def warn_of_trouble(tree: xr.DataTree, names: list[str]) -> None:
-    """Warn of failed trajectories, of chains that stand still, of unconverged parameters (if ArviZ can tell)."""
+    """Warn of failed or diverged trajectories, of chains that stand still, of unconverged parameters (by ArviZ)."""
     if tree.posterior.sizes["draw"] == 0:
         return
     _warn_of_failures(tree)
@@ -36,6 +36,13 @@ def _warn_of_failures(tree: xr.DataTree) -> None:
         warnings.warn(
             f"{100 * failed.mean():.1f} % of the trajectories failed, most often because {cause}: raise the sampler's "
             "target_acceptance, or take more steps_per_interval",
+            stacklevel=4,
+        )
+    diverged = tree.sample_stats["diverging"].values.mean()
+    if diverged > FAILURES:
+        warnings.warn(
+            f"{100 * diverged:.1f} % of the trajectories diverged: their energy was not kept, which happens where the "
+            "posterior is much narrower than elsewhere; raise the sampler's target_acceptance",
             stacklevel=4,
         )
 

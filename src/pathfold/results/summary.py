@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
-from pathfold.results.convergence import convergence
+from pathfold.results.convergence import convergence, scalars
 
 
 def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | None = None) -> str:
@@ -15,20 +16,30 @@ def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | N
     lines = [head + f"{'mean':>10s}{'sd':>10s}{'5 %':>10s}{'95 %':>10s}{'bulk ESS':>10s}{'tail ESS':>10s}{'R-hat':>8s}"]
     seconds = sum(tree.attrs["chain_seconds"])
     fewest, slowest = float("inf"), ""
+    true = _by_label(truth or {})
     for name in names:
-        x = tree.posterior[name].values
-        found = convergence(x)
-        low, high = tree.posterior[name].quantile([0.05, 0.95]).values
-        start = f"{name:12s}{truth[name]:10.4g}" if truth else f"{name:12s}"
-        lines.append(
-            start
-            + f"{x.mean():10.4g}{x.std():10.4g}{low:10.4g}{high:10.4g}"
-            + f"{found.bulk:10.0f}{found.tail:10.0f}{found.rhat:8.3f}"
-        )
-        if found.effective < fewest:
-            fewest, slowest = found.effective, name
+        for label, x in scalars(tree.posterior[name]):
+            found = convergence(x)
+            low, high = np.quantile(x, [0.05, 0.95])
+            lines.append(
+                f"{label:12s}"
+                + (f"{true[label]:10.4g}" if truth else "")
+                + f"{x.mean():10.4g}{x.std():10.4g}{low:10.4g}{high:10.4g}"
+                + f"{found.bulk:10.0f}{found.tail:10.0f}{found.rhat:8.3f}"
+            )
+            if found.effective < fewest:
+                fewest, slowest = found.effective, label
     lines.append(
         f"{fewest / seconds:.0f} effective draws a second of one core, warm-up included (for {slowest}, the slowest; "
         f"the smaller of bulk and tail ESS)"
     )
     return "\n".join(lines)
+
+
+def _by_label(truth: dict[str, Any]) -> dict[str, float]:
+    """True values by the labels of `scalars`."""
+    found = {}
+    for name, value in truth.items():
+        elements = np.ravel(value).tolist()
+        found |= {name if len(elements) == 1 else f"{name}[{i}]": each for i, each in enumerate(elements)}
+    return found

@@ -59,7 +59,10 @@ def run_chains(
     warmup, seed = _whole("warmup", warmup, least=0), _whole("seed", seed, least=0)
     if keep_path not in ("nodes", "all", "none"):
         raise DataError(f"keep_path must be 'nodes', 'all' or 'none', not {keep_path!r}")
-    sampler = sampler or StaticHMC()
+    sampler = StaticHMC() if sampler is None else sampler
+    if not isinstance(sampler, Sampler):
+        raise DataError(f"sampler must be pf.StaticHMC(), pf.DynamicHMC() or pf.UnconstrainedHMC(), not {sampler!r}")
+    threads = None if threads is None else _whole("threads", threads, least=1)
     unconstrained = isinstance(sampler, UnconstrainedHMC)
     splitting = splitting or ("stormer-verlet" if unconstrained else "gaussian")
     if splitting not in ("gaussian", "stormer-verlet"):
@@ -67,10 +70,10 @@ def run_chains(
     initial_states = initial_states or "projection"
     if initial_states not in (choices := ("projection", *get_args(Heuristic))):
         raise DataError(f"initial_states must be one of {', '.join(map(repr, choices))}, not {initial_states!r}")
-    series = [data] if isinstance(data, Observations) else list(data)
+    series = list(data) if isinstance(data, Sequence) else [data]
+    grid = TimeGrid.build(series, steps_per_interval=steps_per_interval, max_step=max_step)
     for observations in series:
         model.check_data(observations)
-    grid = TimeGrid.build(series, steps_per_interval=steps_per_interval, max_step=max_step)
     held = [] if observations_per_block is None else partitions(model, grid, observations_per_block)
     begin = time.perf_counter()
     if unconstrained:
@@ -106,7 +109,7 @@ def run_chains(
         "draws": draws,
         "seed": seed,
         "splitting": splitting,
-        "observations_per_block": observations_per_block or 0,
+        "observations_per_block": int(observations_per_block or 0),
         "initial_states": initial_states,
         "keep_path": keep_path,
         "steps_per_interval": grid.steps,

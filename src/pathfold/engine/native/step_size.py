@@ -19,7 +19,7 @@ REGULARISATION = 0.1
 EXPONENT = 0.75
 OFFSET = 10.0
 LARGEST = 1.5  # the Gaussian splitting turns by this angle; a half turn would lose the momentum
-FLOOR = 0.02  # early failures do not bring the step below this fraction of the first one
+FLOOR = 0.02  # many failures in a row do not bring the step below this fraction of the first one
 
 
 @compiled
