@@ -2,7 +2,8 @@
 
 Four chains for each seed. A model passes when R-hat is below 1.01 for all parameters, fewer than 1 % of the
 trajectories fail, and nothing is warned of. Effective draws are the smaller of bulk and tail ESS, for the worst
-parameter, by the second of one core after warm-up. `--json` adds one last line of figures for machines.
+parameter, by the second of one core after warm-up. `--sampler`, `--target` and `--time` try other settings; `--json` adds
+one last line of figures for machines.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from pathfold.results.convergence import convergence, scalars
 
 RHAT = 1.01
 FAILURES = 0.01
-SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC()}
+SAMPLERS = {"static": pf.StaticHMC, "dynamic": pf.DynamicHMC}
 
 
-def measure(example: Example, seed: int, sampler: str | None) -> dict[str, Any]:
+def measure(example: Example, seed: int, sampler: pf.StaticHMC | pf.DynamicHMC | None) -> dict[str, Any]:
     """How one run fares; `sampler` None is the default."""
     model = example.model()
     with warnings.catch_warnings(record=True) as caught:
@@ -32,7 +33,7 @@ def measure(example: Example, seed: int, sampler: str | None) -> dict[str, Any]:
             model,
             example.data(),
             steps_per_interval=example.steps_per_interval,
-            sampler=SAMPLERS[sampler] if sampler else None,
+            sampler=sampler,
             seed=seed,
             progress=False,
         )
@@ -72,15 +73,22 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=EXAMPLES, default=list(EXAMPLES), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sampler", choices=SAMPLERS)
+    parser.add_argument("--target", type=float, help="acceptance that the step size is tuned for; needs --sampler")
+    parser.add_argument("--time", type=float, help="integration time of static trajectories; needs --sampler static")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    given = {"target_acceptance": options.target, "integration_time": options.time}
+    given = {name: value for name, value in given.items() if value is not None}
+    sampler = SAMPLERS[options.sampler](**given) if options.sampler else None
+    if given and sampler is None:
+        parser.error("--target and --time need --sampler")
     width = max(map(len, EXAMPLES))
     head = "seed   R-hat  failed  with failed step   ESS/s  (slowest)   steps a draw  step size       s  verdict"
     print(f"{'':{width}s} {head}")
     rows = []
     for name in options.only:
         for seed in range(1, options.seeds + 1):
-            row = measure(EXAMPLES[name], seed, options.sampler)
+            row = measure(EXAMPLES[name], seed, sampler)
             rows.append(row)
             print(
                 f"{name:{width}s} {seed:4d}  {row['rhat']:6.3f}  {100 * row['failures']:4.1f} %  "
