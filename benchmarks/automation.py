@@ -2,8 +2,8 @@
 
 Four chains for each seed. A model passes when R-hat is below 1.01 for all parameters, fewer than 1 % of the
 trajectories fail, and nothing is warned of. Effective draws are the smaller of bulk and tail ESS, for the worst
-parameter, by the second of one core after warm-up. `--sampler`, `--target` and `--time` try other settings; `--json` adds
-one last line of figures for machines.
+parameter, by the second of one core after warm-up. `--sampler`, `--target` and `--time` try other settings; `--json`
+adds one last line of figures for machines.
 """
 
 from __future__ import annotations
