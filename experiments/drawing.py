@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from experiments.runner import Row
 
@@ -87,7 +88,7 @@ def logarithmic(ax: Axes, ticks: Iterable[float] | None = None) -> None:
     ax.set_yscale("log")
     if ticks is not None:
         ax.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
-        ax.minorticks_off()
+        ax.xaxis.set_minor_locator(NullLocator())
 
 
 def legend_above(figure: Figure, ax: Axes) -> None:
