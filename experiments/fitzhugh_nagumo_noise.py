@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from experiments.noise_levels import describe, draw
-from experiments.setting import Scale, Setting, with_and_without_constraints
+from experiments.setting import Scale, Setting, shorter_without_constraints, with_and_without_constraints
 
 __all__ = ["describe", "draw", "settings"]
 
 
 def settings(scale: Scale) -> list[Setting]:
-    return [
-        replace(each, draws=scale.baseline_draws) if each.sampler == "unconstrained" else each
+    found = [
+        each
         for variance in scale.noise_variances
         for each in with_and_without_constraints(
             model="fitzhugh_nagumo",
@@ -27,3 +26,4 @@ def settings(scale: Scale) -> list[Setting]:
             seed=scale.seeds[0],
         )
     ]
+    return shorter_without_constraints(found, scale)

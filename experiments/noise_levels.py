@@ -55,7 +55,7 @@ def describe(rows: list[Row], scale: Scale) -> str:
             [
                 f"{level:.3g}",
                 LOOKS[kind(row)]["label"],
-                f"{row['setting']['chains']} x {row['setting']['draws']}",
+                "{} x {}".format(*row["kept"]),
                 f"{step_size(row):.2g}",
                 f"{row['steps_a_draw']:.0f}",
                 f"{100 * row['failed']:.1f} %",

@@ -91,6 +91,7 @@ def measure(tree: xr.DataTree, names: list[str]) -> Row:
     stats = tree.sample_stats
     steps = float(stats["n_steps"].sum())
     return {
+        "kept": [tree.posterior.sizes["chain"], tree.posterior.sizes["draw"]],
         "step_size": [rounded(t) for t in stats["step_size"].isel(draw=-1).values],
         "steps_a_draw": rounded(stats["n_steps"].mean()),
         "newton_iterations": rounded((stats["newton_iterations"] * stats["n_steps"]).sum() / steps),

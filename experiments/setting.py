@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,10 @@ def with_and_without_constraints(*, R: int | None = None, **common: Any) -> list
         Setting(sampler="static", splitting="gaussian", **common),
         Setting(sampler="unconstrained", splitting="stormer-verlet", **common),
     ]
+
+
+def shorter_without_constraints(settings: list[Setting], scale: Scale) -> list[Setting]:
+    return [replace(s, draws=scale.baseline_draws) if s.sampler == "unconstrained" else s for s in settings]
 
 
 def problem(setting: Setting) -> tuple[pf.DiffusionModel, pf.Observations]:

@@ -7,14 +7,14 @@ from matplotlib.axes import Axes
 
 from experiments.drawing import LOOKS, kind
 from experiments.runner import Row
-from experiments.setting import Scale, Setting, with_and_without_constraints
+from experiments.setting import Scale, Setting, shorter_without_constraints, with_and_without_constraints
 
 POSITIVE = {"gamma", "alpha", "sigma", "sigma_y"}  # shown on a logarithmic scale
 
 
 def chains(scale: Scale, sigma_y: float | None) -> list[Setting]:
     """With the noise scale fixed, or unknown; the paper makes no blocks here."""
-    return with_and_without_constraints(
+    found = with_and_without_constraints(
         model="sir",
         S=scale.sir_S,
         T=14,
@@ -24,6 +24,7 @@ def chains(scale: Scale, sigma_y: float | None) -> list[Setting]:
         draws=scale.sir_draws,
         seed=scale.seeds[0],
     )
+    return found if sigma_y is None else shorter_without_constraints(found, scale)
 
 
 def unknown_noise(scale: Scale) -> list[Setting]:

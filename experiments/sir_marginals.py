@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from matplotlib.figure import Figure
 
 from experiments.drawing import LOOKS, kind, legend_above, seconds_per_draw, step_size, table, worst_rhat
@@ -46,10 +48,10 @@ def describe(rows: list[Row], scale: Scale) -> str:
 def _cost(row: Row) -> dict[str, str]:
     """What one run cost and where it came, by the head of its column."""
     slowest = max(row["parameters"], key=lambda name: seconds_per_draw(row, name))
-    steps = row["steps_a_draw"] * row["setting"]["chains"] * row["setting"]["draws"]
+    steps = row["steps_a_draw"] * math.prod(row["kept"])
     return {
         "chains": LOOKS[kind(row)]["label"],
-        "draws": f"{row['setting']['chains']} x {row['setting']['draws']}",
+        "draws": "{} x {}".format(*row["kept"]),
         "step size": f"{step_size(row):.2g}",
         "steps a draw": f"{row['steps_a_draw']:.0f}",
         "ms per effective draw, slowest parameter": f"{1e3 * seconds_per_draw(row, slowest):.1f} ({slowest})",
