@@ -10,52 +10,66 @@ import pytest
 
 from experiments import runner
 from experiments.__main__ import DOCS, FIGURES, main
-from experiments.drawing import exponent, spread
+from experiments.drawing import exponent, save, spread
 from experiments.noise_levels import largest_difference
 from experiments.noiseless import along, settings
 from experiments.page import with_tables
 from experiments.runner import ROOT, Results
 from experiments.setting import FULL, QUICK, Setting
 
+TRIED = ["fitzhugh_nagumo_steps", "sir_marginals"]  # every model, sampler and splitting; all figures are drawn below
+
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("experiments")
-    main(["--quick", "--folder", str(folder)])
+    main(["--quick", "--folder", str(folder), *TRIED])
     return folder
-
-
-def test_every_figure_is_drawn_twice(quick):
-    for name in FIGURES:
-        for suffix in ("png", "svg"):
-            assert (quick / "figures" / f"{name}.{suffix}").stat().st_size > 10_000
 
 
 def test_a_run_is_saved_with_its_setting_and_circumstances(quick):
     saved = {file.stem: json.loads(file.read_text()) for file in (quick / "results").glob("*.json")}
     assert set(saved) == {"fitzhugh_nagumo", "sir"}
-    wanted = {setting for module in FIGURES.values() for setting in module.settings(QUICK)}
     rows = [row for each in saved.values() for row in each]
-    assert {Setting(**row["setting"]) for row in rows} == wanted
+    assert {Setting(**row["setting"]) for row in rows} == {s for name in TRIED for s in FIGURES[name].settings(QUICK)}
     for row in rows:
         assert {"at", "commit", "machine", "python", "pathfold", "jax", "numba", "numpy"} <= set(row["made"])
+        assert row["kept"] == [QUICK.chains, row["setting"]["draws"]]
         assert row["ms_a_step"] > 0.0
         assert all(math.isfinite(each["mean"]) and each["bulk"] > 0.0 for each in row["parameters"].values())
         assert (row["newton_iterations"] > 0.0) == (row["setting"]["sampler"] != "unconstrained")
-    assert not (quick / "unfinished").exists() or not [*(quick / "unfinished").iterdir()]
+    assert not [*(quick / "unfinished").iterdir()]
 
 
-def test_what_is_saved_is_not_made_again(quick, monkeypatch):
+def test_figures_are_drawn_and_what_is_saved_is_not_made_again(quick, monkeypatch):
     made = []
-    monkeypatch.setattr(runner, "run", lambda setting, unfinished: made.append(setting) or row_of(setting))
-    main(["--quick", "--folder", str(quick)])
+    monkeypatch.setattr(runner, "run", lambda setting, checkpoint: made.append(setting))
+    main(["--quick", "--folder", str(quick), *TRIED])
     assert not made
+    for name in TRIED:
+        for suffix in ("png", "svg"):
+            assert (quick / "figures" / f"{name}.{suffix}").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_everything_at_tiny_size(tmp_path):
+    main(["--quick", "--folder", str(tmp_path)])
+    assert {file.stem for file in (tmp_path / "figures").iterdir()} == set(FIGURES)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_of_what_was_saved(name, tmp_path):
+    results = Results(ROOT / "results")
+    save(FIGURES[name].draw(results.of(FIGURES[name].settings(FULL)), FULL), tmp_path, name)
+    first = (tmp_path / f"{name}.svg").read_bytes()
+    save(FIGURES[name].draw(results.of(FIGURES[name].settings(FULL)), FULL), tmp_path, name)
+    assert (tmp_path / f"{name}.svg").read_bytes() == first
 
 
 def test_what_is_missing_is_made_and_saved_at_once(tmp_path, monkeypatch):
     made = []
 
-    def run(setting, unfinished):
+    def run(setting, checkpoint):
         if len(made) == 2:
             raise KeyboardInterrupt
         made.append(setting)
@@ -66,7 +80,7 @@ def test_what_is_missing_is_made_and_saved_at_once(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         runner.complete(Results(tmp_path), wanted, tmp_path)
     assert set(Results(tmp_path).rows) == set(made) == set(wanted[:2])
-    monkeypatch.setattr(runner, "run", lambda setting, unfinished: made.append(setting) or row_of(setting))
+    monkeypatch.setattr(runner, "run", lambda setting, checkpoint: made.append(setting) or row_of(setting))
     runner.complete(Results(tmp_path), wanted, tmp_path)
     assert made == wanted
     assert set(Results(tmp_path).rows) == set(wanted)
