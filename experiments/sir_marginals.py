@@ -27,7 +27,7 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
     cost.set_title("s per effective draw")
     for ax, name in zip(axes.ravel()[1:], names, strict=True):
         for row in rows:
-            histogram(ax, row, name, edges(rows, name, 40))
+            histogram(ax, row, name, edges(rows, name, 25))
         ax.set_title(label(name))
     legend_above(figure, axes[0, 1])
     return figure

@@ -36,7 +36,11 @@ def stop_with(monkeypatch, condition) -> None:
         update(self)
         if not sent and condition(self.monitors):
             sent.append(True)
-            signal.raise_signal(signal.SIGINT)
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+            try:
+                signal.raise_signal(signal.SIGINT)
+            finally:
+                signal.signal(signal.SIGINT, before)
 
     sent = []
     monkeypatch.setattr(Progress, "update", interrupting)
