@@ -19,7 +19,7 @@ from pathfold.example_models import (
     sir,
 )
 from pathfold.model import TimeGrid
-from pathfold.sampling.initialise import Start, find_start
+from pathfold.sampling.initialise import ATTEMPTS, Start, find_start
 from tests.dense import Dense
 
 SIMULATED = {
@@ -87,6 +87,17 @@ def test_starts_differ_between_chains_and_follow_the_seed():
     starts = [search(seed)[1] for seed in (0, 1, 0)]
     assert np.array_equal(starts[0], starts[2])
     assert np.abs(starts[0] - starts[1]).max() > 0.1
+
+
+@pytest.mark.parametrize(("stiff", "expected"), [(2, 3), (100, ATTEMPTS // 2 + 1)])
+def test_a_start_from_which_steps_must_be_tiny_is_drawn_again(monkeypatch, stiff, expected):
+    """The first starts are said to be stiff: another is taken, and the last of them when there is nothing better."""
+    search = Search(*example("ornstein_uhlenbeck-noisy"), 3)
+    steps = iter([1e-3] * stiff + [0.5])
+    monkeypatch.setattr(search.engine.native.step_size, "first_step_size", lambda *_: next(steps))
+    made, q = search(0)
+    assert made == expected
+    assert np.abs(search.dense.constraint(q)).max() < 1e-8
 
 
 def unreachable() -> pf.DiffusionModel:

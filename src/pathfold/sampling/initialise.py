@@ -11,7 +11,9 @@ from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 
 ATTEMPTS = 30
-FAR = 4.0  # prior standard deviations: starts with a parameter beyond are drawn again, while there are attempts left
+# A start is drawn again, for half of the attempts, where a chain would have to wait long for a step to somewhere else:
+FAR = 4.0  # where a parameter is further out than this, in prior standard deviations, ...
+STIFF = 0.01  # ... or a step must be shorter than this to be accepted (the path has an outlandish jump somewhere)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def find_start(
 ) -> int:
     """Project the guess, or prior draws until one can be, onto the manifold; returns the number of attempts.
 
-    The point is left in the first row of `points`, prepared for a step.
+    The point is left in the first row of `points`, prepared for a step; q0 and the other rows are there to work with.
     """
     problems, smallest, worst = [], np.inf, ""
     point, sizes, guess = points[native.trajectory.CURRENT], native.sizes, start.guess
@@ -68,10 +70,15 @@ def find_start(
         status, residual, _ = native.initialise.project_start(layout, problem, points, q0, start.relaxation, scratch)
         if not worst or residual < smallest:
             smallest, worst = residual, _worst_residuals(native, layout, problem, scratch)
-        near = bool(np.all(np.abs(point[: sizes.U]) < FAR)) or attempt > attempts // 2
-        if status == CONVERGED and near:
+        if status == CONVERGED:
             status = native.step.prepare(layout, problem, point, scratch)
-            if status == CONVERGED:
+        if status == CONVERGED:
+            near = bool(np.all(np.abs(point[: sizes.U]) < FAR))
+            counts = np.zeros(2, dtype=np.int64)
+            if attempt > attempts // 2 or (
+                near
+                and native.step_size.first_step_size(layout, problem, points, q0[None], rng, scratch, counts) > STIFF
+            ):
                 return attempt
         problems.append(status)
     common = max(set(problems), key=problems.count)

@@ -160,7 +160,7 @@ def _check_unconstrained(model: DiffusionModel, observations_per_block: int | No
 def _without_constraint(engine: Engine, target: UnconstrainedEngine, task: ChainTask) -> np.ndarray:
     """A start on the manifold, without its observation noise, as a position of the unconstrained sampler."""
     rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(task.index, 1)))
-    points = np.zeros((2, engine.block_sizes["point"]))
+    points = np.zeros((engine.native.trajectory.STATIC_POINTS, engine.block_sizes["point"]))
     blocks = (engine.layout, engine.problem, points, engine.block("vector"), engine.block("scratch"))
     find_start(engine.native, *blocks, rng, task.start)
     u, v0, _, v = engine.get_vector(points[engine.native.trajectory.CURRENT])
