@@ -31,7 +31,7 @@ POINTS, MOMENTA = 6, 8
 class Case:
     """An engine for T observations and S fine steps, at a typical point of the manifold."""
 
-    def __init__(self, T: int, S: int, seed: int = 1) -> None:
+    def __init__(self, T: int, S: int, seed: int = 1, **settings: Any) -> None:
         self.rng = np.random.default_rng(seed)
         model = fitzhugh_nagumo.noiseless()
         times = INTERVAL * np.arange(1, T + 1)
@@ -45,7 +45,7 @@ class Case:
         grid = TimeGrid.build(Observations(times, values), steps_per_interval=S)
 
         start = time.perf_counter()
-        self.engine = engine = Engine(model, grid)
+        self.engine = engine = Engine(model, grid, **settings)
         self.native, self.layout, self.problem = engine.native, engine.layout, engine.problem
         self.point, self.target, self.back = (engine.block("point") for _ in range(3))
         self.p, self.scratch = engine.block("vector"), engine.block("scratch")

@@ -205,20 +205,30 @@ def transition(native: Any, kind: str, work: SimpleNamespace, t: float, rng: np.
         )
 
 
-@pytest.mark.parametrize("wall", [False, True])
-@pytest.mark.parametrize("kind", ["static", "dynamic"])
-def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall):
+@pytest.mark.parametrize(
+    ("kind", "wall", "t"),
+    [
+        ("static", False, 0.7),
+        ("dynamic", False, 0.7),
+        ("static", True, 0.7),
+        ("static", True, 1.0),
+        ("dynamic", True, 0.7),
+    ],
+)
+def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t):
     """From exact draws (of the Gaussian, or of what is inside the wall, where steps fail) come exact draws."""
     toy = Toy(wall=wall)
     toy.put_into(getattr(native, f"{kind}_hmc"), monkeypatch)
     rng, row, size = np.random.default_rng(4), native.trajectory, 6000
     target = truncnorm(-WALL, WALL) if wall else truncnorm(-np.inf, np.inf)
     work, before, after, failed = tables(native), np.zeros((size, 3)), np.zeros((size, 3)), np.zeros((size, 2))
+    dead_end = np.zeros(size, dtype=bool)
     for i in range(size):
         before[i] = work.points[row.CURRENT] = SCALES * target.rvs(3, random_state=rng)
-        transition(native, kind, work, 0.7, rng)
+        transition(native, kind, work, t, rng)
         after[i] = work.points[row.CURRENT]
         failed[i] = work.statistics[row.STATUS] != CONVERGED, work.statistics[row.STEPS_FAILED] > 0
+        dead_end[i] = work.statistics[row.STEPS_FAILED] == work.statistics[row.STEPS_TAKEN] > 1
         assert toy.inside(after[i])
         if failed[i, 0]:
             assert np.array_equal(before[i], after[i]), "a failed trajectory is a rejection"
@@ -227,7 +237,10 @@ def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall):
     assert np.mean(moved) > (0.3 if wall else 0.8)
     if wall:
         assert np.all(np.mean(failed, axis=0) > 0.05), "both kinds of failure are tested"
-        assert kind == "dynamic" or np.mean(moved[failed[:, 1] > 0]) > 0.3, "trajectories turn back at the wall"
+        if kind == "static":
+            assert np.mean(moved[failed[:, 1] > 0]) > 0.3, "trajectories turn back at the wall"
+            assert np.mean(dead_end) > 0.05
+            assert np.mean(moved[dead_end]) > 0.3, "shorter steps lead on where the usual ones fail both ways"
     else:
         assert not failed.any()
     x, scores = after / SCALES, []

@@ -7,7 +7,10 @@ holds. The discretised path of many models explodes beyond some state (an explic
 extinction); trajectories meet that wall however small their steps are, and would be lost if they ended there.
 
 Near such walls the step size that warm-up found may be too long, and a chain that got there would stay for long: every
-now and then a trajectory has shorter steps.
+now and then a trajectory has shorter steps. Where a step fails both ways, the trajectory is tried again with shorter
+steps, and must end where the longer steps fail both ways as well: dead ends and the rest of the states (q, p) are two
+sets, and transitions stay in the set that they begin in, each leaving the target alone there. A trajectory with longer
+steps does, since the last step it took can be taken back.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ from .trajectory import (
 SPREAD = 0.4  # the number of steps varies by this fraction about the integration time
 MAX_STEPS = 1023
 CAREFUL, SHORTER = 0.1, 0.25  # this fraction of trajectories has steps shorter by this factor
+RETRIES = 3  # of a trajectory that cannot begin, each with steps shorter by the same factor
 
 
 @compiled
@@ -60,11 +64,48 @@ def turn(p, reversed_p):
 
 
 @compiled
-def static_transition(layout, problem, points, momenta, t, time, rng, scratch, counts, statistics):
-    """One transition from points[CURRENT]. The trajectory has failed, with a status, when none of its steps succeeded.
+def trajectory(layout, problem, points, momenta, t, steps, scratch, counts):
+    """Steps from points[CURRENT]; returns the rows of the end and of one to overwrite, failed steps, cause of the last.
 
-    The acceptance statistic is the probability times the fraction of steps that succeeded, so that failing steps make
-    for smaller ones.
+    When the first step fails both ways so will all: no more are tried, and the momentum is that of the beginning.
+    """
+    p = momenta[MOVING]
+    at, to = CURRENT, NEXT
+    failed = 0
+    cause = CONVERGED
+    for i in range(steps):
+        copy(p, momenta[BEFORE])
+        status = constrained_step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
+        if status == CONVERGED:
+            at, to = to, (SPARE if to == NEXT else NEXT)
+        else:
+            turn(momenta[BEFORE], p)
+            failed += 1
+            cause = status
+            if i == 1 and failed == 2:
+                return at, to, steps, cause
+    return at, to, failed, cause
+
+
+@compiled
+def is_dead_end(layout, problem, points, momenta, at, to, t, scratch, counts):
+    """Whether a step from the state fails both ways. The momentum may end up reversed."""
+    p = momenta[MOVING]
+    for _ in range(2):
+        copy(p, momenta[BEFORE])
+        status = constrained_step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
+        turn(momenta[BEFORE], p)
+        if status == CONVERGED:
+            return False
+    return True
+
+
+@compiled
+def static_transition(layout, problem, points, momenta, t, time, rng, scratch, counts, statistics):
+    """One transition from points[CURRENT]. It has failed, with a status, when its steps led nowhere, of any length.
+
+    The acceptance statistic is the probability times the fraction of steps that succeeded with the first length, so
+    that failing steps make for smaller ones.
     """
     p = momenta[MOVING]
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
@@ -72,20 +113,19 @@ def static_transition(layout, problem, points, momenta, t, time, rng, scratch, c
     steps = draw_steps(time, t, rng)
     length = SHORTER * t if rng.random() < CAREFUL else t
     counts[0] = 0
-    at, to = CURRENT, NEXT
-    failed = 0
-    cause = CONVERGED
-    for _ in range(steps):
-        copy(p, momenta[BEFORE])
-        status = constrained_step(layout, problem, points[at], points[to], points[BACK], p, length, scratch, counts)
-        if status == CONVERGED:
-            at, to = to, (SPARE if to == NEXT else NEXT)
-        else:
-            turn(momenta[BEFORE], p)
-            failed += 1
-            cause = status
+    at, to, failed, cause = trajectory(layout, problem, points, momenta, length, steps, scratch, counts)
+    retries = 0
+    leads_on = failed < steps
+    while not leads_on and steps > 1 and retries < RETRIES:
+        retries += 1
+        shorter = length * SHORTER**retries
+        at, to, again, _ = trajectory(layout, problem, points, momenta, shorter, steps, scratch, counts)
+        leads_on = again < steps
     after = hamiltonian(layout, points[at], p)
-    probability = min(1.0, exp(before - after)) if failed < steps and after == after else 0.0
+    for i in range(retries):
+        longer = length * SHORTER**i
+        leads_on = leads_on and is_dead_end(layout, problem, points, momenta, at, to, longer, scratch, counts)
+    probability = min(1.0, exp(before - after)) if leads_on and after == after else 0.0
     if rng.random() < probability:
         copy(points[at], points[CURRENT])
     statistics[ACCEPTANCE] = probability * (steps - failed) / steps
@@ -93,7 +133,7 @@ def static_transition(layout, problem, points, momenta, t, time, rng, scratch, c
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
     statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
-    statistics[STATUS] = cause if failed == steps else CONVERGED
+    statistics[STATUS] = CONVERGED if leads_on else cause
     statistics[ITERATIONS] = counts[0] / (2.0 * steps)
     statistics[DEPTH] = 0.0
     statistics[DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0

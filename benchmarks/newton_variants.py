@@ -1,0 +1,175 @@
+"""Which Newton's method projects a step onto the manifold: FitzHugh-Nagumo, noiseless, T = 100, S = 25, R = 5.
+
+The same steps, Gaussian splitting, from points of the posterior with the states of every fifth node held, by
+
+    paper       full steps from the unconstrained end, the path of every block simulated from its beginning
+    lifted      the same with the states of all nodes as unknowns: every interval is simulated from its own node
+    guess       lifted, from the first-order guess of the solution
+    chords      the same, keeping a linearisation that contracts well
+    engine      the same, and from the origin in pieces where that fails: what pathfold does
+
+`--json` adds one last line of figures for machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from step_cost import Case
+
+from pathfold.engine.status import CONVERGED, DIVERGED, NOT_CONVERGED
+
+T, S, R = 100, 25, 5
+STEP_SIZES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6)
+
+
+class Steps(Case):
+    """Position updates of blocks: the target holds the unconstrained end of a step and its displacement."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(T, S, seed, conditioned=True)
+        self.held = np.arange(R - 1, T - 1, R)
+        self.newton = self.native.newton
+
+    def release(self) -> None:
+        self.engine.condition(self.held[:0], np.zeros((0, self.engine.sizes.X)))
+        self.native.step.prepare(self.layout, self.problem, self.point, self.scratch)
+
+    def hold(self) -> None:
+        self.engine.condition(self.held, self.engine.get("point", self.point, "node", "x_node")[self.held])
+        self.native.step.prepare(self.layout, self.problem, self.point, self.scratch)
+
+    def begin(self, p: np.ndarray, t: float) -> None:
+        """Half a kick, then the flow without the constraint."""
+        e, size = self.engine, p.size
+        q = self.point[:size]
+        self.target[:size] = np.cos(t) * q + np.sin(t) * (p - 0.5 * t * e.gradient(self.point))
+        e.gradient(self.target)[:] = self.target[:size] - q
+        self.counts[:] = 0
+
+    def iterate(self, *, chords: bool) -> int:
+        return self.newton.iterate(
+            self.layout, self.problem, self.point, self.target, chords, self.scratch, self.counts
+        )
+
+    def from_origin(self) -> None:
+        self.newton.copy_nodes(self.layout, self.point, self.target)
+        self.newton.clear_multipliers(self.layout, self.scratch)
+
+    def guess(self) -> None:
+        n, displacement = self.newton, self.engine.gradient(self.target)
+        self.native.point.clear_residuals(self.layout, self.scratch)
+        n.predict(self.layout, self.problem, self.point, self.target, displacement, self.scratch)
+
+    def simulate_blocks(self) -> None:
+        """Node states as the noise has them, from the states that are held."""
+        e = self.engine
+        values = e.get("problem", self.problem, "grid", "y")[self.held, -e.sizes.X :]
+        for _ in range(R):
+            self.native.point.linearise(self.layout, self.problem, self.target, self.scratch)
+            states = e.get("point", self.target, "node", "x_node") + e.get("scratch", self.scratch, "newton", "gap")
+            states[self.held] = values
+            e.set("point", self.target, "node", "x_node", states)
+
+    def paper(self) -> int:
+        n = self.newton
+        blocks = (self.layout, self.problem, self.point, self.target)
+        self.from_origin()
+        change = np.inf
+        for _ in range(n.MAX_ITERATIONS):
+            self.native.point.pull_start(self.layout, self.target[: self.p.size], self.scratch)
+            n.shoot(*blocks, False, self.scratch)  # moves the noise; then no change is left to apply
+            n.clear_multipliers(self.layout, self.scratch)
+            self.simulate_blocks()
+            n.shoot(*blocks, True, self.scratch)
+            self.counts += 1
+            n.cross_factorise(*blocks, self.scratch)
+            residual = n.cross_filter(self.layout, self.problem, self.target, self.scratch)
+            if not residual < n.DIVERGENCE:
+                return DIVERGED
+            if residual < n.CONSTRAINT_TOLERANCE and change < n.POSITION_TOLERANCE:
+                return CONVERGED
+            change = n.cross_smooth(*blocks, self.scratch)
+        return NOT_CONVERGED
+
+    def lifted(self) -> int:
+        self.from_origin()
+        return self.iterate(chords=False)
+
+    def guessed(self) -> int:
+        self.guess()
+        return self.iterate(chords=False)
+
+    def chords(self) -> int:
+        self.guess()
+        return self.iterate(chords=True)
+
+    def whole(self) -> int:
+        return self.newton.solve_position(self.layout, self.problem, self.point, self.target, self.scratch, self.counts)
+
+
+def measure(points: int, momenta: int) -> list[dict[str, Any]]:
+    steps = Steps(seed=1)
+    variants: dict[str, Callable[[], int]] = {
+        "paper": steps.paper,
+        "lifted": steps.lifted,
+        "guess": steps.guessed,
+        "chords": steps.chords,
+        "engine": steps.whole,
+    }
+    found = {(name, t): [] for t in STEP_SIZES for name in variants}
+    steps.settle(100)
+    for _ in range(points):
+        steps.release()
+        steps.settle(20)
+        steps.hold()
+        for p in [steps.momentum() for _ in range(momenta)]:
+            for name, t in found:
+                steps.begin(p, t)
+                begin = time.thread_time()
+                status = variants[name]()
+                found[name, t].append([status != CONVERGED, *steps.counts, 1e6 * (time.thread_time() - begin)])
+    rows = []
+    for (name, t), each in found.items():
+        failed, iterations, linearisations, microseconds = np.mean(each, axis=0)
+        if name == "paper":
+            microseconds = None  # not native
+        rows.append(
+            {
+                "step_size": t,
+                "solver": name,
+                "failed": failed,
+                "iterations": iterations,
+                "linearisations": linearisations,
+                "microseconds": microseconds,
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Which Newton's method projects a step onto the manifold.")
+    parser.add_argument("--points", type=int, default=40)
+    parser.add_argument("--momenta", type=int, default=10)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = measure(options.points, options.momenta)
+    print(f"{options.points * options.momenta} steps of each size")
+    print("step size  solver   failed  iterations  linearisations  us a solve")
+    for row in rows:
+        cost = "" if row["microseconds"] is None else f"{row['microseconds']:10.0f}"
+        print(
+            f"{row['step_size']:9.2f}  {row['solver']:7s} {100 * row['failed']:5.1f} %  {row['iterations']:10.2f}  "
+            f"{row['linearisations']:14.2f}  {cost}"
+        )
+    if options.json:
+        print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()
