@@ -98,10 +98,12 @@ QUICK = Scale(
 )
 
 
-def with_and_without_constraints(*, R: int | None = None, **common: Any) -> list[Setting]:
-    """The paper's constrained chains (Stormer-Verlet, R observations a block), our default, and its baseline."""
+def with_and_without_constraints(
+    *, R: int | None = None, splittings: tuple[str, ...] = ("stormer-verlet",), **common: Any
+) -> list[Setting]:
+    """The paper's constrained chains (R observations a block), our default, and its baseline."""
     return [
-        Setting(sampler="dynamic", splitting="stormer-verlet", R=R, **common),
+        *(Setting(sampler="dynamic", splitting=splitting, R=R, **common) for splitting in splittings),
         Setting(sampler="static", splitting="gaussian", **common),
         Setting(sampler="unconstrained", splitting="stormer-verlet", **common),
     ]

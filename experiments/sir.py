@@ -15,6 +15,7 @@ POSITIVE = {"gamma", "alpha", "sigma", "sigma_y"}  # shown on a logarithmic scal
 def chains(scale: Scale, sigma_y: float | None) -> list[Setting]:
     """With the noise scale fixed, or unknown; the paper makes no blocks here."""
     found = with_and_without_constraints(
+        splittings=("gaussian", "stormer-verlet"),
         model="sir",
         S=scale.sir_S,
         T=14,
