@@ -12,7 +12,9 @@ x_1 = log(v / theta)
     dx_1 = kappa ((1 - 1 / nu) exp(-x_1) - 1) dt + sqrt(2 kappa / nu) exp(-x_1 / 2) (rho dW_0 + sqrt(1 - rho^2) dW_1),
 
 in which the variance is positive at every step of any discretisation. The prior of nu is mostly above 1, since a
-variance that reaches zero has no logarithm for fine steps to follow. Time is in years; x_0 is observed exactly.
+variance that reaches zero has no logarithm for fine steps to follow; near zero they have to be short as well (with five
+a week instead of ten, x_1 leaps by more than 3 in a single step in 1.4 % of the posterior draws, not in 0.5 %). Time is
+in years; x_0 is observed exactly.
 """
 
 import jax.numpy as jnp
@@ -74,7 +76,7 @@ EXAMPLE = Example(
     reference="Heston 1993",
     model=noiseless,
     data=data,
-    steps_per_interval=5,
+    steps_per_interval=10,
     truth=TRUTH,
     observed={0: 0},
 )
