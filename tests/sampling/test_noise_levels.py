@@ -46,7 +46,7 @@ def step_sizes(trees: list[xr.DataTree]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("sigma_y", [5.0, 10.0])
-@pytest.mark.filterwarnings("ignore:.*of the trajectories failed")  # of the baseline
+@pytest.mark.filterwarnings("ignore:.*of the trajectories (failed|diverged)")  # of the baseline
 def test_sir_with_and_without_constraints(sigma_y):
     free = pf.sample(
         sir.noisy(sigma_y=sigma_y),
@@ -85,15 +85,40 @@ def test_sir_reaches_small_noise_scales():
         assert abs(below.mean() - share) < threshold(COMPARISONS, FALSE_ALARMS) * error
 
 
+def noisy_data(scale: float, T: int) -> pf.Observations:
+    """The same path and the same noise at every scale."""
+    exact = fitzhugh_nagumo.data(fitzhugh_nagumo.noiseless(), T)
+    noise = np.random.default_rng(3).standard_normal(exact.values.shape)
+    return pf.Observations(exact.times, exact.values + scale * noise)
+
+
+@pytest.mark.parametrize("variance", [1e-2, 1e-1])
+@pytest.mark.filterwarnings("ignore:.*of the trajectories (failed|diverged)")  # of the baseline
+def test_fitzhugh_nagumo_with_and_without_constraints(variance):
+    """With fewer observations and fine steps than in docs/results.md, where the baseline does not come to an end."""
+    scale = math.sqrt(variance)
+    chosen: list[dict[str, Any]] = [{"draws": 2000}, {"warmup": 500, "sampler": pf.UnconstrainedHMC()}]
+    with_constraints, without = (
+        pf.sample(
+            fitzhugh_nagumo.noisy(scale),
+            noisy_data(scale, 40),
+            steps_per_interval=10,
+            seed=4,
+            keep_path="none",
+            progress=False,
+            **settings,
+        )
+        for settings in chosen
+    )
+    agree(with_constraints, without, ["sigma", "epsilon", "gamma", "beta"])
+
+
 def fitzhugh_nagumo_step_sizes(**settings: Any) -> np.ndarray:
-    exact = fitzhugh_nagumo.data(fitzhugh_nagumo.noiseless())
-    noise, found = np.random.default_rng(3).standard_normal(exact.values.shape), []
+    found = []
     for scale in np.sqrt([1e-4, 1e-3, 1e-2, 1e-1]).tolist():
-        data = pf.Observations(exact.times, exact.values + scale * noise)
-        model = fitzhugh_nagumo.noisy(scale)
         tree = pf.sample(
-            model,
-            data,
+            fitzhugh_nagumo.noisy(scale),
+            noisy_data(scale, 100),
             steps_per_interval=25,
             warmup=400,
             draws=100,
