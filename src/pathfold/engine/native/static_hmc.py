@@ -45,8 +45,8 @@ from .trajectory import (
 
 SPREAD = 0.4  # the number of steps varies by this fraction about the integration time
 MAX_STEPS = 1023
-SHORTER, LEVELS = 0.25, 4  # steps are shortened by this factor, fewer than this many times
-CAREFUL = 0.1  # this fraction of trajectories has steps of the next level
+SHORTER, LEVELS = 0.25, 4  # steps are shortened by this factor, at most so many times ...
+CAREFUL = 0.1  # ... and for this fraction of trajectories once more
 
 
 @compiled
@@ -101,7 +101,7 @@ def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
 
 @compiled
 def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """How often steps have to be shortened for one that does not fail both ways; LEVELS when that is not enough."""
+    """How often steps have to be shortened for one that does not fail both ways, as far as it is tried."""
     for level in range(LEVELS):
         for way in (1.0, -1.0):
             length = way * t * SHORTER**level
@@ -112,7 +112,7 @@ def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
 
 @compiled
 def chance(level, own):
-    """Of steps of this level at a state with its own."""
+    """Of a level being drawn at a state with its own."""
     if level == own:
         return 1.0 - CAREFUL
     return CAREFUL if level == own + 1 else 0.0
@@ -136,7 +136,7 @@ def static_transition(layout, problem, points, momenta, t, time, rng, scratch, c
     moved = failed < steps
     if not moved and not careful:
         level = level_of(layout, problem, points, momenta, CURRENT, NEXT, t, scratch, counts)
-        if 0 < level < LEVELS:
+        if level > 0:
             at, to, again, _ = trajectory(layout, problem, points, momenta, t * SHORTER**level, steps, scratch, counts)
             moved = again < steps
     after = hamiltonian(layout, points[at], p)
