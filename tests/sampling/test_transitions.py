@@ -206,17 +206,19 @@ def transition(native: Any, kind: str, work: SimpleNamespace, t: float, rng: np.
 
 
 @pytest.mark.parametrize(
-    ("kind", "wall", "t"),
+    ("kind", "wall", "t", "levels"),
     [
-        ("static", False, 0.7),
-        ("dynamic", False, 0.7),
-        ("static", True, 0.7),
-        ("static", True, 1.0),
-        ("dynamic", True, 0.7),
+        ("static", False, 0.7, 4),
+        ("dynamic", False, 0.7, 4),
+        ("static", True, 0.7, 4),
+        ("static", True, 1.0, 4),
+        ("static", True, 1.0, 1),
+        ("dynamic", True, 0.7, 4),
     ],
 )
-def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t):
+def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, levels):
     """From exact draws (of the Gaussian, or of what is inside the wall, where steps fail) come exact draws."""
+    monkeypatch.setattr(native.static_hmc, "LEVELS", levels)
     toy = Toy(wall=wall)
     toy.put_into(getattr(native, f"{kind}_hmc"), monkeypatch)
     rng, row, size = np.random.default_rng(4), native.trajectory, 6000
