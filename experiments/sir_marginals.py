@@ -29,6 +29,7 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
         for row in rows:
             histogram(ax, row, name, edges(rows, name, 25))
         ax.set_title(label(name))
+        ax.locator_params(axis="x", nbins=6)
     legend_above(figure, axes[0, 1])
     return figure
 
