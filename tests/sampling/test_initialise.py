@@ -89,7 +89,7 @@ def test_starts_differ_between_chains_and_follow_the_seed():
     assert np.abs(starts[0] - starts[1]).max() > 0.1
 
 
-@pytest.mark.parametrize(("stiff", "expected"), [(2, 3), (100, ATTEMPTS // 2 + 1)])
+@pytest.mark.parametrize(("stiff", "expected"), [(2, 3), (100, ATTEMPTS // 2)])
 def test_a_start_from_which_steps_must_be_tiny_is_drawn_again(monkeypatch, stiff, expected):
     """The first starts are said to be stiff: another is taken, and the last of them when there is nothing better."""
     search = Search(*example("ornstein_uhlenbeck-noisy"), 3)

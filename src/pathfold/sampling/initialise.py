@@ -11,9 +11,9 @@ from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 
 ATTEMPTS = 30
-# A start is drawn again, for half of the attempts, where a chain would have to wait long for a step to somewhere else:
-FAR = 4.0  # where a parameter is further out than this, in prior standard deviations, ...
-STIFF = 0.01  # ... or a step must be shorter than this to be accepted (the path has an outlandish jump somewhere)
+# Half of the attempts go by before a start is taken that a chain would be long in coming away from:
+FAR = 4.0  # a parameter is further out than this, in prior standard deviations
+STIFF = 0.01  # a step must be shorter than this to be accepted (the path has an outlandish jump somewhere)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def find_start(
 
     The point is left in the first row of `points`, prepared for a step; q0 and the other rows are there to work with.
     """
-    problems, smallest, worst = [], np.inf, ""
+    problems, smallest, worst, fallback = [], np.inf, "", None
     point, sizes, guess = points[native.trajectory.CURRENT], native.sizes, start.guess
     if start.position is not None:
         point[: q0.size] = start.position
@@ -73,14 +73,16 @@ def find_start(
         if status == CONVERGED:
             status = native.step.prepare(layout, problem, point, scratch)
         if status == CONVERGED:
-            near = bool(np.all(np.abs(point[: sizes.U]) < FAR))
             counts = np.zeros(2, dtype=np.int64)
-            if attempt > attempts // 2 or (
-                near
-                and native.step_size.first_step_size(layout, problem, points, q0[None], rng, scratch, counts) > STIFF
-            ):
+            step = native.step_size.first_step_size(layout, problem, points, q0[None], rng, scratch, counts)
+            if np.all(np.abs(point[: sizes.U]) < FAR) and step > STIFF:
                 return attempt
-        problems.append(status)
+            fallback = point.copy()
+        else:
+            problems.append(status)
+        if fallback is not None and attempt >= attempts // 2:
+            point[:] = fallback
+            return attempt
     common = max(set(problems), key=problems.count)
     tried = f"{attempts} projections of prior draws" if guess is None else "the projection of its guess"
     raise InitialisationError(
