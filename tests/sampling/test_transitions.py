@@ -238,7 +238,9 @@ def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, 
     moved = np.any(before != after, axis=1)
     assert np.mean(moved) > (0.3 if wall else 0.8)
     if wall:
-        assert np.all(np.mean(failed, axis=0) > 0.02), "both kinds of failure are tested"
+        lost, met = np.mean(failed, axis=0)
+        assert lost > (0.02 if kind == "static" else 0.05), "trajectories that fail are tested"
+        assert met > 0.05, "and those that meet the wall"
         if kind == "static":
             assert np.mean(moved[failed[:, 1] > 0]) > 0.3, "trajectories turn back at the wall"
             assert np.mean(dead_end) > 0.05
