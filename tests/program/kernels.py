@@ -12,17 +12,9 @@ import jax
 import numpy as np
 
 from pathfold.program.emit import emit
-from pathfold.program.kernel import (
-    LAYOUT_CHUNKS,
-    LAYOUT_FIRST,
-    LAYOUT_HEAD,
-    LAYOUT_SERIES,
-    LAYOUT_STEPS,
-    Kernel,
-    LaneScan,
-)
-from pathfold.program.layout import Record, Use
-from pathfold.program.machine import assemble, load
+from pathfold.program.kernel import LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_INTERVALS, LAYOUT_STEPS, Kernel, LaneScan, Tracing
+from pathfold.program.layout import BLOCKS, Record, Use
+from pathfold.program.machine import Loaded, assemble
 
 LANES = 5  # odd, so that vectorised loops have a remainder
 
@@ -52,7 +44,9 @@ class Memory:
         }[record.kind]
 
     def uses(self) -> list[Use]:
-        return [Use(record, "block", LAYOUT_HEAD) for record in self.records] + [Use(CARRY, "block", LAYOUT_HEAD)]
+        """The layout table lists where the records begin: all in one block, but for the lane buffer, which is scratch."""
+        uses = [Use(record, "point", LAYOUT_HEAD + i) for i, record in enumerate(self.records)]
+        return [*uses, Use(CARRY, "scratch", LAYOUT_HEAD + len(uses))]
 
     def __getitem__(self, key: tuple[str, str]) -> np.ndarray:
         """All values of a field: first [], [series], [interval] or [interval, s], then the axes of the field itself."""
@@ -72,22 +66,28 @@ class Memory:
             target = np.moveaxis(values[..., columns, :], -1, 1)  # a view
             target[...] = np.reshape(given, target.shape)
 
-    def run(self, *kernels: Kernel) -> None:
+    def run(self, *kernels: Kernel, intervals: int | None = None) -> None:
         """Compile the kernels and run them, one after the other, over all chunks or series."""
-        codes = [emit(kernel, self.lanes) for kernel in kernels]
-        addresses = load(assemble(codes), [kernel.name for kernel in kernels])
-        layout = np.zeros(LAYOUT_HEAD + len(self.first), dtype=np.int64)
-        layout[LAYOUT_STEPS], layout[LAYOUT_CHUNKS] = self.steps, self.chunks
-        layout[LAYOUT_SERIES], layout[LAYOUT_FIRST] = len(self.first) - 1, LAYOUT_HEAD
-        layout[LAYOUT_HEAD:] = self.first
-        for kernel, code in zip(kernels, codes, strict=True):
-            arrays = [self.arrays[use.record.name] if use.record is not CARRY else None for use in kernel.uses]
-            carried = np.full(max(1, code.carried * self.lanes), np.nan)
-            pointers = [(carried if array is None else array).ctypes.data for array in arrays]
+        tracing = Tracing(kernels)
+        codes = [emit(tracing(kernel), self.lanes) for kernel in kernels]
+        loaded = Loaded({code.name: assemble(code) for code in codes})
+        parts = list(self.arrays.values())
+        block = np.concatenate([part.ravel() for part in parts])
+        begins = np.cumsum([0, *(part.size for part in parts)])
+        head = np.zeros(LAYOUT_HEAD, dtype=np.int64)
+        head[[LAYOUT_STEPS, LAYOUT_INTERVALS]] = self.steps, self.chunks * self.lanes if intervals is None else intervals
+        head[LAYOUT_FIRST] = LAYOUT_HEAD + len(begins)
+        layout = np.array([*head, *begins[:-1], 0, *self.first], dtype=np.int64)
+        scratch = np.full(max(1, *(code.carried * self.lanes for code in codes)), np.nan)
+        blocks = {"point": block, "scratch": scratch}
+        pointers = [blocks[name].ctypes.data if name in blocks else None for name in BLOCKS]
+        for kernel in kernels:
             signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (1 + len(pointers)))
-            function = signature(addresses[kernel.name])
+            function = signature(loaded.addresses[kernel.name])
             for i in range(self.chunks if isinstance(kernel, LaneScan) else len(self.first) - 1):
                 function(i, layout.ctypes.data, *pointers)
+        for part, begin in zip(parts, begins, strict=False):
+            part.ravel()[:] = block[begin : begin + part.size]
 
 
 CARRY = Record("carry", "shared", {})

@@ -15,6 +15,7 @@ spends milliseconds on each before LLVM sees it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from pathfold.program.graph import Graph
 from pathfold.program.kernel import (
     INTERVAL,
     LAYOUT_FIRST,
+    LAYOUT_INTERVALS,
     LAYOUT_STEPS,
     SHARED,
     STEP,
@@ -34,6 +36,7 @@ from pathfold.program.kernel import (
     flat,
     nodes_of,
 )
+from pathfold.program.layout import BLOCKS
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
 FAST = "reassoc nsz arcp contract afn"
@@ -238,26 +241,51 @@ def _frontier(graph: Graph, levels: list[int], needed: set[int], level: int) -> 
 class Code:
     """A kernel's function in assembly, the external functions it needs, and how many scalars a lane it has to carry.
 
-    Its arguments are the chunk or series, the layout table, and the records in the order of the kernel's uses.
+    Every kernel takes the chunk or series, the layout table, and the blocks of `layout.BLOCKS`.
     """
+
+    name: str
 
     text: str
     declared: frozenset[str]
     carried: int
 
 
-def emit(kernel: Kernel, lanes: int) -> Code:
-    traced = Traced(kernel)
-    f = _Function()
+def emit(traced: Traced, lanes: int) -> Code:
+    kernel, f = traced.kernel, _Function()
     carried = _emit_lane_scan(traced, f, lanes) if isinstance(kernel, LaneScan) else _emit_node_scan(traced, f, lanes)
     arguments = ", ".join(["i64 %i", "ptr noalias %layout", *(f"ptr noalias %{use.array}" for use in kernel.uses)])
-    text = "\n".join([f'define void @"{kernel.name}"({arguments}) {{', *f.lines, "  ret void", "}"])
-    return Code(text, frozenset(f.declared), carried)
+    body = [f'define internal void @"{kernel.name}.records"({arguments}) noinline {{', *f.lines, "  ret void", "}"]
+    return Code(kernel.name, "\n".join([*body, *_entry(kernel)]), frozenset(f.declared), carried)
+
+
+def _entry(kernel: Kernel) -> list[str]:
+    """The function that is called: finds the records in their blocks. Records do not overlap, which LLVM is told."""
+    f = _Function()
+    records = [f.address(f"%{use.block}", f.layout(use.at)) for use in kernel.uses]
+    given = ", ".join(["i64 %i", "ptr %layout", *(f"ptr %{block}" for block in BLOCKS)])
+    passed = ", ".join(["i64 %i", "ptr %layout", *(f"ptr {record}" for record in records)])
+    call = f'  call void @"{kernel.name}.records"({passed})'
+    return [f'define void @"{kernel.name}"({given}) {{', *f.lines, call, "  ret void", "}"]
+
+
+ABREAST = 4  # lanes in use are rounded up to a multiple of this, where L is one: vectors have no remainder
+
+
+def _lanes_in_use(f: _Function, lanes: int) -> str:
+    """min(L, intervals of this chunk), rounded up so that LLVM sees of what it is a multiple."""
+    unit = math.gcd(ABREAST, lanes)
+    begun = f.integer("mul nuw nsw", "%i", str(lanes))
+    left = f.integer("sub", f.layout(LAYOUT_INTERVALS), begun)
+    rounded = f.integer("and", f.integer("add nuw nsw", left, str(unit - 1)), str(-unit))
+    f.declared.add("declare i64 @llvm.umin.i64(i64, i64)")
+    return f.value(f"call i64 @llvm.umin.i64(i64 {rounded}, i64 {lanes})")
 
 
 def _emit_lane_scan(traced: Traced, f: _Function, lanes: int) -> int:
     kernel, graph, levels = traced.kernel, traced.graph, _levels(traced)
     bases = {use.array: f"%{use.array}" for use in kernel.uses}
+    in_use = _lanes_in_use(f, lanes)
 
     def place(name: str, i: int, lane: str) -> str:
         use = traced.use_of(name)
@@ -292,7 +320,7 @@ def _emit_lane_scan(traced: Traced, f: _Function, lanes: int) -> int:
     first = [(traced.carry.offset(name) + i, n) for name, i, n in flat(traced.init)]
     first += [(size + k, n) for k, n in enumerate(hoisted)]
     if first:
-        with f.loop(str(lanes)) as (lane, _, _):
+        with f.loop(in_use) as (lane, _, _):
             values = _Section(traced, f, top.scope, loader(lane)).compute(n for _, n in first)
             for (at, n), value in zip(first, values, strict=True):
                 f.store(f.number(value, traced.kinds[n]), carried(at, lane))
@@ -306,7 +334,7 @@ def _emit_lane_scan(traced: Traced, f: _Function, lanes: int) -> int:
             for use in kernel.uses:
                 if use.record.kind == "step":
                     bases[use.array] = f.address(f"%{use.array}", f.integer("mul", at, str(use.record.size * lanes)))
-            with f.loop(str(lanes)) as (lane, _, _):
+            with f.loop(in_use) as (lane, _, _):
                 section = _Section(traced, f, top.scope, loader(lane, s))
                 for k, n in enumerate(hoisted):
                     section.scope[n] = f.of_kind(f.load(carried(size + k, lane)), traced.kinds[n])
@@ -316,7 +344,7 @@ def _emit_lane_scan(traced: Traced, f: _Function, lanes: int) -> int:
                     f.store(value, carried(traced.carry.offset(name) + i, lane) if is_carried else place(name, i, lane))
 
     if traced.final:
-        with f.loop(str(lanes)) as (lane, _, _):
+        with f.loop(in_use) as (lane, _, _):
             values = _Section(traced, f, top.scope, loader(lane)).compute(nodes_of(traced.final))
             for (name, i, _), value in zip(flat(traced.final), values, strict=True):
                 f.store(value, place(name, i, lane))

@@ -34,6 +34,12 @@ class Kernel:
     reverse: bool = False
     fixes: tuple[str, ...] = ()  # fields whose constant entries every reader may rely on: this kernel alone writes them
 
+    def use_of(self, name: str) -> Use:
+        for use in self.uses:
+            if use.has(name):
+                return use
+        raise KeyError(f"kernel {self.name}: no field '{name}'")
+
 
 class LaneScan(Kernel):
     """Over the fine steps of one chunk of intervals, all lanes abreast."""
@@ -45,9 +51,9 @@ class NodeScan(Kernel):
 
 SHARED, INTERVAL, STEP = 0, 1, 2  # how often a quantity changes
 
-# The layout table begins with these: steps an interval, chunks, series, where the first interval of each series is
-# listed.
-LAYOUT_STEPS, LAYOUT_CHUNKS, LAYOUT_SERIES, LAYOUT_FIRST, LAYOUT_HEAD = range(5)
+# The layout table begins with what kernels ask of the data: steps an interval, intervals, where the table lists the
+# first interval of each series (and, after the last, the number of all).
+LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST, LAYOUT_HEAD = range(4)
 
 
 @dataclass
@@ -69,26 +75,27 @@ class Carry:
         return sum(size_of(s) for s in self.shapes.values())
 
 
+Known = Callable[[Use, str], np.ndarray | None]  # entries of a field that are constants, NaN for the others
+
+
 class Traced:
     """The three parts of a kernel as one graph with named inputs and outputs."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, known: Known = Use.known) -> None:
+        self.kernel, self._known = kernel, known
         self.graph = Graph()
         self.carry = Carry()
         self.init = self._trace(kernel.init, carried=False) if kernel.init else {}
         self.carry.shapes = {name: nodes.shape for name, nodes in self.init.items()}
         self.body = self._trace(kernel.body, carried=True) if kernel.body else {}
         self.final = self._trace(kernel.final, carried=True) if kernel.final else {}
-        for name in kernel.fixes:
-            nodes = {**self.body, **self.final}[name]
-            use = self.use_of(name)
-            values = [self.graph.value(n) for n in nodes.ravel().tolist()]
-            use.record.known[name.removesuffix(use.suffix)] = np.array(
-                [math.nan if v is None else v for v in values]
-            ).reshape(nodes.shape)
-
         self.kinds = self._kinds()
+
+    def fixed(self, name: str) -> np.ndarray:
+        """The constant entries of a field that the kernel fixes, NaN for the others."""
+        nodes = {**self.body, **self.final}[name]
+        values = [self.graph.value(n) for n in nodes.ravel().tolist()]
+        return np.array([math.nan if v is None else v for v in values]).reshape(nodes.shape)
 
     def _kinds(self) -> list[str]:
         """The LLVM type of every node."""
@@ -108,10 +115,7 @@ class Traced:
         return [(name, i, n) for name, i, n in flat(self.body) if self.graph.ops[n] != ("input", "carry", name, i)]
 
     def use_of(self, name: str) -> Use:
-        for use in self.kernel.uses:
-            if use.has(name):
-                return use
-        raise KeyError(f"kernel {self.kernel.name}: no field '{name}'")
+        return self.kernel.use_of(name)
 
     def _trace(self, function: Function, *, carried: bool) -> dict[str, np.ndarray]:
         arguments = {name: self._argument(name, carried) for name in inspect.signature(function).parameters}
@@ -135,12 +139,36 @@ class Traced:
             shape, kind, use, known = self.carry.shapes[name], "carry", None, None
         else:
             use = self.use_of(name)
-            shape, kind, known = use.shape(name), "field", use.known(name)
+            shape, kind, known = use.shape(name), "field", self._known(use, name)
         nodes = np.empty(size_of(shape), dtype=np.int64)
         for i in range(nodes.size):
             value = math.nan if known is None else float(known.ravel()[i])
             nodes[i] = g.input(kind, name, i) if math.isnan(value) else g.const(value)
         return nodes.reshape(shape)
+
+
+class Tracing:
+    """Traces kernels that work on the same records. What one of them fixes is known to all, in whatever order."""
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self._writers: dict[tuple[str, str], tuple[Kernel, str]] = {}
+        self._done: dict[str, Traced] = {}
+        for kernel in kernels:
+            for name in kernel.fixes:
+                use = kernel.use_of(name)
+                self._writers[use.record.name, name.removesuffix(use.suffix)] = kernel, name
+
+    def __call__(self, kernel: Kernel) -> Traced:
+        if kernel.name not in self._done:
+            self._done[kernel.name] = Traced(kernel, self._known)
+        return self._done[kernel.name]
+
+    def _known(self, use: Use, name: str) -> np.ndarray | None:
+        writer = self._writers.get((use.record.name, name.removesuffix(use.suffix)))
+        if writer is None:
+            return use.known(name)
+        kernel, written = writer
+        return self(kernel).fixed(written)
 
 
 def _array(value):

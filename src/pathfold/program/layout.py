@@ -1,7 +1,8 @@
 """Where the numbers of a kernel live: records of named fields in flat arrays.
 
-Intervals are processed in chunks of L lanes. In memory the lane is the last axis and a record's fields come next, so
-that one field of one chunk is L consecutive numbers at an offset the compiler knows:
+Intervals are processed in chunks of L lanes; of the last chunk only the lanes in use are. In memory the lane is the last
+axis and a record's fields come next, so that one field of one chunk is L consecutive numbers at an offset the compiler
+knows:
 
     shared    [field]                  one set of numbers (parameters, sums)
     series    [series, field]          one set a series (initial state)
@@ -48,13 +49,16 @@ class Record:
         return slice(self.offsets[name], self.offsets[name] + size_of(self.fields[name]))
 
 
+BLOCKS = ("problem", "point", "other", "scratch")  # what every kernel is given, after an index and the layout table
+
+
 @dataclass(frozen=True)
 class Use:
-    """A record as a kernel sees it: in a block it is given, its fields marked by a suffix."""
+    """A record as a kernel sees it: in one of the blocks it is given, its fields marked by a suffix."""
 
     record: Record
-    block: str  # the kernel's argument that holds the record ...
-    at: int  # ... and where the layout table says in which part of it
+    block: str  # of BLOCKS
+    at: int  # where the layout table holds the beginning of the record in its block
     suffix: str = ""
 
     @property

@@ -1,20 +1,18 @@
-"""From assembly to machine code: optimise, emit an object file, load it, give the functions' addresses."""
+"""From assembly to machine code: optimise, emit object files, load them, free them."""
 
 from __future__ import annotations
 
 import ctypes
 import ctypes.util
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Mapping
 from functools import cache
 
 import llvmlite.binding as llvm
 
 from pathfold.program.emit import Code
 
-_loaded: list[llvm.ExecutionEngine] = []  # machine code lives as long as its engine
 
-
-@cache
 def _target_machine() -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -29,16 +27,16 @@ def host_features() -> str:
     return llvm.get_host_cpu_features().flatten()
 
 
+@cache
 def machine_name() -> str:
     """What machine code depends on besides the assembly."""
     return "-".join([llvm.get_default_triple(), llvm.get_host_cpu_name(), str(llvm.llvm_version_info), host_features()])
 
 
-def assemble(codes: Sequence[Code]) -> bytes:
-    """Object code of some kernels, optimised for this machine."""
+def assemble(code: Code) -> bytes:
+    """Object code of a kernel, optimised for this machine. Several threads may do this at once."""
     machine = _target_machine()
-    declared = sorted(frozenset().union(*(code.declared for code in codes)))
-    module = llvm.parse_assembly("\n\n".join([*declared, *(code.text for code in codes)]))
+    module = llvm.parse_assembly("\n\n".join([*sorted(code.declared), code.text]), llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
@@ -49,14 +47,17 @@ def assemble(codes: Sequence[Code]) -> bytes:
     return machine.emit_object(module)
 
 
-def load(code: bytes, names: Iterable[str]) -> dict[str, int]:
-    """Load object code into this process; the addresses of its functions."""
-    _provide_mathematics()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    _loaded.append(engine)
-    return {name: engine.get_function_address(name) for name in names}
+class Loaded:
+    """Machine code in this process, for as long as this object lives; the addresses of its functions by name."""
+
+    def __init__(self, objects: Mapping[str, bytes]) -> None:
+        _provide_mathematics()
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+        weakref.finalize(self, engine.close).atexit = False
+        for code in objects.values():
+            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        self.addresses = {name: engine.get_function_address(name) for name in objects}
 
 
 _MATHEMATICS = (
