@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, seed, settings
 
-from pathfold.engine import gram, log_det, newton
+from pathfold.engine.equations import gram, log_det, newton
 from tests.dense import Dense
 from tests.engine.driving import Driven
 from tests.engine.faults import plant
