@@ -68,14 +68,21 @@ def assert_mended_by_keeping_again() -> None:
     assert not model_cache._memory
 
 
-def forge(path: Path, *, text: bytes | None = None, number: int = model_file.FORMAT, **changes) -> None:
-    """Rewrite a file with another header or number of the format, all lengths and the checksum made right."""
+def forge(
+    path: Path,
+    *,
+    magic: bytes = model_file.MAGIC,
+    number: int = model_file.FORMAT,
+    text: bytes | None = None,
+    **changes,
+) -> None:
+    """Rewrite a file with another magic, number of the format or header, all lengths and the checksum made right."""
     content = path.read_bytes()
     _, _, header_size, payload_size = model_file._PREFIX.unpack(content[:PREFIX_SIZE])
     header = json.loads(content[PREFIX_SIZE : PREFIX_SIZE + header_size]) | changes
     text = json.dumps(header).encode() if text is None else text
     payload = content[PREFIX_SIZE + header_size : -CHECKSUM_SIZE]
-    forged = model_file._PREFIX.pack(model_file.MAGIC, number, len(text), payload_size) + text + payload
+    forged = model_file._PREFIX.pack(magic, number, len(text), payload_size) + text + payload
     path.write_bytes(forged + hashlib.sha256(forged).digest())
 
 
@@ -181,6 +188,12 @@ def test_a_file_of_another_format_is_left_alone_and_not_used(path):
     assert model_cache.verify() == []
     assert model_cache.find(KEY, MACHINE) is None
     assert path.exists()
+    assert_mended_by_keeping_again()
+
+
+def test_a_file_of_another_program_is_not_used(path):
+    forge(path, magic=b"manifold")
+    assert isinstance(content(), Damaged)
     assert_mended_by_keeping_again()
 
 
