@@ -114,7 +114,7 @@ def _describe(content: model_cache.Header | model_cache.Refused) -> str:
     where = "this machine" if content.machine == machine_name() else "another machine"
     facts = ", ".join(f"{name} {fact}" for name, fact in content.facts.items())
     versions = ", ".join(f"{package} {version}" for package, version in content.versions.items())
-    return f"valid, for {where}; {facts}; {versions}"
+    return "; ".join(part for part in (f"valid, for {where}", facts, versions) if part)
 
 
 def _models(number: int) -> str:
