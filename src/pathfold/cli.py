@@ -1,4 +1,4 @@
-"""The command line: `pathfold demo`, `pathfold examples`, `pathfold cache`."""
+"""The command line: `pathfold demo`, `pathfold examples`, `pathfold compile`, `pathfold cache`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pathfold.engine import model_cache
+from pathfold.engine.installation import compile_sampler
 from pathfold.example_models import EXAMPLES, Example, fitzhugh_nagumo
 from pathfold.program.machine import machine_name
 from pathfold.results import sample
@@ -139,11 +140,15 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (show, examples):
         command.add_argument("--draws", type=int, default=1000)
         command.add_argument("--seed", type=int, default=1)
+    commands.add_parser("compile", help="compile the sampler for this installation, which is else done on first use")
     kept = commands.add_parser("cache", help="show the compiled models that are kept, verify or remove them")
     task = kept.add_mutually_exclusive_group()
     task.add_argument("--verify", action="store_true", help="check every compiled model; exit 1 if one cannot be used")
     task.add_argument("--clear", action="store_true", help="remove every compiled model")
     options = parser.parse_args(arguments)
+    if options.command == "compile":
+        print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
+        return 0
     if options.command == "cache":
         return cache(verify=options.verify, clear=options.clear)
     if options.command == "demo":

@@ -58,7 +58,7 @@ def grid(count: int = 5, spacing: float = 0.5, steps: int = 3, series: int = 1, 
 
 
 def test_the_same_model_with_other_data_is_not_compiled_again(builds):
-    one = model()
+    one = model(rate=0.4242)
     program = Engine(one, grid()).program
     for other in (grid(6), grid(101), grid(5, 0.25), grid(5, 0.5, 7), grid(4, series=3)):
         assert Engine(one, other).program is program
@@ -67,7 +67,7 @@ def test_the_same_model_with_other_data_is_not_compiled_again(builds):
 
 
 def test_what_changes_the_kernels_is_a_variant_of_its_own(builds):
-    one = model()
+    one = model(rate=0.4141)
     irregular = TimeGrid.build(pf.Observations([0.1, 0.5, 0.6], np.zeros(3)), steps_per_interval=2)
     keys = {Engine(one, g).program.key for g in (grid(), irregular, grid(missing=True))}
     keys |= {Engine(one, grid(), conditioned=True).program.key, UnconstrainedEngine(one, grid()).program.key}
@@ -75,10 +75,10 @@ def test_what_changes_the_kernels_is_a_variant_of_its_own(builds):
 
 
 def test_an_equal_model_is_found_by_its_key(builds):
-    first = model()
+    first = model(rate=0.4343)
     program = Engine(first, grid()).program
-    assert Engine(model(), grid(7)).program is program
-    assert Engine(model(name="another_name"), grid()).program is program, "names are not in the code"
+    assert Engine(model(rate=0.4343), grid(7)).program is program
+    assert Engine(model(rate=0.4343, name="another_name"), grid()).program is program, "names are not in the code"
     assert builds == ["built"]
 
 

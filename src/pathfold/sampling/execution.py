@@ -18,6 +18,7 @@ import numpy as np
 
 from pathfold.engine import Engine, UnconstrainedEngine
 from pathfold.engine import table as at
+from pathfold.engine.installation import compile_sampler
 from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS
 from pathfold.errors import DataError
 from pathfold.model import DiffusionModel, GaussianNoise, Observations, TimeGrid
@@ -77,9 +78,10 @@ def run_chains(
     for observations in series:
         model.check_data(observations)
     held = [] if observations_per_block is None else partitions(model, grid, observations_per_block)
-    begin = time.perf_counter()
     if unconstrained:
         _check_unconstrained(model, observations_per_block)
+    begin = time.perf_counter()
+    compile_sampler(announce=progress)
     engine = Engine(model, grid, splitting=splitting, conditioned=bool(held))
     sampled = UnconstrainedEngine(model, grid, splitting=splitting) if unconstrained else engine
     compile_seconds = time.perf_counter() - begin
