@@ -10,8 +10,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions, eliminate
 from pathfold.engine.equations.linearise import parameters, start_states
+from pathfold.engine.functions import ModelFunctions, eliminate
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
@@ -41,7 +41,14 @@ class LebesgueRecords(Records):
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    return [parameters(f, r), start_states(f, r), _path(f, r), _path_gradient(f, r, n), _start_gradient(r), _gradient(r)]
+    return [
+        parameters(f, r),
+        start_states(f, r),
+        _path(f, r),
+        _path_gradient(f, r, n),
+        _start_gradient(r),
+        _gradient(r),
+    ]
 
 
 def _misfit(f: ModelFunctions, z, x, t, y, mask):
