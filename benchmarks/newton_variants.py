@@ -24,6 +24,7 @@ from step_cost import Case
 
 from pathfold.engine.native import manifold, projection
 from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.trajectory import ITERATED, LINEARISED
 from pathfold.engine.status import CONVERGED, DIVERGED, NOT_CONVERGED
 
 T, S, R = 100, 25, 5
@@ -86,7 +87,7 @@ class Steps(Case):
             n.clear_multipliers(self.layout, self.scratch)
             self.simulate_blocks()
             n.shoot(*blocks, True, self.scratch)
-            self.counts += 1
+            self.counts[[ITERATED, LINEARISED]] += 1
             n.cross_factorise(*blocks, self.scratch)
             residual = n.cross_filter(*blocks, self.scratch)
             if not residual < n.DIVERGENCE:
@@ -133,7 +134,9 @@ def measure(points: int, momenta: int) -> list[dict[str, Any]]:
                 steps.begin(p, t)
                 begin = time.thread_time()
                 status = variants[name]()
-                found[name, t].append([status != CONVERGED, *steps.counts, 1e6 * (time.thread_time() - begin)])
+                found[name, t].append(
+                    [status != CONVERGED, *steps.counts[[ITERATED, LINEARISED]], 1e6 * (time.thread_time() - begin)]
+                )
     rows = []
     for (name, t), each in found.items():
         failed, iterations, linearisations, microseconds = np.mean(each, axis=0)
