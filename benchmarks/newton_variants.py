@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from step_cost import Case
 
+from pathfold.engine import Solver
 from pathfold.engine.native import manifold, projection
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.trajectory import ITERATED, LINEARISED
@@ -77,11 +78,11 @@ class Steps(Case):
             e.set("point", self.target, "node", "x_node", states)
 
     def paper(self) -> int:
-        n = projection
+        n, solver = projection, Solver()
         blocks = (self.layout, self.problem, self.point, self.target)
         self.from_origin()
         change = np.inf
-        for _ in range(n.MAX_ITERATIONS):
+        for _ in range(solver.max_iterations):
             manifold.pull_start(self.layout, self.target[: self.p.size], self.scratch)
             n.shoot(*blocks, False, self.scratch)  # moves the noise; then no change is left to apply
             n.clear_multipliers(self.layout, self.scratch)
@@ -92,7 +93,7 @@ class Steps(Case):
             residual = n.cross_filter(*blocks, self.scratch)
             if not residual < n.DIVERGENCE:
                 return DIVERGED
-            if residual < n.CONSTRAINT_TOLERANCE and change < n.POSITION_TOLERANCE:
+            if residual < solver.constraint_tolerance and change < solver.position_tolerance:
                 return CONVERGED
             change = n.cross_smooth(*blocks, self.scratch)
         return NOT_CONVERGED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,20 @@ from pathfold.model import DiffusionModel, TimeGrid, clocks
 from pathfold.program.layout import Record, size_of
 
 Splitting = Literal["gaussian", "stormer-verlet"]
+
+
+@dataclass(frozen=True)
+class Solver:
+    """When a step's projection onto the manifold has converged (Newton's method; the paper's appendix has the same).
+
+    `constraint_tolerance` is of observations and path, in units of their sizes; `position_tolerance` of the last change
+    of the position, in prior standard deviations. A projection that has not converged after `max_iterations` is tried
+    in smaller pieces, and then given up.
+    """
+
+    constraint_tolerance: float = 1e-9
+    position_tolerance: float = 1e-8
+    max_iterations: int = 50
 
 
 class Engine:
@@ -29,6 +44,7 @@ class Engine:
         grid: TimeGrid,
         *,
         splitting: Splitting = "gaussian",
+        solver: Solver | None = None,
         conditioned: bool = False,
         lanes: int | None = None,
     ) -> None:
@@ -41,7 +57,7 @@ class Engine:
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
         self.chunks = -(-self.intervals // self.lanes)
         self.layout = self.program.bind(self._make_layout())
-        self.problem = self._make_problem(splitting)
+        self.problem = self._make_problem(splitting, solver or Solver())
 
     def _length(self, record: Record) -> int:
         if record.kind == "vector":
@@ -126,10 +142,14 @@ class Engine:
         size = self.block_sizes["vector"]
         return point[size : 2 * size]
 
-    def _make_problem(self, splitting: Splitting) -> np.ndarray:
+    def _make_problem(self, splitting: Splitting, solver: Solver) -> np.ndarray:
         grid, observed = self.grid, self.model.observation_dim
         problem = self.block("problem")
         self.set("problem", problem, "settings", "verlet", splitting == "stormer-verlet")
+        for name, value in vars(solver).items():
+            self.set("problem", problem, "settings", name, value)
+        self.set("problem", problem, "settings", "state_scale", np.ones(self.sizes.X))
+        self.set("problem", problem, "settings", "row_scale", np.ones(self.sizes.Y))
         if grid.regular:
             self.set("problem", problem, "settings", "delta", grid.delta[0])
         else:

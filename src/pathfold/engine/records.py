@@ -27,9 +27,13 @@ class Records:
 
     def __init__(self, n: Sizes, *, regular: bool) -> None:
         X, V, U, Z, Y, W, V0 = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
-        # What the data and the settings fix.
+        # What the data and the settings fix. Gaps and misfits are measured in the scales of states and rows.
         step_size: dict[str, tuple[int, ...]] = {"delta": ()}
-        self.settings = Record("settings", "shared", {"verlet": (), "relaxation": ()} | (step_size if regular else {}))
+        solver = {"constraint_tolerance": (), "position_tolerance": (), "max_iterations": ()}
+        scales = {"relaxation": (), "state_scale": (X,), "row_scale": (Y,)}
+        self.settings = Record(
+            "settings", "shared", {"verlet": (), **solver, **scales} | (step_size if regular else {})
+        )
         times: dict[str, tuple[int, ...]] = {"t_start": (), "t_end": (), "inputs_end": (n.IN,), "y": (Y,), "mask": (Y,)}
         self.grid = Record("grid", "lane", times | ({} if regular else step_size))
         self.forcing = Record("forcing", "step", {"inputs": (n.IN,), "slopes": (n.IN,)})

@@ -52,7 +52,12 @@ END, SIZE = 1, 2
 # Fields that the control flow reads or writes: where each lies in its record.
 (
     SETTINGS_VERLET,
+    SETTINGS_CONSTRAINT_TOLERANCE,
+    SETTINGS_POSITION_TOLERANCE,
+    SETTINGS_MAX_ITERATIONS,
     SETTINGS_RELAXATION,
+    SETTINGS_STATE_SCALE,
+    SETTINGS_ROW_SCALE,
     GRID_T_END,
     GRID_Y,
     THETA_Z,
@@ -80,7 +85,7 @@ END, SIZE = 1, 2
     NEWTON_GAP,
     NEWTON_O,
     KERNELS,
-) = range(_FIELDS, _FIELDS + 29)
+) = range(_FIELDS, _FIELDS + 34)
 
 # Kernels: the address of each.
 (

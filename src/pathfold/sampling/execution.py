@@ -30,6 +30,7 @@ from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.run import Run
 from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.scales import relative_spread, set_scales
 
 if TYPE_CHECKING:
     from pathfold.engine.engine import Splitting
@@ -85,9 +86,8 @@ def run_chains(
     engine = Engine(model, grid, splitting=splitting, conditioned=bool(held))
     sampled = UnconstrainedEngine(model, grid, splitting=splitting) if unconstrained else engine
     compile_seconds = time.perf_counter() - begin
+    set_scales(engine)
 
-    observed = np.concatenate([np.ravel(s.values) for s in series])
-    spread = float(np.nanvar(observed)) if np.isfinite(observed).sum() > 1 else 1.0
     task = ChainTask(
         index=0,
         seed=seed,
@@ -95,7 +95,7 @@ def run_chains(
         layout=sampled.layout,
         problems=blocked_problems(sampled, held),
         block_sizes=sampled.block_sizes,
-        start=Start(relaxation=spread or 1.0),
+        start=Start(relaxation=relative_spread(engine)),
         sampler=sampler,
         warmup=warmup,
         draws=draws,

@@ -30,7 +30,7 @@ class Guess:
 class Start:
     """How a start is sought: from a guess, or else from prior draws; or a position that was found before.
 
-    `relaxation` is the scale of gaps and misfits (their variance) that the projection begins with.
+    `relaxation` is the variance of gaps and misfits that the projection begins with, in units of their scales.
     """
 
     relaxation: float = 1.0

@@ -136,22 +136,25 @@ def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _cross_filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Closed-loop innovations of the residuals, cm = A' c + gap, e = o + H' cm, c = cm - K' e; the largest residual."""
+    """Closed-loop innovations of the residuals, cm = A' c + gap, e = o + H' cm, c = cm - K' e.
+
+    And the largest residual, in units of the scales of states and rows.
+    """
 
     def init(residual):
         return {"running": jnp.zeros(n.X), "residual": residual}
 
-    def body(running, residual, A_new, H_new, gap, o, Kl, mask):
+    def body(running, residual, A_new, H_new, gap, o, Kl, mask, state_scale, row_scale):
         cm = A_new @ running + gap
         e = o + H_new @ cm
         c = f.free(mask) * (cm - Kl @ e)
-        largest = jnp.maximum(jnp.max(jnp.abs(gap)), jnp.max(jnp.abs(o)))
+        largest = jnp.maximum(jnp.max(jnp.abs(gap / state_scale)), jnp.max(jnp.abs(o / row_scale)))
         return {"e": e, "c": c, "running": c, "residual": jnp.maximum(residual, largest)}
 
     def final(residual):
         return {"residual": residual}
 
-    uses = r.uses(problem="grid", target="node", scratch="newton newton_sums")
+    uses = r.uses(problem="settings grid", target="node", scratch="newton newton_sums")
     return NodeScan("cross_filter", uses, init=init, body=body, final=final)
 
 

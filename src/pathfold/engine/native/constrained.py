@@ -8,8 +8,9 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE
 
 from .jit import compiled
+from .lanes import setting
 from .manifold import factorise, linearise, project, set_gradient
-from .projection import POSITION_TOLERANCE, solve_position
+from .projection import solve_position
 from .small import finite
 from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 
@@ -17,7 +18,7 @@ from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 @compiled
 def rotation(layout, problem, t):
     """(Gqq, Gqp) of the flow of h2: (cos t, sin t) for the Gaussian splitting, (1, t) for Stormer-Verlet."""
-    if problem[layout[at.PROBLEM_SETTINGS] + layout[at.SETTINGS_VERLET]] == 0.0:
+    if problem[setting(layout, at.SETTINGS_VERLET)] == 0.0:
         return cos(t), sin(t)
     return 1.0, t
 
@@ -90,8 +91,9 @@ def constrained_step(layout, problem, origin, target, back, p, t, scratch, count
     if status != CONVERGED:
         return status
     q, returned = position(layout, origin), position(layout, back)
+    tolerance = 2.0 * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
     for i in range(q.size):
-        if not (fabs(returned[i] - q[i]) < 2.0 * POSITION_TOLERANCE):
+        if not (fabs(returned[i] - q[i]) < tolerance):
             return NON_REVERSIBLE
     set_gradient(layout, problem, target, scratch)
     kick(p, gradient(layout, target), 0.5 * t)

@@ -1,4 +1,4 @@
-"""Where the numbers of an interval are, and kernels over all chunks or series (the layouts of `program/layout.py`)."""
+"""Where numbers are in their blocks (the layouts of `program/layout.py`), and kernels over all chunks or series."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def of_step(layout, record, field, n, s):
 def of_series(layout, record, field, k):
     """Where a field of series k begins in its block."""
     return layout[record] + k * layout[record + at.SIZE] + layout[field]
+
+
+@compiled
+def setting(layout, field):
+    """Where a setting lies in the problem."""
+    return layout[at.PROBLEM_SETTINGS] + layout[field]
 
 
 @compiled

@@ -8,7 +8,7 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED
 
 from .jit import compiled, kernel
-from .lanes import over_chunks, over_series
+from .lanes import over_chunks, over_series, setting
 from .manifold import (
     clear_residuals,
     evaluate_start,
@@ -23,10 +23,7 @@ from .small import finite
 from .trajectory import ITERATED, LINEARISED
 from .vector import gradient, position
 
-CONSTRAINT_TOLERANCE = 1e-9  # of gaps and observation residuals (paper: theta_c)
-POSITION_TOLERANCE = 1e-8  # of the last change of position (paper: theta_q)
-MAX_ITERATIONS = 50
-DIVERGENCE = 1e10  # a residual beyond this cannot be mended
+DIVERGENCE = 1e10  # a residual beyond this, in units of the scales, cannot be mended
 NEAR = 0.3  # changes below this leave the linearisation in place ...
 CONTRACTION = 0.2  # ... as long as they shrink by this factor
 PIECES = (1, 4, 16)  # into which the way is cut when the first guess fails
@@ -117,9 +114,11 @@ def iterate(layout, problem, origin, target, chords, scratch, counts):
     Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
     steps, if they are allowed) while they contract well.
     """
+    constraint_tolerance = problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
+    position_tolerance = problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
     change = previous = 1e300
     fresh = True
-    for iteration in range(MAX_ITERATIONS):
+    for iteration in range(int(problem[setting(layout, at.SETTINGS_MAX_ITERATIONS)])):
         pull_start(layout, position(layout, target), scratch)
         shoot(layout, problem, origin, target, fresh, scratch)
         counts[ITERATED] += 1
@@ -129,12 +128,12 @@ def iterate(layout, problem, origin, target, chords, scratch, counts):
         residual = cross_filter(layout, problem, origin, target, scratch)
         if not (residual < DIVERGENCE):
             return NON_FINITE if iteration == 0 and not finite(residual) else DIVERGED
-        if residual < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
+        if residual < constraint_tolerance and change < position_tolerance:
             return CONVERGED
         previous = change
         change = cross_smooth(layout, problem, origin, target, scratch)
         fresh = not chords or change > NEAR or change > CONTRACTION * previous
-        if change < POSITION_TOLERANCE:
+        if change < position_tolerance:
             fresh = False
     return NOT_CONVERGED
 

@@ -14,9 +14,9 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .dynamics import prepare
 from .jit import compiled
-from .lanes import of_interval, of_series
+from .lanes import of_interval, of_series, setting
 from .manifold import evaluate_start, factorise, linearise, pull_start
-from .projection import CONSTRAINT_TOLERANCE, POSITION_TOLERANCE, predict, shoot
+from .projection import predict, shoot
 from .step_size import first_step_size
 from .trajectory import CURRENT, MOVING, NEXT
 from .vector import copy, draw_normals, gradient, position
@@ -35,16 +35,19 @@ def larger(a, b):
 
 
 @compiled
-def residuals(layout, scratch):
-    """Sum of squares and largest of all gaps and misfits."""
+def residuals(layout, problem, scratch):
+    """Sum of squares and largest of all gaps and misfits, in units of the scales."""
     total = 0.0
     largest = 0.0
     lanes = layout[at.LANES]
     for n in range(layout[at.INTERVALS]):
-        for field, size in ((at.NEWTON_GAP, at.X), (at.NEWTON_O, at.Y)):
-            begin = of_interval(layout, at.SCRATCH_NEWTON, field, n)
+        for field, size, of_size in (
+            (at.NEWTON_GAP, at.X, at.SETTINGS_STATE_SCALE),
+            (at.NEWTON_O, at.Y, at.SETTINGS_ROW_SCALE),
+        ):
+            begin, scale = of_interval(layout, at.SCRATCH_NEWTON, field, n), setting(layout, of_size)
             for i in range(layout[size]):
-                r = scratch[begin + i * lanes]
+                r = scratch[begin + i * lanes] / problem[scale + i]
                 total += r * r
                 largest = larger(largest, fabs(r))
     return total, largest
@@ -76,11 +79,12 @@ def shorten(layout, origin, target, fraction):
 
 
 @compiled
-def guess_nodes(layout, problem, point, scratch):
+def guess_nodes(layout, problem, point, guesses, scratch):
     """Node states to begin with: the initial state of the series, moved towards the observations.
 
-    For one node: x <- x - H^T o / |H|^2, taken back by halves as long as that makes |o| larger, a number of times over;
-    with one observed component that is its value. The best state of a node and |o|^2 there are kept in scratch.
+    For one node and row: x <- x - S^2 H^T o / |S H^T|^2, with S the scales of the states, taken back by halves as long
+    as that makes |o| larger, a number of times over; with one observed component that is its value. The best state of a
+    node and |o|^2 there, in units of the scales, are kept in scratch.
     """
     X, lanes = layout[at.X], layout[at.LANES]
     evaluate_start(layout, problem, point, scratch)
@@ -93,10 +97,10 @@ def guess_nodes(layout, problem, point, scratch):
             for i in range(X):
                 point[node + i * lanes] = point[start + i]
                 scratch[best + i * lanes] = point[start + i]
-    for _ in range(GUESSES):
+    for _ in range(guesses):
         linearise(layout, problem, point, scratch)
         for n in range(layout[at.INTERVALS]):
-            improve_node(layout, point, n, scratch)
+            improve_node(layout, problem, point, n, scratch)
     for n in range(layout[at.INTERVALS]):
         node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
         best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
@@ -105,7 +109,7 @@ def guess_nodes(layout, problem, point, scratch):
 
 
 @compiled
-def improve_node(layout, point, n, scratch):
+def improve_node(layout, problem, point, n, scratch):
     """Step towards the observation from a state that is better than all before; half the way back from another."""
     X, Y, lanes = layout[at.X], layout[at.Y], layout[at.LANES]
     node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
@@ -113,9 +117,10 @@ def improve_node(layout, point, n, scratch):
     o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
     best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
     least = of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)
+    scale, row_scale = setting(layout, at.SETTINGS_STATE_SCALE), setting(layout, at.SETTINGS_ROW_SCALE)
     misfit = 0.0
     for j in range(Y):
-        misfit += scratch[o + j * lanes] ** 2
+        misfit += (scratch[o + j * lanes] / problem[row_scale + j]) ** 2
     if not misfit < scratch[least]:
         for i in range(X):
             point[node + i * lanes] = 0.5 * (point[node + i * lanes] + scratch[best + i * lanes])
@@ -126,17 +131,17 @@ def improve_node(layout, point, n, scratch):
     for j in range(Y):
         norm = 0.0
         for i in range(X):
-            norm += point[H + (j * X + i) * lanes] ** 2
+            norm += (problem[scale + i] * point[H + (j * X + i) * lanes]) ** 2
         for i in range(X):
-            change = point[H + (j * X + i) * lanes] * scratch[o + j * lanes] / norm
+            change = problem[scale + i] ** 2 * point[H + (j * X + i) * lanes] * scratch[o + j * lanes] / norm
             if fabs(change) < inf:
                 point[node + i * lanes] -= change
 
 
 @compiled
 def relax(layout, problem, variance):
-    """Set the variance that is added to every gap and every observation."""
-    problem[layout[at.PROBLEM_SETTINGS] + layout[at.SETTINGS_RELAXATION]] = variance
+    """Set the variance that is added to every gap and every observation, in units of the squared scales."""
+    problem[setting(layout, at.SETTINGS_RELAXATION)] = variance
 
 
 @compiled
@@ -146,11 +151,13 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
     Returns a status, the largest residual left and the number of iterations; all residuals of the point are in scratch.
     """
     first = relaxation
+    constraint_tolerance = problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
+    position_tolerance = problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
     linearise(layout, problem, points[CURRENT], scratch)
-    squares, largest = residuals(layout, scratch)
+    squares, largest = residuals(layout, problem, scratch)
     change = inf
     for iteration in range(ITERATIONS):
-        if relaxation == 0.0 and largest < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
+        if relaxation == 0.0 and largest < constraint_tolerance and change < position_tolerance:
             relax(layout, problem, 0.0)
             return CONVERGED, largest, iteration
         relax(layout, problem, relaxation)
@@ -167,16 +174,16 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         predict(layout, problem, origin, target, displacement, scratch)
         pull_start(layout, position(layout, target), scratch)
         shoot(layout, problem, origin, target, False, scratch)
-        squares_new, _ = residuals(layout, scratch)
+        squares_new, _ = residuals(layout, problem, scratch)
         weight = relaxation if relaxation > 0.0 else EXACT * first
         merit = distance(position(layout, origin), q0)[0] + squares / weight
         merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
         fraction = 1.0
-        while not (merit_new < merit) and fraction > SHORTEST and largest > CONSTRAINT_TOLERANCE:
+        while not (merit_new < merit) and fraction > SHORTEST and largest > constraint_tolerance:
             fraction *= 0.5
             shorten(layout, origin, target, 0.5)
             linearise(layout, problem, target, scratch)
-            squares_new, _ = residuals(layout, scratch)
+            squares_new, _ = residuals(layout, problem, scratch)
             merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
             relax(layout, problem, 0.0)
@@ -185,10 +192,31 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         change = distance(position(layout, origin), position(layout, target))[1]
         copy(target, origin)
         linearise(layout, problem, points[CURRENT], scratch)
-        squares, largest = residuals(layout, scratch)
+        squares, largest = residuals(layout, problem, scratch)
         relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
     relax(layout, problem, 0.0)
     return NOT_CONVERGED, largest, ITERATIONS
+
+
+@compiled
+def measure_sizes(layout, problem, point, towards, rng, scratch, states, rows):
+    """How large states and misfits are along a path that begins with a prior draw, each the largest of all nodes.
+
+    The nodes are at the initial state, so that gaps are what an interval moves it by; or moved `towards` the data.
+    """
+    X, lanes = layout[at.X], layout[at.LANES]
+    draw_normals(layout, position(layout, point), rng)
+    guess_nodes(layout, problem, point, GUESSES if towards else 0, scratch)
+    linearise(layout, problem, point, scratch)
+    for n in range(layout[at.INTERVALS]):
+        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+        gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
+        o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
+        for i in range(X):
+            size = max(fabs(point[node + i * lanes]), fabs(scratch[gap + i * lanes]))
+            states[i] = larger(states[i], size)
+        for j in range(layout[at.Y]):
+            rows[j] = larger(rows[j], fabs(scratch[o + j * lanes]))
 
 
 # What a start is sought from: a prior draw, a guess that points[CURRENT] holds, or a position that was found before.
@@ -207,7 +235,7 @@ def try_start(layout, problem, points, momenta, source, relaxation, rng, scratch
     if source == FROM_PRIOR:
         draw_normals(layout, q0, rng)
         copy(q0, position(layout, point))
-        guess_nodes(layout, problem, point, scratch)
+        guess_nodes(layout, problem, point, GUESSES, scratch)
     copy(position(layout, point), q0)
     status, residual, _ = project_start(layout, problem, points, q0, relaxation, scratch)
     if status == CONVERGED:

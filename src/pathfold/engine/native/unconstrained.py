@@ -13,6 +13,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .density import evaluate, scales
 from .jit import compiled
+from .lanes import setting
 from .small import finite
 from .vector import draw_normals, gradient, position, squared_norm
 
@@ -27,7 +28,7 @@ def draw_momentum(layout, p, rng):
 def kick(layout, problem, point, p, t):
     """By the gradient of the potential, or of what the Gaussian splitting leaves of it."""
     q, g, scale = position(layout, point), gradient(layout, point), scales(layout, problem)
-    verlet = problem[layout[at.PROBLEM_SETTINGS] + layout[at.SETTINGS_VERLET]]
+    verlet = problem[setting(layout, at.SETTINGS_VERLET)]
     for i in range(p.size):
         p[i] -= t * scale[i] * (g[i] + verlet * q[i])
 
@@ -35,7 +36,7 @@ def kick(layout, problem, point, p, t):
 @compiled
 def drift(layout, problem, origin, target, p, t):
     q, q_new, scale = position(layout, origin), position(layout, target), scales(layout, problem)
-    verlet = problem[layout[at.PROBLEM_SETTINGS] + layout[at.SETTINGS_VERLET]]
+    verlet = problem[setting(layout, at.SETTINGS_VERLET)]
     for i in range(p.size):
         if verlet != 0.0:
             q_new[i] = q[i] + t * scale[i] * p[i]

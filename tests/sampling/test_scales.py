@@ -1,0 +1,96 @@
+"""The same model and data in other units give the same chain, up to rounding."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+
+import pathfold as pf
+
+UNITS = [(1e-8, 1.0), (1e4, 1.0), (1e8, 1.0), (1e12, 1.0), (1.0, 1e-6), (1.0, 1e6), (1e8, 1e-6)]
+TIMES = 0.4 * np.arange(1, 13)
+
+
+def constant(value: float) -> pf.Input:
+    return pf.Input([0.0, 1e9], [value, value])
+
+
+def model(seed: int, *, noisy: bool) -> pf.DiffusionModel:
+    """A random model of two states in units that are inputs, so that it is compiled once: x = c x', t = tau t'."""
+    rng = np.random.default_rng(seed)
+    A, turn = -np.eye(2) + 0.5 * rng.normal(size=(2, 2)), rng.normal(size=(2, 2))
+
+    def drift(x, z, t, inputs):
+        inside = x / inputs["c"]
+        return (inputs["c"] / inputs["tau"]) * (A @ inside + z["a"] * jnp.sin(turn @ inside) + 0.5)
+
+    def diffusion(x, z, t, inputs):
+        return inputs["c"] / jnp.sqrt(inputs["tau"]) * jnp.array([[0.3, 0.0], [0.0, z["s"]]])
+
+    def noise(z, t, inputs):
+        return 0.2 * inputs["c"] * jnp.ones(1)
+
+    return pf.DiffusionModel(
+        drift=drift,
+        diffusion=diffusion,
+        parameters={"a": dist.Normal(0.0, 1.0), "s": dist.LogNormal(-1.0, 0.5)},
+        initial_state=[0.0, 0.0],
+        observation=pf.GaussianNoise(lambda x, z: x[:1], noise) if noisy else pf.Noiseless(lambda x, z: x[:1]),
+        inputs={"c": constant(1.0), "tau": constant(1.0)},
+    )
+
+
+def run(m: pf.DiffusionModel, values: np.ndarray, c: float, tau: float, **settings: Any) -> xr.DataTree:
+    data = pf.Observations(tau * TIMES, c * values, inputs={"c": constant(c), "tau": constant(tau)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few draws have not converged
+        return pf.sample(m, data, steps_per_interval=4, chains=2, progress=False, seed=3, **settings)
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_units_do_not_matter(seed, noisy):
+    """A few draws, before differences of rounding have grown."""
+    m, values = model(seed, noisy=noisy), 0.5 * np.sin(TIMES) + 0.1 * np.random.default_rng(seed).normal(size=12)
+    plain = run(m, values, 1.0, 1.0, warmup=4, draws=3, keep_warmup=True)
+    for c, tau in UNITS:
+        other = run(m, values, c, tau, warmup=4, draws=3, keep_warmup=True)
+        for group in ("posterior", "warmup_posterior"):
+            for name in ("a", "s"):
+                np.testing.assert_allclose(other[group][name], plain[group][name], rtol=1e-5, err_msg=f"{c} {tau}")
+            np.testing.assert_allclose(other[group]["state"] / c, plain[group]["state"], rtol=1e-5, atol=1e-6)
+        for name in ("n_steps", "n_failed_steps", "status"):
+            np.testing.assert_array_equal(other.sample_stats[name], plain.sample_stats[name])
+        np.testing.assert_allclose(other.sample_stats["step_size"], plain.sample_stats["step_size"], rtol=1e-6)
+
+
+def test_large_numbers_with_small_changes():
+    """Data about 1e7 that change by one: rounding is within the tolerance, and steps are as long as about zero."""
+    steps = []
+    for offset in (0.0, 1e7):
+
+        def drift(x, z, offset=offset):
+            return -z["k"] * (x - offset)
+
+        m = pf.DiffusionModel(
+            drift=drift,
+            diffusion=lambda x, z: jnp.array([[z["s"]]]),
+            parameters={"k": dist.LogNormal(0.0, 0.5), "s": dist.LogNormal(0.0, 0.5)},
+            initial_state=dist.Normal(jnp.full(1, offset), 1.0),
+            observation=pf.GaussianNoise(lambda x, z: x, 0.2),
+        )
+        values = offset + np.sin(TIMES)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = pf.sample(
+                m, pf.Observations(TIMES, values), steps_per_interval=4, chains=2, warmup=150, draws=50, progress=False
+            )
+        assert float((tree.sample_stats["status"] != 0).mean()) < 0.02
+        steps.append(float(tree.sample_stats["step_size"].mean()))
+    assert steps[1] > 0.7 * steps[0], steps
