@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 
 ATTEMPTS = 30
+CANDIDATES = 4  # starts of a chain, of which the best is taken
 # Half of the attempts go by before a start is taken that a chain would be long in coming away from:
 FAR = 4.0  # a parameter is further out than this, in prior standard deviations
 STIFF = 0.01  # a step must be shorter than this to be accepted (the path has an outlandish jump somewhere)
+SHORT = 0.25  # of candidates, those that need steps shorter than this fraction of another's are passed over
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,29 @@ class Start:
     position: np.ndarray | None = None
 
 
+class Candidate(NamedTuple):
+    """A point that a chain could start from: its first step size, its potential, whether no parameter is far out."""
+
+    point: np.ndarray
+    step: float
+    potential: float
+    near: bool
+
+    @property
+    def good(self) -> bool:
+        return self.near and self.step > STIFF
+
+
+def best(candidates: list[Candidate]) -> Candidate:
+    """Of the good ones, or else of all, the one with the highest density among those that allow long steps.
+
+    A path that leaps over a barrier, or follows another branch than the data, needs tiny steps or is improbable.
+    """
+    some = [each for each in candidates if each.good] or candidates
+    longest = max(each.step for each in some)
+    return min((each for each in some if each.step >= SHORT * longest), key=lambda each: each.potential)
+
+
 def find_start(
     layout: np.ndarray,
     problem: np.ndarray,
@@ -47,18 +73,19 @@ def find_start(
     rng: np.random.Generator,
     start: Start,
 ) -> int:
-    """Project the guess, or prior draws until one can be, onto the manifold; returns the number of attempts.
+    """Project the guess, or prior draws, onto the manifold, and take the best; returns the number of attempts.
 
     The point is left in the first row of `points`, prepared for a step; the other rows, momenta and scratch are there
     to work with.
     """
-    failures, smallest, worst, fallback = [], np.inf, "", None
+    failures, smallest, worst = [], np.inf, ""
+    candidates: list[Candidate] = []
     point, guess, size = points[CURRENT], start.guess, momenta.shape[1]
     counts = np.zeros(COUNTS, dtype=np.int64)
     blocks = (layout, problem, points, momenta)
     if start.position is not None:
         point[:size] = start.position
-        status, _, _ = try_start(*blocks, FROM_POSITION, start.relaxation, rng, scratch, counts)
+        status, *_ = try_start(*blocks, FROM_POSITION, start.relaxation, rng, scratch, counts)
         if status != CONVERGED:
             raise InitialisationError(f"the sampler cannot start where a projection ended: {MEANING[status]}")
         return 1
@@ -67,17 +94,17 @@ def find_start(
         if guess is not None:
             point[:size] = guess.position
             point[layout[at.POINT_NODE] : layout[at.POINT_NODE + at.END]] = guess.nodes
-        status, residual, step = try_start(*blocks, source, start.relaxation, rng, scratch, counts)
+        status, residual, step, potential = try_start(*blocks, source, start.relaxation, rng, scratch, counts)
         if status == CONVERGED:
-            if np.all(np.abs(point[: layout[at.U]]) < FAR) and step > STIFF:
-                return attempt
-            fallback = point.copy()
+            near = bool(np.all(np.abs(point[: layout[at.U]]) < FAR))
+            candidates.append(Candidate(point.copy(), step, potential, near))
         else:
             failures.append(status)
             if not worst or residual < smallest:
                 smallest, worst = residual, _worst_residuals(layout, problem, scratch)
-        if fallback is not None and attempt >= attempts // 2:
-            point[:] = fallback
+        enough = sum(each.good for each in candidates) >= min(CANDIDATES, attempts)
+        if enough or (candidates and attempt >= attempts // 2):
+            point[:] = best(candidates).point
             return attempt
     common = max(set(failures), key=failures.count)
     tried = f"{attempts} projections of prior draws" if guess is None else "the projection of its guess"

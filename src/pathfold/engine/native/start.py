@@ -12,7 +12,7 @@ from numpy import fabs, inf
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
-from .dynamics import prepare
+from .dynamics import potential, prepare
 from .jit import compiled
 from .lanes import of_interval, of_series, setting
 from .manifold import evaluate_start, factorise, linearise, pull_start
@@ -227,11 +227,11 @@ FROM_PRIOR, FROM_GUESS, FROM_POSITION = 0, 1, 2
 def try_start(layout, problem, points, momenta, source, relaxation, rng, scratch, counts):
     """Leave a point that a chain can start from in points[CURRENT], ready for a step.
 
-    Returns a status and, of what was projected, the largest residual left and a first step size.
+    Returns a status and, of what was projected, the largest residual left, a first step size and the potential.
     """
     point, q0 = points[CURRENT], momenta[MOVING]
     if source == FROM_POSITION:
-        return prepare(layout, problem, point, scratch), 0.0, 0.0
+        return prepare(layout, problem, point, scratch), 0.0, 0.0, 0.0
     if source == FROM_PRIOR:
         draw_normals(layout, q0, rng)
         copy(q0, position(layout, point))
@@ -241,5 +241,6 @@ def try_start(layout, problem, points, momenta, source, relaxation, rng, scratch
     if status == CONVERGED:
         status = prepare(layout, problem, point, scratch)
     if status != CONVERGED:
-        return status, residual, 0.0
-    return status, residual, first_step_size(layout, problem, points, momenta, rng, scratch, counts)
+        return status, residual, 0.0, inf
+    t = first_step_size(layout, problem, points, momenta, rng, scratch, counts)
+    return status, residual, t, potential(layout, point)
