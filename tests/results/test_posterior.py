@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from functools import cache
 from typing import Any
@@ -315,8 +316,37 @@ def test_a_parameter_with_few_effective_draws_is_named():
 
 def test_chains_that_stand_still_are_named():
     sigma = np.repeat(np.arange(4.0)[:, None], 500, axis=1)
-    with pytest.warns(UserWarning, match="^sigma has "):
+    with pytest.warns(UserWarning, match=r"^2 things are amiss, .*different modes.*\(2\) sigma has not converged"):
         warn_of_trouble(altered(sigma=sigma), NAMES)
+
+
+def test_one_warning_names_all_that_is_amiss_the_worst_first():
+    rng = np.random.default_rng(4)
+    status, rates = np.zeros((4, 500), dtype=int), rng.normal(size=(4, 500, 2))
+    status[:, :50] = NOT_CONVERGED
+    rates[0] += 0.5
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_trouble(altered(status=status, rates=rates), NAMES)
+    (text,) = [str(w.message) for w in caught]
+    assert text.startswith("2 things are amiss, the worst first: (1) 10.0 % of the trajectories failed")
+    assert re.search(r"\(2\) rates\[[01]\] has not converged: R-hat is .* \(so are rates\[[01]\]\); run more", text)
+
+
+def test_chains_in_different_modes_are_told_apart():
+    """One chain of four elsewhere, with tiny steps: which, where, and by how much."""
+    rng = np.random.default_rng(5)
+    sigma, steps = 5.5 + rng.normal(size=(4, 500)), np.full((4, 500), 0.3)
+    sigma[2] += 6.8
+    steps[2] = 0.02
+    tree = altered(sigma=sigma)
+    tree["sample_stats"] = tree.sample_stats.to_dataset().assign(step_size=(("chain", "draw"), steps))
+    with pytest.warns(
+        UserWarning,
+        match=r"chains have found different modes: chain 2 has sigma about 12\.\d where others have 5\.\d+, steps of "
+        r"0\.02 where others have 0\.3",
+    ):
+        warn_of_trouble(tree, NAMES)
 
 
 def test_a_single_chain_that_stands_still_is_named():
@@ -359,7 +389,8 @@ def test_a_short_run_warns_at_the_caller():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         pf.sample(model(), series(), steps_per_interval=STEPS, chains=2, warmup=20, draws=30, seed=1, progress=False)
-    assert any(str(w.message).startswith("rates[0] has") for w in caught)
+    (text,) = [str(w.message) for w in caught]
+    assert "rates[0]" in text
     assert all(w.filename == __file__ for w in caught)
 
 

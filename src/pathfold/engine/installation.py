@@ -10,7 +10,8 @@ import numpy as np
 from numba import boolean, float64, int64, typeof
 
 from pathfold.engine.native.chain import run
-from pathfold.engine.native.start import measure_sizes, try_start
+from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.start import guess_nodes, try_start
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 
@@ -24,12 +25,12 @@ _START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, int64, float64, _RNG, _BLOCK, _COUNTS
 _CHAIN = (_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK)
 _SETTINGS = (boolean, float64, int64, float64)
 _DRAWN = (_TABLE, _STATES, _STATES, _PATHS, _TABLE, _COUNTS, _COUNTS)
-_SIZES = (_LAYOUT, _BLOCK, _BLOCK, boolean, _RNG, _BLOCK, _BLOCK, _BLOCK)
-ENTRIES = {
-    "sizes": (measure_sizes, _SIZES),
-    "starts": (try_start, _START),
-    "chains": (run, (*_CHAIN, *_SETTINGS, *_DRAWN)),
-}
+ENTRIES = (
+    (linearise, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
+    (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
+    (try_start, _START),
+    (run, (*_CHAIN, *_SETTINGS, *_DRAWN)),
+)
 
 
 def compile_sampler(*, announce: bool) -> float:
@@ -46,7 +47,7 @@ def compile_sampler(*, announce: bool) -> float:
     if announce:
         timer.start()
     try:
-        for function, signature in ENTRIES.values():
+        for function, signature in ENTRIES:
             if hasattr(function, "compile"):  # with NUMBA_DISABLE_JIT=1 there is nothing to compile
                 function.compile(signature)
     finally:

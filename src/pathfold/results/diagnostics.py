@@ -1,75 +1,119 @@
-"""Warnings that name the parameter or the cause, when a run should not be trusted yet."""
+"""One warning, when a run should not be trusted yet: what is wrong, the worst first, and what to do."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
-from pathfold.results.convergence import convergence, scalars
+from pathfold.results.convergence import Convergence, convergence, scalars
 
 RHAT = 1.01
 ESS_A_CHAIN = 100
 FAILURES = 0.03
 STANDSTILL = 0.02
+APART = 3.0  # a chain whose mean is further from the others', in standard deviations, is in another mode ...
+STEPS_APART = 5.0  # ... or one whose steps are longer or shorter by this factor
 
 
 def warn_of_trouble(tree: xr.DataTree, names: list[str]) -> None:
-    """Warn of failed or diverged trajectories, of chains that stand still, of unconverged parameters (by ArviZ)."""
-    if tree.posterior.sizes["draw"] == 0:
+    """Warn once of all that is amiss, each with a remedy; nothing when all is well."""
+    found = list(troubles(tree, names))
+    if len(found) == 1:
+        warnings.warn(found[0], stacklevel=3)
+    elif found:
+        numbered = "; ".join(f"({i}) {trouble}" for i, trouble in enumerate(found, start=1))
+        warnings.warn(f"{len(found)} things are amiss, the worst first: {numbered}", stacklevel=3)
+
+
+def troubles(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
+    """A sentence for everything that is amiss, the worst first."""
+    draws = tree.posterior.sizes["draw"]
+    if draws == 0:
         return
-    _warn_of_failures(tree)
-    if tree.posterior.sizes["draw"] >= 4:
-        _warn_of_standstill(tree)
-        _warn_of_convergence(tree, names)
+    by_label = {label: x for name in [*names, "initial_state"] for label, x in scalars(tree.posterior[name])}
+    if draws >= 4:
+        yield from _modes(tree, by_label)
+        yield from _standstill(tree)
+    yield from _failures(tree)
+    if draws >= 4:
+        yield from _convergence(by_label)
 
 
-def _warn_of_failures(tree: xr.DataTree) -> None:
+def _modes(tree: xr.DataTree, by_label: dict[str, np.ndarray]) -> Iterator[str]:
+    """Chains that keep away from the others: by their means, or by the length of their steps."""
+    found: dict[int, list[str]] = {}
+    for label, x in by_label.items():
+        means, spread = x.mean(axis=1), x.std(axis=1)
+        middle = np.median(means)
+        for chain in np.flatnonzero(np.abs(means - middle) > APART * 0.5 * (spread + np.median(spread))):
+            found.setdefault(int(chain), []).append(f"{label} about {means[chain]:.3g} where others have {middle:.3g}")
+    if not found:
+        return
+    if "step_size" in tree.sample_stats:
+        steps = tree.sample_stats["step_size"].values.mean(axis=1)
+        middle = np.median(steps)
+        for chain in np.flatnonzero(np.maximum(steps / middle, middle / steps) > STEPS_APART):
+            found.setdefault(int(chain), []).append(f"steps of {steps[chain]:.2g} where others have {middle:.2g}")
+    chains = "; ".join(f"chain {chain} has {', '.join(what[:3])}" for chain, what in sorted(found.items()))
+    yield (
+        f"chains have found different modes: {chains}. Their draws are not in proportion to the modes' probability: "
+        "try another seed, narrow the priors, or take more steps_per_interval if a path leaps from one to the other"
+    )
+
+
+def _standstill(tree: xr.DataTree) -> Iterator[str]:
+    moved = np.mean(np.diff(tree.sample_stats["lp"].values, axis=1) != 0.0, axis=1)
+    for chain in np.flatnonzero(moved < STANDSTILL):
+        yield (
+            f"chain {chain} stood still: {100 * moved[chain]:.1f} % of its draws differ from the one before; give it a "
+            "longer warmup or another seed"
+        )
+
+
+def _failures(tree: xr.DataTree) -> Iterator[str]:
     status = tree.sample_stats["status"].values
     failed = status != 0
     if failed.mean() > FAILURES:
         codes, counts = np.unique(status[failed], return_counts=True)
         cause = MEANING[int(codes[np.argmax(counts)])]
-        warnings.warn(
+        yield (
             f"{100 * failed.mean():.1f} % of the trajectories failed, most often because {cause}: raise the sampler's "
-            "target_acceptance, or take more steps_per_interval",
-            stacklevel=4,
+            "target_acceptance, or take more steps_per_interval"
         )
     diverged = tree.sample_stats["diverging"].values.mean()
     if diverged > FAILURES:
-        warnings.warn(
+        yield (
             f"{100 * diverged:.1f} % of the trajectories diverged: their energy was not kept, which happens where the "
-            "posterior is much narrower than elsewhere; raise the sampler's target_acceptance",
-            stacklevel=4,
+            "posterior is much narrower than elsewhere; raise the sampler's target_acceptance"
         )
 
 
-def _warn_of_standstill(tree: xr.DataTree) -> None:
-    moved = np.mean(np.diff(tree.sample_stats["lp"].values, axis=1) != 0.0, axis=1)
-    for chain in np.flatnonzero(moved < STANDSTILL):
-        warnings.warn(
-            f"chain {chain} stood still: {100 * moved[chain]:.1f} % of its draws differ from the one before; give it a "
-            "longer warmup or another seed",
-            stacklevel=4,
+def _convergence(by_label: dict[str, np.ndarray]) -> Iterator[str]:
+    """By R-hat; where that is good, by the number of effective draws. The worst is named with its figure."""
+    found = {label: convergence(x) for label, x in by_label.items()}
+    apart = {label: each for label, each in found.items() if each.rhat > RHAT}
+    if apart:
+        worst = max(apart, key=lambda label: apart[label].rhat)
+        yield (
+            f"{worst} has not converged: R-hat is {apart[worst].rhat:.3f}, above {RHAT}{_others(apart, worst)}; run "
+            "more draws, or a longer warmup"
+        )
+    enough = ESS_A_CHAIN * len(next(iter(by_label.values()), ()))
+    few = {label: each for label, each in found.items() if label not in apart and not each.effective >= enough}
+    if few:
+        worst = min(few, key=lambda label: few[label].effective)
+        bulk, tail = few[worst].bulk, few[worst].tail
+        yield (
+            f"{worst} has few effective draws: {bulk:.0f} in the bulk, {tail:.0f} in the tails, fewer than "
+            f"{enough}{_others(few, worst)}; run more draws"
         )
 
 
-def _warn_of_convergence(tree: xr.DataTree, names: list[str]) -> None:
-    chains = tree.posterior.sizes["chain"]
-    for name in [*names, "initial_state"]:
-        for label, draws in scalars(tree.posterior[name]):
-            found = convergence(draws)
-            if found.rhat > RHAT:
-                warnings.warn(
-                    f"{label} has not converged: R-hat is {found.rhat:.3f}, above {RHAT}; run more draws, or a longer "
-                    "warmup",
-                    stacklevel=4,
-                )
-            elif not found.effective >= ESS_A_CHAIN * chains:
-                warnings.warn(
-                    f"{label} has few effective draws: {found.bulk:.0f} in the bulk, {found.tail:.0f} in the tails, "
-                    f"fewer than {ESS_A_CHAIN * chains}; run more draws",
-                    stacklevel=4,
-                )
+def _others(found: dict[str, Convergence], worst: str) -> str:
+    names = [label for label in found if label != worst]
+    listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return f" (so are {listed})" if names else ""

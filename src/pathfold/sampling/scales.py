@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pathfold.engine import Engine
-from pathfold.engine.native.start import measure_sizes
+from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.start import GUESSES, guess_nodes
 
 DRAWS = 5  # of the prior, always the same
 
@@ -17,27 +18,37 @@ def set_scales(engine: Engine) -> None:
     prior draws; first with all nodes at the initial state, then, in these units, with nodes moved towards the data.
     Without scales a tolerance would mean something else for a state counted in thousands than in millions.
     """
-    observed, X = engine.model.observation_dim, engine.sizes.X
+    observed = engine.model.observation_dim
     of_data = np.abs(engine.grid.values).max(axis=0)
-    for towards in (False, True):
-        states, rows = _median_sizes(engine, towards)
+    for guesses in (0, GUESSES):
+        states, rows = _median_sizes(engine, guesses)
         rows[:observed] = np.where(of_data > 0.0, of_data, rows[:observed])
-        rows[observed:] = states[: max(0, engine.sizes.Y - observed)]
-        engine.set("problem", engine.problem, "settings", "state_scale", states[:X])
+        rows[observed:] = states[: engine.sizes.Y - observed]
+        engine.set("problem", engine.problem, "settings", "state_scale", states)
         engine.set("problem", engine.problem, "settings", "row_scale", rows)
 
 
-def _median_sizes(engine: Engine, towards: bool) -> tuple[np.ndarray, np.ndarray]:
+def _median_sizes(engine: Engine, guesses: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of states and misfits; gaps count as states, since with nodes that have not moved they are what moves."""
     rng, point, scratch = np.random.default_rng(31), engine.block("point"), engine.block("scratch")
-    found = np.zeros((DRAWS, engine.sizes.X + engine.sizes.Y))
-    for sizes in found:
-        states, rows = np.split(sizes, [engine.sizes.X])
-        measure_sizes(engine.layout, engine.problem, point, towards, rng, scratch, states, rows)
-    usable = np.where(np.isfinite(found) & (found > 0.0), found, np.nan)
-    known = ~np.all(np.isnan(usable), axis=0)
-    medians = np.ones(found.shape[1])  # where all paths explode, or none moves
+    states, rows = np.zeros((DRAWS, engine.sizes.X)), np.zeros((DRAWS, engine.sizes.Y))
+    for draw in range(DRAWS):
+        engine.set_vector(point, *(rng.standard_normal(part.shape) for part in engine.get_vector(point)))
+        guess_nodes(engine.layout, engine.problem, point, guesses, scratch)
+        linearise(engine.layout, engine.problem, point, scratch)
+        gap, o = (engine.get("scratch", scratch, "newton", field) for field in ("gap", "o"))
+        nodes = engine.get("point", point, "node", "x_node")
+        states[draw] = np.maximum(np.abs(nodes), np.abs(gap)).max(axis=0)
+        rows[draw] = np.abs(o).max(axis=0)
+    return _medians(states), _medians(rows)
+
+
+def _medians(sizes: np.ndarray) -> np.ndarray:
+    """Over the draws that are finite and not zero; one where all paths explode, or none moves."""
+    usable = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, np.nan)
+    known, medians = ~np.all(np.isnan(usable), axis=0), np.ones(sizes.shape[1])
     medians[known] = np.nanmedian(usable[:, known], axis=0)
-    return medians[: engine.sizes.X], medians[engine.sizes.X :]
+    return medians
 
 
 def relative_spread(engine: Engine) -> float:

@@ -198,27 +198,6 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
     return NOT_CONVERGED, largest, ITERATIONS
 
 
-@compiled
-def measure_sizes(layout, problem, point, towards, rng, scratch, states, rows):
-    """How large states and misfits are along a path that begins with a prior draw, each the largest of all nodes.
-
-    The nodes are at the initial state, so that gaps are what an interval moves it by; or moved `towards` the data.
-    """
-    X, lanes = layout[at.X], layout[at.LANES]
-    draw_normals(layout, position(layout, point), rng)
-    guess_nodes(layout, problem, point, GUESSES if towards else 0, scratch)
-    linearise(layout, problem, point, scratch)
-    for n in range(layout[at.INTERVALS]):
-        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
-        gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
-        o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
-        for i in range(X):
-            size = max(fabs(point[node + i * lanes]), fabs(scratch[gap + i * lanes]))
-            states[i] = larger(states[i], size)
-        for j in range(layout[at.Y]):
-            rows[j] = larger(rows[j], fabs(scratch[o + j * lanes]))
-
-
 # What a start is sought from: a prior draw, a guess that points[CURRENT] holds, or a position that was found before.
 FROM_PRIOR, FROM_GUESS, FROM_POSITION = 0, 1, 2
 
