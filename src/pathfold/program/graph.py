@@ -66,13 +66,24 @@ _VALUE: dict[str, Callable] = {
 
 OPERATIONS = frozenset(_VALUE)
 
+LARGEST = 100  # multiplications of a product that is written out; a larger one is a loop
+
 
 class Graph:
     """A growing set of scalar operations with sharing; `ops[i]` is (operation, *arguments) of node i."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = LARGEST, *, abreast: bool = True) -> None:
         self.ops: list[tuple] = []
         self._known: dict[tuple, Node] = {}
+        # Arrays in memory (arrays.py): what computes them, how large they and other parts of memory are, ...
+        self.largest = largest
+        self.abreast = abreast  # lanes stand side by side in memory; otherwise the entries of arrays do, unless ...
+        self.statements: list = []
+        self.sizes: dict[tuple, int] = {}
+        self.scattered: set[tuple] = set()  # ... they are these fields'
+        self.filled: dict[tuple, int] = {}
+        self.signatures: list[int] = []
+        self.forms: dict[tuple, int] = {}
 
     def _intern(self, key: tuple) -> Node:
         node = self._known.get(key)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.program.graph import Graph
+from pathfold.program.graph import LARGEST, Graph
 from pathfold.program.layout import Use, size_of
 from pathfold.program.trace import trace
 
@@ -81,9 +81,9 @@ Known = Callable[[Use, str], np.ndarray | None]  # entries of a field that are c
 class Traced:
     """The three parts of a kernel as one graph with named inputs and outputs."""
 
-    def __init__(self, kernel: Kernel, known: Known = Use.known) -> None:
+    def __init__(self, kernel: Kernel, known: Known = Use.known, *, largest: int = LARGEST) -> None:
         self.kernel, self._known = kernel, known
-        self.graph = Graph()
+        self.graph = Graph(largest, abreast=isinstance(kernel, LaneScan))
         self.carry = Carry()
         self.init = self._trace(kernel.init, carried=False) if kernel.init else {}
         self.carry.shapes = {name: nodes.shape for name, nodes in self.init.items()}
@@ -141,6 +141,9 @@ class Traced:
             use = self.use_of(name)
             shape, kind, known = use.shape(name), "field", self._known(use, name)
         nodes = np.empty(size_of(shape), dtype=np.int64)
+        g.sizes[kind, name] = nodes.size
+        if use is not None and use.record.kind == "lane":
+            g.scattered.add((kind, name))
         for i in range(nodes.size):
             value = math.nan if known is None else float(known.ravel()[i])
             nodes[i] = g.input(kind, name, i) if math.isnan(value) else g.const(value)
@@ -150,7 +153,8 @@ class Traced:
 class Tracing:
     """Traces kernels that work on the same records. What one of them fixes is known to all, in whatever order."""
 
-    def __init__(self, kernels: Sequence[Kernel]) -> None:
+    def __init__(self, kernels: Sequence[Kernel], *, largest: int = LARGEST) -> None:
+        self._largest = largest
         self._writers: dict[tuple[str, str], tuple[Kernel, str]] = {}
         self._done: dict[str, Traced] = {}
         for kernel in kernels:
@@ -160,7 +164,7 @@ class Tracing:
 
     def __call__(self, kernel: Kernel) -> Traced:
         if kernel.name not in self._done:
-            self._done[kernel.name] = Traced(kernel, self._known)
+            self._done[kernel.name] = Traced(kernel, self._known, largest=self._largest)
         return self._done[kernel.name]
 
     def _known(self, use: Use, name: str) -> np.ndarray | None:
