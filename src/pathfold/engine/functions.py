@@ -103,24 +103,3 @@ class ModelFunctions:
 def lower_mirrored(a):
     """A symmetric matrix from its lower triangle: the upper one is never computed."""
     return jnp.tril(a) + jnp.tril(a, -1).T
-
-
-def eliminate(matrix):
-    """Inverse of a small matrix and its pivots, by elimination without exchanges.
-
-    For covariances (positive pivots) and matrices near one; a vanishing pivot gives infinities, which the caller's
-    status test sees.
-    """
-    n = matrix.shape[0]
-    rows = [[matrix[i, j] for j in range(n)] + [float(i == j) for j in range(n)] for i in range(n)]
-    pivots = []
-    for k in range(n):
-        pivots.append(rows[k][k])
-        inverse = 1.0 / rows[k][k]
-        rows[k] = [entry * inverse for entry in rows[k]]
-        for i in range(n):
-            if i != k:
-                factor = rows[i][k]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[k], strict=True)]
-    inverse = jnp.array([row[n:] for row in rows]).reshape(n, n)
-    return inverse, pivots

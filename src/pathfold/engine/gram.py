@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions, eliminate, lower_mirrored
+from pathfold.engine.functions import ModelFunctions, lower_mirrored
 from pathfold.engine.records import Records, Sizes
+from pathfold.program.elimination import eliminate
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 
 SINGULAR = 1e-13  # a pivot below this fraction of its variance has no digits left

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions, eliminate
+from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
+from pathfold.program.elimination import eliminate
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 
 

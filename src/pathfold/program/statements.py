@@ -85,7 +85,7 @@ class Loops(Section):
         """An entry; the `same` for all abreast also where lanes do not share it."""
         place = self.places[view.memory]
         address = self._address(place, view.start, view.strides, index)
-        if not (place.shared or same):
+        if not (same or (place.shared and self.graph.abreast)):
             return self.f.load(address)
         with self.f.abreast(1):
             value = self.f.load(address)
