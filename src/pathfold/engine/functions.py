@@ -98,8 +98,3 @@ class ModelFunctions:
             return jax.jacfwd(jax.jacfwd(step))(jnp.concatenate([z, x, v]))
 
         return jax.jit(hessian)
-
-
-def lower_mirrored(a):
-    """A symmetric matrix from its lower triangle: the upper one is never computed."""
-    return jnp.tril(a) + jnp.tril(a, -1).T

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.linearise import parameters, start_states
 from pathfold.engine.records import Records, Sizes
-from pathfold.program.elimination import eliminate
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
+from pathfold.program.matrices import eliminate
 
 
 class LebesgueRecords(Records):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions, lower_mirrored
+from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
+from pathfold.program.matrices import lower_mirrored
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:

@@ -150,7 +150,17 @@ def result_of(g: Graph, statement: Statement) -> np.ndarray:
     g.statements.append(statement)
     memory = ("array", len(g.statements) - 1)
     g.sizes[memory] = statement.size
-    return np.array([g.input(*memory, i) for i in range(statement.size)], dtype=np.int64)
+    return entries_of(g, memory)
+
+
+def entries_of(g: Graph, memory: Memory) -> np.ndarray:
+    """The nodes of all entries of a part of memory."""
+    return np.array([g.input(*memory, i) for i in range(g.sizes[memory])], dtype=np.int64)
+
+
+def is_entry(g: Graph, nodes: np.ndarray) -> np.ndarray:
+    """Where nodes are not the constant zero."""
+    return (nodes != g.const(0.0)) & (nodes != g.const(-0.0))
 
 
 def arguments(g: Graph, node: int) -> tuple[int, ...] | list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pathfold.program.arrays import Fill, Memory, View, leaves, needs
+from pathfold.program.arrays import Fill, Memory, View, entries_of, leaves, needs
 from pathfold.program.assembly import Function
 from pathfold.program.kernel import INTERVAL, LAYOUT_FIRST, LAYOUT_STEPS, SHARED, LaneScan, Traced
 from pathfold.program.layout import Use
@@ -53,7 +53,7 @@ def _outputs(traced: Traced, part: str) -> Outputs:
         filling = fill(g, nodes)
         if any(view.memory in written and not _in_place(filling, memory, view) for view in filling.views()):
             aside = put(g, nodes).memory
-            filling = fill(g, np.array([g.input(*aside, i) for i in range(nodes.size)]).reshape(nodes.shape))
+            filling = fill(g, entries_of(g, aside).reshape(nodes.shape))
         out.append((memory, filling))
     return out
 

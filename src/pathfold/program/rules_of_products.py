@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pathfold.program.arrays import Product, SparseProduct, result_of
+from pathfold.program.arrays import Product, SparseProduct, is_entry, result_of
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import RULES, Nodes
 from pathfold.program.roll import in_memory, is_scattered, seen
@@ -36,10 +36,10 @@ def product(g: Graph, a: Nodes, b: Nodes) -> Nodes:
     if operations <= g.largest:
         return _written_out(g, a, b)
     a_kept, b_kept = seen(g, a) is not None, seen(g, b) is not None
-    a_entries, b_entries = int(_is_entry(g, a).sum()), int(_is_entry(g, b).sum())
+    a_entries, b_entries = int(is_entry(g, a).sum()), int(is_entry(g, b).sum())
     if not a_kept and not b_kept and operations <= 2 * (a_entries + b_entries):
         return _written_out(g, a, b)
-    a_few, b_few = (entries <= 4 * sum(x.shape) for entries, x in ((a_entries, a), (b_entries, b)))
+    a_few, b_few = _is_sparse(a_entries, a.shape), _is_sparse(b_entries, b.shape)
     if a_few and not a_kept and (b_kept or a_entries <= b_entries or not b_few):
         return _sparse(g, a, b)
     if b_few and not b_kept:
@@ -47,14 +47,15 @@ def product(g: Graph, a: Nodes, b: Nodes) -> Nodes:
     return _dense(g, a, b)
 
 
-def _is_entry(g: Graph, nodes: Nodes) -> np.ndarray:
-    """Where nodes are not the constant zero."""
-    return (nodes != g.const(0.0)) & (nodes != g.const(-0.0))
+def _is_sparse(entries: int, shape: tuple[int, ...]) -> bool:
+    """Whether a factor has few entries, in all or for its size, so that writing them out is not much."""
+    border, size = sum(shape), shape[0] * shape[1]
+    return entries <= max(2 * border, size // 3) and entries <= 4 * border
 
 
 def _operations(g: Graph, a: Nodes, b: Nodes) -> int:
     """Multiplications, or additions if they are more, that are left when zeros and ones have vanished."""
-    entries = [_is_entry(g, x).astype(int) for x in (a, b)]
+    entries = [is_entry(g, x).astype(int) for x in (a, b)]
     factors = [e * ((x != g.const(1.0)) & (x != g.const(-1.0))) for e, x in zip(entries, (a, b), strict=True)]
     terms = entries[0] @ entries[1]
     return max(int((factors[0] @ factors[1]).sum()), int(np.maximum(terms - 1, 0).sum()))
@@ -62,7 +63,7 @@ def _operations(g: Graph, a: Nodes, b: Nodes) -> int:
 
 def _written_out(g: Graph, a: Nodes, b: Nodes) -> Nodes:
     out = np.empty((a.shape[0], b.shape[1]), dtype=np.int64)
-    left, right = _is_entry(g, a), _is_entry(g, b)
+    left, right = is_entry(g, a), is_entry(g, b)
     for i, j in np.ndindex(*out.shape):
         both = np.flatnonzero(left[i] & right[:, j])
         out[i, j] = g.sum(g.op("mul", p, q) for p, q in zip(a[i, both].tolist(), b[both, j].tolist(), strict=True))
@@ -71,7 +72,7 @@ def _written_out(g: Graph, a: Nodes, b: Nodes) -> Nodes:
 
 def _sparse(g: Graph, a: Nodes, b: Nodes) -> Nodes:
     """The rows of a that have entries, times b in memory."""
-    entries = _is_entry(g, a)
+    entries = is_entry(g, a)
     used = np.flatnonzero(entries.any(axis=1))
     rows = tuple(tuple((k, int(a[i, k])) for k in np.flatnonzero(entries[i]).tolist()) for i in used.tolist())
     view = in_memory(g, b)

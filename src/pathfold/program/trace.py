@@ -11,7 +11,7 @@ import numpy as np
 
 from pathfold.errors import ModelError
 from pathfold.program import (  # noqa: F401
-    elimination,
+    matrices,
     rules_of_algebra,
     rules_of_arithmetic,
     rules_of_arrays,

@@ -1,4 +1,4 @@
-"""Inverse and pivots of a small matrix as one operation of JAX: written out where it is small, else a loop."""
+"""Operations on matrices as primitives of JAX of our own: written out where they are small, else loops."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import jax
 import numpy as np
 from jax.extend.core import Primitive
 
-from pathfold.program.arrays import Elimination, result_of
+from pathfold.program.arrays import Elimination, entries_of, is_entry, result_of
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import RULES, Nodes
-from pathfold.program.roll import in_memory
+from pathfold.program.roll import fill, in_memory, put
 
 _eliminate = Primitive("eliminate")
 _eliminate.multiple_results = True
+_mirror = Primitive("mirror")
 
 
 def eliminate(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -25,16 +26,38 @@ def eliminate(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     return inverse, pivots
 
 
+def lower_mirrored(matrix: jax.Array) -> jax.Array:
+    """A symmetric matrix from its lower triangle: the upper one is never computed."""
+    return _mirror.bind(matrix)
+
+
+@_mirror.def_abstract_eval
+def _same_shape(matrix):
+    return matrix
+
+
+def _mirror_rule(g: Graph, eqn, args):
+    """Where it costs few single entries, a matrix of its own in memory: then what is made of it has even distances."""
+    (matrix,) = args
+    mirrored = np.where(np.tri(len(matrix), dtype=bool), matrix, matrix.T)
+    if not g.statements or mirrored.size <= g.largest // 4:
+        return mirrored
+    filling = fill(g, mirrored)
+    if any(filling.views()) and len(filling.entries) <= 2 * len(matrix) < is_entry(g, mirrored).sum() // 2:
+        memory = put(g, mirrored).memory
+        return entries_of(g, memory).reshape(mirrored.shape)
+    return mirrored
+
+
 @_eliminate.def_abstract_eval
 def _shapes(matrix):
     return matrix, matrix.update(shape=matrix.shape[:1])
 
 
-def _rule(g: Graph, eqn, args):
+def _eliminate_rule(g: Graph, eqn, args):
     (matrix,) = args
     n = len(matrix)
-    entries = int(np.sum((matrix != g.const(0.0)) & (matrix != g.const(-0.0))))
-    if n**3 <= g.largest or entries <= n:
+    if n**3 <= g.largest or is_entry(g, matrix).sum() <= n:
         return _written_out(g, matrix)
     nodes = result_of(g, Elimination(n, in_memory(g, matrix)))
     return [nodes[: n * n].reshape(n, n), nodes[n * n :]]
@@ -57,4 +80,5 @@ def _written_out(g: Graph, matrix: Nodes) -> list[Nodes]:
     return [inverse, np.array(pivots, dtype=np.int64)]
 
 
-RULES["eliminate"] = _rule
+RULES["eliminate"] = _eliminate_rule
+RULES["mirror"] = _mirror_rule
