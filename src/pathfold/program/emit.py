@@ -39,7 +39,7 @@ from pathfold.program.sections import Section, frontier, lanes_in_use, levels_of
 class Code:
     """A kernel's function in assembly, the external functions it needs, and how many scalars a lane it has to carry.
 
-    Every kernel takes the chunk or series, the layout table, and the blocks of `layout.BLOCKS`.
+    `loops` says that it has arrays in memory. Every kernel takes the chunk or series, the layout table, and the blocks of `layout.BLOCKS`.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Code:
     text: str
     declared: frozenset[str]
     carried: int
+    loops: bool
 
 
 def emit(traced: Traced, lanes: int) -> Code:
@@ -61,7 +62,7 @@ def emit(traced: Traced, lanes: int) -> Code:
     names = [*(use.array for use in kernel.uses), *arrays]
     arguments = ", ".join(["i64 %i", "ptr noalias %layout", *(f"ptr noalias %{name}" for name in names)])
     body = [f'define internal void @"{kernel.name}.records"({arguments}) noinline {{', *f.lines, "  ret void", "}"]
-    return Code(kernel.name, "\n".join([*body, *_entry(kernel, arrays)]), frozenset(f.declared), carried)
+    return Code(kernel.name, "\n".join([*body, *_entry(kernel, arrays)]), frozenset(f.declared), carried, bool(arrays))
 
 
 def _entry(kernel: Kernel, arrays: dict[str, int]) -> list[str]:
