@@ -39,14 +39,25 @@ def _same_shape(matrix):
 def _mirror_rule(g: Graph, eqn, args):
     """Where it costs few single entries, a matrix of its own in memory: then what is made of it has even distances."""
     (matrix,) = args
-    mirrored = np.where(np.tri(len(matrix), dtype=bool), matrix, matrix.T)
+    mirrored = _mirrored(matrix)
     if not g.statements or mirrored.size <= g.largest // 4:
         return mirrored
-    filling = fill(g, mirrored)
-    if any(filling.views()) and len(filling.entries) <= 2 * len(matrix) < is_entry(g, mirrored).sum() // 2:
-        memory = put(g, mirrored).memory
-        return entries_of(g, memory).reshape(mirrored.shape)
-    return mirrored
+    if _is_regular(g, mirrored):
+        return _put(g, mirrored)
+    return _put(g, _mirrored(_put(g, matrix))) if _is_regular(g, matrix) else mirrored
+
+
+def _mirrored(matrix: Nodes) -> Nodes:
+    return np.where(np.tri(len(matrix), dtype=bool), matrix, matrix.T)
+
+
+def _put(g: Graph, nodes: Nodes) -> Nodes:
+    return entries_of(g, put(g, nodes).memory).reshape(nodes.shape)
+
+
+def _is_regular(g: Graph, nodes: Nodes) -> bool:
+    filling = fill(g, nodes)
+    return any(filling.views()) and len(filling.entries) <= 2 * len(nodes) < is_entry(g, nodes).sum() // 2
 
 
 @_eliminate.def_abstract_eval

@@ -97,17 +97,22 @@ def _parts(signatures: np.ndarray) -> list[tuple[slice, ...]]:
     """Rows, or columns, of the same kind: where they are evenly spaced, together. Nothing if all are of one kind."""
     best: list[tuple[slice, ...]] = []
     for axis in range(signatures.ndim):
-        kinds = [_usual(row) for row in np.moveaxis(signatures, axis, 0)]
-        if len(set(kinds)) > 1:
-            runs = [run for kind in dict.fromkeys(kinds) for run in _runs(np.flatnonzero(np.equal(kinds, kind)))]
+        kinds = _kinds(np.moveaxis(signatures, axis, 0).reshape(signatures.shape[axis], -1))
+        if kinds.max() > 0:
+            runs = [run for kind in range(kinds.max() + 1) for run in _runs(np.flatnonzero(kinds == kind))]
             parts = [tuple(run if k == axis else slice(None) for k in range(signatures.ndim)) for run in runs]
             best = parts if not best or len(parts) < len(best) else best
     return best
 
 
-def _usual(signatures: np.ndarray) -> int:
-    kinds, counts = np.unique(signatures, return_counts=True)
-    return int(kinds[counts.argmax()])
+def _kinds(rows: np.ndarray) -> np.ndarray:
+    """Numbers for rows: the same where they are alike, but for a few entries (a diagonal, say)."""
+    few = min(4, rows.shape[1] // 3)
+    kinds = np.full(len(rows), -1)
+    while (left := np.flatnonzero(kinds < 0)).size:
+        alike = (rows[left] != rows[left[0]]).sum(axis=1) <= few
+        kinds[left[alike]] = kinds.max() + 1
+    return kinds
 
 
 def _runs(places: np.ndarray) -> Iterator[slice]:
