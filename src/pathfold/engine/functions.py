@@ -9,6 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from pathfold.model import DiffusionModel, GaussianNoise
+from pathfold.program.matrices import lower_mirrored
+
+LARGEST_HESSIAN = 4000  # entries of second derivatives that are written out
 
 
 @dataclass(frozen=True)
@@ -86,15 +89,20 @@ class ModelFunctions:
         jacobians = jax.jacfwd(self.step, argnums=(0, 1, 2))
         return jax.jit(lambda z, x, v, delta, t: (self.step(z, x, v, delta, t), *jacobians(z, x, v, delta, t)))
 
-    @cached_property
-    def step_hessian(self):
-        """Second derivatives of f by (z, x, v) together: an array (X, Z + X + V, Z + X + V)."""
+    def curvature(self, z, x, v, delta, t):
+        """The gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms to be added up: a function of the weights.
 
-        def hessian(z, x, v, delta, t):
-            def step(zxv):
-                z_, x_, v_ = jnp.split(zxv, (z.size, z.size + x.size))
-                return self.step(z_, x_, v_, delta, t)
+        Second derivatives being symmetric, each row of weights multiplies the Hessian of one component of f. A small
+        model's Hessians are written out; those of a large one are mostly zeros, which would take long to find: there
+        it is one gradient.
+        """
 
-            return jax.jacfwd(jax.jacfwd(step))(jnp.concatenate([z, x, v]))
+        def step(zxv):
+            z_, x_, v_ = jnp.split(zxv, (z.size, z.size + x.size))
+            return self.step(z_, x_, v_, delta, t)
 
-        return jax.jit(hessian)
+        zxv = jnp.concatenate([z, x, v])
+        if x.size * zxv.size**2 > LARGEST_HESSIAN:
+            return lambda weight: [jax.grad(lambda q: jnp.sum(weight * jax.jacfwd(step)(q)))(zxv)]
+        hessian = jax.jacfwd(jax.jacfwd(step))(zxv)
+        return lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(x.size))

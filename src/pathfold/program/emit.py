@@ -53,7 +53,7 @@ class Code:
 def emit(traced: Traced, lanes: int) -> Code:
     kernel, f = traced.kernel, Function()
     arrays: dict[str, int] = {}
-    if traced.graph.statements:
+    if traced.is_large():
         arrays, carried = emit_loops(traced, f, lanes)
     elif isinstance(kernel, LaneScan):
         carried = _emit_lane_scan(traced, f, lanes)
@@ -62,7 +62,7 @@ def emit(traced: Traced, lanes: int) -> Code:
     names = [*(use.array for use in kernel.uses), *arrays]
     arguments = ", ".join(["i64 %i", "ptr noalias %layout", *(f"ptr noalias %{name}" for name in names)])
     body = [f'define internal void @"{kernel.name}.records"({arguments}) noinline {{', *f.lines, "  ret void", "}"]
-    return Code(kernel.name, "\n".join([*body, *_entry(kernel, arrays)]), frozenset(f.declared), carried, bool(arrays))
+    return Code(kernel.name, "\n".join([*body, *_entry(kernel, arrays)]), frozenset(f.declared), carried, traced.is_large())
 
 
 def _entry(kernel: Kernel, arrays: dict[str, int]) -> list[str]:

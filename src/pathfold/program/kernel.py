@@ -114,6 +114,11 @@ class Traced:
         """What one turn of the body writes: (name, index, node), without carried quantities that stay as they are."""
         return [(name, i, n) for name, i, n in flat(self.body) if self.graph.ops[n] != ("input", "carry", name, i)]
 
+    def is_large(self) -> bool:
+        """Whether it needs loops besides its own: has arrays in memory, or writes as much."""
+        outputs = [*self.init.values(), *self.body.values(), *self.final.values()]
+        return bool(self.graph.statements) or any(nodes.size > self.graph.largest for nodes in outputs)
+
     def use_of(self, name: str) -> Use:
         return self.kernel.use_of(name)
 
