@@ -34,6 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing pathfold and the versions of constraints.txt into $(VENV)"
 	@$(PIP) install --constraint constraints.txt pip hatchling editables
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[plots,files,dev]'
+	@$(BIN)/python -m pathfold.cli compile
 	@printf '%s\n' '$(CURDIR)' > $@
 
 test: lint ## lint, types and the tests (not the slow ones), a file a core; ARGS goes to pytest

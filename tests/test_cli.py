@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from pathfold.cli import main
+from pathfold.engine import model_cache
 from pathfold.example_models import EXAMPLES
+from pathfold.program.machine import machine_name
 
 
 def test_examples_are_listed_with_their_references(capsys):
@@ -36,3 +40,65 @@ def test_an_example_runs_and_leaves_pictures(capsys, tmp_path):
     assert "effective draws a second" in out
     for picture in ("paths.png", "marginals.png"):
         assert (tmp_path / "new" / picture).stat().st_size > 10_000
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """The files of two compiled models, one of them for another machine, in a folder with a file of the user's."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("PATHFOLD_CACHE", str(folder))
+    monkeypatch.delenv("PATHFOLD_SHARED_CACHE", raising=False)
+    here, elsewhere = (hashlib.sha256(name).hexdigest() for name in (b"here", b"elsewhere"))
+    model_cache.keep(here, machine_name(), model_cache.Entry({"gram": bytes(3 * 2**20)}, {"carried": 37, "states": 2}))
+    model_cache.keep(elsewhere, "another CPU", model_cache.Entry({"gram": bytes(2048)}, {"carried": 5}))
+    (folder / "thesis.tex").write_text("mine")
+    return folder / f"{here}.model", folder / f"{elsewhere}.model"
+
+
+def test_compiled_models_are_listed(capsys, kept):
+    assert main(["cache"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == f"{kept[0].parent}: 2 compiled models, 3.0 MiB (limit 1024.0 MiB)"
+    here, elsewhere = (next(line for line in lines if path.stem[:12] in line) for path in kept)
+    assert "3.0 MiB  last used 2" in here
+    assert "valid, for this machine; carried 37, states 2; pathfold 0." in here
+    assert ", jax 0." in here
+    assert ", llvmlite 0." in here
+    assert "valid, for another machine; carried 5; " in elsewhere
+
+
+def test_the_shared_folder_is_listed_as_well(capsys, kept, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATHFOLD_SHARED_CACHE", str(kept[0].parent))
+    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "mine"))
+    assert main(["cache"]) == 0
+    mine, shared, *lines = capsys.readouterr().out.splitlines()
+    assert mine == f"{tmp_path / 'mine'}: 0 compiled models, 0.0 KiB (limit 1024.0 MiB)"
+    assert shared == f"{kept[0].parent}: 2 compiled models, 3.0 MiB (shared, only read)"
+    assert len(lines) == 2
+
+
+def test_damaged_models_are_told_of(capsys, kept):
+    assert main(["cache", "--verify"]) == 0
+    assert "no compiled model is damaged" in capsys.readouterr().out
+    kept[0].write_bytes(kept[0].read_bytes()[:-1] + b"?")
+    assert main(["cache", "--verify"]) == 1
+    line, sentence = capsys.readouterr().out.splitlines()
+    assert line == f"{kept[0]}: its checksum is wrong"
+    assert sentence.startswith("1 compiled model cannot be used")
+    assert main(["cache"]) == 0
+    assert "not valid: its checksum is wrong" in capsys.readouterr().out
+
+
+def test_compiled_models_are_cleared(capsys, kept):
+    assert main(["cache", "--clear"]) == 0
+    assert capsys.readouterr().out == f"{kept[0].parent}: 2 files removed, 3.0 MiB.\n"
+    assert [path.name for path in kept[0].parent.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("task", [[], ["--verify"], ["--clear"]])
+def test_a_cache_that_cannot_be_used_is_told_of(capsys, tmp_path, monkeypatch, task):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "file"))
+    assert main(["cache", *task]) == 1
+    message = capsys.readouterr().err
+    assert f"cannot use {tmp_path / 'file'}: it is not a folder. Mend this, or name another folder" in message

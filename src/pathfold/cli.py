@@ -1,14 +1,18 @@
-"""The command line: `pathfold demo`, `pathfold examples`."""
+"""The command line: `pathfold demo`, `pathfold examples`, `pathfold compile`, `pathfold cache`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from pathfold.engine import model_cache
+from pathfold.engine.installation import compile_sampler
 from pathfold.example_models import EXAMPLES, Example, fitzhugh_nagumo
+from pathfold.program.machine import machine_name
 from pathfold.results import sample
 from pathfold.results.plots import plot_marginals, plot_paths
 from pathfold.results.summary import summary_table
@@ -48,6 +52,80 @@ def list_examples() -> None:
         print(f"{example.name:{width}s}  {example.summary}\n{'':{width}s}  {example.reference}")
 
 
+def cache(*, verify: bool, clear: bool) -> int:
+    """Show, verify or clear the compiled models that are kept; the exit status."""
+    user, *shared = model_cache.places()
+    if clear:
+        return _unless_refused(clear_cache, user)
+    if verify:
+        return _unless_refused(verify_cache, user)
+    return max(_unless_refused(show_cache, place) for place in (user, *shared))
+
+
+def show_cache(place: model_cache.Place) -> int:
+    """Print how much is in a folder of compiled models, and a line for each."""
+    stored = model_cache.entries(place)
+    note = "shared, only read" if place.shared else f"limit {_size(model_cache.limit())}"
+    print(f"{place.path}: {_models(len(stored))}, {_size(sum(file.size for file in stored))} ({note})")
+    for file in stored:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(file.used))
+        print(f"  {file.path.stem[:12]}  {_size(file.size):>10s}  last used {used}  {_describe(file.content)}")
+    return 0
+
+
+def verify_cache(place: model_cache.Place) -> int:
+    """Check every compiled model of the user, with a line for each that cannot be used; 1 if there are any."""
+    bad = model_cache.verify()
+    for file in bad:
+        print(f"{file.path}: {file.content}")
+    if bad:
+        print(
+            f"{_models(len(bad))} cannot be used and will be compiled again when needed; "
+            "`pathfold cache --clear` removes all compiled models."
+        )
+        return 1
+    print(f"{place.path}: no compiled model is damaged.")
+    return 0
+
+
+def clear_cache(place: model_cache.Place) -> int:
+    """Remove every compiled model of the user."""
+    number, size = model_cache.clear()
+    print(f"{place.path}: {number} {'file' if number == 1 else 'files'} removed, {_size(size)}.")
+    return 0
+
+
+def _unless_refused(task: Callable[[model_cache.Place], int], place: model_cache.Place) -> int:
+    """Do something with a folder of compiled models; where it cannot be used, say why and return 1."""
+    try:
+        return task(place)
+    except (model_cache.Unusable, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        print(
+            f"The cache of compiled models cannot use {place.path}: {reason}. "
+            f"Mend this, or name another folder in {place.variable}.",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def _describe(content: model_cache.Header | model_cache.Refused) -> str:
+    if isinstance(content, model_cache.Refused):
+        return f"not valid: {content}"
+    where = "this machine" if content.machine == machine_name() else "another machine"
+    facts = ", ".join(f"{name} {fact}" for name, fact in content.facts.items())
+    versions = ", ".join(f"{package} {version}" for package, version in content.versions.items())
+    return "; ".join(part for part in (f"valid, for {where}", facts, versions) if part)
+
+
+def _models(number: int) -> str:
+    return f"{number} compiled {'model' if number == 1 else 'models'}"
+
+
+def _size(size: float) -> str:
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="pathfold", description="Calibrate diffusion models to discrete observations."
@@ -62,7 +140,17 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (show, examples):
         command.add_argument("--draws", type=int, default=1000)
         command.add_argument("--seed", type=int, default=1)
+    commands.add_parser("compile", help="compile the sampler for this installation, which is else done on first use")
+    kept = commands.add_parser("cache", help="show the compiled models that are kept, verify or remove them")
+    task = kept.add_mutually_exclusive_group()
+    task.add_argument("--verify", action="store_true", help="check every compiled model; exit 1 if one cannot be used")
+    task.add_argument("--clear", action="store_true", help="remove every compiled model")
     options = parser.parse_args(arguments)
+    if options.command == "compile":
+        print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
+        return 0
+    if options.command == "cache":
+        return cache(verify=options.verify, clear=options.clear)
     if options.command == "demo":
         demo(options.folder, observations=options.observations, draws=options.draws, seed=options.seed)
     elif options.name is None:

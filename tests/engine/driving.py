@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from pathfold.engine import Engine
 from pathfold.engine.status import CONVERGED
 from pathfold.model import DiffusionModel, TimeGrid
 from tests.dense import Dense
+from tests.plain import compiled_native, plain_native
 
 
 def relative(found, expected, scale=None) -> float:
@@ -25,7 +25,10 @@ def relative(found, expected, scale=None) -> float:
 
 
 class Driven:
-    """An engine and the oracle of the same manifold. Flat vectors are in the oracle's order."""
+    """An engine and the oracle of the same manifold. Flat vectors are in the oracle's order.
+
+    With `plain` the native functions run as plain Python.
+    """
 
     def __init__(
         self,
@@ -35,11 +38,12 @@ class Driven:
         states=None,
         mask=None,
         dense: Dense | None = None,
-        compiled: bool = False,
+        plain: bool = False,
         lanes: int | None = None,
     ) -> None:
         self.dense = dense or Dense(model, grid, states=states, mask=mask)
-        self.engine = Engine(model, grid, conditioned=states is not None, compiled=compiled, lanes=lanes)
+        self.engine = Engine(model, grid, conditioned=states is not None, lanes=lanes)
+        self.native: Any = plain_native() if plain else compiled_native
         if states is not None:
             nodes = np.flatnonzero(~np.isnan(states).any(axis=1))
             self.engine.condition(nodes, np.asarray(states)[nodes])
@@ -52,10 +56,6 @@ class Driven:
     @staticmethod
     def states(model: DiffusionModel, grid: TimeGrid, q: np.ndarray) -> np.ndarray:
         return Dense(model, grid).node_states(q)
-
-    @property
-    def native(self) -> Any:
-        return self.engine.native
 
     @property
     def args(self) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +86,7 @@ class Driven:
     def point(self, q: np.ndarray) -> np.ndarray:
         """A point that is ready for a step."""
         point, scratch = self.raw_point(q), self.engine.block("scratch")
-        assert self.native.step.prepare(*self.args, point, scratch) == CONVERGED
+        assert self.native.dynamics.prepare(*self.args, point, scratch) == CONVERGED
         return point
 
     def rows(self, by_node: np.ndarray) -> np.ndarray:
@@ -100,11 +100,11 @@ class Driven:
         target, back, vector, scratch = (block(k) for k in ("point", "point", "vector", "scratch"))
         self.write(vector, p)
         with np.errstate(all="ignore"):  # native code does not warn either
-            status = self.native.step.constrained_step(*self.args, point, target, back, vector, t, scratch, self.counts)
+            status = self.native.dynamics.step(*self.args, point, target, back, vector, t, scratch, self.counts)
         return int(status), target, self.flat(vector)
 
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:
-        return float(self.native.point.hamiltonian(self.engine.layout, point, self.vector(p)))
+        return float(self.native.dynamics.hamiltonian(self.engine.layout, point, self.vector(p)))
 
     def log_det_error(self, q: np.ndarray) -> float:
         expected = self.dense.log_det_gram(q)
@@ -121,41 +121,41 @@ class Driven:
     def plain_gradient_error(self, q: np.ndarray) -> float:
         """Of the gradient of h1 before it is projected: with the solve for its normal part left out."""
         self.use_splitting("gaussian")
-        code: ModuleType = self.native.point
+        code, point, scratch = plain_native().manifold, self.point(q), self.engine.block("scratch")
         solve = code.solve_pushed
         try:
-            code.solve_pushed = lambda *_: None  # type: ignore[attr-defined]
-            point = self.point(q)
+            code.solve_pushed = lambda *_: None
+            code.set_gradient(*self.args, point, scratch)
         finally:
-            code.solve_pushed = solve  # type: ignore[attr-defined]
+            code.solve_pushed = solve
         return relative(self.flat(self.engine.gradient(point)), self.dense.h1_gradient(q, verlet=False))
 
     def potential_error(self, q: np.ndarray) -> float:
         expected = 0.5 * q @ q + self.dense.excess(q) + 0.5 * self.dense.log_det_gram(q)
-        found = self.native.point.potential(self.engine.layout, self.point(q))
+        found = self.native.dynamics.potential(self.engine.layout, self.point(q))
         return relative(found, expected, max(1.0, abs(expected)))
 
     def projector_errors(self, q: np.ndarray, p: np.ndarray) -> tuple[float, float]:
         """Of p - J^T G^{-1} J p, relative to p; and of lam = G^{-1} J p."""
         point, vector, scratch = self.point(q), self.vector(p), self.engine.block("scratch")
-        self.native.point.project(*self.args, point, vector, scratch)
+        self.native.manifold.project(*self.args, point, vector, scratch)
         lam = self.rows(self.engine.get("scratch", scratch, "newton", "lam"))
         expected = self.dense.solve_pushed(q, p)
         return relative(self.flat(vector), self.dense.project(q, p), p), relative(lam, expected)
 
     def newton_errors(self, q: np.ndarray, moving: np.ndarray) -> dict[str, float]:
         """One Newton iteration from a consistent path, q' - J(q)^T (J(q') J(q)^T)^{-1} c(q'); its nodes, and c(q')."""
-        engine, newton, code = self.engine, self.native.newton, self.native.point
+        engine, newton, code = self.engine, self.native.projection, self.native
         origin, target, scratch = self.point(q), self.raw_point(moving), engine.block("scratch")
         newton.shoot(*self.args, origin, target, True, scratch)
         constraint, gap = (engine.get("scratch", scratch, "newton", field) for field in ("o", "gap"))
         if self.engine.conditioned:  # a node state that is conditioned on stays; the gap before it is what is amiss
             constraint[:, self.engine.model.observation_dim :] += gap
         newton.cross_factorise(*self.args, origin, target, scratch)
-        residual = newton.cross_filter(*self.args, target, scratch)
+        residual = newton.cross_filter(*self.args, origin, target, scratch)
         newton.cross_smooth(*self.args, origin, target, scratch)
         nodes = engine.get("point", target, "node", "x_node")
-        code.pull_start(engine.layout, code.position(engine.layout, target), scratch)
+        code.manifold.pull_start(engine.layout, code.vector.position(engine.layout, target), scratch)
         newton.shoot(*self.args, origin, target, False, scratch)
 
         expected = self.dense.constraint(moving)

@@ -10,11 +10,17 @@ from typing import Any
 
 import pytest
 
+from pathfold.engine.compile import CompiledModel, Program
+from pathfold.program.machine import machine_name
+
 
 def plant(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, change: Callable[[dict, dict], dict[str, Any]]
 ) -> None:
-    """Let the kernel declared by `module.name` replace some results of its body by change(results, arguments)."""
+    """Let the kernel declared by `module.name` replace some results of its body by change(results, arguments).
+
+    Kernels are built anew, whatever was compiled before.
+    """
     declare = getattr(module, name)
 
     def declare_faulty(*args):
@@ -28,4 +34,10 @@ def plant(
 
         return replace(kernel, body=faulty)
 
+    def build(self: CompiledModel) -> Program:
+        entry = self._build()
+        return Program("faulty", machine_name(), entry.objects, int(entry.facts["carried"]))
+
     monkeypatch.setattr(module, name, declare_faulty)
+    monkeypatch.setattr(CompiledModel, "_find_or_build", build)
+    monkeypatch.setattr("pathfold.engine.engine.compile_model", CompiledModel)

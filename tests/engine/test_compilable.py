@@ -9,7 +9,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import Engine
-from pathfold.engine.build import build
+from pathfold.engine.compile import CompiledModel
 from pathfold.model import TimeGrid
 from pathfold.program.unsupported import UnsupportedPrimitive
 
@@ -28,23 +28,23 @@ def model(drift=lambda x, z: -x, prior: dist.Distribution | None = None) -> pf.D
 
 def test_a_function_that_cannot_be_compiled_is_named():
     with pytest.raises(pf.ModelError, match=r"drift cannot be compiled.*sort"):
-        Engine(model(drift=lambda x, z: -jnp.sort(x)), GRID, compiled=False)
+        Engine(model(drift=lambda x, z: -jnp.sort(x)), GRID)
 
 
 def test_a_quantile_function_that_cannot_be_compiled_gives_way_to_the_density(monkeypatch):
     """The uniform prior's quantile map, were it not compilable: a bijection, with the density kept."""
     as_it_is = model(prior=dist.Uniform(0.5, 2.0))
     assert as_it_is.parameters.excess is None
-    calls = []
+    calls, find_or_build = [], CompiledModel._find_or_build
 
-    def build_once_refused(*args, **settings):
-        calls.append(args)
+    def once_refused(self):
+        calls.append(self)
         if len(calls) == 1:
             raise UnsupportedPrimitive("erfc")
-        return build(*args, **settings)
+        return find_or_build(self)
 
-    monkeypatch.setattr("pathfold.engine.engine.is_compilable", lambda function, *shapes: len(shapes) > 1)
-    monkeypatch.setattr("pathfold.engine.engine.build", build_once_refused)
-    engine = Engine(as_it_is, GRID, compiled=False)
+    monkeypatch.setattr("pathfold.engine.compile.is_compilable", lambda function, *shapes: len(shapes) > 1)
+    monkeypatch.setattr(CompiledModel, "_find_or_build", once_refused)
+    engine = Engine(as_it_is, GRID)
     assert len(calls) == 2
     assert engine.model.parameters.excess is not None

@@ -14,6 +14,7 @@ import pathfold as pf
 from pathfold.engine import UnconstrainedEngine
 from pathfold.engine.status import CONVERGED, NON_FINITE
 from pathfold.model import TimeGrid
+from tests.plain import compiled_native
 
 SCALES: dict[str, Any] = {
     "number": 0.3,
@@ -66,16 +67,16 @@ def potential(model: pf.DiffusionModel, grid: TimeGrid, u, v0, v):
 def test_potential_and_gradient(scale):
     m = model(SCALES[scale])
     grid = TimeGrid.build(series(), steps_per_interval=3)
-    engine = UnconstrainedEngine(m, grid, compiled=False, lanes=4)
+    engine = UnconstrainedEngine(m, grid, lanes=4)
     rng = np.random.default_rng(1)
     u, v0, v = (0.5 * rng.normal(size=shape) for shape in (2, (2, 2), (engine.intervals, 1)))
     point = engine.block("point")
     engine.set_vector(point, u, v0, np.zeros((engine.intervals, 0)), v)
-    assert engine.native.step.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == CONVERGED
+    assert compiled_native.dynamics.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == CONVERGED
     with jax.enable_x64(True):
         given = [jnp.asarray(part) for part in (u, v0, v)]
         expected, gradients = jax.value_and_grad(lambda q: potential(m, engine.grid, *q))(given)
-    assert engine.native.point.potential(engine.layout, point) == pytest.approx(float(expected), rel=1e-12)
+    assert compiled_native.dynamics.potential(engine.layout, point) == pytest.approx(float(expected), rel=1e-12)
     found = engine.get_vector(engine.gradient(point))
     for q, g, plain in zip((u, v0, v), (found[0], found[1], found[3]), gradients, strict=True):
         np.testing.assert_allclose(g.reshape(q.shape) + q, plain, rtol=1e-10, atol=1e-12)
@@ -83,26 +84,25 @@ def test_potential_and_gradient(scale):
 
 def test_steps_keep_the_energy_and_can_be_undone():
     m = model(0.3)
-    engine = UnconstrainedEngine(m, TimeGrid.build(series(), steps_per_interval=2), compiled=False, lanes=4)
-    native, rng, size = engine.native, np.random.default_rng(3), engine.block_sizes["vector"]
-    engine.problem[-size:] = rng.uniform(0.5, 1.5, size=size)
+    engine = UnconstrainedEngine(m, TimeGrid.build(series(), steps_per_interval=2), lanes=4)
+    native, rng, size = compiled_native, np.random.default_rng(3), engine.block_sizes["vector"]
+    engine.record("problem", engine.problem, "metric")[:] = rng.uniform(0.5, 1.5, size=size)
     start, p = engine.block("point"), np.zeros(size)
     start[:size] = 0.3 * rng.normal(size=size)
-    native.point.clear_idle(engine.layout, start)
-    native.momentum.draw_momentum(engine.layout, engine.problem, start, p, rng, None)
+    native.vector.clear_idle(engine.layout, start[:size])
+    native.unconstrained.draw_momentum(engine.layout, p, rng)
     scratch = engine.block("scratch")
-    native.step.prepare(engine.layout, engine.problem, start, scratch)
+    native.dynamics.prepare(engine.layout, engine.problem, start, scratch)
     for verlet in (0.0, 1.0):
         engine.set("problem", engine.problem, "settings", "verlet", verlet)
         errors = []
         for t in (0.004, 0.002):
             there, back, moving = engine.block("point"), engine.block("point"), p.copy()
-            step = native.step.constrained_step
-            assert step(engine.layout, engine.problem, start, there, None, moving, t, scratch, None) == CONVERGED
-            energy = native.point.hamiltonian
+            step, energy = native.unconstrained.unconstrained_step, native.dynamics.hamiltonian
+            assert step(engine.layout, engine.problem, start, there, moving, t, scratch) == CONVERGED
             errors.append(energy(engine.layout, there, moving) - energy(engine.layout, start, p))
             moving *= -1.0
-            assert step(engine.layout, engine.problem, there, back, None, moving, t, scratch, None) == CONVERGED
+            assert step(engine.layout, engine.problem, there, back, moving, t, scratch) == CONVERGED
             np.testing.assert_allclose(back[:size], start[:size], atol=1e-13)
             np.testing.assert_allclose(moving, -p, atol=1e-12)
         assert abs(errors[0] / errors[1]) == pytest.approx(8.0, rel=0.2)  # of one step of order t^3
@@ -110,17 +110,15 @@ def test_steps_keep_the_energy_and_can_be_undone():
 
 def test_what_is_not_finite_is_seen():
     m = model(0.3)
-    engine = UnconstrainedEngine(m, TimeGrid.build(series(), steps_per_interval=2), compiled=False, lanes=4)
+    engine = UnconstrainedEngine(m, TimeGrid.build(series(), steps_per_interval=2), lanes=4)
     point = engine.block("point")
     point[0] = np.nan
     with np.errstate(all="ignore"):
-        assert engine.native.step.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == NON_FINITE
+        assert compiled_native.dynamics.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == NON_FINITE
 
 
 def test_windows_are_stans():
-    window = UnconstrainedEngine(
-        model(0.3), TimeGrid.build(series(), steps_per_interval=1), compiled=False
-    ).native.metric.window
+    window = compiled_native.metric.window
     found = sorted({window(i, 500) for i in range(500)})
     assert found == [(0, 0), (75, 100), (100, 150), (150, 250), (250, 450)]
     for warmup in (1, 10, 37, 250, 1000):

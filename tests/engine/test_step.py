@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pathfold.engine import gram, log_det
+from pathfold.engine.equations import gram, log_det
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import (
     cox_ingersoll_ross,
@@ -202,20 +202,21 @@ def test_preserves_volume(name, splitting):
 def test_planted_faults_are_seen_by_step_checks(monkeypatch):
     name = "ornstein_uhlenbeck"
     d, q, p = start(name, **SMALL[name])
+    d = Driven(d.dense.model, d.dense.grid, dense=d.dense, plain=True, lanes=4)
     d.use_splitting("gaussian")
-    t, kick = EXAMPLES[name].t, d.native.step.kick
+    t, kick = EXAMPLES[name].t, d.native.constrained.kick
 
     def kick_with_friction(p, slope, t):
         kick(p, slope, t)
         p *= 1.0 - 0.05 * t
 
     with monkeypatch.context() as patch:
-        patch.setattr(d.native.step, "kick", kick_with_friction)
+        patch.setattr(d.native.constrained, "kick", kick_with_friction)
         determinant, form = volume_errors(d, q, p, t)
         assert min(determinant, form) > 1e3 * VOLUME
         assert not SLOPE[0] < energy_slope(d, q, p, t) < SLOPE[1]
     with monkeypatch.context() as patch:
-        patch.setattr(d.native.step, "project", lambda *_: None)
+        patch.setattr(d.native.constrained, "project", lambda *_: None)
         status, there, p_there = d.step(d.point(q), p, t)
         assert status == CONVERGED
         assert cotangent_error(d, d.flat(there), p_there) > 1e3 * COTANGENT

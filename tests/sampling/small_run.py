@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 import pathfold as pf
-from pathfold.sampling import chain, checkpoint, sample
+from pathfold.sampling import chain, checkpoint, execution
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 
 SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC()}
@@ -79,7 +79,7 @@ def _end(moment: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     checkpoint.Checkpoint.save = fatal
-    sample.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
+    execution.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
 
 
 if __name__ == "__main__":

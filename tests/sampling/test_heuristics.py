@@ -13,6 +13,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import Engine
+from pathfold.engine.native.trajectory import STATIC_POINTS
 from pathfold.example_models import (
     cox_ingersoll_ross,
     fitzhugh_nagumo,
@@ -37,7 +38,7 @@ def panel(module: ModuleType, model: pf.DiffusionModel) -> list[pf.Observations]
 
 
 def engine_of(model: pf.DiffusionModel, data: list[pf.Observations], steps: int = 4) -> Engine:
-    return Engine(model, TimeGrid.build(data, steps_per_interval=steps), compiled=False)
+    return Engine(model, TimeGrid.build(data, steps_per_interval=steps))
 
 
 def flat(engine: Engine, block: np.ndarray) -> np.ndarray:
@@ -47,10 +48,10 @@ def flat(engine: Engine, block: np.ndarray) -> np.ndarray:
 
 def project(engine: Engine, guess: Guess) -> np.ndarray:
     """The point that a chain starts from."""
-    points = np.zeros((engine.native.trajectory.STATIC_POINTS, engine.block_sizes["point"]))
-    blocks = (engine.layout, engine.problem, points, engine.block("vector"), engine.block("scratch"))
+    points = np.zeros((STATIC_POINTS, engine.block_sizes["point"]))
+    blocks = (engine.layout, engine.problem, points, engine.block("vector")[None], engine.block("scratch"))
     with np.errstate(all="ignore"):  # compiled code does not warn either
-        assert find_start(engine.native, *blocks, np.random.default_rng(0), Start(guess=guess)) == 1
+        assert find_start(*blocks, np.random.default_rng(0), Start(guess=guess)) == 1
     return points[0]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import Engine
+from pathfold.engine.native.trajectory import STATIC_POINTS
 from pathfold.example_models import (
     cox_ingersoll_ross,
     fitzhugh_nagumo,
@@ -19,6 +20,7 @@ from pathfold.example_models import (
     sir,
 )
 from pathfold.model import TimeGrid
+from pathfold.sampling import initialise
 from pathfold.sampling.initialise import ATTEMPTS, Start, find_start
 from tests.dense import Dense
 
@@ -42,13 +44,13 @@ def example(name: str) -> tuple[pf.DiffusionModel, pf.Observations]:
 
 
 class Search:
-    """The search for starts of one chain, in plain Python."""
+    """The search for starts of one chain."""
 
     def __init__(self, model: pf.DiffusionModel, data: pf.Observations | list[pf.Observations], steps: int) -> None:
         self.grid = TimeGrid.build(data, steps_per_interval=steps)
-        self.engine = Engine(model, self.grid, compiled=False)
+        self.engine = Engine(model, self.grid)
         self.dense = Dense(model, self.grid)
-        self.points = np.zeros((self.engine.native.trajectory.STATIC_POINTS, self.engine.block_sizes["point"]))
+        self.points = np.zeros((STATIC_POINTS, self.engine.block_sizes["point"]))
         self.spread = float(np.var(self.grid.values[self.grid.mask]))
 
     def __call__(self, seed: int) -> tuple[int, np.ndarray]:
@@ -56,11 +58,10 @@ class Search:
         engine = self.engine
         with np.errstate(all="ignore"):  # compiled code does not warn either; what is not finite is noticed
             made = find_start(
-                engine.native,
                 engine.layout,
                 engine.problem,
                 self.points,
-                engine.block("vector"),
+                engine.block("vector")[None],
                 engine.block("scratch"),
                 np.random.default_rng(seed),
                 Start(relaxation=self.spread),
@@ -93,8 +94,8 @@ def test_starts_differ_between_chains_and_follow_the_seed():
 def test_a_start_from_which_steps_must_be_tiny_is_drawn_again(monkeypatch, stiff, expected):
     """The first starts are said to be stiff: another is taken, and the last of them when there is nothing better."""
     search = Search(*example("ornstein_uhlenbeck-noisy"), 3)
-    steps = iter([1e-3] * stiff + [0.5])
-    monkeypatch.setattr(search.engine.native.step_size, "first_step_size", lambda *_: next(steps))
+    steps, sought = iter([1e-3] * stiff + [0.5]), initialise.try_start
+    monkeypatch.setattr(initialise, "try_start", lambda *given: (*sought(*given)[:2], next(steps)))
     made, q = search(0)
     assert made == expected
     assert np.abs(search.dense.constraint(q)).max() < 1e-8

@@ -5,36 +5,26 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import chisquare, truncnorm
 
-import pathfold as pf
-from pathfold.engine import Engine
+from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NOT_CONVERGED
-from pathfold.model import TimeGrid
+from tests.plain import plain_native
 from tests.sampling.comparing import threshold
 
 FALSE_ALARMS = 1e-3  # of this file
+MAX_DEPTH = 10
 SCALES = np.array([1.0, 0.6, 0.8])
 WALL = 1.8  # in units of the scales: steps from or to states beyond fail, where there is a wall
 
 
 @pytest.fixture(scope="module")
 def native() -> Any:
-    """The sampler's own functions, uncompiled; the model is of no interest."""
-    model = pf.DiffusionModel(
-        drift=lambda x, z: -x,
-        diffusion=lambda x, z: jnp.ones((1, 1)),
-        parameters={},
-        initial_state=dist.Normal(jnp.zeros(1), 1.0),
-        observation=pf.GaussianNoise(lambda x, z: x, 1.0),
-    )
-    grid = TimeGrid.build(pf.Observations([1.0], [0.0]), steps_per_interval=1)
-    return Engine(model, grid, compiled=False).native
+    """The sampler's own functions, uncompiled."""
+    return plain_native()
 
 
 class Toy:
@@ -71,7 +61,7 @@ class Toy:
         for name, value in (
             ("potential", self.potential),
             ("hamiltonian", self.hamiltonian),
-            ("constrained_step", self.step),
+            ("step", self.step),
             ("draw_momentum", self.draw_momentum),
         ):
             monkeypatch.setattr(module, name, value, raising=False)
@@ -81,7 +71,7 @@ def tables(native: Any) -> SimpleNamespace:
     t = native.trajectory
     return SimpleNamespace(
         points=np.zeros((t.DYNAMIC_POINTS, 3)),
-        momenta=np.zeros((t.DYNAMIC_MOMENTA, 3)),
+        momenta=np.zeros((t.dynamic_momenta(MAX_DEPTH), 3)),
         counts=np.zeros(2, dtype=np.int64),
         result=np.array([-np.inf, 0.0, 0.0, 0.0]),
         statistics=np.zeros(t.STATISTICS),
@@ -196,8 +186,10 @@ def test_the_state_is_drawn_by_weight(native, monkeypatch):
 
 def transition(native: Any, kind: str, work: SimpleNamespace, t: float, rng: np.random.Generator) -> None:
     if kind == "dynamic":
+        layout = np.zeros(at.LENGTH, dtype=np.int64)
+        layout[at.MAX_DEPTH] = MAX_DEPTH
         native.dynamic_hmc.dynamic_transition(
-            None, None, work.points, work.momenta, t, rng, None, work.counts, work.result, work.statistics
+            layout, None, work.points, work.momenta, t, rng, None, work.counts, work.result, work.statistics
         )
     else:
         native.static_hmc.static_transition(
@@ -282,14 +274,12 @@ def test_divergence_ends_a_dynamic_trajectory(native, monkeypatch):
 
 def test_normals_replace_whatever_was_there(native):
     """One interval in two lanes: a step that failed may have left NaN in the idle one, which must not stay for ever."""
-    sizes = native.sizes
-    assert sizes.L == 2
-    layout = np.zeros(64, dtype=np.int64)
-    layout[[sizes.CHUNKS, sizes.STEPS, sizes.SERIES]] = 1
-    layout[[sizes.FIRST, 61]] = 60, 1  # the series has one interval
-    layout[[sizes.VECTOR_V0, sizes.VECTOR_W, sizes.VECTOR_V]] = 0, 1, 3
+    layout = np.zeros(at.LENGTH, dtype=np.int64)
+    layout[[at.CHUNKS, at.INTERVALS, at.LANES]] = 1, 1, 2
+    for place, begin, end in ((at.VECTOR_V0, 0, 1), (at.VECTOR_W, 1, 3), (at.VECTOR_V, 3, 5)):
+        layout[[place, place + at.END]] = begin, end
     p = np.full(5, np.nan)
-    native.momentum.draw_normals(layout, p, np.random.default_rng(0))
+    native.vector.draw_normals(layout, p, np.random.default_rng(0))
     assert np.flatnonzero(p == 0.0).tolist() == [2, 4]
     assert np.isfinite(p).all()
 
@@ -307,8 +297,8 @@ def test_the_number_of_steps_lies_about_the_integration_time(native):
 def test_a_slow_coordinate_makes_trajectories_longer(native, slow, expected):
     """Two coordinates as autoregressions: longer trajectories help the slow one, and cost three times as much."""
     time, rng, warmup, steps = native.integration_time, np.random.default_rng(7), 400, (4, 12)
-    layout, point = np.zeros(64, dtype=np.int64), np.zeros(4)
-    layout[native.sizes.VECTOR_W], layout[native.sizes.VECTOR_V + 1] = 2, 2
+    layout, point = np.zeros(at.LENGTH, dtype=np.int64), np.zeros(4)
+    layout[[at.VECTOR_W, at.VECTOR_V + at.END]] = 2
     search = np.zeros(time.search_size(layout))
     for iteration in range(warmup):
         time.before_transition(layout, point, search)
@@ -358,7 +348,7 @@ def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
         return size.first_step_size(None, None, work.points, work.momenta, rng, None, work.counts)
 
     assert all(0.5 <= first_step(seed) <= size.LARGEST for seed in range(5))
-    monkeypatch.setattr(size, "constrained_step", lambda *a: CONVERGED if abs(a[6]) < 0.01 else NOT_CONVERGED)
+    monkeypatch.setattr(size, "step", lambda *a: CONVERGED if abs(a[6]) < 0.01 else NOT_CONVERGED)
     assert all(0.005 <= first_step(seed) < 0.01 for seed in range(5))
-    monkeypatch.setattr(size, "constrained_step", lambda *a: NOT_CONVERGED)
+    monkeypatch.setattr(size, "step", lambda *a: NOT_CONVERGED)
     assert 0.0 < first_step(0) < 1e-6, "a chain that cannot move ends all the same"

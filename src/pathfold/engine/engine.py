@@ -6,30 +6,19 @@ from typing import Literal
 
 import numpy as np
 
-from pathfold.engine.build import CONSTRAINED, UNCONSTRAINED, build
-from pathfold.engine.functions import ModelFunctions
-from pathfold.engine.records import Sizes
-from pathfold.errors import ModelError
+from pathfold.engine import table as at
+from pathfold.engine.compile import CONSTRAINED, UNCONSTRAINED, Variant, compile_model
 from pathfold.model import DiffusionModel, TimeGrid, clocks
-from pathfold.program.kernel import LAYOUT_CHUNKS, LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_SERIES, LAYOUT_STEPS
 from pathfold.program.layout import Record, size_of
-from pathfold.program.trace import check_compilable, is_compilable
 
 Splitting = Literal["gaussian", "stormer-verlet"]
-
-
-def choose_lanes(intervals: int) -> int:
-    """Lanes a chunk: 16 to 32 vectorise well; of these the number that leaves fewest idle in the last chunk."""
-    if intervals < 12:
-        return intervals + intervals % 2
-    return min(range(16, 34, 2), key=lambda lanes: (-intervals % lanes, abs(lanes - 20)))
 
 
 class Engine:
     """Compiled operations on the manifold of one model and one set of observations.
 
-    `conditioned` adds a row mask for the full state at every node (values and mask from `condition`).
-    With `compiled=False` the same functions run as plain Python.
+    `conditioned` adds a row mask for the full state at every node (values and mask from `condition`). The functions of
+    `engine.native` take the engine's `layout` and `problem`, and blocks that it makes.
     """
 
     method = CONSTRAINED
@@ -41,70 +30,48 @@ class Engine:
         *,
         splitting: Splitting = "gaussian",
         conditioned: bool = False,
-        compiled: bool = True,
         lanes: int | None = None,
     ) -> None:
         self.grid, self.conditioned = grid, conditioned
         self.intervals = len(grid.starts)
         self.series = len(grid.first)
-        self.lanes = lanes or choose_lanes(self.intervals)
-        try:
-            self._compile(model, compiled=compiled)
-        except (ModelError, NotImplementedError, TypeError, ValueError):
-            # Looked into only now, since it takes time: a prior whose quantile function cannot be compiled has another
-            # map; if a function of the user's is what stands in the way, the error names it.
-            model = model.restricted_to(is_compilable)
-            for name, (function, shapes) in model.user_functions().items():
-                check_compilable(name, function, shapes)
-            self._compile(model, compiled=compiled)
-        self.chunks = -(-self.intervals // self.sizes.L)
-        self.layout = self._make_layout()
+        variant = Variant(self.method, grid.regular, bool(grid.mask.all()), conditioned, lanes)
+        compiled = compile_model(model, variant)
+        self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
+        self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
+        self.chunks = -(-self.intervals // self.lanes)
+        self.layout = self.program.bind(self._make_layout())
         self.problem = self._make_problem(splitting)
 
-    def _compile(self, model: DiffusionModel, *, compiled: bool) -> None:
-        self.model = model
-        rows = model.observation_dim + (model.state_dim if self.conditioned else 0)
-        self.sizes = Sizes(
-            X=model.state_dim,
-            V=model.noise_dim,
-            U=model.parameters.size,
-            Z=model.parameters.z_size,
-            Y=rows,
-            W=self._observation_noise_dim(model),
-            V0=model.initial_state.size,
-            IN=len(model.inputs),
-            L=self.lanes,
-        )
-        self.records = self.method.records(self.sizes, regular=self.grid.regular)
-        if not self.conditioned and self.grid.mask.all():
-            self.records.grid.known["mask"] = np.ones(rows)
-        self.functions = ModelFunctions(model, conditioned=self.conditioned)
-        self.native = build(self.method, self.functions, self.records, self.sizes, compiled=compiled)
-
-    def _observation_noise_dim(self, model: DiffusionModel) -> int:
-        return model.observation_noise_dim
-
     def _length(self, record: Record) -> int:
-        lanes = self.chunks * self.sizes.L
+        if record.kind == "vector":
+            return sum(self._length(self.records[name]) for name in self.records.blocks["vector"])
+        lanes = self.chunks * self.lanes
         repeats = {"shared": 1, "series": self.series, "lane": lanes, "step": lanes * self.grid.steps}
         return record.size * repeats[record.kind]
 
     def _make_layout(self) -> np.ndarray:
-        """The layout table: sizes of the data, where each record lies in its block, first interval of each series."""
-        r = self.records
-        head, table = np.zeros(LAYOUT_HEAD, dtype=np.int64), []
+        """The layout table (see `table`), all but the addresses of the kernels."""
+        layout, n = np.zeros(at.LENGTH + self.series + 1, dtype=np.int64), self.sizes
+        layout[[at.STEPS, at.INTERVALS, at.FIRST]] = self.grid.steps, self.intervals, at.LENGTH
+        layout[at.LENGTH :] = *self.grid.first, self.intervals
+        layout[[at.METHOD, at.MAX_DEPTH]] = self.method.number, self.method.max_depth
+        layout[[at.CHUNKS, at.LANES, at.SERIES]] = self.chunks, self.lanes, self.series
+        layout[[at.X, at.V, at.U, at.Z, at.Y, at.W, at.V0]] = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
         self.block_sizes: dict[str, int] = {}
-        for block, names in r.blocks.items():
-            at = 0
+        for block, names in self.records.blocks.items():
+            begin = 0
             for name in names:
-                if block == "point" and name == "theta":
-                    at *= 2  # the gradient has the shape of the position and follows it
-                table += [at, at + self._length(r[name])]
-                at = table[-1]
-            self.block_sizes[block] = at
-        head[[LAYOUT_STEPS, LAYOUT_CHUNKS, LAYOUT_SERIES]] = self.grid.steps, self.chunks, self.series
-        head[LAYOUT_FIRST] = LAYOUT_HEAD + len(table)
-        return np.array([*head, *table, *self.grid.first, self.intervals], dtype=np.int64)
+                record, place = self.records[name], at.record_place(block, name)
+                if place == at.POINT_THETA:
+                    begin *= 2  # the gradient has the shape of the position and follows it
+                end = begin + self._length(record)
+                layout[place], layout[place + at.END], layout[place + at.SIZE] = begin, end, record.size
+                for field, of_field in at.field_places(name, list(record.fields)).items():
+                    layout[of_field] = record.offsets[field]
+                begin = end
+            self.block_sizes[block] = begin
+        return layout
 
     def block(self, kind: str) -> np.ndarray:
         """A new block of zeros: "vector" (a momentum), "point" or "scratch"."""
@@ -112,12 +79,12 @@ class Engine:
 
     def record(self, kind: str, block: np.ndarray, name: str) -> np.ndarray:
         """The part of a block that holds a record."""
-        at = self.records.at(kind, name)
-        return block[self.layout[at] : self.layout[at + 1]]
+        place = at.record_place(kind, name)
+        return block[self.layout[place] : self.layout[place + at.END]]
 
     def get(self, kind: str, block: np.ndarray, name: str, field: str) -> np.ndarray:
         """A copy of one field: of shared records as it is, of others by series, interval, or interval and step."""
-        r, lanes = self.records[name], self.sizes.L
+        r, lanes = self.records[name], self.lanes
         columns, shape = r.columns(field), r.fields[field]
         array = self.record(kind, block, name)
         if r.kind == "shared":
@@ -131,7 +98,7 @@ class Engine:
 
     def set(self, kind: str, block: np.ndarray, name: str, field: str, values) -> None:
         """Write one field, in the shape `get` returns it; idle lanes become zero."""
-        r, lanes = self.records[name], self.sizes.L
+        r, lanes = self.records[name], self.lanes
         columns, width = r.columns(field), size_of(r.fields[field])
         array = self.record(kind, block, name)
         if r.kind == "shared":
@@ -200,7 +167,4 @@ class UnconstrainedEngine(Engine):
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)
-        self.problem = np.concatenate([self.problem, np.ones(self.block_sizes["vector"])])  # the metric follows
-
-    def _observation_noise_dim(self, model: DiffusionModel) -> int:
-        return 0
+        self.record("problem", self.problem, "metric")[:] = 1.0

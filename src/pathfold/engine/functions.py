@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import jax
 import jax.numpy as jnp
 
+from pathfold.engine.records import Sizes
 from pathfold.model import DiffusionModel, GaussianNoise
 from pathfold.program.matrices import lower_mirrored
 
@@ -76,6 +78,31 @@ class ModelFunctions:
         """Derivatives of the rows with respect to z, x, w."""
         return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, y, mask)
 
+    def of_arrays(self, n: Sizes, observation_noise: bool) -> list[tuple[Callable, tuple[tuple[int, ...], ...]]]:
+        """All functions that kernels are made of, as functions of arrays of the given shapes."""
+        z, x, t = (n.Z,), (n.X,), (n.IN,)
+
+        def step(z, x, v, delta, t, inputs, slopes):
+            return self.step(z, x, v, delta, self.clock(t, inputs, slopes))
+
+        def rows(z, x, w, t, inputs, y, mask):
+            return self.rows(z, x, w, self.clock(t, inputs), y, mask)
+
+        def mean_and_scale(z, x, t, inputs):
+            return self.mean_and_scale(z, x, self.clock(t, inputs))
+
+        observed: list[tuple[Callable, tuple[tuple[int, ...], ...]]] = [(mean_and_scale, (z, x, (), t))]
+        if observation_noise:
+            observed = [(rows, (z, x, (n.W,), (), t, (n.Y,), (n.Y,))), (_real(self.noise_excess), (z, (n.W,)))]
+        return [
+            (self.parameters, ((n.U,),)),
+            (_real(self.parameter_excess), ((n.U,),)),
+            (self.start, (z, (n.V0,))),
+            (_real(self.start_excess), (z, (n.V0,))),
+            (step, (z, x, (n.V,), (), (), t, t)),
+            *observed,
+        ]
+
     # JAX keeps the traces of jitted functions: the kernels that share these trace them once.
 
     @cached_property
@@ -106,3 +133,7 @@ class ModelFunctions:
             return lambda weight: [jax.grad(lambda q: jnp.sum(weight * jax.jacfwd(step)(q)))(zxv)]
         hessian = jax.jacfwd(jax.jacfwd(step))(zxv)
         return lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(x.size))
+
+
+def _real(function: Callable) -> Callable:
+    return lambda *args: jnp.asarray(function(*args), dtype=float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pathfold.program.kernel import LAYOUT_HEAD
+from pathfold.engine.table import record_place
 from pathfold.program.layout import Record, Use
 
 
@@ -20,7 +20,6 @@ class Sizes:
     W: int  # observation noise
     V0: int  # initial-state noise
     IN: int  # inputs
-    L: int  # lanes: intervals processed abreast
 
 
 class Records:
@@ -156,26 +155,25 @@ class Records:
     def __getitem__(self, name: str) -> Record:
         return getattr(self, name)
 
-    def at(self, block: str, record: str) -> int:
-        """Where the layout table holds the beginning (and next to it the end) of a record in its block."""
-        at = LAYOUT_HEAD
-        for name, records in self.blocks.items():
-            if name == block:
-                return at + 2 * records.index(record)
-            at += 2 * len(records)
-        raise KeyError(block)
-
     def uses(self, **blocks: str) -> list[Use]:
-        """The records a kernel works on, by the block argument that holds them.
+        """The records a kernel works on, by what it calls the block that holds them; and the lane buffer.
 
         Fields of the block `target` (the moving point of a solve) carry the suffix _new, of `gradient` the suffix _g.
         """
-        kinds = {"origin": "point", "target": "point", "gradient": "vector"}
-        suffixes = {"target": "_new", "gradient": "_g"}
         out = []
-        for block, names in blocks.items():
-            kind = kinds.get(block, block)
-            out += [Use(self[name], block, self.at(kind, name), suffixes.get(block, "")) for name in names.split()]
-        if "scratch" in blocks:
-            out.append(Use(self.carry, "scratch", self.at("scratch", "carry")))
-        return out
+        for name, records in blocks.items():
+            kind, block, suffix = _BLOCKS[name]
+            out += [Use(self[each], block, record_place(kind, each), suffix) for each in records.split()]
+        return [*out, Use(self.carry, "scratch", record_place("scratch", "carry"))]
+
+
+# What kernels call their blocks: the kind of block, the argument that holds it, the suffix of its fields.
+_BLOCKS = {
+    "problem": ("problem", "problem", ""),
+    "point": ("point", "point", ""),
+    "origin": ("point", "point", ""),
+    "target": ("point", "other", "_new"),
+    "vector": ("vector", "other", ""),
+    "gradient": ("vector", "other", "_g"),
+    "scratch": ("scratch", "scratch", ""),
+}

@@ -52,6 +52,7 @@ class DiffusionModel:
         scheme: Scheme | None = None,
         inputs: Mapping[str, Input] | None = None,
     ):
+        self.kept: dict[Any, Any] = {}  # what the layers above made of the model, for as long as it lives
         self.inputs = check_inputs(inputs or {}, ModelError)
         self.scheme = EulerMaruyama() if scheme is None else scheme
         if not isinstance(self.scheme, Scheme):
@@ -108,6 +109,7 @@ class DiffusionModel:
     def restricted_to(self, compilable: Compilable) -> "DiffusionModel":
         """This model with the quantile functions that cannot be compiled replaced by a bijection and a density."""
         model = copy.copy(self)
+        model.kept = {}
         with jax.enable_x64(True):
             model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
             z = self.parameters.structs()

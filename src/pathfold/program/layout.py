@@ -8,6 +8,7 @@ knows:
     series    [series, field]          one set a series (initial state)
     lane      [chunk, field, lane]     one set an interval and its end node
     step      [chunk, s, field, lane]  one set a fine step
+    vector    [coordinate]             a number for every coordinate of a position; no kernel works on them
 
 Records are parts of a few large blocks (what belongs to a point, to a vector, ...); a layout table holds the sizes that
 are known only with the data, and where each record begins and ends in its block.
@@ -20,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-Kind = Literal["shared", "series", "lane", "step"]
+Kind = Literal["shared", "series", "lane", "step", "vector"]
 
 
 def size_of(shape: tuple[int, ...]) -> int:

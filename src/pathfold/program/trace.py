@@ -33,6 +33,19 @@ def trace(graph: Graph, function: Callable, *args: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(shape), out)
 
 
+def second_derivative(function: Callable, count: int) -> Callable:
+    """Of `count` arguments, along as many first and as many second directions; with the value and first derivatives.
+
+    It takes every operation of the function and of its derivatives.
+    """
+
+    def derivative(*values: Any) -> Any:
+        at, first, second = values[:count], values[count : 2 * count], values[2 * count :]
+        return jax.jvp(lambda *x: jax.jvp(function, x, first), at, second)
+
+    return derivative
+
+
 def check_compilable(name: str, function: Callable, shapes: Any) -> None:
     """Raise a ModelError naming the user's function when its scalar program, or its derivatives', cannot be made."""
     leaves, tree = jax.tree.flatten(shapes)
@@ -41,13 +54,10 @@ def check_compilable(name: str, function: Callable, shapes: Any) -> None:
         out = function(*jax.tree.unflatten(tree, args))
         return [jnp.asarray(leaf, dtype=float) for leaf in jax.tree.leaves(out)]
 
-    def second_derivative(*args):
-        """Along `args`; it takes every operation of the value and of both derivatives."""
-        return jax.jvp(lambda *x: jax.jvp(value, x, args), args, args)
-
+    second = second_derivative(value, len(leaves))
     _attempt(name, value, leaves)
     try:
-        _attempt(f"a derivative of {name}", second_derivative, leaves)
+        _attempt(f"a derivative of {name}", lambda *args: second(*args, *args, *args), leaves)
     except (NotImplementedError, TypeError, ValueError) as problem:
         raise ModelError(
             f"{name} cannot be differentiated twice by jax.jvp ({problem}); give the function that stands in the way, "

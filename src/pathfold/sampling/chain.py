@@ -10,12 +10,16 @@ import json
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from pathfold.engine.build import load_package
+from pathfold.engine import table as at
+from pathfold.engine.compile import Program
+from pathfold.engine.native import trajectory
+from pathfold.engine.native.chain import run
+from pathfold.engine.native.integration_time import search_size
+from pathfold.engine.native.step_size import STATE
 from pathfold.errors import DataError
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.initialise import Start, find_start
@@ -26,11 +30,11 @@ PIECE = 10  # transitions a native call: small enough to be interrupted, large e
 
 @dataclass(frozen=True)
 class ChainTask:
-    """A chain to run. `package` is the folder of the compiled model."""
+    """A chain to run, of a compiled model."""
 
     index: int
     seed: int
-    package: str
+    program: Program
     layout: np.ndarray
     problems: np.ndarray  # the plain one first, then those that hold states
     block_sizes: dict[str, int]
@@ -93,9 +97,7 @@ class Monitor:
 def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
     """Find a start, or take up where a checkpoint left off, and make all transitions unless told to stop."""
     monitor = monitor or Monitor()
-    native = load_package(Path(task.package))
-    chain = _Chain(task, native)
-    chain.compile()
+    chain = _Chain(task)
     checkpoint = Checkpoint(Path(task.checkpoint), task.index) if task.checkpoint else None
     saved = checkpoint.load() if checkpoint else None
     if saved is not None:
@@ -118,35 +120,34 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
 class _Chain:
     """The state of a running chain."""
 
-    def __init__(self, task: ChainTask, native: ModuleType) -> None:
-        self.task, self.native = task, native
-        table = native.trajectory
+    def __init__(self, task: ChainTask) -> None:
+        self.task, self.layout = task, task.program.bind(task.layout)
         self.dynamic = not isinstance(task.sampler, StaticHMC)
-        points = table.DYNAMIC_POINTS if self.dynamic else table.STATIC_POINTS
-        momenta = table.DYNAMIC_MOMENTA if self.dynamic else table.STATIC_MOMENTA
+        points, momenta = trajectory.STATIC_POINTS, trajectory.STATIC_MOMENTA
+        if self.dynamic:
+            points, momenta = trajectory.DYNAMIC_POINTS, trajectory.dynamic_momenta(self.layout[at.MAX_DEPTH])
         self.points = np.zeros((points, task.block_sizes["point"]))
-        self.momenta = np.zeros((momenta + native.metric.METRIC_ROWS, task.block_sizes["vector"]))
+        self.momenta = np.zeros((momenta, task.block_sizes["vector"]))
         self.scratch = np.zeros(task.block_sizes["scratch"])
         self.problems = task.problems.copy()  # a start changes the relaxation for a while, blocking the states held
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
-        self.state = np.zeros(native.step_size.STATE)
-        self.search = np.zeros(native.integration_time.search_size(task.layout))
+        self.state = np.zeros(STATE)
+        self.search = np.zeros(search_size(self.layout))
         self.counts, self.result = np.zeros(2, dtype=np.int64), np.zeros(4)
-        self.draws = Draws.empty(task, table.STATISTICS)
+        self.draws = Draws.empty(task, trajectory.STATISTICS)
 
     @property
     def current(self) -> np.ndarray:
-        return self.points[self.native.trajectory.CURRENT]
+        return self.points[trajectory.CURRENT]
+
+    @property
+    def metric(self) -> np.ndarray:
+        """The scales of a metric that is adapted, and what they are being estimated from."""
+        return self.problems[0, self.layout[at.PROBLEM_METRIC] : self.layout[at.PROBLEM_WINDOW_SQUARES + at.END]]
 
     def initialise(self) -> None:
-        blocks = (self.task.layout, self.problems[0], self.points, self.momenta[0], self.scratch)
-        attempts = find_start(self.native, *blocks, self.rng, self.task.start)
-        self.draws.start_attempts = attempts
-
-    def compile(self) -> None:
-        """Make no transition, so that compilation does not count in the chain's time."""
-        self.advance(0, Monitor())
-        self.draws.seconds = self.draws.main_seconds = 0.0
+        blocks = (self.layout, self.problems[0], self.points, self.momenta, self.scratch)
+        self.draws.start_attempts = find_start(*blocks, self.rng, self.task.start)
 
     def advance(self, count: int, monitor: Monitor) -> None:
         """Make up to `count` transitions."""
@@ -155,8 +156,8 @@ class _Chain:
         rows = slice(draws.made, min(draws.made + count, end))
         time_given = task.sampler.integration_time if isinstance(task.sampler, StaticHMC) else None
         begin = time.thread_time()
-        made = self.native.chain.run(
-            task.layout,
+        made = run(
+            self.layout,
             self.problems,
             self.points,
             self.momenta,
@@ -167,9 +168,9 @@ class _Chain:
             self.counts,
             self.result,
             self.dynamic,
-            time_given or 0.0,
+            float(time_given or 0.0),
             task.warmup,
-            task.sampler.target_acceptance,
+            float(task.sampler.target_acceptance),
             draws.z[rows],
             draws.x0[rows],
             draws.nodes[rows],
@@ -188,11 +189,6 @@ class _Chain:
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
 
-    def _metric(self) -> np.ndarray:
-        """The scales of a metric that is adapted, and what they are being estimated from."""
-        rows, size = self.native.metric.METRIC_ROWS, self.momenta.shape[1]
-        return np.vstack([self.problems[0, -size:], self.momenta[-rows:]]) if rows else np.zeros((0, size))
-
     def saved(self) -> dict[str, Any]:
         """Everything that the chain's future depends on, and its past."""
         d = self.draws
@@ -202,7 +198,7 @@ class _Chain:
             "point": self.current,
             "state": self.state,
             "search": self.search,
-            "metric": self._metric(),
+            "metric": self.metric,
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
             "made": np.array(d.made),
             "seconds": np.array([d.seconds, d.main_seconds]),
@@ -218,8 +214,5 @@ class _Chain:
         self.current[:] = saved["point"]
         self.state[:] = saved["state"]
         self.search[:] = saved["search"]
-        rows = self.native.metric.METRIC_ROWS
-        if rows:
-            self.problems[0, -self.momenta.shape[1] :] = saved["metric"][0]
-            self.momenta[-rows:] = saved["metric"][1:]
+        self.metric[:] = saved["metric"]
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))

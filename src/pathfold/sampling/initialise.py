@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
+from pathfold.engine import table as at
+from pathfold.engine.native.start import FROM_GUESS, FROM_POSITION, FROM_PRIOR, try_start
+from pathfold.engine.native.trajectory import CURRENT
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 
@@ -37,53 +39,47 @@ class Start:
 
 
 def find_start(
-    native: ModuleType,
     layout: np.ndarray,
     problem: np.ndarray,
     points: np.ndarray,
-    q0: np.ndarray,
+    momenta: np.ndarray,
     scratch: np.ndarray,
     rng: np.random.Generator,
     start: Start,
 ) -> int:
     """Project the guess, or prior draws until one can be, onto the manifold; returns the number of attempts.
 
-    The point is left in the first row of `points`, prepared for a step; q0 and the other rows are there to work with.
+    The point is left in the first row of `points`, prepared for a step; the other rows, momenta and scratch are there
+    to work with.
     """
-    problems, smallest, worst, fallback = [], np.inf, "", None
-    point, sizes, guess = points[native.trajectory.CURRENT], native.sizes, start.guess
+    failures, smallest, worst, fallback = [], np.inf, "", None
+    point, guess, size = points[CURRENT], start.guess, momenta.shape[1]
+    counts = np.zeros(2, dtype=np.int64)
+    blocks = (layout, problem, points, momenta)
     if start.position is not None:
-        point[: q0.size] = start.position
-        status = native.step.prepare(layout, problem, point, scratch)
+        point[:size] = start.position
+        status, _, _ = try_start(*blocks, FROM_POSITION, start.relaxation, rng, scratch, counts)
         if status != CONVERGED:
             raise InitialisationError(f"the sampler cannot start where a projection ended: {MEANING[status]}")
         return 1
-    attempts = ATTEMPTS if guess is None else 1
+    attempts, source = (ATTEMPTS, FROM_PRIOR) if guess is None else (1, FROM_GUESS)
     for attempt in range(1, attempts + 1):
-        if guess is None:
-            native.momentum.draw_normals(layout, q0, rng)
-            point[: q0.size] = q0
-            native.initialise.guess_nodes(layout, problem, point, scratch)
-        else:
-            q0[:] = point[: q0.size] = guess.position
-            point[layout[sizes.POINT_NODE] : layout[sizes.POINT_NODE + 1]] = guess.nodes
-        status, residual, _ = native.initialise.project_start(layout, problem, points, q0, start.relaxation, scratch)
-        if not worst or residual < smallest:
-            smallest, worst = residual, _worst_residuals(native, layout, problem, scratch)
+        if guess is not None:
+            point[:size] = guess.position
+            point[layout[at.POINT_NODE] : layout[at.POINT_NODE + at.END]] = guess.nodes
+        status, residual, step = try_start(*blocks, source, start.relaxation, rng, scratch, counts)
         if status == CONVERGED:
-            status = native.step.prepare(layout, problem, point, scratch)
-        if status == CONVERGED:
-            counts = np.zeros(2, dtype=np.int64)
-            step = native.step_size.first_step_size(layout, problem, points, q0[None], rng, scratch, counts)
-            if np.all(np.abs(point[: sizes.U]) < FAR) and step > STIFF:
+            if np.all(np.abs(point[: layout[at.U]]) < FAR) and step > STIFF:
                 return attempt
             fallback = point.copy()
         else:
-            problems.append(status)
+            failures.append(status)
+            if not worst or residual < smallest:
+                smallest, worst = residual, _worst_residuals(layout, problem, scratch)
         if fallback is not None and attempt >= attempts // 2:
             point[:] = fallback
             return attempt
-    common = max(set(problems), key=problems.count)
+    common = max(set(failures), key=failures.count)
     tried = f"{attempts} projections of prior draws" if guess is None else "the projection of its guess"
     raise InitialisationError(
         f"no start on the manifold was found in {tried}: {MEANING[common]}; the smallest residuals of observations and "
@@ -100,12 +96,15 @@ def name_worst(residuals: np.ndarray, times: np.ndarray, first: np.ndarray) -> s
     return ", ".join(f"{residuals[n]:.2g} at t = {times[n]:g}{of}" for n, of in zip(order, of_series, strict=True))
 
 
-def _worst_residuals(native: ModuleType, layout: np.ndarray, problem: np.ndarray, scratch: np.ndarray) -> str:
+def _worst_residuals(layout: np.ndarray, problem: np.ndarray, scratch: np.ndarray) -> str:
     """The largest of the gaps and misfits that the last linearisation left."""
-    s = native.sizes
-    *first, end = layout[layout[s.FIRST] :]
-    newton = scratch[layout[s.SCRATCH_NEWTON] : layout[s.SCRATCH_NEWTON + 1]].reshape(-1, s.NEWTON_SIZE, s.L)
-    grid = problem[layout[s.PROBLEM_GRID] : layout[s.PROBLEM_GRID + 1]].reshape(-1, s.GRID_SIZE, s.L)
-    rows = [*range(s.NEWTON_GAP, s.NEWTON_GAP + s.X), *range(s.NEWTON_O, s.NEWTON_O + s.Y)]
-    residuals, times = np.abs(newton[:, rows]).max(axis=1), grid[:, s.GRID_T_END]
+
+    def rows(block: np.ndarray, record: int) -> np.ndarray:
+        return block[layout[record] : layout[record + at.END]].reshape(-1, layout[record + at.SIZE], layout[at.LANES])
+
+    *first, end = layout[layout[at.FIRST] :]
+    gap, o = layout[at.NEWTON_GAP], layout[at.NEWTON_O]
+    columns = [*range(gap, gap + layout[at.X]), *range(o, o + layout[at.Y])]
+    residuals = np.abs(rows(scratch, at.SCRATCH_NEWTON)[:, columns]).max(axis=1)
+    times = rows(problem, at.PROBLEM_GRID)[:, layout[at.GRID_T_END]]
     return name_worst(residuals.ravel()[:end], times.ravel()[:end], np.array(first))

@@ -1,5 +1,7 @@
-"""The native engine: control flow around the kernels, as plain Python that Numba compiles.
+"""The native sampler: control flow around a model's kernels, as plain Python that Numba compiles.
 
-These files are not run from here. For each model they are copied into a package of their own, beside the generated
-modules `kernels` (the scalar programs) and `sizes` (dimensions and offsets as compile-time constants).
+It is compiled once for an installation, on first use, and kept in Numba's cache; nothing in it depends on the model.
+What does, sizes, places and the addresses of the kernels, stands in the layout table (`engine/table.py`), the first
+argument of nearly every function. Below `chain.run` nothing is allocated and nothing raised: failures are status codes.
+With NUMBA_DISABLE_JIT=1 in the environment the same functions run as plain Python.
 """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathfold.engine.status import CONVERGED
 
-from .blocks import hold_states
+from .drawn import record
 from .dynamic_hmc import dynamic_transition
+from .held_states import hold_states
 from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
 from .metric import adapt_metric
-from .record import record
 from .static_hmc import static_transition
 from .step_size import ITERATION, adapt, first_step_size, start_adaptation, step_size
 from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN
@@ -70,7 +70,7 @@ def run(
             after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
         if warming_up:
             adapt(state, row[ACCEPTANCE], target)
-            if adapt_metric(layout, problem, points, momenta, int(state[ITERATION]), warmup):
+            if adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):
                 start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
         record(layout, points[CURRENT], z[made], x0[made], nodes[made], path[made])
         state[ITERATION] += 1.0

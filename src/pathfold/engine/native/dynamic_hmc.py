@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from numpy import exp, inf, log1p
 
+from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
 
+from .dynamics import draw_momentum, hamiltonian, potential, step
 from .jit import compiled
-from .momentum import draw_momentum
-from .point import hamiltonian, potential
-from .sizes import MAX_DEPTH
-from .step import constrained_step, copy
 from .trajectory import (
     ACCEPTANCE,
     AT_LEFT,
@@ -41,6 +39,7 @@ from .trajectory import (
     STEPS_TAKEN,
     TOTAL,
 )
+from .vector import copy
 
 TURNED = -1  # the sub-tree turns back: a good end, unlike the codes of failed steps
 
@@ -97,7 +96,7 @@ def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratc
     p = momenta[MOVING]
     height = 0  # finished sub-trees waiting to be joined
     for leaf in range(leaves):
-        status = constrained_step(layout, problem, points[end], points[NEXT], points[BACK], p, t, scratch, counts)
+        status = step(layout, problem, points[end], points[NEXT], points[BACK], p, t, scratch, counts)
         result[2] += 1.0
         if status != CONVERGED:
             return status
@@ -140,7 +139,7 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
     result[3] = 0.0
     depth = 0
     status = CONVERGED
-    while status == CONVERGED and depth < MAX_DEPTH:
+    while status == CONVERGED and depth < layout[at.MAX_DEPTH]:
         forward = rng.random() < 0.5
         end, row, sign = (RIGHT, AT_RIGHT, 1.0) if forward else (LEFT, AT_LEFT, -1.0)
         copy(momenta[row], p)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from numpy import inf, pi
 
+from pathfold.engine import table as at
+
 from .jit import compiled
-from .point import position
-from .sizes import VECTOR_W
+from .vector import position
 
 TIMES = (0.5 * pi, 1.5 * pi)
 BEGIN, END = 0.3, 0.85  # of warm-up: in between the two are tried
@@ -25,7 +26,7 @@ CHOSEN, SEEN, MOMENTS = 0, 1, 2
 
 @compiled
 def search_size(layout):
-    return MOMENTS + 3 * layout[VECTOR_W] + 2 * (1 + layout[VECTOR_W])
+    return MOMENTS + 3 * layout[at.VECTOR_W] + 2 * (1 + layout[at.VECTOR_W])
 
 
 @compiled
@@ -45,7 +46,7 @@ def integration_time(search, iteration, warmup):
 
 @compiled
 def before_transition(layout, point, search):
-    size = layout[VECTOR_W]
+    size = layout[at.VECTOR_W]
     q = position(layout, point)
     for j in range(size):
         search[MOMENTS + 2 * size + j] = q[j]
@@ -57,15 +58,15 @@ def after_transition(layout, point, search, iteration, warmup, steps):
     trial = tried(iteration, warmup)
     if trial < 0:
         return
-    size = layout[VECTOR_W]
+    size = layout[at.VECTOR_W]
     mean, squares = search[MOMENTS : MOMENTS + size], search[MOMENTS + size : MOMENTS + 2 * size]
     previous = search[MOMENTS + 2 * size : MOMENTS + 3 * size]
-    at = MOMENTS + 3 * size + trial * (1 + size)
+    tally = MOMENTS + 3 * size + trial * (1 + size)
     q = position(layout, point)
     search[SEEN] += 1.0
-    search[at] += steps + 1.0  # drawing a momentum counts as a step
+    search[tally] += steps + 1.0  # drawing a momentum counts as a step
     for j in range(size):
-        search[at + 1 + j] += (q[j] - previous[j]) ** 2
+        search[tally + 1 + j] += (q[j] - previous[j]) ** 2
         deviation = q[j] - mean[j]
         mean[j] += deviation / search[SEEN]
         squares[j] += deviation * (q[j] - mean[j])

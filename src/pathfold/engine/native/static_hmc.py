@@ -19,10 +19,8 @@ from numpy import exp
 
 from pathfold.engine.status import CONVERGED
 
+from .dynamics import draw_momentum, hamiltonian, potential, step
 from .jit import compiled
-from .momentum import draw_momentum
-from .point import hamiltonian, potential
-from .step import constrained_step, copy
 from .trajectory import (
     ACCEPTANCE,
     BACK,
@@ -42,6 +40,7 @@ from .trajectory import (
     STEPS_FAILED,
     STEPS_TAKEN,
 )
+from .vector import copy
 
 SPREAD = 0.4  # the number of steps varies by this fraction about the integration time
 MAX_STEPS = 1023
@@ -75,7 +74,7 @@ def trajectory(layout, problem, points, momenta, t, steps, scratch, counts):
     cause = CONVERGED
     for i in range(steps):
         copy(p, momenta[BEFORE])
-        status = constrained_step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
+        status = step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
         if status == CONVERGED:
             at, to = to, (SPARE if to == NEXT else NEXT)
         else:
@@ -94,7 +93,7 @@ def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
     """Whether a step from the state fails; the momentum is left as it is."""
     p = momenta[MOVING]
     copy(p, momenta[BEFORE])
-    status = constrained_step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
+    status = step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
     copy(momenta[BEFORE], p)
     return status != CONVERGED
 

@@ -6,10 +6,8 @@ from numpy import exp, log, sqrt
 
 from pathfold.engine.status import CONVERGED
 
+from .dynamics import draw_momentum, hamiltonian, step
 from .jit import compiled
-from .momentum import draw_momentum
-from .point import hamiltonian
-from .step import constrained_step
 from .trajectory import BACK, CURRENT, MOVING, NEXT
 
 # Places in a chain's state.
@@ -31,7 +29,7 @@ def first_step_size(layout, problem, points, momenta, rng, scratch, counts):
     for _ in range(30):
         draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
         before = hamiltonian(layout, points[CURRENT], p)
-        status = constrained_step(layout, problem, points[CURRENT], points[NEXT], points[BACK], p, t, scratch, counts)
+        status = step(layout, problem, points[CURRENT], points[NEXT], points[BACK], p, t, scratch, counts)
         accepted = status == CONVERGED and hamiltonian(layout, points[NEXT], p) - before < log(2.0)
         if direction == 0.0:
             direction = 1.0 if accepted else -1.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .sizes import MAX_DEPTH
-
 # Rows of the table of points. The chain is at CURRENT between transitions.
 CURRENT, NEXT, SPARE, BACK, LEFT, RIGHT, CANDIDATE = 0, 1, 2, 3, 4, 5, 6
 STATIC_POINTS, DYNAMIC_POINTS = 4, 7
@@ -11,7 +9,12 @@ STATIC_POINTS, DYNAMIC_POINTS = 4, 7
 # Rows of the table of momenta: the moving one, the one before a step, the ends of a trajectory, the running sum; then
 # three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
 MOVING, BEFORE, AT_LEFT, AT_RIGHT, TOTAL, LEVELS = range(6)
-STATIC_MOMENTA, DYNAMIC_MOMENTA = 2, LEVELS + 3 * (MAX_DEPTH + 2)
+STATIC_MOMENTA = 2
+
+
+def dynamic_momenta(max_depth: int) -> int:
+    return LEVELS + 3 * (max_depth + 2)
+
 
 # Statistics of one transition.
 (

@@ -1,31 +1,27 @@
-"""Vectors: the position and the gradient within a point, idle lanes, norm."""
+"""Vectors: the position and the gradient within a point, idle lanes, normals, norm."""
 
 from __future__ import annotations
 
+from pathfold.engine import table as at
+
 from .jit import compiled
-from .sizes import CHUNKS, FIRST, SERIES, STEPS, VECTOR_V, VECTOR_W, L, V, W
 
 
 @compiled
 def position(layout, point):
-    return point[: layout[VECTOR_V + 1]]
+    return point[: layout[at.VECTOR_V + at.END]]
 
 
 @compiled
 def gradient(layout, point):
-    return point[layout[VECTOR_V + 1] : 2 * layout[VECTOR_V + 1]]
+    size = layout[at.VECTOR_V + at.END]
+    return point[size : 2 * size]
 
 
 @compiled
-def clear_idle(layout, vector):
-    """Zero in the idle lanes of the last chunk: their paths are nobody's, and may well not be finite."""
-    intervals, last = layout[layout[FIRST] + layout[SERIES]], layout[CHUNKS] - 1
-    for k in range(last * W, (last + 1) * W):
-        for lane in range(intervals - last * L, L):
-            vector[layout[VECTOR_W] + k * L + lane] = 0.0
-    for k in range(last * layout[STEPS] * V, (last + 1) * layout[STEPS] * V):
-        for lane in range(intervals - last * L, L):
-            vector[layout[VECTOR_V] + k * L + lane] = 0.0
+def copy(source, target):
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 @compiled
@@ -34,3 +30,28 @@ def squared_norm(vector):
     for i in range(vector.size):
         total += vector[i] * vector[i]
     return total
+
+
+@compiled
+def clear_idle(layout, vector):
+    """Zero in the idle lanes of the last chunk: their paths are nobody's, and may well not be finite."""
+    clear_idle_rows(layout, vector[layout[at.VECTOR_W] : layout[at.VECTOR_W + at.END]])
+    clear_idle_rows(layout, vector[layout[at.VECTOR_V] : layout[at.VECTOR_V + at.END]])
+
+
+@compiled
+def clear_idle_rows(layout, record):
+    """The same for one record of the vector: the last of its equal chunks."""
+    lanes, chunks = layout[at.LANES], layout[at.CHUNKS]
+    used, rows = layout[at.INTERVALS] - (chunks - 1) * lanes, record.size // lanes
+    for row in range(rows // chunks * (chunks - 1), rows):
+        for lane in range(used, lanes):
+            record[row * lanes + lane] = 0.0
+
+
+@compiled
+def draw_normals(layout, vector, rng):
+    """Standard normals for every component of a vector, whatever a failed step left there."""
+    for i in range(vector.size):
+        vector[i] = rng.standard_normal()
+    clear_idle(layout, vector)

@@ -1,4 +1,4 @@
-"""pf.sample: from a model and data to draws of its posterior."""
+"""From a model and data to the draws of all chains: compile, start, warm up, run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from pathfold.engine import Engine, UnconstrainedEngine
+from pathfold.engine import table as at
+from pathfold.engine.installation import compile_sampler
+from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS
 from pathfold.errors import DataError
 from pathfold.model import DiffusionModel, GaussianNoise, Observations, TimeGrid
 from pathfold.sampling.blocks import blocked_problems, partitions
@@ -75,9 +78,10 @@ def run_chains(
     for observations in series:
         model.check_data(observations)
     held = [] if observations_per_block is None else partitions(model, grid, observations_per_block)
-    begin = time.perf_counter()
     if unconstrained:
         _check_unconstrained(model, observations_per_block)
+    begin = time.perf_counter()
+    compile_sampler(announce=progress)
     engine = Engine(model, grid, splitting=splitting, conditioned=bool(held))
     sampled = UnconstrainedEngine(model, grid, splitting=splitting) if unconstrained else engine
     compile_seconds = time.perf_counter() - begin
@@ -87,7 +91,7 @@ def run_chains(
     task = ChainTask(
         index=0,
         seed=seed,
-        package=str(Path(sampled.native.__file__ or "").parent),
+        program=sampled.program,
         layout=sampled.layout,
         problems=blocked_problems(sampled, held),
         block_sizes=sampled.block_sizes,
@@ -160,10 +164,9 @@ def _check_unconstrained(model: DiffusionModel, observations_per_block: int | No
 def _without_constraint(engine: Engine, target: UnconstrainedEngine, task: ChainTask) -> np.ndarray:
     """A start on the manifold, without its observation noise, as a position of the unconstrained sampler."""
     rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(task.index, 1)))
-    points = np.zeros((engine.native.trajectory.STATIC_POINTS, engine.block_sizes["point"]))
-    blocks = (engine.layout, engine.problem, points, engine.block("vector"), engine.block("scratch"))
-    find_start(engine.native, *blocks, rng, task.start)
-    u, v0, _, v = engine.get_vector(points[engine.native.trajectory.CURRENT])
+    points, momenta = np.zeros((STATIC_POINTS, engine.block_sizes["point"])), engine.block("vector")[None]
+    find_start(engine.layout, engine.problem, points, momenta, engine.block("scratch"), rng, task.start)
+    u, v0, _, v = engine.get_vector(points[CURRENT])
     position = target.block("vector")
     target.set_vector(position, u, v0, np.zeros((target.intervals, 0)), v.reshape(target.intervals, -1))
     return position
@@ -179,9 +182,10 @@ def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
 def _fingerprint(task: ChainTask, settings: dict[str, Any]) -> str:
     """What must be the same for a run to be taken up again."""
     digest = hashlib.sha256()
-    for array in (task.layout, task.problems):
+    without_addresses = np.delete(task.layout, np.s_[at.KERNELS : at.LENGTH])
+    for array in (without_addresses, task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())
-    return json.dumps({**settings, "model": Path(task.package).name, "data": digest.hexdigest()}, sort_keys=True)
+    return json.dumps({**settings, "model": task.program.key, "data": digest.hexdigest()}, sort_keys=True)
 
 
 def _execute(

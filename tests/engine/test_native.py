@@ -1,4 +1,4 @@
-"""Compiled and plain control flow agree; compiled models are kept between processes; memory is linear and small."""
+"""Compiled and plain control flow agree; it is compiled once for all models; memory is linear and small."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import DiffusionModel, Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.models import Case, with_data_from
+from tests.plain import compiled_native
 
 AGREEMENT = 1e-12
 KIB_A_STEP = 4.0
@@ -49,19 +51,10 @@ FIXED = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache_folder(tmp_path_factory):
-    """An empty cache of compiled models."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATHFOLD_CACHE", str(folder))
-        yield folder
-
-
-def one_step(model: DiffusionModel, grid: TimeGrid, *, compiled: bool) -> tuple[np.ndarray, np.ndarray]:
+def one_step(model: DiffusionModel, grid: TimeGrid, *, plain: bool) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(4)
     q, p = 0.3 * rng.normal(size=(2, Driven.dimension(model, grid)))
-    d = Driven(model, with_data_from(model, grid, q), compiled=compiled, lanes=4)
+    d = Driven(model, with_data_from(model, grid, q), plain=plain, lanes=4)
     status, target, momentum = d.step(d.point(q), d.dense.project(q, p), 0.1)
     assert status == CONVERGED
     return d.flat(target), momentum
@@ -70,33 +63,29 @@ def one_step(model: DiffusionModel, grid: TimeGrid, *, compiled: bool) -> tuple[
 @pytest.mark.parametrize("name", FIXED)
 def test_compiled_and_plain_control_flow_agree(name):
     model, grid = FIXED[name]()
-    compiled, plain = (one_step(model, grid, compiled=flag) for flag in (True, False))
+    compiled, plain = (one_step(model, grid, plain=flag) for flag in (False, True))
     np.testing.assert_allclose(compiled[0], plain[0], rtol=AGREEMENT, atol=AGREEMENT)
     np.testing.assert_allclose(compiled[1], plain[1], rtol=AGREEMENT, atol=AGREEMENT)
 
 
 PROCESS = """
-import json
+import json, sys
 import numpy as np
-from tests.engine.test_cache import fitzhugh_nagumo_grid
+from tests.engine.test_native import FIXED
 from tests.engine.driving import Driven
-from pathfold.example_models import fitzhugh_nagumo
+from pathfold.engine.native.dynamics import prepare
 
-d = Driven(fitzhugh_nagumo.noiseless(), fitzhugh_nagumo_grid(20, 5), compiled=True, lanes=4)
-q = 0.3 * np.random.default_rng(4).normal(size=d.dense.dim)
-point = d.point(q)
-gradient = d.flat(d.engine.gradient(point))
-stats = d.native.step.prepare.stats
-print(json.dumps([sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), gradient.tolist()]))
+d = Driven(*FIXED[sys.argv[1]](), lanes=4)
+d.point(0.3 * np.random.default_rng(4).normal(size=d.dense.dim))
+print(json.dumps([sum(prepare.stats.cache_hits.values()), sum(prepare.stats.cache_misses.values())]))
 """
 
 
-def test_second_process_loads_what_the_first_compiled(tmp_path):
-    def run() -> tuple[int, int, list[float]]:
-        environment = os.environ | {"PATHFOLD_CACHE": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+def test_control_flow_is_compiled_once_for_all_models(tmp_path):
+    def run(model: str) -> list[int]:
         done = subprocess.run(
-            [sys.executable, "-c", PROCESS],
-            env=environment,
+            [sys.executable, "-c", PROCESS, model],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
             cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
@@ -104,24 +93,33 @@ def test_second_process_loads_what_the_first_compiled(tmp_path):
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return tuple(json.loads(done.stdout.splitlines()[-1]))
+        return json.loads(done.stdout.splitlines()[-1])
 
-    def files() -> dict[Path, int]:
-        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert run("noiseless") == [0, 1]
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
+    assert written
+    assert run("panel") == [1, 0], "another model, another process: nothing is compiled"
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")} == written
 
-    hits, misses, first = run()
-    assert (hits, misses) == (0, 1)
-    written = files()
-    assert any(path.suffix == ".nbc" for path in written)
-    hits, misses, second = run()
-    assert (hits, misses) == (1, 0)
-    assert files() == written
-    assert first == second
+
+def test_a_change_of_any_file_is_noticed(tmp_path):
+    """Numba looks at the file of a function alone; ours are stamped with the sources of the whole package."""
+    stamps = {
+        getattr(module, name)._cache._cache_file._source_stamp
+        for module, name in ((compiled_native.chain, "run"), (compiled_native.start, "try_start"))
+    }
+    assert stamps == {compiled_native.jit._sources()}
+
+
+def test_without_a_folder_to_write_to_it_is_compiled_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])
+    twice = compiled_native.jit.compiled(lambda x: 2.0 * x)
+    assert twice(3.0) == 6.0
 
 
 def bytes_of_a_chain(intervals: int, steps: int) -> int:
     """Three points, three vectors, scratch and problem: all that a chain needs."""
-    engine = Engine(fitzhugh_nagumo.noiseless(), fitzhugh_nagumo_grid(intervals, steps), compiled=False)
+    engine = Engine(fitzhugh_nagumo.noiseless(), fitzhugh_nagumo_grid(intervals, steps))
     blocks = 3 * ["point"] + 3 * ["vector"] + ["scratch", "problem"]
     return sum(engine.block(kind).nbytes for kind in blocks)
 

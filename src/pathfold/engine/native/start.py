@@ -9,36 +9,17 @@ from __future__ import annotations
 
 from numpy import fabs, inf
 
+from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
+from .dynamics import prepare
 from .jit import compiled
-from .newton import CONSTRAINT_TOLERANCE, POSITION_TOLERANCE, predict, shoot
-from .point import evaluate_start, factorise, gradient, linearise, position, pull_start
-from .sizes import (
-    FIRST,
-    NEWTON_GAP,
-    NEWTON_O,
-    NEWTON_SIZE,
-    NODE_H,
-    NODE_SIZE,
-    NODE_X_NODE,
-    POINT_NODE,
-    POINT_START,
-    SCRATCH_NEWTON,
-    SCRATCH_WORK,
-    SERIES,
-    SETTINGS_RELAXATION,
-    START_SIZE,
-    START_X0,
-    WORK_BP,
-    WORK_SIZE,
-    WORK_ZETA,
-    L,
-    X,
-    Y,
-)
-from .step import copy
-from .trajectory import CURRENT, NEXT
+from .lanes import of_interval, of_series
+from .manifold import evaluate_start, factorise, linearise, pull_start
+from .projection import CONSTRAINT_TOLERANCE, POSITION_TOLERANCE, predict, shoot
+from .step_size import first_step_size
+from .trajectory import CURRENT, MOVING, NEXT
+from .vector import copy, draw_normals, gradient, position
 
 ITERATIONS = 100
 GUESSES = 20
@@ -58,11 +39,12 @@ def residuals(layout, scratch):
     """Sum of squares and largest of all gaps and misfits."""
     total = 0.0
     largest = 0.0
-    for n in range(layout[layout[FIRST] + layout[SERIES]]):
-        base = layout[SCRATCH_NEWTON] + (n // L) * NEWTON_SIZE * L + n % L
-        for field, size in ((NEWTON_GAP, X), (NEWTON_O, Y)):
-            for i in range(size):
-                r = scratch[base + (field + i) * L]
+    lanes = layout[at.LANES]
+    for n in range(layout[at.INTERVALS]):
+        for field, size in ((at.NEWTON_GAP, at.X), (at.NEWTON_O, at.Y)):
+            begin = of_interval(layout, at.SCRATCH_NEWTON, field, n)
+            for i in range(layout[size]):
+                r = scratch[begin + i * lanes]
                 total += r * r
                 largest = larger(largest, fabs(r))
     return total, largest
@@ -86,11 +68,11 @@ def shorten(layout, origin, target, fraction):
     q, q_new = position(layout, origin), position(layout, target)
     for i in range(q.size):
         q_new[i] = q[i] + fraction * (q_new[i] - q[i])
-    for n in range(layout[layout[FIRST] + layout[SERIES]]):
-        base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
-        for i in range(X):
-            at = base + (NODE_X_NODE + i) * L
-            target[at] = origin[at] + fraction * (target[at] - origin[at])
+    for n in range(layout[at.INTERVALS]):
+        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+        for i in range(layout[at.X]):
+            k = node + i * layout[at.LANES]
+            target[k] = origin[k] + fraction * (target[k] - origin[k])
 
 
 @compiled
@@ -98,59 +80,63 @@ def guess_nodes(layout, problem, point, scratch):
     """Node states to begin with: the initial state of the series, moved towards the observations.
 
     For one node: x <- x - H^T o / |H|^2, taken back by halves as long as that makes |o| larger, a number of times over;
-    with one observed component that is its value.
+    with one observed component that is its value. The best state of a node and |o|^2 there are kept in scratch.
     """
-    intervals = layout[layout[FIRST] + layout[SERIES]]
-    evaluate_start(layout, point)
-    for k in range(layout[SERIES]):
-        for n in range(layout[layout[FIRST] + k], layout[layout[FIRST] + k + 1]):
-            base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
-            work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
-            scratch[work + WORK_BP * L] = inf
+    X, lanes = layout[at.X], layout[at.LANES]
+    evaluate_start(layout, problem, point, scratch)
+    for k in range(layout[at.SERIES]):
+        start = of_series(layout, at.POINT_START, at.START_X0, k)
+        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
+            node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+            best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
+            scratch[of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)] = inf
             for i in range(X):
-                x = point[layout[POINT_START] + k * START_SIZE + START_X0 + i]
-                point[base + (NODE_X_NODE + i) * L] = x
-                scratch[work + (WORK_ZETA + i) * L] = x
+                point[node + i * lanes] = point[start + i]
+                scratch[best + i * lanes] = point[start + i]
     for _ in range(GUESSES):
         linearise(layout, problem, point, scratch)
-        for n in range(intervals):
+        for n in range(layout[at.INTERVALS]):
             improve_node(layout, point, n, scratch)
-    for n in range(intervals):
-        base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
-        work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
+    for n in range(layout[at.INTERVALS]):
+        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+        best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
         for i in range(X):
-            point[base + (NODE_X_NODE + i) * L] = scratch[work + (WORK_ZETA + i) * L]
+            point[node + i * lanes] = scratch[best + i * lanes]
 
 
 @compiled
 def improve_node(layout, point, n, scratch):
-    """Step towards the observation from a state that is better than all before; half the way back from another.
-
-    The best state of the node is kept in scratch (zeta), and |o|^2 there (Bp).
-    """
-    base = layout[POINT_NODE] + (n // L) * NODE_SIZE * L + n % L
-    work = layout[SCRATCH_WORK] + (n // L) * WORK_SIZE * L + n % L
-    o = layout[SCRATCH_NEWTON] + (n // L) * NEWTON_SIZE * L + NEWTON_O * L + n % L
+    """Step towards the observation from a state that is better than all before; half the way back from another."""
+    X, Y, lanes = layout[at.X], layout[at.Y], layout[at.LANES]
+    node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+    H = of_interval(layout, at.POINT_NODE, at.NODE_H, n)
+    o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
+    best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
+    least = of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)
     misfit = 0.0
     for j in range(Y):
-        misfit += scratch[o + j * L] ** 2
-    better = misfit < scratch[work + WORK_BP * L]
+        misfit += scratch[o + j * lanes] ** 2
+    if not misfit < scratch[least]:
+        for i in range(X):
+            point[node + i * lanes] = 0.5 * (point[node + i * lanes] + scratch[best + i * lanes])
+        return
+    scratch[least] = misfit
     for i in range(X):
-        at, kept = base + (NODE_X_NODE + i) * L, work + (WORK_ZETA + i) * L
-        if better:
-            scratch[kept] = point[at]
-        else:
-            point[at] = 0.5 * (point[at] + scratch[kept])
-    if better:
-        scratch[work + WORK_BP * L] = misfit
-        for j in range(Y):
-            norm = 0.0
-            for i in range(X):
-                norm += point[base + (NODE_H + j * X + i) * L] ** 2
-            for i in range(X):
-                change = point[base + (NODE_H + j * X + i) * L] * scratch[o + j * L] / norm
-                if fabs(change) < inf:
-                    point[base + (NODE_X_NODE + i) * L] -= change
+        scratch[best + i * lanes] = point[node + i * lanes]
+    for j in range(Y):
+        norm = 0.0
+        for i in range(X):
+            norm += point[H + (j * X + i) * lanes] ** 2
+        for i in range(X):
+            change = point[H + (j * X + i) * lanes] * scratch[o + j * lanes] / norm
+            if fabs(change) < inf:
+                point[node + i * lanes] -= change
+
+
+@compiled
+def relax(layout, problem, variance):
+    """Set the variance that is added to every gap and every observation."""
+    problem[layout[at.PROBLEM_SETTINGS] + layout[at.SETTINGS_RELAXATION]] = variance
 
 
 @compiled
@@ -165,12 +151,12 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
     change = inf
     for iteration in range(ITERATIONS):
         if relaxation == 0.0 and largest < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
-            problem[SETTINGS_RELAXATION] = 0.0
+            relax(layout, problem, 0.0)
             return CONVERGED, largest, iteration
-        problem[SETTINGS_RELAXATION] = relaxation
+        relax(layout, problem, relaxation)
         origin, target = points[CURRENT], points[NEXT]
-        if factorise(layout, problem, origin) != CONVERGED:
-            problem[SETTINGS_RELAXATION] = 0.0
+        if factorise(layout, problem, origin, scratch) != CONVERGED:
+            relax(layout, problem, 0.0)
             return NON_FINITE, largest, iteration
         if relaxation == 0.0:
             copy(position(layout, origin), q0)
@@ -193,7 +179,7 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
             squares_new, _ = residuals(layout, scratch)
             merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
-            problem[SETTINGS_RELAXATION] = 0.0
+            relax(layout, problem, 0.0)
             linearise(layout, problem, points[CURRENT], scratch)
             return NON_FINITE, largest, iteration
         change = distance(position(layout, origin), position(layout, target))[1]
@@ -201,5 +187,31 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         linearise(layout, problem, points[CURRENT], scratch)
         squares, largest = residuals(layout, scratch)
         relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
-    problem[SETTINGS_RELAXATION] = 0.0
+    relax(layout, problem, 0.0)
     return NOT_CONVERGED, largest, ITERATIONS
+
+
+# What a start is sought from: a prior draw, a guess that points[CURRENT] holds, or a position that was found before.
+FROM_PRIOR, FROM_GUESS, FROM_POSITION = 0, 1, 2
+
+
+@compiled
+def try_start(layout, problem, points, momenta, source, relaxation, rng, scratch, counts):
+    """Leave a point that a chain can start from in points[CURRENT], ready for a step.
+
+    Returns a status and, of what was projected, the largest residual left and a first step size.
+    """
+    point, q0 = points[CURRENT], momenta[MOVING]
+    if source == FROM_POSITION:
+        return prepare(layout, problem, point, scratch), 0.0, 0.0
+    if source == FROM_PRIOR:
+        draw_normals(layout, q0, rng)
+        copy(q0, position(layout, point))
+        guess_nodes(layout, problem, point, scratch)
+    copy(position(layout, point), q0)
+    status, residual, _ = project_start(layout, problem, points, q0, relaxation, scratch)
+    if status == CONVERGED:
+        status = prepare(layout, problem, point, scratch)
+    if status != CONVERGED:
+        return status, residual, 0.0
+    return status, residual, first_step_size(layout, problem, points, momenta, rng, scratch, counts)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from pathfold.engine.equations.linearise import parameters, start_states
 from pathfold.engine.functions import ModelFunctions
-from pathfold.engine.linearise import parameters, start_states
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
@@ -28,9 +28,13 @@ class LebesgueRecords(Records):
         self.node = Record("node", "lane", {"x_start": (n.X,), "x_node": (n.X,)})
         self.sums = Record("sums", "shared", {"misfit": (), "gz": (n.Z,)})
         self.work = Record("work", "series", {"gx0": (n.X,)})
+        # The metric, one scale a coordinate, and what it is being estimated from.
+        self.metric, self.window_mean, self.window_squares = (
+            Record(name, "vector", {}) for name in ("metric", "window_mean", "window_squares")
+        )
         vector = ["u", "v0", "w", "v"]
         self.blocks = {
-            "problem": ["settings", "grid", "forcing"],
+            "problem": ["settings", "grid", "forcing", "metric", "window_mean", "window_squares"],
             "vector": vector,
             "point": [*vector, "theta", "start", "node", "sums"],
             "scratch": ["work", "carry"],
@@ -38,7 +42,7 @@ class LebesgueRecords(Records):
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    return [parameters(f, r), start_states(f, r), _path(f, r), _pull_back(f, r, n), _start_gradient(r), _gradient(r)]
+    return [parameters(f, r), start_states(f, r), _path(f, r), _path_gradient(f, r, n), _start_gradient(r), _gradient(r)]
 
 
 @jax.custom_jvp
@@ -83,7 +87,7 @@ def _path(f: ModelFunctions, r: Records) -> Kernel:
     return NodeScan("path", uses, init=init, body=body, final=final)
 
 
-def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _path_gradient(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """Backward: the gradient of the misfits by the noise of each step, by z and by the initial state."""
 
     def init(gz):
@@ -100,7 +104,7 @@ def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         return {"gx0": eta, "gz": gz}
 
     uses = r.uses(problem="settings grid forcing", point="theta v node sums", gradient="v", scratch="work")
-    return NodeScan("pull_back", uses, init=init, body=body, final=final, reverse=True)
+    return NodeScan("path_gradient", uses, init=init, body=body, final=final, reverse=True)
 
 
 def _start_gradient(r: Records) -> Kernel:

@@ -1,22 +1,23 @@
-"""The constrained integrator step (paper, algorithm 1), with both splittings."""
+"""Constrained dynamics (paper, algorithm 1): momenta on the cotangent space, the step with both splittings."""
 
 from __future__ import annotations
 
 from numpy import cos, fabs, sin
 
+from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE
 
-from .jit import compiled, once
-from .newton import POSITION_TOLERANCE, solve_position
-from .point import clear_idle, factorise, gradient, linearise, position, project, set_gradient, squared_norm
-from .sizes import SETTINGS_VERLET
+from .jit import compiled
+from .manifold import factorise, linearise, project, set_gradient
+from .projection import POSITION_TOLERANCE, solve_position
 from .small import finite
+from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 
 
 @compiled
-def rotation(problem, t):
+def rotation(layout, problem, t):
     """(Gqq, Gqp) of the flow of h2: (cos t, sin t) for the Gaussian splitting, (1, t) for Stormer-Verlet."""
-    if problem[SETTINGS_VERLET] == 0.0:
+    if problem[layout[at.PROBLEM_SETTINGS] + layout[at.SETTINGS_VERLET]] == 0.0:
         return cos(t), sin(t)
     return 1.0, t
 
@@ -25,16 +26,23 @@ def rotation(problem, t):
 def prepare(layout, problem, point, scratch):
     """Everything a step needs at its start: Jacobians, factor, projected gradient."""
     linearise(layout, problem, point, scratch)
-    status = factorise(layout, problem, point)
+    status = factorise(layout, problem, point, scratch)
     if status == CONVERGED:
         set_gradient(layout, problem, point, scratch)
     return status
 
 
 @compiled
+def draw_momentum(layout, problem, point, p, rng, scratch):
+    """Standard normal on the cotangent space of the point (paper, section 4.2)."""
+    draw_normals(layout, p, rng)
+    project(layout, problem, point, p, scratch)
+
+
+@compiled
 def position_step(layout, problem, origin, target, p, t, scratch, counts):
     """q' = Gqq q + Gqp (p - J^T lam) on the manifold; returns a status."""
-    gqq, gqp = rotation(problem, t)
+    gqq, gqp = rotation(layout, problem, t)
     q, q_new, displacement = position(layout, origin), position(layout, target), gradient(layout, target)
     for i in range(q.size):
         moved = gqq * q[i] + gqp * p[i]
@@ -48,16 +56,10 @@ def position_step(layout, problem, origin, target, p, t, scratch, counts):
 @compiled
 def momentum_step(layout, problem, origin, target, p, t):
     """The momentum at q', before projection."""
-    gqq, gqp = rotation(problem, t)
+    gqq, gqp = rotation(layout, problem, t)
     q, q_new, inverse = position(layout, origin), position(layout, target), 1.0 / gqp
     for i in range(q.size):
         p[i] = (gqq * q_new[i] - q[i]) * inverse
-
-
-@compiled
-def copy(source, target):
-    for i in range(source.size):
-        target[i] = source[i]
 
 
 @compiled
@@ -67,7 +69,7 @@ def kick(p, slope, t):
         p[i] -= t * slope[i]
 
 
-@once("i", "n", "a", "a", "a", "a", "a", "f", "a", "n")
+@compiled
 def constrained_step(layout, problem, origin, target, back, p, t, scratch, counts):
     """One step of size t from (origin, p) to (target, p); returns a status.
 
@@ -80,7 +82,7 @@ def constrained_step(layout, problem, origin, target, back, p, t, scratch, count
         return status
     momentum_step(layout, problem, origin, target, p, t)
     linearise(layout, problem, target, scratch)
-    status = factorise(layout, problem, target)
+    status = factorise(layout, problem, target, scratch)
     if status != CONVERGED:
         return status
     project(layout, problem, target, p, scratch)

@@ -4,44 +4,23 @@ from __future__ import annotations
 
 from numpy import fabs, sqrt
 
+from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED
 
-from . import kernels
-from .jit import compiled, once
-from .point import (
-    CORRECTIONS,
-    clear,
+from .jit import compiled, kernel
+from .lanes import over_chunks, over_series
+from .manifold import (
     clear_residuals,
-    correct,
     evaluate_start,
-    gradient,
-    link_intervals,
+    invert_woodbury,
     newton_sums,
-    position,
     pull_start,
     reset_woodbury,
+    solve_parameters,
     solve_pushed,
 )
-from .sizes import (
-    CHUNKS,
-    NODE_SIZE,
-    NODE_X_NODE,
-    POINT_NODE,
-    SCRATCH_NEWTON,
-    SCRATCH_NEWTON_SUMS,
-    SCRATCH_START_MULTIPLIERS,
-    SERIES,
-    SUMS_A,
-    SUMS_B,
-    SUMS_C,
-    SUMS_C_INV,
-    SUMS_CHANGE,
-    SUMS_RESIDUAL,
-    L,
-    U,
-    X,
-)
-from .small import finite, invert
+from .small import finite
+from .vector import gradient, position
 
 CONSTRAINT_TOLERANCE = 1e-9  # of gaps and observation residuals (paper: theta_c)
 POSITION_TOLERANCE = 1e-8  # of the last change of position (paper: theta_q)
@@ -55,21 +34,22 @@ PIECES = (1, 4, 16)  # into which the way is cut when the first guess fails
 @compiled
 def copy_nodes(layout, origin, target):
     """Start the target's node states at the origin's."""
-    for c in range(layout[CHUNKS]):
-        base = layout[POINT_NODE] + (c * NODE_SIZE + NODE_X_NODE) * L
-        for i in range(base, base + X * L):
+    lanes, size = layout[at.LANES], layout[at.POINT_NODE + at.SIZE]
+    for c in range(layout[at.CHUNKS]):
+        base = layout[at.POINT_NODE] + (c * size + layout[at.NODE_X_NODE]) * lanes
+        for i in range(base, base + layout[at.X] * lanes):
             target[i] = origin[i]
 
 
 @compiled
 def clear_multipliers(layout, scratch):
     """No change yet: lam, eta, zeta_0 and a are zero."""
-    for i in range(layout[SCRATCH_NEWTON], layout[SCRATCH_NEWTON + 1]):
+    for i in range(layout[at.SCRATCH_NEWTON], layout[at.SCRATCH_NEWTON + at.END]):
         scratch[i] = 0.0
-    for i in range(layout[SCRATCH_START_MULTIPLIERS], layout[SCRATCH_START_MULTIPLIERS + 1]):
+    for i in range(layout[at.SCRATCH_START_MULTIPLIERS], layout[at.SCRATCH_START_MULTIPLIERS + at.END]):
         scratch[i] = 0.0
-    for i in range(U):
-        scratch[layout[SCRATCH_NEWTON_SUMS] + SUMS_A + i] = 0.0
+    for i in range(layout[at.U]):
+        scratch[layout[at.SCRATCH_NEWTON_SUMS] + layout[at.SUMS_A] + i] = 0.0
 
 
 @compiled
@@ -78,69 +58,58 @@ def predict(layout, problem, origin, target, displacement, scratch):
 
     From a point of the manifold: they take the normal part of the displacement away, the first guess of a solve.
     """
-    for c in range(layout[CHUNKS]):
-        kernels.push(c, layout, origin, displacement, scratch)
+    over_chunks(at.PUSH, layout, problem, origin, displacement, scratch)
     solve_pushed(layout, problem, origin, displacement, scratch)
-    for c in range(layout[CHUNKS]):
-        kernels.move_nodes(c, layout, origin, target, scratch)
+    over_chunks(at.MOVE_NODES, layout, problem, origin, target, scratch)
 
 
 @compiled
 def shoot(layout, problem, origin, target, fresh, scratch):
     """Apply the last change to the noise, simulate every interval, and compare with nodes and data."""
-    evaluate_start(layout, target)
-    link_intervals(layout, problem, target)
-    for c in range(layout[CHUNKS]):
-        if fresh:
-            kernels.shoot_linearised(c, layout, problem, origin, target, scratch)
-            kernels.residual_linearised(c, layout, problem, origin, target, scratch)
-        else:
-            kernels.shoot(c, layout, problem, origin, target, scratch)
-            kernels.residual(c, layout, problem, origin, target, scratch)
+    evaluate_start(layout, problem, target, scratch)
+    over_series(at.LINK, layout, problem, target, target, scratch)
+    simulate = at.SHOOT_LINEARISED if fresh else at.SHOOT
+    compare = at.RESIDUAL_LINEARISED if fresh else at.RESIDUAL
+    for c in range(layout[at.CHUNKS]):
+        kernel(simulate, c, layout, problem, origin, target, scratch)
+        kernel(compare, c, layout, problem, origin, target, scratch)
 
 
 @compiled
 def cross_factorise(layout, problem, origin, target, scratch):
     """Factor of J(q') J(q)^T, and the inverse of its Woodbury matrix."""
     sums = newton_sums(layout, scratch)
-    reset_woodbury(sums)
-    for k in range(layout[SERIES]):
-        kernels.cross_factorise(k, layout, problem, origin, target, scratch)
-    invert(sums[SUMS_C : SUMS_C + U * U], sums[SUMS_C_INV : SUMS_C_INV + U * U], U)
+    reset_woodbury(layout, sums)
+    over_series(at.CROSS_FACTORISE, layout, problem, origin, target, scratch)
+    invert_woodbury(layout, sums)
 
 
 @compiled
-def cross_filter(layout, problem, target, scratch):
+def cross_filter(layout, problem, origin, target, scratch):
     """Innovations of the residuals; returns the largest residual."""
-    sums = newton_sums(layout, scratch)
-    sums[SUMS_RESIDUAL] = 0.0
-    for k in range(layout[SERIES]):
-        kernels.cross_filter(k, layout, problem, target, scratch)
-    return sums[SUMS_RESIDUAL]
+    sums, residual = newton_sums(layout, scratch), layout[at.SUMS_RESIDUAL]
+    sums[residual] = 0.0
+    over_series(at.CROSS_FILTER, layout, problem, origin, target, scratch)
+    return sums[residual]
 
 
 @compiled
 def cross_smooth(layout, problem, origin, target, scratch):
     """Multipliers of the change, and the node states after it; returns a bound of the change of position."""
-    sums = newton_sums(layout, scratch)
-    clear(sums, SUMS_A)
-    for _ in range(CORRECTIONS):
-        clear(sums, SUMS_B)
-        for k in range(layout[SERIES]):
-            kernels.cross_unexplained(k, layout, origin, scratch)
-        correct(sums[SUMS_C_INV : SUMS_C_INV + U * U], sums)
-    sums[SUMS_CHANGE] = 0.0
-    for k in range(layout[SERIES]):
-        kernels.cross_smooth(k, layout, problem, origin, target, scratch)
-    change = sqrt(sums[SUMS_CHANGE])
-    for i in range(U):
-        size = fabs(sums[SUMS_A + i])
+    sums, C_inv = newton_sums(layout, scratch), layout[at.SUMS_C_INV]
+    inverse = sums[C_inv : C_inv + layout[at.U] * layout[at.U]]
+    solve_parameters(layout, problem, origin, target, inverse, at.CROSS_UNEXPLAINED, scratch)
+    sums[layout[at.SUMS_CHANGE]] = 0.0
+    over_series(at.CROSS_SMOOTH, layout, problem, origin, target, scratch)
+    change = sqrt(sums[layout[at.SUMS_CHANGE]])
+    for i in range(layout[at.U]):
+        size = fabs(sums[layout[at.SUMS_A] + i])
         if not (size <= change):
             change = size
     return change
 
 
-@once("i", "n", "a", "a", "a", "b", "a", "n")
+@compiled
 def iterate(layout, problem, origin, target, chords, scratch, counts):
     """Newton's method from the given guess of multipliers and node states; returns a status.
 
@@ -156,7 +125,7 @@ def iterate(layout, problem, origin, target, chords, scratch, counts):
         if fresh:
             counts[1] += 1
             cross_factorise(layout, problem, origin, target, scratch)
-        residual = cross_filter(layout, problem, target, scratch)
+        residual = cross_filter(layout, problem, origin, target, scratch)
         if not (residual < DIVERGENCE):
             return NON_FINITE if iteration == 0 and not finite(residual) else DIVERGED
         if residual < CONSTRAINT_TOLERANCE and change < POSITION_TOLERANCE:
@@ -186,7 +155,7 @@ def continue_to(layout, problem, origin, target, displacement, pieces, scratch, 
     return CONVERGED
 
 
-@once("i", "n", "a", "a", "a", "a", "n")
+@compiled
 def solve_position(layout, problem, origin, target, scratch, counts):
     """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
 

@@ -90,7 +90,7 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(Phi, Ez, Q, D):
         return {"A": Phi, "Ez": Ez, "E": Ez @ D, "Q": Q}
 
-    uses = r.uses(problem="settings grid forcing", point="theta v node path", scratch="")
+    uses = r.uses(problem="settings grid forcing", point="theta v node path")
     return LaneScan("linearise", uses, init=init, body=body, final=final, reverse=True)
 
 

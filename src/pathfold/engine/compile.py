@@ -1,0 +1,197 @@
+"""From a model to machine code: key, trace, emit, assemble; nothing is done twice that was done before.
+
+The compiled kernels of a model are kept with the model object, found again by their key when an equal model is made,
+and stored in the cache of models for other processes. The key is made of all that the kernels depend on: the scalar
+programs of the model's functions and of their derivatives, the variant, the machine, the versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import astuple, dataclass
+from functools import cache, cached_property
+from importlib import metadata
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from pathfold.engine import model_cache
+from pathfold.engine import table as at
+from pathfold.engine.equations import gram, lebesgue, linearise, log_det, newton
+from pathfold.engine.functions import ModelFunctions
+from pathfold.engine.records import Records, Sizes
+from pathfold.errors import ModelError, PathfoldError
+from pathfold.model import DiffusionModel
+from pathfold.program.emit import emit
+from pathfold.program.graph import Graph
+from pathfold.program.interpret import inputs_of
+from pathfold.program.kernel import Kernel, Tracing
+from pathfold.program.machine import Loaded, assemble, machine_name
+from pathfold.program.trace import check_compilable, is_compilable, second_derivative, trace
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to sample: its number in the layout table, its records and kernels, how deep its trees may be."""
+
+    number: int
+    records: type[Records]
+    kernels: tuple[Callable[[ModelFunctions, Records, Sizes], list[Kernel]], ...]
+    max_depth: int
+    observation_noise: bool  # whether the noise of the observations is part of the position
+
+
+CONSTRAINED = Method(
+    at.CONSTRAINED, Records, (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels), 10, True
+)
+UNCONSTRAINED = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What of the data and the settings changes a model's kernels."""
+
+    method: Method
+    regular: bool  # all fine steps have the same length
+    complete: bool  # no entry of the observations is missing
+    conditioned: bool  # states of nodes can be held
+    lanes: int | None = None  # stride of the lanes, if it is not to follow from the size of the model
+
+
+class Program:
+    """The compiled kernels of a model. Sent to another process, it is loaded there."""
+
+    def __init__(self, key: str, machine: str, objects: Mapping[str, bytes], carried: int) -> None:
+        self.key, self.machine, self.objects, self.carried = key, machine, objects, carried
+
+    def __reduce__(self):
+        return _known_program, (self.key, self.machine, dict(self.objects), self.carried)
+
+    @cached_property
+    def _loaded(self) -> Loaded:
+        if self.machine != machine_name():
+            raise PathfoldError(
+                f"the model was compiled for {self.machine}, but this worker is {machine_name()}: run all chains on "
+                "machines with the same processor, or call pf.sample on each"
+            )
+        return Loaded(self.objects)
+
+    def bind(self, layout: np.ndarray) -> np.ndarray:
+        """The layout table with the addresses of the kernels in this process, valid while the program lives."""
+        bound = layout.copy()
+        for name, address in self._loaded.addresses.items():
+            bound[at.kernel_place(name)] = address
+        return bound
+
+
+_programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
+
+
+def _known_program(key: str, *parts) -> Program:
+    return _programs.get(key) or _programs.setdefault(key, Program(key, *parts))
+
+
+class CompiledModel:
+    """A model with its sizes, records and compiled kernels, for one variant of data and settings."""
+
+    def __init__(self, model: DiffusionModel, variant: Variant) -> None:
+        self.model, self.variant = model, variant
+        rows = model.observation_dim + (model.state_dim if variant.conditioned else 0)
+        self.sizes = Sizes(
+            X=model.state_dim,
+            V=model.noise_dim,
+            U=model.parameters.size,
+            Z=model.parameters.z_size,
+            Y=rows,
+            W=model.observation_noise_dim if variant.method.observation_noise else 0,
+            V0=model.initial_state.size,
+            IN=len(model.inputs),
+        )
+        self.lanes = variant.lanes or choose_lanes(self.sizes)
+        self.records = variant.method.records(self.sizes, regular=variant.regular)
+        if variant.complete and not variant.conditioned:
+            self.records.grid.known["mask"] = np.ones(rows)
+        self.functions = ModelFunctions(model, conditioned=variant.conditioned)
+        self.program = self._find_or_build()
+        self.records.carry.size = self.lanes * self.program.carried
+
+    def _find_or_build(self) -> Program:
+        key, machine = self._key(), machine_name()
+        if (known := _programs.get(key)) is not None:
+            return known
+        entry = model_cache.find(key, machine)
+        if entry is None:
+            entry = self._build()
+            model_cache.keep(key, machine, entry)
+        return _known_program(key, machine, entry.objects, int(entry.facts["carried"]))
+
+    def _key(self) -> str:
+        """A hash of all that the kernels depend on. Only the model's own functions are traced for it."""
+        v, digest = self.variant, hashlib.sha256()
+        what = (machine_name(), _versions(), _sources(), v.method.number, v.regular, v.complete, v.conditioned)
+        digest.update(repr((*what, self.lanes, astuple(self.sizes))).encode())
+        for function, shapes in self.functions.of_arrays(self.sizes, v.method.observation_noise):
+            graph, structs = Graph(), [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
+            given = [inputs_of(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]
+            out = trace(graph, second_derivative(function, len(shapes)), *given)
+            digest.update(repr((graph.ops, [nodes.tolist() for nodes in jax.tree.leaves(out)])).encode())
+        return digest.hexdigest()
+
+    def _build(self) -> model_cache.Entry:
+        """Trace, emit and assemble all kernels; LLVM works on one while the next is traced."""
+        kernels = [k for part in self.variant.method.kernels for k in part(self.functions, self.records, self.sizes)]
+        tracing, carried, objects = Tracing(kernels), 0, {}
+        pool = ThreadPoolExecutor(1)
+        try:
+            assembling: dict[str, Future[bytes]] = {}
+            for kernel in kernels:
+                code = emit(tracing(kernel), self.lanes)
+                carried = max(carried, code.carried)
+                assembling[kernel.name] = pool.submit(assemble, code)
+            objects = {name: future.result() for name, future in assembling.items()}
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return model_cache.Entry(objects, {"carried": carried, "states": self.sizes.X, "parameters": self.sizes.U})
+
+
+def choose_lanes(n: Sizes) -> int:
+    """Stride of the lanes: enough to vectorise well, few where the records of an interval are large."""
+    return 20 if n.X <= 8 else 8
+
+
+def compile_model(model: DiffusionModel, variant: Variant) -> CompiledModel:
+    """The compiled model, kept with the model object.
+
+    A prior whose quantile function cannot be compiled gets another map; if a function of the user's is what stands in
+    the way, the error names it. Looked into only when compiling fails, since it takes time.
+    """
+    kept = model.kept.get(variant)
+    if kept is None:
+        try:
+            kept = CompiledModel(model, variant)
+        except (ModelError, NotImplementedError, TypeError, ValueError):
+            restricted = model.restricted_to(is_compilable)
+            for name, (function, shapes) in restricted.user_functions().items():
+                check_compilable(name, function, shapes)
+            kept = CompiledModel(restricted, variant)
+        model.kept[variant] = kept
+    return kept
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    return tuple(f"{name} {metadata.version(name)}" for name in ("pathfold", "jax", "llvmlite", "numpy"))
+
+
+@cache
+def _sources() -> str:
+    """A hash of the files that kernels are made by."""
+    folders = (_HERE, _HERE / "equations", _HERE.parent / "program")
+    files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

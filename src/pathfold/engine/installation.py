@@ -1,0 +1,52 @@
+"""The native sampler is compiled once for an installation: here, on first use or when asked to."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import numpy as np
+from numba import boolean, float64, int64, typeof
+
+from pathfold.engine.native.chain import run
+from pathfold.engine.native.start import try_start
+
+_ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
+
+_LAYOUT = _COUNTS = int64[::1]
+_BLOCK, _TABLE, _PATHS = float64[::1], float64[:, ::1], float64[:, :, :, ::1]
+_STATES = float64[:, :, ::1]
+_RNG = typeof(np.random.default_rng())
+
+# What the host calls, and with what.
+_START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, int64, float64, _RNG, _BLOCK, _COUNTS)
+_CHAIN = (_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK)
+_SETTINGS = (boolean, float64, int64, float64)
+_DRAWN = (_TABLE, _STATES, _STATES, _PATHS, _TABLE, _COUNTS, _COUNTS)
+ENTRIES = {"starts": (try_start, _START), "chains": (run, (*_CHAIN, *_SETTINGS, *_DRAWN))}
+
+
+def compile_sampler(*, announce: bool) -> float:
+    """Compile the native sampler, or load what Numba kept of it; the seconds that took."""
+    begin = time.perf_counter()
+    said = threading.Event()
+
+    def say() -> None:
+        said.set()
+        print("pathfold: compiling the sampler, once for this installation ...", end="", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(_ANNOUNCED_AFTER, say)
+    timer.daemon = True
+    if announce:
+        timer.start()
+    try:
+        for function, signature in ENTRIES.values():
+            if hasattr(function, "compile"):  # with NUMBA_DISABLE_JIT=1 there is nothing to compile
+                function.compile(signature)
+    finally:
+        timer.cancel()
+        seconds = time.perf_counter() - begin
+        if said.is_set():
+            print(f" {seconds:.0f} s", file=sys.stderr)
+    return seconds

@@ -1,0 +1,277 @@
+"""Compiled models, kept between processes in a folder of the user, and sought in a shared one.
+
+The checksum of a file finds damage, not malice: code is taken only from folders and files that nobody but a trusted
+owner can write, and only if it was compiled for this machine.
+
+Files appear whole, by renaming a draft, and are never changed; so readers and writers need no locks. What cannot be
+stored is kept in memory for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+import warnings
+from collections.abc import Set
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pathfold.engine.model_file import (
+    Damaged,
+    Entry,
+    Header,
+    OtherFormat,
+    Refused,
+    Unusable,
+    check_owner,
+    encode,
+    read,
+    write,
+)
+
+DEFAULT_LIMIT_MIB = 1024
+ABANDONED_AFTER = 600.0  # seconds; writing a draft takes far less
+
+_MODEL_NAME = re.compile(r"[0-9a-f]{64}\.model")
+_DRAFT_NAME = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.draft")
+
+
+class CacheWarning(UserWarning):
+    """Compiled models cannot be kept or found; says where, why, and what to do."""
+
+
+class Stored(NamedTuple):
+    """A file of a cache folder: `used` is the time of its last use, `content` its header or why it is not valid."""
+
+    path: Path
+    size: int
+    used: float
+    content: Header | Refused
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cache folder, and the environment variable that names it. A shared one is only read."""
+
+    path: Path
+    shared: bool
+
+    @property
+    def variable(self) -> str:
+        return "PATHFOLD_SHARED_CACHE" if self.shared else "PATHFOLD_CACHE"
+
+
+_memory: dict[tuple[str, str], Entry] = {}
+_warned: dict[str, object] = {}
+
+
+def find(key: str, machine: str) -> Entry | None:
+    """The compiled model of this key for this machine: from the user's folder, the shared one, or memory.
+
+    None if there is none, or none that may be used. A damaged file in the user's folder is removed.
+    """
+    for place in places():
+        entry = _find_in(place, key, machine)
+        if entry is not None:
+            return entry
+    return _memory.get((key, machine))
+
+
+def keep(key: str, machine: str, entry: Entry) -> None:
+    """Store a compiled model in the user's folder; where that cannot be done, say so once and keep it in memory.
+
+    The key is the SHA-256, in hexadecimal, of all that the code depends on, the machine included.
+    """
+    place = Place(folder(), shared=False)
+    path = place.path / f"{key}.model"
+    content = encode(key, machine, entry)
+    try:
+        _make(place)
+        write(path, content)
+        _remove_abandoned_drafts(place.path)
+        _remove_least_recently_used(place.path, spared=path)
+    except (OSError, Unusable) as reason:
+        _memory[key, machine] = entry
+        _warn_of(place, place.path, reason)
+
+
+def folder() -> Path:
+    """The user's folder: $PATHFOLD_CACHE, or pathfold in the user's cache. Begins with ~ if there is no home folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    return Path(os.path.expanduser(os.environ.get("PATHFOLD_CACHE") or os.path.join(base, "pathfold")))
+
+
+def places() -> list[Place]:
+    """The folders where models are sought, in that order: the user's, and $PATHFOLD_SHARED_CACHE if there is one."""
+    shared = os.environ.get("PATHFOLD_SHARED_CACHE")
+    return [Place(folder(), shared=False)] + ([Place(Path(os.path.expanduser(shared)), shared=True)] if shared else [])
+
+
+def entries(place: Place | None = None) -> list[Stored]:
+    """Every file of a folder, by default the user's, verified; the last used comes first.
+
+    The user's folder has none before it is made. A folder that cannot be used gives an `Unusable` or an `OSError`.
+    """
+    place = place or Place(folder(), shared=False)
+    try:
+        trusted = _trusted_owners(place)
+        found = _files(place.path, _MODEL_NAME)
+    except FileNotFoundError:
+        return []
+    stored = [Stored(path, info.st_size, info.st_mtime, _inspect(path, trusted)) for path, info in found]
+    return sorted(stored, key=lambda file: file.used, reverse=True)
+
+
+def verify() -> list[Stored]:
+    """The files of the user's folder that are damaged or must not be used. Those of another format are neither."""
+    return [file for file in entries() if isinstance(file.content, Damaged | Unusable)]
+
+
+def clear() -> tuple[int, int]:
+    """Remove every compiled model and draft from the user's folder; says how many files and bytes these were."""
+    place = Place(folder(), shared=False)
+    try:
+        _trusted_owners(place)
+        found = _files(place.path, _MODEL_NAME) + _files(place.path, _DRAFT_NAME)
+    except FileNotFoundError:
+        return 0, 0
+    for path, _ in found:
+        path.unlink(missing_ok=True)
+    return len(found), sum(info.st_size for _, info in found)
+
+
+def limit() -> float:
+    """How many bytes the user's folder may hold: $PATHFOLD_CACHE_LIMIT, in MiB."""
+    given = os.environ.get("PATHFOLD_CACHE_LIMIT") or str(DEFAULT_LIMIT_MIB)
+    try:
+        mib = float(given)
+    except ValueError:
+        mib = -1.0
+    if not mib >= 0:
+        mib = DEFAULT_LIMIT_MIB
+        _warn_once(
+            "PATHFOLD_CACHE_LIMIT",
+            f"PATHFOLD_CACHE_LIMIT is {given!r}, which is not a number of MiB; {mib} is used. Set it to a number.",
+        )
+    return mib * 2**20
+
+
+def _find_in(place: Place, key: str, machine: str) -> Entry | None:
+    path = place.path
+    try:
+        trusted = _trusted_owners(place)
+        path = place.path / f"{key}.model"
+        header, entry = read(path, trusted)
+    except Unusable as reason:
+        _warn_of(place, path, reason)
+        return None
+    except Damaged:
+        if not place.shared:
+            with suppress(OSError):
+                path.unlink()
+        return None
+    except (OtherFormat, OSError):
+        return None
+    if header.machine != machine:
+        return None
+    if not place.shared:
+        with suppress(OSError):
+            os.utime(path)
+    return entry
+
+
+def _trusted_owners(place: Place) -> Set[int] | None:
+    """The users whose files in this folder are trusted, once the folder itself is found safe; None is anybody.
+
+    In the user's folder that is the user. Who names a shared folder trusts its owner. Windows has no such owners. The
+    user's folder may be missing (`FileNotFoundError`); one that is named as shared may not.
+    """
+    if place.path.parts[:1] == ("~",):
+        raise Unusable("HOME is not set, and this user has no home folder")
+    try:
+        link, info = os.lstat(place.path), os.stat(place.path)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not place.shared:
+            raise
+        raise Unusable(_sentence(error)) from None
+    if not stat.S_ISDIR(info.st_mode):
+        raise Unusable("it is not a folder")
+    if not hasattr(os, "geteuid"):
+        return None
+    user = os.geteuid()
+    trusted = {info.st_uid, 0} if place.shared else {user}
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in trusted | {user}:
+        raise Unusable("it is a symbolic link made by another user")
+    check_owner(info, trusted)
+    return trusted
+
+
+def _make(place: Place) -> None:
+    """Make the folder, for this user alone, unless it is there; it is safe afterwards."""
+    try:
+        _trusted_owners(place)
+    except FileNotFoundError:
+        place.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _trusted_owners(place)
+
+
+def _inspect(path: Path, trusted: Set[int] | None) -> Header | Refused:
+    try:
+        return read(path, trusted)[0]
+    except Refused as reason:
+        return reason
+    except OSError as error:
+        return Unusable(_sentence(error))
+
+
+def _files(place: Path, name: re.Pattern[str]) -> list[tuple[Path, os.stat_result]]:
+    """The files of a folder whose name is one we give; one that disappears meanwhile is left out."""
+    found = []
+    with os.scandir(place) as listing:
+        for item in listing:
+            with suppress(FileNotFoundError):
+                if name.fullmatch(item.name) and not item.is_dir(follow_symlinks=False):
+                    found.append((Path(item.path), item.stat(follow_symlinks=False)))
+    return found
+
+
+def _remove_abandoned_drafts(place: Path) -> None:
+    for path, info in _files(place, _DRAFT_NAME):
+        if time.time() - info.st_mtime > ABANDONED_AFTER:
+            path.unlink(missing_ok=True)
+
+
+def _remove_least_recently_used(place: Path, *, spared: Path) -> None:
+    """Remove files until the folder is within its limit, but never the one that was just written."""
+    found = sorted(_files(place, _MODEL_NAME), key=lambda item: item[1].st_mtime)
+    excess = sum(info.st_size for _, info in found) - limit()
+    for path, info in found:
+        if excess <= 0:
+            break
+        if path != spared:
+            path.unlink(missing_ok=True)
+            excess -= info.st_size
+
+
+def _sentence(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _warn_of(place: Place, path: Path, reason: OSError | Unusable) -> None:
+    why = _sentence(reason) if isinstance(reason, OSError) else str(reason)
+    _warn_once(
+        place.variable,
+        f"The cache of compiled models cannot use {path}: {why}. Models are compiled again in every process until "
+        f"this is mended or {place.variable} names another folder.",
+    )
+
+
+def _warn_once(subject: str, message: str) -> None:
+    """Warn, unless this process has warned of the same subject before."""
+    mine = object()
+    if _warned.setdefault(subject, mine) is mine:  # one step, so that of several threads only one warns
+        warnings.warn(message, CacheWarning, skip_file_prefixes=(str(Path(__file__).parents[1]),))

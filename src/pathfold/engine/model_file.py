@@ -1,0 +1,170 @@
+"""The file of a compiled model: object code and nothing else, verified before it is used.
+
+A file is a prefix (magic, number of the format, lengths of what follows), a header in JSON, the object code, and a
+SHA-256 checksum of all that stands before it. Not a byte is used before the lengths were compared with the size of the
+file, the checksum with its content, and the key in the header with the file's name.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Set
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from pathfold.errors import PathfoldError
+
+MAGIC = b"pathfold"
+FORMAT = 1
+
+_PREFIX = struct.Struct("<8sIIQ")  # magic, format, length of the header, length of the object code
+_CHECKSUM_SIZE = hashlib.sha256().digest_size
+_VERSIONS_OF = ("pathfold", "jax", "llvmlite")
+
+
+class Refused(PathfoldError):
+    """Why a file or a folder is not used: a clause in which it is called "it"."""
+
+
+class Unusable(Refused):
+    """Somebody who is not trusted could have written it, or the system does not let us have it."""
+
+
+class Damaged(Refused):
+    """The file is not what was once written."""
+
+
+class OtherFormat(Refused):
+    """The file was written by a pathfold with another format."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A compiled model: object code by the name of its kernel, and small facts that belong to it."""
+
+    objects: dict[str, bytes]
+    facts: dict[str, int | str]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says of itself; `objects` has the lengths, in the order of the object code."""
+
+    key: str
+    machine: str
+    versions: dict[str, str]
+    facts: dict[str, int | str]
+    objects: dict[str, int]
+
+    def is_sound(self, payload_size: int) -> bool:
+        """The types are what they are declared to be, and the lengths add up to the object code's."""
+        return (
+            isinstance(self.key, str)
+            and isinstance(self.machine, str)
+            and all(isinstance(version, str) for version in self.versions.values())
+            and all(isinstance(fact, int | str) for fact in self.facts.values())
+            and all(isinstance(length, int) and length >= 0 for length in self.objects.values())
+            and sum(self.objects.values()) == payload_size
+        )
+
+
+def encode(key: str, machine: str, entry: Entry) -> bytes:
+    """The content of a file, which `read` gives back."""
+    versions = {package: metadata.version(package) for package in _VERSIONS_OF}
+    lengths = {name: len(code) for name, code in entry.objects.items()}
+    header = json.dumps(asdict(Header(key, machine, versions, entry.facts, lengths))).encode()
+    payload = b"".join(entry.objects.values())
+    content = _PREFIX.pack(MAGIC, FORMAT, len(header), len(payload)) + header + payload
+    return content + hashlib.sha256(content).digest()
+
+
+def read(path: Path, trusted: Set[int] | None) -> tuple[Header, Entry]:
+    """A file's header and content, all of it verified; its owner must be trusted (None is anybody)."""
+    with open(path, "rb", opener=_open_to_read) as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            raise Unusable("it is not a file")
+        if trusted is not None:
+            check_owner(info, trusted)
+        prefix = file.read(_PREFIX.size)
+        header_size, payload_size = _lengths(prefix, info.st_size)
+        header, payload = file.read(header_size), file.read(payload_size)
+        if hashlib.sha256(prefix + header + payload).digest() != file.read(_CHECKSUM_SIZE):
+            raise Damaged("its checksum is wrong")
+    return _decode(path.stem, header, payload)
+
+
+def _lengths(prefix: bytes, file_size: int) -> tuple[int, int]:
+    """The lengths of header and object code, which together with the rest make up the whole file."""
+    if len(prefix) < _PREFIX.size:
+        raise Damaged("it is cut short")
+    magic, number, header_size, payload_size = _PREFIX.unpack(prefix)
+    if magic != MAGIC:
+        raise Damaged("it does not begin like a compiled model")
+    if number != FORMAT:
+        raise OtherFormat(f"it has format {number}, this pathfold uses {FORMAT}")
+    if _PREFIX.size + header_size + payload_size + _CHECKSUM_SIZE != file_size:
+        raise Damaged("it does not have the length it was written with")
+    return header_size, payload_size
+
+
+def _decode(key: str, text: bytes, payload: bytes) -> tuple[Header, Entry]:
+    """Header and object code from bytes that are as they were written; they may have been written by anybody."""
+    try:
+        header = Header(**json.loads(text))
+        sound = header.is_sound(len(payload))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise Damaged("its header cannot be read") from None
+    if not sound:
+        raise Damaged("its header does not describe its content")
+    if header.key != key:
+        raise Damaged("it holds another model than its name says")
+    objects, begin = {}, 0
+    for name, length in header.objects.items():
+        objects[name] = payload[begin : begin + length]
+        begin += length
+    return header, Entry(objects, header.facts)
+
+
+def check_owner(info: os.stat_result, trusted: Set[int]) -> None:
+    """Refuse a file or a folder unless it belongs to a trusted user and nobody else may write to it."""
+    if info.st_uid not in trusted:
+        raise Unusable("it belongs to another user")
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Unusable("its group or others may write to it, which `chmod go-w` mends")
+
+
+def write(path: Path, content: bytes) -> None:
+    """All or nothing; whatever happens, no draft is left, unless the process is killed."""
+    draft = path.with_name(f"{path.stem}.{secrets.token_hex(8)}.draft")
+    try:
+        with open(draft, "xb", opener=_open_to_write) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # some file systems say only now that the disk is full
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _open_to_read(path: str, flags: int) -> int:
+    """Follows no link, and does not wait for the other end of a pipe."""
+    try:
+        return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except PermissionError:
+        raise Unusable("this user may not read it") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Unusable("it is a symbolic link") from None
+        raise
+
+
+def _open_to_write(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), mode=0o600)

@@ -1,3 +1,0 @@
-from collections.abc import Callable
-
-def __getattr__(name: str) -> Callable[..., None]: ...

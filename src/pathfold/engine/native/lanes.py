@@ -1,0 +1,40 @@
+"""Where the numbers of an interval are, and kernels over all chunks or series (the layouts of `program/layout.py`)."""
+
+from __future__ import annotations
+
+from pathfold.engine import table as at
+
+from .jit import compiled, kernel
+
+
+@compiled
+def of_interval(layout, record, field, n):
+    """Where a field of interval n begins in its block; its entries follow at strides of layout[LANES]."""
+    lanes = layout[at.LANES]
+    return layout[record] + ((n // lanes) * layout[record + at.SIZE] + layout[field]) * lanes + n % lanes
+
+
+@compiled
+def of_step(layout, record, field, n, s):
+    """The same for fine step s of interval n."""
+    lanes = layout[at.LANES]
+    row = (n // lanes) * layout[at.STEPS] + s
+    return layout[record] + (row * layout[record + at.SIZE] + layout[field]) * lanes + n % lanes
+
+
+@compiled
+def of_series(layout, record, field, k):
+    """Where a field of series k begins in its block."""
+    return layout[record] + k * layout[record + at.SIZE] + layout[field]
+
+
+@compiled
+def over_chunks(place, layout, problem, point, other, scratch):
+    for c in range(layout[at.CHUNKS]):
+        kernel(place, c, layout, problem, point, other, scratch)
+
+
+@compiled
+def over_series(place, layout, problem, point, other, scratch):
+    for k in range(layout[at.SERIES]):
+        kernel(place, k, layout, problem, point, other, scratch)

@@ -1,0 +1,182 @@
+"""What is done at one point of the manifold: linearise, factorise, project vectors, gradient of h1, energy.
+
+A point is one block of memory: the position q, the projected gradient of h1, and the records of what is known there.
+"""
+
+from __future__ import annotations
+
+from pathfold.engine import table as at
+from pathfold.engine.status import CONVERGED, NON_FINITE
+
+from .jit import compiled, kernel
+from .lanes import of_interval, of_series, over_chunks, over_series
+from .small import finite, invert
+from .vector import clear_idle, gradient, position, squared_norm
+
+CORRECTIONS = 3  # of the parameters' multipliers a, from zero: the plain solve and two refinements
+
+
+@compiled
+def sums_of(layout, point):
+    return point[layout[at.POINT_SUMS] : layout[at.POINT_SUMS + at.END]]
+
+
+@compiled
+def newton_sums(layout, scratch):
+    return scratch[layout[at.SCRATCH_NEWTON_SUMS] : layout[at.SCRATCH_NEWTON_SUMS + at.END]]
+
+
+@compiled
+def evaluate_start(layout, problem, point, scratch):
+    """Parameters z and initial states x_0 of the point, with their Jacobians."""
+    kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
+    over_series(at.START_STATES, layout, problem, point, point, scratch)
+
+
+@compiled
+def linearise(layout, problem, point, scratch):
+    """Path and Jacobians at the point, from its noise and node states (linear-time section 1)."""
+    evaluate_start(layout, problem, point, scratch)
+    over_series(at.LINK, layout, problem, point, point, scratch)
+    for c in range(layout[at.CHUNKS]):
+        kernel(at.SIMULATE, c, layout, problem, point, point, scratch)
+        kernel(at.LINEARISE, c, layout, problem, point, point, scratch)
+        kernel(at.OBSERVE, c, layout, problem, point, point, scratch)
+
+
+@compiled
+def reset_woodbury(layout, sums):
+    """C = I, log|G| = 0, before the sums over nodes."""
+    U, C = layout[at.U], layout[at.SUMS_C]
+    sums[layout[at.SUMS_LOG_DET]] = 0.0
+    for i in range(U):
+        for j in range(U):
+            sums[C + i * U + j] = 1.0 if i == j else 0.0
+
+
+@compiled
+def invert_woodbury(layout, sums):
+    """C^{-1} and log|C|; C is overwritten."""
+    U, C, C_inv = layout[at.U], layout[at.SUMS_C], layout[at.SUMS_C_INV]
+    return invert(sums[C : C + U * U], sums[C_inv : C_inv + U * U], U)
+
+
+@compiled
+def factorise(layout, problem, point, scratch):
+    """Factor of the Gram matrix and log|G| (linear-time section 2); fails when it is not finite or not positive."""
+    sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
+    reset_woodbury(layout, sums)
+    over_series(at.FACTORISE, layout, problem, point, point, scratch)
+    sums[log_det] += invert_woodbury(layout, sums)
+    return CONVERGED if finite(sums[log_det]) else NON_FINITE
+
+
+@compiled
+def clear_residuals(layout, scratch):
+    """On the manifold there are no gaps and no misfits."""
+    lanes, size = layout[at.LANES], layout[at.SCRATCH_NEWTON + at.SIZE]
+    begin, end = layout[at.NEWTON_GAP] * lanes, (layout[at.NEWTON_O] + layout[at.Y]) * lanes
+    for c in range(layout[at.CHUNKS]):
+        base = layout[at.SCRATCH_NEWTON] + c * size * lanes
+        for i in range(base + begin, base + end):
+            scratch[i] = 0.0
+
+
+@compiled
+def clear(layout, sums, field):
+    """Set a parameter vector among the sums to zero."""
+    for i in range(layout[at.U]):
+        sums[layout[field] + i] = 0.0
+
+
+@compiled
+def correct(layout, inverse, sums):
+    """a += C^{-1} (b - a)."""
+    U, a, b = layout[at.U], layout[at.SUMS_A], layout[at.SUMS_B]
+    for i in range(U):
+        sums[b + i] -= sums[a + i]
+    for i in range(U):
+        for j in range(U):
+            sums[a + i] += inverse[i * U + j] * sums[b + j]
+
+
+@compiled
+def solve_parameters(layout, problem, point, other, inverse, unexplained, scratch):
+    """The parameters' multipliers a with C a = sum eU^T Sig^{-1} e, by corrections from zero.
+
+    `unexplained` is the kernel that finds what the parameters could still explain.
+    """
+    sums = newton_sums(layout, scratch)
+    clear(layout, sums, at.SUMS_A)
+    for _ in range(CORRECTIONS):
+        clear(layout, sums, at.SUMS_B)
+        over_series(unexplained, layout, problem, point, other, scratch)
+        correct(layout, inverse, sums)
+
+
+@compiled
+def solve_pushed(layout, problem, point, vector, scratch):
+    """Multipliers lam, eta, a, zeta_0 of J^T G^{-1} (J p + residuals), once `work` holds sum B p_v."""
+    over_series(at.FILTER_VECTOR, layout, problem, point, vector, scratch)
+    begin = layout[at.POINT_SUMS] + layout[at.SUMS_C_INV]
+    inverse = point[begin : begin + layout[at.U] * layout[at.U]]
+    solve_parameters(layout, problem, point, vector, inverse, at.UNEXPLAINED, scratch)
+    over_series(at.SMOOTH_VECTOR, layout, problem, point, vector, scratch)
+
+
+@compiled
+def pull_start(layout, vector, scratch):
+    """The parts of J^T lam for the parameters and the initial states: u -= a, v0 -= B0^T zeta_0."""
+    a = layout[at.SCRATCH_NEWTON_SUMS] + layout[at.SUMS_A]
+    for i in range(layout[at.U]):
+        vector[layout[at.VECTOR_U] + i] -= scratch[a + i]
+    for i in range(layout[at.VECTOR_V0 + at.END] - layout[at.VECTOR_V0]):
+        vector[layout[at.VECTOR_V0] + i] -= scratch[layout[at.SCRATCH_START_MULTIPLIERS] + i]
+
+
+@compiled
+def project(layout, problem, point, vector, scratch):
+    """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (linear-time section 3)."""
+    clear_residuals(layout, scratch)
+    over_chunks(at.PUSH, layout, problem, point, vector, scratch)
+    solve_pushed(layout, problem, point, vector, scratch)
+    over_chunks(at.PULL, layout, problem, point, vector, scratch)
+    pull_start(layout, vector, scratch)
+    clear_idle(layout, vector)
+
+
+@compiled
+def set_gradient(layout, problem, point, scratch):
+    """The gradient of h1, projected onto the cotangent space (linear-time section 4)."""
+    sums, g = sums_of(layout, point), gradient(layout, point)
+    for i in range(layout[at.Z] * layout[at.U]):
+        sums[layout[at.SUMS_WD] + i] = 0.0
+    for i in range(layout[at.Z]):
+        sums[layout[at.SUMS_GZ] + i] = 0.0
+    clear(layout, sums, at.SUMS_GU)
+    over_series(at.WEIGHTS, layout, problem, point, g, scratch)
+    for c in range(layout[at.CHUNKS]):
+        kernel(at.SPREAD, c, layout, problem, point, g, scratch)
+        kernel(at.CURVATURE, c, layout, problem, point, g, scratch)
+        kernel(at.OBSERVE_CURVATURE, c, layout, problem, point, g, scratch)
+    for k in range(layout[at.SERIES]):
+        kernel(at.PULL_BACK, k, layout, problem, point, g, scratch)
+        kernel(at.START_CURVATURE, k, layout, problem, point, g, scratch)
+    kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
+    clear_residuals(layout, scratch)
+    solve_pushed(layout, problem, point, g, scratch)
+    over_chunks(at.GRADIENT_VECTOR, layout, problem, point, g, scratch)
+    pull_start(layout, g, scratch)
+    clear_idle(layout, g)
+
+
+@compiled
+def potential(layout, point):
+    """l(q) = 1/2 q.q + excess of the priors and the noise + 1/2 log|G|: minus the log density on the manifold."""
+    total = 0.5 * squared_norm(position(layout, point)) + 0.5 * sums_of(layout, point)[layout[at.SUMS_LOG_DET]]
+    total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
+    for k in range(layout[at.SERIES]):
+        total += point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
+    for n in range(layout[at.INTERVALS]):
+        total += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS_W, n)]
+    return total

@@ -1,4 +1,0 @@
-COMPILED: bool
-KERNELS: tuple[str, ...]
-
-def __getattr__(name: str) -> int: ...

@@ -1,0 +1,136 @@
+"""The layout table: whole numbers in which native code finds what depends on the model and its data.
+
+One array holds sizes, where the records of a block begin and end, where a field lies in its record, and the addresses
+of the model's kernels. The constants here are places in that array, so native code reads `layout[at.LANES]`.
+"""
+
+from __future__ import annotations
+
+from pathfold.program.kernel import LAYOUT_FIRST as FIRST
+from pathfold.program.kernel import LAYOUT_HEAD
+from pathfold.program.kernel import LAYOUT_INTERVALS as INTERVALS
+from pathfold.program.kernel import LAYOUT_STEPS as STEPS
+
+# What the sampler is, how deep its trees may be, and sizes: chunks and lanes of the intervals, series, the dimensions
+# of `records.Sizes`.
+(METHOD, MAX_DEPTH, CHUNKS, LANES, SERIES, X, V, U, Z, Y, W, V0, _RECORDS) = range(LAYOUT_HEAD, LAYOUT_HEAD + 13)
+
+CONSTRAINED, UNCONSTRAINED = 0, 1  # values of METHOD
+
+# Records, by block: three numbers each, where it begins, where it ends, and the scalars of one set of its fields.
+END, SIZE = 1, 2
+(
+    PROBLEM_SETTINGS,
+    PROBLEM_GRID,
+    PROBLEM_FORCING,
+    PROBLEM_METRIC,
+    PROBLEM_WINDOW_MEAN,
+    PROBLEM_WINDOW_SQUARES,
+    VECTOR_U,
+    VECTOR_V0,
+    VECTOR_W,
+    VECTOR_V,
+    POINT_U,
+    POINT_V0,
+    POINT_W,
+    POINT_V,
+    POINT_THETA,
+    POINT_START,
+    POINT_NODE,
+    POINT_PATH,
+    POINT_SUMS,
+    SCRATCH_WORK,
+    SCRATCH_SLOPE,
+    SCRATCH_NEWTON,
+    SCRATCH_START_MULTIPLIERS,
+    SCRATCH_START_WEIGHTS,
+    SCRATCH_NEWTON_SUMS,
+    SCRATCH_CARRY,
+    _FIELDS,
+) = range(_RECORDS, _RECORDS + 3 * 27, 3)
+
+# Fields that the control flow reads or writes: where each lies in its record.
+(
+    SETTINGS_VERLET,
+    SETTINGS_RELAXATION,
+    GRID_T_END,
+    GRID_Y,
+    THETA_Z,
+    THETA_EXCESS_U,
+    START_X0,
+    START_EXCESS_X0,
+    NODE_X_START,
+    NODE_X_NODE,
+    NODE_H,
+    NODE_EXCESS_W,
+    PATH_X,
+    SUMS_C,
+    SUMS_C_INV,
+    SUMS_LOG_DET,
+    SUMS_MISFIT,
+    SUMS_A,
+    SUMS_B,
+    SUMS_RESIDUAL,
+    SUMS_CHANGE,
+    SUMS_GZ,
+    SUMS_GU,
+    SUMS_WD,
+    WORK_BP,
+    WORK_ZETA,
+    NEWTON_GAP,
+    NEWTON_O,
+    KERNELS,
+) = range(_FIELDS, _FIELDS + 29)
+
+# Kernels: the address of each.
+(
+    PARAMETERS,
+    START_STATES,
+    LINK,
+    SIMULATE,
+    LINEARISE,
+    OBSERVE,
+    FACTORISE,
+    PUSH,
+    FILTER_VECTOR,
+    UNEXPLAINED,
+    SMOOTH_VECTOR,
+    PULL,
+    WEIGHTS,
+    SPREAD,
+    CURVATURE,
+    OBSERVE_CURVATURE,
+    PULL_BACK,
+    START_CURVATURE,
+    PARAMETER_GRADIENT,
+    GRADIENT_VECTOR,
+    MOVE_NODES,
+    SHOOT,
+    SHOOT_LINEARISED,
+    RESIDUAL,
+    RESIDUAL_LINEARISED,
+    CROSS_FACTORISE,
+    CROSS_FILTER,
+    CROSS_UNEXPLAINED,
+    CROSS_SMOOTH,
+    PATH,
+    PATH_GRADIENT,
+    START_GRADIENT,
+    LENGTH,
+) = range(KERNELS, KERNELS + 33)
+
+
+def record_place(block: str, record: str) -> int:
+    """Where the table has a record of a block."""
+    return globals()[f"{block}_{record}".upper()]
+
+
+def field_places(record: str, fields: list[str]) -> dict[str, int]:
+    """Where the table has those fields of a record that it has."""
+    places = {field: globals().get(f"{record}_{field}".upper()) for field in fields}
+    return {field: place for field, place in places.items() if place is not None}
+
+
+def kernel_place(name: str) -> int:
+    """Where the table has the address of a kernel."""
+    return globals()[name.upper()]

@@ -1,0 +1,183 @@
+"""What counts as the same model: nothing is traced or compiled twice, and what is gone is freed."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import pathfold as pf
+from pathfold.engine import Engine, UnconstrainedEngine, compile, model_cache
+from pathfold.errors import PathfoldError
+from pathfold.model import TimeGrid
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch):
+    """Neither files nor what other tests compiled."""
+    monkeypatch.setattr(model_cache, "find", lambda key, machine: None)
+    monkeypatch.setattr(model_cache, "keep", lambda key, machine, entry: None)
+
+
+@pytest.fixture
+def builds(monkeypatch) -> list[str]:
+    """Grows with every model that is built."""
+    made, build = [], compile.CompiledModel._build
+
+    def counted(self):
+        made.append("built")
+        return build(self)
+
+    monkeypatch.setattr(compile.CompiledModel, "_build", counted)
+    return made
+
+
+def model(rate: float = 0.731, name: str = "sigma", **changes) -> pf.DiffusionModel:
+    settings = {
+        "drift": lambda x, z: -rate * x,
+        "diffusion": lambda x, z: jnp.array([[z[name]]]),
+        "parameters": {name: dist.LogNormal(0.0, 1.0)},
+        "initial_state": dist.Normal(jnp.zeros(1), 1.0),
+        "observation": pf.GaussianNoise(lambda x, z: x, 0.25),
+    }
+    return pf.DiffusionModel(**(settings | changes))
+
+
+def grid(count: int = 5, spacing: float = 0.5, steps: int = 3, series: int = 1, missing: bool = False) -> TimeGrid:
+    values = np.linspace(0.0, 1.0, count)
+    values[0] = np.nan if missing else 0.3
+    one = pf.Observations(spacing * np.arange(1, count + 1), values)
+    return TimeGrid.build([one] * series, steps_per_interval=steps)
+
+
+def test_the_same_model_with_other_data_is_not_compiled_again(builds):
+    one = model(rate=0.4242)
+    program = Engine(one, grid()).program
+    for other in (grid(6), grid(101), grid(5, 0.25), grid(5, 0.5, 7), grid(4, series=3)):
+        assert Engine(one, other).program is program
+    assert Engine(one, grid(), splitting="stormer-verlet").program is program
+    assert builds == ["built"]
+
+
+def test_what_changes_the_kernels_is_a_variant_of_its_own(builds):
+    one = model(rate=0.4141)
+    irregular = TimeGrid.build(pf.Observations([0.1, 0.5, 0.6], np.zeros(3)), steps_per_interval=2)
+    keys = {Engine(one, g).program.key for g in (grid(), irregular, grid(missing=True))}
+    keys |= {Engine(one, grid(), conditioned=True).program.key, UnconstrainedEngine(one, grid()).program.key}
+    assert len(keys) == len(builds) == 5
+
+
+def test_an_equal_model_is_found_by_its_key(builds):
+    first = model(rate=0.4343)
+    program = Engine(first, grid()).program
+    assert Engine(model(rate=0.4343), grid(7)).program is program
+    assert Engine(model(rate=0.4343, name="another_name"), grid()).program is program, "names are not in the code"
+    assert builds == ["built"]
+
+
+@jax.custom_jvp
+def doubled(x):
+    return 2.0 * x
+
+
+@doubled.defjvp
+def _doubled_jvp(primals, tangents):
+    return doubled(*primals), 3.0 * tangents[0]  # on purpose not the derivative
+
+
+CHANGES = {
+    "constant of a closure": {"rate": 0.732},
+    "prior": {"parameters": {"sigma": dist.LogNormal(0.0, 1.1)}},
+    "initial state": {"initial_state": dist.Normal(jnp.zeros(1), 2.0)},
+    "noise": {"observation": pf.GaussianNoise(lambda x, z: x, 0.5)},
+    "scheme": {"scheme": pf.StrongOrder1p5()},
+    "drift": {"drift": lambda x, z: -0.731 * x**2},
+    "derivative": {"drift": lambda x, z: -0.731 * jax.lax.stop_gradient(x)},
+    "derivative by a rule": {"drift": lambda x, z: -0.731 * 0.5 * doubled(x)},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_model_is_another(change):
+    keys = {Engine(m, grid()).program.key for m in (model(), model(**CHANGES[change]))}
+    assert len(keys) == 2
+
+
+def test_the_key_depends_on_sources_versions_and_machine(monkeypatch):
+    keys = {Engine(model(), grid()).program.key}
+    for name, value in (("_sources", "edited"), ("_versions", ("pathfold 99",)), ("machine_name", "abacus")):
+        with monkeypatch.context() as patch:
+            patch.setattr(compile, name, lambda value=value: value)
+            keys.add(compile.CompiledModel._key(compile.compile_model(model(), variant())))
+    assert len(keys) == 4
+
+
+def variant() -> compile.Variant:
+    return compile.Variant(compile.CONSTRAINED, regular=True, complete=True, conditioned=False)
+
+
+def test_machine_code_of_a_model_that_is_gone_is_freed(monkeypatch):
+    closed = []
+    loaded = compile.Loaded
+
+    def watched(objects):
+        code = loaded(objects)
+        weakref.finalize(code, closed.append, "freed")
+        return code
+
+    monkeypatch.setattr(compile, "Loaded", watched)
+    one = model(rate=0.5151)
+    engine = Engine(one, grid())
+    program = weakref.ref(engine.program)
+    del engine
+    gc.collect()
+    assert program() is not None, "it lives with the model"
+    del one
+    gc.collect()
+    assert program() is None
+    assert closed == ["freed"]
+
+
+def test_a_program_sent_to_another_process_is_loaded_there():
+    engine = Engine(model(rate=0.6161), grid())
+    sent = pickle.dumps(engine.program)
+    assert pickle.loads(sent) is engine.program, "in the same process it is the same"
+    compile._programs.pop(engine.program.key)
+    arrived = pickle.loads(sent)
+    assert arrived is not engine.program
+    assert np.count_nonzero(arrived.bind(engine.layout) != engine.layout) > 0
+
+
+def test_machine_code_is_not_run_on_another_processor():
+    program = Engine(model(rate=0.7171), grid()).program
+    foreign = compile.Program("key", "another processor", program.objects, program.carried)
+    with pytest.raises(PathfoldError, match="compiled for another processor, but this worker is"):
+        foreign.bind(np.zeros(1000, dtype=np.int64))
+
+
+def test_a_build_that_is_interrupted_leaves_nothing_behind(monkeypatch):
+    """Ctrl-C while LLVM works: the next call builds the model."""
+    one, assemble = model(rate=0.8181), compile.assemble
+
+    def interrupted(code):
+        if code.name == "factorise":
+            raise KeyboardInterrupt
+        return assemble(code)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compile, "assemble", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Engine(one, grid())
+    assert one.kept == {}
+    assert Engine(one, grid()).program.objects
+
+
+def test_variants_differ_by_all_their_fields():
+    assert len({variant(), replace(variant(), regular=False), replace(variant(), lanes=4)}) == 3
