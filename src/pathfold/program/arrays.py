@@ -1,7 +1,7 @@
 """Arrays that stay in memory, and the statements (loops) that compute them.
 
-A large product is not written out: its result is an array in memory, and its entries are input nodes of the graph, as the
-entries of fields and carried quantities are. What moves entries, picks them or combines them one by one goes on as
+A large product is not written out: its result is an array in memory, and its entries are input nodes of the graph, as
+the entries of fields and carried quantities are. What moves entries, picks them or combines them one by one goes on as
 before; only where an array is needed in memory again (as a factor, or to be kept) are its nodes rolled back into loops
 (`roll.py`).
 """

@@ -62,7 +62,9 @@ def emit(traced: Traced, lanes: int) -> Code:
     names = [*(use.array for use in kernel.uses), *arrays]
     arguments = ", ".join(["i64 %i", "ptr noalias %layout", *(f"ptr noalias %{name}" for name in names)])
     body = [f'define internal void @"{kernel.name}.records"({arguments}) noinline {{', *f.lines, "  ret void", "}"]
-    return Code(kernel.name, "\n".join([*body, *_entry(kernel, arrays)]), frozenset(f.declared), carried, traced.is_large())
+    return Code(
+        kernel.name, "\n".join([*body, *_entry(kernel, arrays)]), frozenset(f.declared), carried, traced.is_large()
+    )
 
 
 def _entry(kernel: Kernel, arrays: dict[str, int]) -> list[str]:

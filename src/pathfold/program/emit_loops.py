@@ -121,7 +121,9 @@ def _lane_scan(
                 with f.loop(steps) as (turn, _, _):
                     s = f.integer("sub", f.integer("sub", steps, "1"), turn) if kernel.reverse else turn
                     number = f.integer("add", begin, s)
-                    step = _fields(of_kind["step"], {use.array: at(use, number, lane) for use in of_kind["step"]}, lanes)
+                    step = _fields(
+                        of_kind["step"], {use.array: at(use, number, lane) for use in of_kind["step"]}, lanes
+                    )
                     _write(hoisted.inside(step, s), outputs["body"])
             _write(top.inside(interval), outputs["final"])
 

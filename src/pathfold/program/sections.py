@@ -68,7 +68,9 @@ def levels_of(traced: Traced) -> list[int]:
 def _level(traced: Traced, memory: tuple) -> int:
     """How often what is in memory changes, as far as it comes from outside."""
     if memory[0] == "field":
-        return {"shared": SHARED, "series": SHARED, "lane": INTERVAL, "step": STEP}[traced.use_of(memory[1]).record.kind]
+        return {"shared": SHARED, "series": SHARED, "lane": INTERVAL, "step": STEP}[
+            traced.use_of(memory[1]).record.kind
+        ]
     return SHARED if memory[0] == "array" else STEP
 
 

@@ -10,7 +10,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from pathfold.program.arrays import Apply, Elimination, Fill, Memory, Product, Scalar, SparseProduct, Statement, Term, View
+from pathfold.program.arrays import (
+    Elimination,
+    Fill,
+    Memory,
+    Product,
+    Scalar,
+    SparseProduct,
+    Statement,
+    Term,
+    View,
+)
 from pathfold.program.assembly import Function
 from pathfold.program.kernel import Traced
 from pathfold.program.sections import Section
@@ -209,7 +219,9 @@ class Loops(Section):
                 f.store(f.value(f"{chosen} {below}, {f.type()} {f.constant(0.0)}"), entry(i, k))
                 factor = f.operation("neg", "double", "double", (factor,))
                 for j in self._across(n, neighbours):
-                    f.store(self._add_product(f.load(entry(i, j)), self._wide(factor), f.load(entry(k, j))), entry(i, j))
+                    f.store(
+                        self._add_product(f.load(entry(i, j)), self._wide(factor), f.load(entry(k, j))), entry(i, j)
+                    )
 
     def _wide(self, value: str) -> str:
         """A value of the section, for all abreast."""
