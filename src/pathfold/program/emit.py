@@ -39,7 +39,8 @@ from pathfold.program.sections import Section, frontier, lanes_in_use, levels_of
 class Code:
     """A kernel's function in assembly, the external functions it needs, and how many scalars a lane it has to carry.
 
-    `loops` says that it has arrays in memory. Every kernel takes the chunk or series, the layout table, and the blocks of `layout.BLOCKS`.
+    `loops` says that it has loops besides its own. Every kernel takes the chunk or series, the layout table, and the
+    blocks of `layout.BLOCKS`.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Scans with arrays in memory.
 
-The structure is that of the scans without, with two differences. Carried quantities are in memory. And a scan over lanes
-takes a few lanes at a time through all steps, as vectors: what it carries for these few stays in the cache.
+They are built as the scans without, with two differences. Carried quantities are in memory. And a scan over lanes takes
+a few lanes at a time through all steps, as vectors: what it carries for these few stays in the cache.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int],
 
 
 def _outputs(traced: Traced, part: str) -> Outputs:
-    """What a part writes. Where it would read what another output of the part has overwritten, it is set aside first."""
+    """What a part writes. What would read memory that the part has overwritten by then is set aside first."""
     g, written = traced.graph, {}
     for name, nodes in getattr(traced, part).items():
         carried = part == "init" or (part == "body" and name in traced.carry.shapes)

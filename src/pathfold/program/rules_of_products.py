@@ -1,7 +1,7 @@
 """Rules for products of matrices: written out where they are small, else a loop over arrays in memory.
 
-Where a factor has few entries (a banded or diagonal Jacobian) and is not in memory, it is written out and only the other
-factor's free index is a loop.
+Where a factor has few entries (a banded or diagonal Jacobian) and is not in memory, it is written out, and only the
+other factor's free index is a loop.
 """
 
 from __future__ import annotations

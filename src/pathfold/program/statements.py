@@ -41,7 +41,7 @@ TILE = (2, 4)  # in a scan over lanes
 
 
 def tiles(length: int, size: int) -> list[tuple[int, int, int]]:
-    """(first, number, length) of tiles: of one length if one near `size` divides, else with a shorter one at the end."""
+    """(first, number, length) of tiles: all alike if a length near `size` divides, else a shorter one comes last."""
     for near in range(size, size // 2, -1):
         if length % near == 0:
             return [(0, length // near, near)]
