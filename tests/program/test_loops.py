@@ -192,3 +192,185 @@ def test_written_out_they_are_the_same(random):
     found.run(random.kernel(found), largest=0)
     for name, array in expected.arrays.items():
         assert_close(found.arrays[name], array, name)
+
+
+# What the loops are
+
+
+def square_memory(n: int, kind: str = "lane") -> Memory:
+    fields = {name: (n, n) for name in ("a", "b", "c")}
+    memory = Memory([Record("given", kind, fields)], lanes=4, first=(0, 2, 4))
+    for name in fields:
+        memory["given", name] = np.random.default_rng(len(name)).normal(size=memory["given", name].shape)
+    return memory
+
+
+def traced(n: int, final, scan=LaneScan, **options) -> Traced:
+    return Traced(scan("kernel", square_memory(n).uses(), final=final), **options)
+
+
+def test_code_does_not_grow_with_the_matrix():
+    def final(a, b):
+        return {"c": lower_mirrored(a @ b.T + a)}
+
+    def lines(n):
+        return emit(traced(n, final), 4).text.count("\n")
+
+    assert lines(40) <= lines(16) + 5
+    assert emit(traced(16, final, largest=WRITTEN_OUT), 4).text.count("\n") > 10 * lines(16)
+
+
+def test_small_products_are_written_out():
+    assert not traced(4, lambda a, b: {"c": a @ b}).graph.statements
+    assert traced(5, lambda a, b: {"c": a @ b}).graph.statements
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_sparse_factor_costs_its_entries(left):
+    """A band of three diagonals times a matrix: 3 n - 2 multiplications written out, in one loop over n columns."""
+
+    def final(a, b):
+        band = jnp.tril(jnp.triu(jnp.exp(a), -1), 1)
+        return {"c": band @ b if left else b @ band}
+
+    (statement,) = traced(20, final).graph.statements
+    assert isinstance(statement, SparseProduct)
+    assert sum(len(row) for row in statement.rows) == 58
+    assert statement.columns == 20
+
+
+def test_a_selection_costs_nothing():
+    assert not traced(20, lambda a: {"c": jnp.eye(20)[::-1] @ a}).graph.statements
+
+
+def test_a_diagonal_times_a_diagonal_stays_sparse():
+    kernel = traced(20, lambda a, b: {"c": jnp.diag(jnp.diag(a)) @ (jnp.diag(jnp.diag(b)) + jnp.eye(20, k=1))})
+    assert not kernel.graph.statements
+
+
+def test_a_matrix_in_order_is_not_copied():
+    """In lanes, any even distances will do; in nodes, fields are brought into order once and carried ones are."""
+
+    def final(a, b):
+        return {"c": a @ b + a.T @ b}
+
+    assert [type(s) for s in traced(6, final).graph.statements] == [Product, Product]
+    assert [type(s) for s in traced(6, final, NodeScan).graph.statements] == [Fill, Fill, Product, Fill, Product]
+
+
+def graph_with(*names: str, size: int = 36) -> tuple[Graph, list[np.ndarray]]:
+    graph = Graph()
+    for name in names:
+        graph.sizes["field", name] = size
+    return graph, [np.array([graph.input("field", name, i) for i in range(size)]).reshape(6, 6) for name in names]
+
+
+def test_a_symmetric_matrix_is_one_box():
+    graph, (a,) = graph_with("a")
+    filling = fill(graph, np.where(np.tri(6, dtype=bool), a, a.T))
+    assert len(filling.boxes) == 1
+    assert filling.boxes[0].mirror == (1, 6)
+    assert not filling.entries
+
+
+def test_every_other_column_is_one_box():
+    graph, (a, b) = graph_with("a", "b")
+    mixed = a.copy()
+    mixed[:, 1::2] = b[:, 1::2]
+    np.fill_diagonal(mixed, graph.const(1.0))
+    filling = fill(graph, mixed)
+    assert len(filling.boxes) == 2
+    assert len(filling.entries) == 6
+
+
+def test_a_box_does_not_read_beyond_its_memory():
+    """Rows one further down, the last one constant: read at even distances it would lie beyond the array."""
+    graph, (a,) = graph_with("a")
+    moved = np.full((6, 6), graph.const(0.0))
+    moved[:5] = a[1:]
+    filling = fill(graph, moved)
+    read = [box.term for box in filling.boxes if box.shape == (6, 6)]
+    assert not read
+    assert sum(np.prod(box.shape) for box in filling.boxes) + len(filling.entries) == 36
+
+
+@given(st.integers(1, 200), st.integers(1, 8))
+def test_tiles_cover_a_length_once(length, size):
+    for parts in (tiles(length, size), vectors(length)):
+        covered = [first + i for first, number, width in parts for i in range(number * width)]
+        assert covered == list(range(length))
+
+
+@pytest.mark.parametrize("scan", [LaneScan, NodeScan])
+def test_carried_matrices_change_places(scan):
+    n = 12
+    kind = "lane" if scan is LaneScan else "series"
+    memory = square_memory(n, kind)
+    a, b = memory["given", "a"].copy(), memory["given", "b"].copy()
+    node = Record("node", "lane", {"seen": (n, n)})
+    memory = Memory([*memory.records, node], lanes=4, steps=3, first=(0, 3, 4))
+    memory["given", "a"], memory["given", "b"] = a, b
+
+    def init(a, b):
+        return {"p": a, "q": b @ b}
+
+    def body(p, q):
+        return {"p": q.T, "q": p} | ({"seen": p} if scan is NodeScan else {})
+
+    def final(p, q):
+        return {"c": p, "a": q}
+
+    memory.run(scan("swap", memory.uses(), init=init, body=body, final=final))
+    for k in range(len(a)):
+        p, q = a[k], b[k] @ b[k]
+        for _ in range(3 if scan is LaneScan else memory.first[k + 1] - memory.first[k]):
+            p, q = q.T, p
+        assert_close(memory["given", "c"][k], p)
+        assert_close(memory["given", "a"][k], q)
+
+
+def test_fields_change_places():
+    memory = square_memory(12)
+    a, b = memory["given", "a"].copy(), memory["given", "b"].copy()
+    memory.run(LaneScan("swap", memory.uses(), final=lambda a, b: {"a": b.T, "b": a, "c": a @ b}))
+    assert_close(memory["given", "a"], b.transpose(0, 2, 1))
+    assert_close(memory["given", "b"], a)
+    assert_close(memory["given", "c"], a @ b)
+
+
+@pytest.mark.parametrize("scan", [LaneScan, NodeScan])
+@pytest.mark.parametrize("n", [1, 2, 4, 5, 9, 20])
+def test_elimination(scan, n):
+    memory = square_memory(n, "lane" if scan is LaneScan else "series")
+    a = memory["given", "a"]
+    memory["given", "a"] = a @ a.transpose(0, 2, 1) / n + np.eye(n)
+
+    def final(a):
+        found, pivots = eliminate(a)
+        return {"b": found, "c": jnp.diag(pivots)}
+
+    memory.run(scan("eliminate", memory.uses(), final=final))
+    for k, matrix in enumerate(memory["given", "a"]):
+        expected, pivots = inverse(np, matrix)
+        assert_close(memory["given", "b"][k], expected)
+        assert_close(np.diag(memory["given", "c"][k]), pivots)
+
+
+def test_what_depends_on_the_interval_alone_is_computed_before_the_steps():
+    n = 12
+    memory = Memory(
+        [Record("interval", "lane", {"a": (n, n)}), Record("fine", "step", {"x": (n,), "y": (n,)})], lanes=4, steps=3
+    )
+    memory["interval", "a"] = np.random.default_rng(0).normal(size=memory["interval", "a"].shape)
+    memory["fine", "x"] = np.random.default_rng(1).normal(size=memory["fine", "x"].shape)
+
+    def body(a, x):
+        return {"y": (a @ a) @ x}
+
+    kernel = LaneScan("hoisted", memory.uses(), body=body)
+    text = emit(Traced(kernel), 4).text
+    steps = text.index("load i64", text.index("udiv exact") + 1)  # the number of steps is read where their loop begins
+    assert text.index("%array.0") < steps
+    memory.run(kernel)
+    a = memory["interval", "a"]
+    assert_close(memory["fine", "y"], np.einsum("kij,ksj->ksi", a @ a, memory["fine", "x"]))

@@ -7,11 +7,11 @@ a few lanes at a time through all steps, as vectors: what it carries for these f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pathfold.program.arrays import Fill, Memory, View, entries_of, leaves, needs
+from pathfold.program.arrays import Box, Fill, Memory, Product, Statement, View, entries_of, leaves, needs
 from pathfold.program.assembly import Function
 from pathfold.program.kernel import INTERVAL, LAYOUT_FIRST, LAYOUT_STEPS, SHARED, LaneScan, Traced
 from pathfold.program.layout import Use
@@ -33,10 +33,11 @@ def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int],
     for memory, size in arrays.items():
         offsets[places[memory].base.removeprefix("%")] = total
         total += width * size
+    top = Loops(traced, f, places, _triangles(traced, (filling for part in outputs.values() for _, filling in part)))
     if isinstance(traced.kernel, LaneScan):
-        _lane_scan(traced, f, lanes, width, places, outputs)
+        _lane_scan(top, lanes, width, outputs)
     else:
-        _node_scan(traced, f, lanes, places, outputs)
+        _node_scan(top, lanes, outputs)
     return offsets, -(-total // lanes)
 
 
@@ -72,11 +73,56 @@ def _roots(traced: Traced, outputs: Outputs) -> list[int]:
     return [node for _, filling in outputs for node in needs(traced.graph, filling)]
 
 
+def _triangles(traced: Traced, outputs: Iterable[Fill]) -> set[int]:
+    """Products of which nothing above the diagonal is read."""
+    g = traced.graph
+    fillings = list(outputs)
+    live = needed(g, [node for filling in fillings for node in needs(g, filling)], {})
+    entries = [g.ops[n][2:] for n in live if g.ops[n][:2] == ("input", "array")]
+    statements = {k: g.statements[k] for k, _ in entries}
+    orders = {k: s.shape[0] for k, s in statements.items() if isinstance(s, Product) and s.shape[0] == s.shape[1]}
+    whole = {k for k, i in entries if k in orders and i % orders[k] > i // orders[k]}
+    for statement in [*fillings, *statements.values()]:
+        for memory, start, strides, mirrored in _readings(statement):
+            if not (mirrored and start == 0 and strides == (orders.get(memory[1]), 1)):
+                whole.add(memory[1])
+    return orders.keys() - whole
+
+
+def _readings(statement: Statement) -> Iterator[tuple[Memory, int, tuple[int, ...], bool]]:
+    """Views of a statement, and whether only entries below the diagonal are read."""
+    if isinstance(statement, Fill):
+        for box in statement.boxes:
+            for leaf in leaves(box.term):
+                if isinstance(leaf, View):
+                    yield leaf.memory, leaf.start, leaf.strides, box.mirror is not None
+    else:
+        yield from ((view.memory, view.start, view.strides, False) for view in statement.views())
+
+
 def _write(section: Loops, outputs: Outputs) -> None:
-    """All is computed before anything is written."""
+    """All is computed before anything is written; an array that a field is to hold, in its place at once."""
+    copies = []
+    for memory, filling in outputs:
+        array = _copied(section.traced, memory, filling)
+        if array is None or array in section.ready or array in copies:
+            continue
+        section.places["array", array] = section.places[memory]
+        copies.append(array)
     section.compute(_roots(section.traced, outputs))
     for memory, filling in outputs:
-        section.fill(filling, section.places[memory])
+        if section.places[memory] != section.places.get(("array", _copied(section.traced, memory, filling))):
+            section.fill(filling, section.places[memory])
+
+
+def _copied(traced: Traced, memory: Memory, filling: Fill) -> int | None:
+    """The array of which a field that is not read is a copy; only where lanes are abreast, their arrays being alike."""
+    if memory[0] != "field" or memory in traced.graph.sizes or not traced.graph.abreast or filling.entries:
+        return None
+    match filling.boxes:
+        case [Box(start=0, strides=strides, term=View(memory=("array", number), start=0, strides=same), mirror=None)]:
+            return number if strides == same and traced.graph.statements[number].size == filling.size else None
+    return None
 
 
 def _fields(uses: Iterable[Use], bases: dict[str, str], lanes: int) -> dict[Memory, Place]:
@@ -90,14 +136,13 @@ def _fields(uses: Iterable[Use], bases: dict[str, str], lanes: int) -> dict[Memo
     }
 
 
-def _lane_scan(
-    traced: Traced, f: Function, lanes: int, width: int, places: dict[Memory, Place], outputs: dict[str, Outputs]
-) -> None:
+def _lane_scan(outside: Loops, lanes: int, width: int, outputs: dict[str, Outputs]) -> None:
+    traced, f = outside.traced, outside.f
     kernel, graph, levels = traced.kernel, traced.graph, levels_of(traced)
     of_kind = {kind: [use for use in kernel.uses if use.record.kind == kind] for kind in ("shared", "lane", "step")}
     shared = _fields(of_kind["shared"], {use.array: f"%{use.array}" for use in of_kind["shared"]}, lanes)
     groups = f.integer("udiv exact", lanes_in_use(f, lanes), str(width))
-    top = Loops(traced, f, {**places, **shared})
+    top = outside.inside(shared)
     roots = [node for part in outputs.values() for node in _roots(traced, part)]
     kept = frontier(graph, levels, needed(graph, roots, {}), SHARED)
     top.compute(kept)
@@ -128,9 +173,8 @@ def _lane_scan(
             _write(top.inside(interval), outputs["final"])
 
 
-def _node_scan(
-    traced: Traced, f: Function, lanes: int, places: dict[Memory, Place], outputs: dict[str, Outputs]
-) -> None:
+def _node_scan(outside: Loops, lanes: int, outputs: dict[str, Outputs]) -> None:
+    traced, f = outside.traced, outside.f
     kernel, graph, levels = traced.kernel, traced.graph, levels_of(traced)
     bases = {}
     for use in kernel.uses:
@@ -138,7 +182,8 @@ def _node_scan(
             bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size)))
         elif use.record.kind == "shared":
             bases[use.array] = f"%{use.array}"
-    top = Loops(traced, f, {**places, **_fields(kernel.uses, bases, lanes)})
+    series = _fields(kernel.uses, bases, lanes)
+    top = outside.inside(series)
     top.compute(frontier(graph, levels, needed(graph, _roots(traced, outputs["body"]), {}), SHARED))
     _write(top, outputs["init"])
     if outputs["body"]:
@@ -154,4 +199,4 @@ def _node_scan(
                     row = f.integer("mul", chunk, str(use.record.size * lanes))
                     bases[use.array] = f.address(f"%{use.array}", f.integer("add", row, lane))
             _write(top.inside(_fields(kernel.uses, bases, lanes)), outputs["body"])
-    _write(Loops(traced, f, top.places), outputs["final"])
+    _write(outside.inside(series), outputs["final"])

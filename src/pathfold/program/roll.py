@@ -74,7 +74,7 @@ def _box(g: Graph, nodes: np.ndarray, signatures: np.ndarray, where: np.ndarray,
     kinds, counts = np.unique(signatures[chosen], return_counts=True)
     usual = chosen & (signatures == kinds[counts.argmax()])
     others = np.argwhere(chosen & ~usual)
-    if len(others) > 4 * max(nodes.shape) or usual.sum() <= FEW:
+    if len(others) > min(4 * max(nodes.shape), nodes.size // 4) or usual.sum() <= FEW:
         return False
     term = _Roller(g, nodes.shape, usual).roll(nodes[usual].tolist())
     if term is None:

@@ -6,7 +6,7 @@ are neighbours in memory are worked on abreast.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -17,7 +17,6 @@ from pathfold.program.arrays import (
     Product,
     Scalar,
     SparseProduct,
-    Statement,
     Term,
     View,
 )
@@ -63,13 +62,15 @@ def vectors(length: int) -> list[tuple[int, int, int]]:
 class Loops(Section):
     """A section with arrays: computes them when they are first needed."""
 
-    def __init__(self, traced: Traced, f: Function, places: dict[Memory, Place], s: str = "") -> None:
+    def __init__(
+        self, traced: Traced, f: Function, places: dict[Memory, Place], triangles: Container[int], s: str = ""
+    ) -> None:
         super().__init__(traced, f, {}, self._input)
-        self.places, self.s = dict(places), s
+        self.places, self.triangles, self.s = dict(places), triangles, s
 
     def inside(self, places: dict[Memory, Place], s: str = "") -> Loops:
         """A section in a loop: what has been computed outside is at hand."""
-        section = Loops(self.traced, self.f, {**self.places, **places}, s)
+        section = Loops(self.traced, self.f, {**self.places, **places}, self.triangles, s)
         section.scope, section.ready = dict(self.scope), set(self.ready)
         return section
 
@@ -78,7 +79,7 @@ class Loops(Section):
             return self.f.spread(self.f.value(f"sitofp i64 {self.s} to double"))
         if op[1] == "array" and op[2] not in self.ready:
             self.ready.add(op[2])
-            self.run(self.graph.statements[op[2]], self.places["array", op[2]])
+            self._run(op[2], self.places["array", op[2]])
         return self._read(View(op[1:3], op[3], ()), ())
 
     # Addresses
@@ -117,11 +118,12 @@ class Loops(Section):
 
     # Statements
 
-    def run(self, statement: Statement, target: Place) -> None:
+    def _run(self, number: int, target: Place) -> None:
+        statement = self.graph.statements[number]
         if isinstance(statement, Fill):
             self.fill(statement, target)
         elif isinstance(statement, Product):
-            self._product(statement, target)
+            self._product(statement, target, number in self.triangles)
         elif isinstance(statement, SparseProduct):
             self._sparse_product(statement, target)
         else:
@@ -150,14 +152,24 @@ class Loops(Section):
             name, self.kinds[term.node], self.kinds[first], [self._term(part, index) for part in term.terms]
         )
 
-    def _product(self, statement: Product, target: Place) -> None:
+    def _product(self, statement: Product, target: Place, triangle: bool) -> None:
+        """Tile by tile; of a triangle, the tiles that reach below the diagonal."""
         n, m, _ = statement.shape
         rows, columns = TILE if min(n, m) > 1 else (ROW, ROW)
         across = vectors(m) if statement.neighbours else tiles(m, columns)
         for row, number, height in tiles(n, ROW if statement.neighbours else rows):
             for column, times, width in across:
-                with self._loop(number, row, height) as i, self._loop(times, column, width) as j:
-                    self._tile(statement, target, (i, height), (j, width))
+                with self._loop(number, row, height) as i:
+                    begun = self._begun(i, height, width, times) if triangle and column == 0 and times > 1 else times
+                    with self._loop(begun, column, width) as j:
+                        self._tile(statement, target, (i, height), (j, width))
+
+    def _begun(self, i: str, height: int, width: int, times: int) -> str:
+        """How many tiles begin at or before the last of the rows i, i + 1, ..."""
+        f = self.f
+        f.declared.add("declare i64 @llvm.umin.i64(i64, i64)")
+        begun = self._plus(f.integer("udiv", self._plus(i, height - 1), str(width)), 1)
+        return f.value(f"call i64 @llvm.umin.i64(i64 {begun}, i64 {times})")
 
     def _tile(self, statement: Product, target: Place, rows: tuple[str, int], columns: tuple[str, int]) -> None:
         """A few rows and columns of the result, summed in registers."""
