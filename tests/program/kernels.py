@@ -12,7 +12,6 @@ import jax
 import numpy as np
 
 from pathfold.program.emit import emit
-from pathfold.program.graph import LARGEST
 from pathfold.program.kernel import LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_INTERVALS, LAYOUT_STEPS, Kernel, LaneScan, Tracing
 from pathfold.program.layout import BLOCKS, Record, Use
 from pathfold.program.machine import Loaded, assemble
@@ -67,7 +66,7 @@ class Memory:
             target = np.moveaxis(values[..., columns, :], -1, 1)  # a view
             target[...] = np.reshape(given, target.shape)
 
-    def run(self, *kernels: Kernel, intervals: int | None = None, largest: int = LARGEST) -> None:
+    def run(self, *kernels: Kernel, intervals: int | None = None, largest: int | None = None) -> None:
         """Compile the kernels and run them, one after the other, over all chunks or series."""
         tracing = Tracing(kernels, largest=largest)
         codes = [emit(tracing(kernel), self.lanes) for kernel in kernels]
@@ -76,7 +75,10 @@ class Memory:
         block = np.concatenate([part.ravel() for part in parts])
         begins = np.cumsum([0, *(part.size for part in parts)])
         head = np.zeros(LAYOUT_HEAD, dtype=np.int64)
-        head[[LAYOUT_STEPS, LAYOUT_INTERVALS]] = self.steps, self.chunks * self.lanes if intervals is None else intervals
+        head[[LAYOUT_STEPS, LAYOUT_INTERVALS]] = (
+            self.steps,
+            self.chunks * self.lanes if intervals is None else intervals,
+        )
         head[LAYOUT_FIRST] = LAYOUT_HEAD + len(begins)
         layout = np.array([*head, *begins[:-1], 0, *self.first], dtype=np.int64)
         needed = max(1, *(code.carried * self.lanes for code in codes))

@@ -75,12 +75,13 @@ class Graph:
     def __init__(self, largest: int = LARGEST, *, abreast: bool = True) -> None:
         self.ops: list[tuple] = []
         self._known: dict[tuple, Node] = {}
-        # Arrays in memory (arrays.py): what computes them, how large they and other parts of memory are, ...
+        # Arrays in memory (arrays.py).
         self.largest = largest
         self.abreast = abreast  # lanes stand side by side in memory; otherwise the entries of arrays do, unless ...
-        self.statements: list = []
-        self.sizes: dict[tuple, int] = {}
         self.scattered: set[tuple] = set()  # ... they are these fields'
+        self.statements: list = []  # what computes each array
+        self.sizes: dict[tuple, int] = {}  # of arrays, and of the fields and carried quantities that are read
+        # Kept by roll.py: arrays that hold certain nodes, the forms of nodes, numbers of the forms.
         self.filled: dict[tuple, int] = {}
         self.signatures: list[int] = []
         self.forms: dict[tuple, int] = {}

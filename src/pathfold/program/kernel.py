@@ -49,6 +49,8 @@ class NodeScan(Kernel):
     """Over the nodes of one series, one after the other."""
 
 
+MANY = 100  # entries of an array that loops write
+
 SHARED, INTERVAL, STEP = 0, 1, 2  # how often a quantity changes
 
 # The layout table begins with what kernels ask of the data: steps an interval, intervals, where the table lists the
@@ -81,9 +83,9 @@ Known = Callable[[Use, str], np.ndarray | None]  # entries of a field that are c
 class Traced:
     """The three parts of a kernel as one graph with named inputs and outputs."""
 
-    def __init__(self, kernel: Kernel, known: Known = Use.known, *, largest: int = LARGEST) -> None:
+    def __init__(self, kernel: Kernel, known: Known = Use.known, *, largest: int | None = None) -> None:
         self.kernel, self._known = kernel, known
-        self.graph = Graph(largest, abreast=isinstance(kernel, LaneScan))
+        self.graph = Graph(_largest(kernel) if largest is None else largest, abreast=isinstance(kernel, LaneScan))
         self.carry = Carry()
         self.init = self._trace(kernel.init, carried=False) if kernel.init else {}
         self.carry.shapes = {name: nodes.shape for name, nodes in self.init.items()}
@@ -117,7 +119,7 @@ class Traced:
     def is_large(self) -> bool:
         """Whether it needs loops besides its own: has arrays in memory, or writes as much."""
         outputs = [*self.init.values(), *self.body.values(), *self.final.values()]
-        return bool(self.graph.statements) or any(nodes.size > self.graph.largest for nodes in outputs)
+        return bool(self.graph.statements) or any(nodes.size > MANY for nodes in outputs)
 
     def use_of(self, name: str) -> Use:
         return self.kernel.use_of(name)
@@ -155,10 +157,20 @@ class Traced:
         return nodes.reshape(shape)
 
 
+def _largest(kernel: Kernel) -> int:
+    """Multiplications of a product that is written out.
+
+    Measured on models of 3 to 12 states: over nodes, where LLVM takes longest, loops cost little from 5 states on; with
+    lanes abreast they cost a tenth of the time up to 7 states, and from 8 on save some.
+    """
+    entries = max(size_of(shape) for use in kernel.uses for shape in [*use.record.fields.values(), ()])
+    return 4 * LARGEST if isinstance(kernel, LaneScan) and entries < 64 else LARGEST
+
+
 class Tracing:
     """Traces kernels that work on the same records. What one of them fixes is known to all, in whatever order."""
 
-    def __init__(self, kernels: Sequence[Kernel], *, largest: int = LARGEST) -> None:
+    def __init__(self, kernels: Sequence[Kernel], *, largest: int | None = None) -> None:
         self._largest = largest
         self._writers: dict[tuple[str, str], tuple[Kernel, str]] = {}
         self._done: dict[str, Traced] = {}

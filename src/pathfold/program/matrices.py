@@ -11,6 +11,8 @@ from pathfold.program.graph import Graph
 from pathfold.program.interpret import RULES, Nodes
 from pathfold.program.roll import fill, in_memory, put
 
+SMALL = 4  # the order of a matrix that loops do not pay for
+
 _eliminate = Primitive("eliminate")
 _eliminate.multiple_results = True
 _mirror = Primitive("mirror")
@@ -40,7 +42,7 @@ def _mirror_rule(g: Graph, eqn, args):
     """Where it costs few single entries, a matrix of its own in memory: then what is made of it has even distances."""
     (matrix,) = args
     mirrored = _mirrored(matrix)
-    if not g.statements or mirrored.size <= g.largest // 4:
+    if not g.statements or len(matrix) <= SMALL:
         return mirrored
     if _is_regular(g, mirrored):
         return _put(g, mirrored)
