@@ -22,6 +22,9 @@ from typing import Any
 import numpy as np
 from step_cost import Case
 
+from pathfold.engine.native import manifold, projection
+from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.trajectory import ITERATED, LINEARISED
 from pathfold.engine.status import CONVERGED, DIVERGED, NOT_CONVERGED
 
 T, S, R = 100, 25, 5
@@ -34,15 +37,14 @@ class Steps(Case):
     def __init__(self, seed: int) -> None:
         super().__init__(T, S, seed, conditioned=True)
         self.held = np.arange(R - 1, T - 1, R)
-        self.newton = self.native.newton
 
     def release(self) -> None:
         self.engine.condition(self.held[:0], np.zeros((0, self.engine.sizes.X)))
-        self.native.step.prepare(self.layout, self.problem, self.point, self.scratch)
+        prepare(self.layout, self.problem, self.point, self.scratch)
 
     def hold(self) -> None:
         self.engine.condition(self.held, self.engine.get("point", self.point, "node", "x_node")[self.held])
-        self.native.step.prepare(self.layout, self.problem, self.point, self.scratch)
+        prepare(self.layout, self.problem, self.point, self.scratch)
 
     def begin(self, p: np.ndarray, t: float) -> None:
         """Half a kick, then the flow without the constraint."""
@@ -53,43 +55,41 @@ class Steps(Case):
         self.counts[:] = 0
 
     def iterate(self, *, chords: bool) -> int:
-        return self.newton.iterate(
-            self.layout, self.problem, self.point, self.target, chords, self.scratch, self.counts
-        )
+        return projection.iterate(self.layout, self.problem, self.point, self.target, chords, self.scratch, self.counts)
 
     def from_origin(self) -> None:
-        self.newton.copy_nodes(self.layout, self.point, self.target)
-        self.newton.clear_multipliers(self.layout, self.scratch)
+        projection.copy_nodes(self.layout, self.point, self.target)
+        projection.clear_multipliers(self.layout, self.scratch)
 
     def guess(self) -> None:
-        n, displacement = self.newton, self.engine.gradient(self.target)
-        self.native.point.clear_residuals(self.layout, self.scratch)
-        n.predict(self.layout, self.problem, self.point, self.target, displacement, self.scratch)
+        displacement = self.engine.gradient(self.target)
+        manifold.clear_residuals(self.layout, self.scratch)
+        projection.predict(self.layout, self.problem, self.point, self.target, displacement, self.scratch)
 
     def simulate_blocks(self) -> None:
         """Node states as the noise has them, from the states that are held."""
         e = self.engine
         values = e.get("problem", self.problem, "grid", "y")[self.held, -e.sizes.X :]
         for _ in range(R):
-            self.native.point.linearise(self.layout, self.problem, self.target, self.scratch)
+            manifold.linearise(self.layout, self.problem, self.target, self.scratch)
             states = e.get("point", self.target, "node", "x_node") + e.get("scratch", self.scratch, "newton", "gap")
             states[self.held] = values
             e.set("point", self.target, "node", "x_node", states)
 
     def paper(self) -> int:
-        n = self.newton
+        n = projection
         blocks = (self.layout, self.problem, self.point, self.target)
         self.from_origin()
         change = np.inf
         for _ in range(n.MAX_ITERATIONS):
-            self.native.point.pull_start(self.layout, self.target[: self.p.size], self.scratch)
+            manifold.pull_start(self.layout, self.target[: self.p.size], self.scratch)
             n.shoot(*blocks, False, self.scratch)  # moves the noise; then no change is left to apply
             n.clear_multipliers(self.layout, self.scratch)
             self.simulate_blocks()
             n.shoot(*blocks, True, self.scratch)
-            self.counts += 1
+            self.counts[[ITERATED, LINEARISED]] += 1
             n.cross_factorise(*blocks, self.scratch)
-            residual = n.cross_filter(self.layout, self.problem, self.target, self.scratch)
+            residual = n.cross_filter(*blocks, self.scratch)
             if not residual < n.DIVERGENCE:
                 return DIVERGED
             if residual < n.CONSTRAINT_TOLERANCE and change < n.POSITION_TOLERANCE:
@@ -110,7 +110,8 @@ class Steps(Case):
         return self.iterate(chords=True)
 
     def whole(self) -> int:
-        return self.newton.solve_position(self.layout, self.problem, self.point, self.target, self.scratch, self.counts)
+        blocks = (self.layout, self.problem, self.point, self.target)
+        return projection.solve_position(*blocks, self.scratch, self.counts)
 
 
 def measure(points: int, momenta: int) -> list[dict[str, Any]]:
@@ -133,7 +134,9 @@ def measure(points: int, momenta: int) -> list[dict[str, Any]]:
                 steps.begin(p, t)
                 begin = time.thread_time()
                 status = variants[name]()
-                found[name, t].append([status != CONVERGED, *steps.counts, 1e6 * (time.thread_time() - begin)])
+                found[name, t].append(
+                    [status != CONVERGED, *steps.counts[[ITERATED, LINEARISED]], 1e6 * (time.thread_time() - begin)]
+                )
     rows = []
     for (name, t), each in found.items():
         failed, iterations, linearisations, microseconds = np.mean(each, axis=0)

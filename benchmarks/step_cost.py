@@ -1,25 +1,27 @@
 """What a constrained step costs, and how the cost grows: FitzHugh-Nagumo, noiseless, strong order 1.5.
 
 Parts of a step are timed in native loops, whole solves and steps over a fixed set of momenta; every figure is a minimum
-over repeats. `--json` adds one last line of figures for machines, `--quick` leaves the growth tables out.
+over repeats. Compiling is counted up to the first draw, by its parts (`start_up.py` has the other models). `--json`
+adds one last line of figures for machines, `--quick` leaves the growth tables out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from typing import Any
 
 import jax
 import numba
 import numpy as np
+import start_up
 
 from pathfold.engine import Engine
+from pathfold.engine.native.constrained import constrained_step, position_step
+from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.manifold import factorise, linearise, project, set_gradient, solve_pushed
+from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import Observations, TimeGrid, simulate_path
 
@@ -44,17 +46,14 @@ class Case:
         states, values = simulate_path(model, grid, z, np.array(fitzhugh_nagumo.INITIAL_STATE), v, w)
         grid = TimeGrid.build(Observations(times, values), steps_per_interval=S)
 
-        start = time.perf_counter()
         self.engine = engine = Engine(model, grid, **settings)
-        self.native, self.layout, self.problem = engine.native, engine.layout, engine.problem
+        self.layout, self.problem = engine.layout, engine.problem
         self.point, self.target, self.back = (engine.block("point") for _ in range(3))
         self.p, self.scratch = engine.block("vector"), engine.block("scratch")
-        self.counts = np.zeros(2, dtype=np.int64)
+        self.counts = np.zeros(COUNTS, dtype=np.int64)
         engine.set_vector(self.point, u, v0, w, v)
         engine.set("point", self.point, "node", "x_node", states)
-        self.native.step.prepare(self.layout, self.problem, self.point, self.scratch)
-        self.status = self.step(self.momentum())
-        self.compile_seconds = time.perf_counter() - start
+        prepare(self.layout, self.problem, self.point, self.scratch)
 
     def momentum(self) -> np.ndarray:
         """A momentum drawn from its distribution on the cotangent space."""
@@ -64,18 +63,18 @@ class Case:
         e.set_vector(
             p, rng.standard_normal(n.U), rng.standard_normal((e.series, n.V0)), np.zeros((e.intervals, 0)), noise
         )
-        self.native.point.project(self.layout, self.problem, self.point, p, self.scratch)
+        project(self.layout, self.problem, self.point, p, self.scratch)
         return p
 
     def step(self, p: np.ndarray) -> int:
         self.p[:] = p
         arguments = (self.point, self.target, self.back, self.p, STEP_SIZE, self.scratch, self.counts)
-        return self.native.step.constrained_step(self.layout, self.problem, *arguments)
+        return constrained_step(self.layout, self.problem, *arguments)
 
     def solve(self, p: np.ndarray) -> int:
         self.p[:] = p
         arguments = (self.point, self.target, self.p, STEP_SIZE, self.scratch, self.counts)
-        return self.native.step.position_step(self.layout, self.problem, *arguments)
+        return position_step(self.layout, self.problem, *arguments)
 
     def settle(self, steps: int) -> None:
         """Move from the simulated path to a typical point of the posterior."""
@@ -109,12 +108,11 @@ def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
     results: dict[str, float] = {}
     if parts:
         at, problem, point, scratch = case.layout, case.problem, case.point, case.scratch
-        native = case.native.point
-        results["linearise_us"] = native_microseconds(native.linearise, (at, problem, point, scratch), repeats)
-        factor = native_microseconds(native.factorise, (at, problem, point), repeats)
-        solve = native_microseconds(native.solve_pushed, (at, problem, point, case.p, scratch), repeats)
+        results["linearise_us"] = native_microseconds(linearise, (at, problem, point, scratch), repeats)
+        factor = native_microseconds(factorise, (at, problem, point, scratch), repeats)
+        solve = native_microseconds(solve_pushed, (at, problem, point, case.p, scratch), repeats)
         results["factor_solve_us"] = factor + solve
-        results["gradient_us"] = native_microseconds(native.set_gradient, (at, problem, point, scratch), repeats)
+        results["gradient_us"] = native_microseconds(set_gradient, (at, problem, point, scratch), repeats)
     times: dict[str, list[float]] = {"newton_solve_us": [], "step_us": []}
     counts, tried = np.zeros(2), 0
     for _ in range(POINTS):
@@ -122,7 +120,7 @@ def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
         momenta = [case.momentum() for _ in range(MOMENTA)]
         case.counts[:] = 0
         succeeded = [p for p in momenta if case.step(p) == 0]
-        counts += case.counts
+        counts += case.counts[[ITERATED, LINEARISED]]
         tried += len(momenta)
         for name, function in (("newton_solve_us", case.solve), ("step_us", case.step)):
             times[name] += [1e6 * min(_seconds(function, p) for _ in range(repeats)) for p in succeeded]
@@ -135,47 +133,30 @@ def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
     return results
 
 
-def compile_seconds() -> tuple[float, float]:
-    """From a model to its first step: in a process with an empty cache, and in another one after it."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, "--compile-only"]
-        runs = [
-            subprocess.run(
-                command, env=os.environ | {"PATHFOLD_CACHE": folder}, capture_output=True, text=True, check=True
-            )
-            for _ in range(2)
-        ]
-    new, cached = (float(run.stdout.split()[-1]) for run in runs)
-    return new, cached
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="What a constrained step costs.")
     parser.add_argument("--json", action="store_true", help="one last line of figures for machines")
     parser.add_argument("--quick", action="store_true", help="without the growth tables")
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--compile-only", action="store_true", help="print the time from the model to its first step")
     options = parser.parse_args()
-    if options.compile_only:
-        print(Case(100, 25).compile_seconds)
-        return
     base = measure(100, 25, parts=True, repeats=options.repeats)
-    base["compile_s"], base["compile_cached_s"] = compile_seconds()
+    for kind, found in start_up.measure("fitzhugh_nagumo", repeats=1).items():
+        base |= {f"{kind}, {part}, s": seconds for part, seconds in found.items()}
     limits = {
         "linearise_us": 60,
         "factor_solve_us": 15,
         "gradient_us": 130,
         "newton_solve_us": 220,
-        "step_us": 650,
-        "compile_s": 20,
-        "compile_cached_s": 3,
+        "step_us": 510,
+        "cold, seconds, s": 4,
+        "warm, seconds, s": 0.7,
         "bytes_a_fine_step": 4096,
     }
     print(
         f"FitzHugh-Nagumo, noiseless, strong order 1.5, T = 100, S = 25, step size {STEP_SIZE}; jax {jax.__version__}"
     )
     for name, value in base.items():
-        print(f"  {name:20s} {value:10.2f}" + (f"   (at most {limits[name]})" if name in limits else ""))
+        print(f"  {name:28s} {value:10.2f}" + (f"   (at most {limits[name]})" if name in limits else ""))
     if not options.quick:
         print("growth: cost of a step as a multiple of T = 100, S = 25")
         for T, S in ((25, 25), (400, 25), (1600, 25), (100, 100), (100, 400)):

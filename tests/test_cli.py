@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import pytest
 
@@ -40,6 +42,41 @@ def test_an_example_runs_and_leaves_pictures(capsys, tmp_path):
     assert "effective draws a second" in out
     for picture in ("paths.png", "marginals.png"):
         assert (tmp_path / "new" / picture).stat().st_size > 10_000
+
+
+WITHOUT_PLOTS = """
+import importlib.util, sys, warnings
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("arviz", "arviz_base", "arviz_plots", "matplotlib"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "matplotlib" else find(name, *rest)
+from pathfold.cli import main
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    main(["examples", "ornstein_uhlenbeck", "--draws", "10", "--folder", sys.argv[1]])
+print(any("converged" in str(each.message) or "effective draws" in str(each.message) for each in caught))
+"""
+
+
+def test_a_base_installation_is_not_blind(tmp_path):
+    """Without the plots extra: diagnostics all the same, and a sentence in the place of pictures."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PLOTS, str(tmp_path / "new")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "R-hat" in done.stdout
+    assert "no pictures: they need Matplotlib" in done.stdout
+    assert done.stdout.splitlines()[-1] == "True", "it warns of ten draws"
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.fixture

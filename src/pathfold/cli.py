@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import time
 from collections.abc import Callable
@@ -39,10 +40,13 @@ def calibrate(example: Example, folder: Path, *, draws: int, seed: int) -> None:
     posterior = sample(model, data, steps_per_interval=example.steps_per_interval, chains=4, draws=draws, seed=seed)
     names = list(model.parameters.names)
     print(summary_table(posterior, names, truth))
-    folder.mkdir(parents=True, exist_ok=True)
-    plot_paths(posterior, observed=example.observed, natural=example.natural).savefig(folder / "paths.png", dpi=150)
-    plot_marginals(posterior, names, truth).savefig(folder / "marginals.png", dpi=150)
-    print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no pictures: they need Matplotlib, which `pip install 'pathfold[plots]'` brings")
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        plot_paths(posterior, observed=example.observed, natural=example.natural).savefig(folder / "paths.png", dpi=150)
+        plot_marginals(posterior, names, truth).savefig(folder / "marginals.png", dpi=150)
+        print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
     print(f"all in {time.perf_counter() - begin:.0f} s")
 
 

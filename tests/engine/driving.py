@@ -47,7 +47,7 @@ class Driven:
         if states is not None:
             nodes = np.flatnonzero(~np.isnan(states).any(axis=1))
             self.engine.condition(nodes, np.asarray(states)[nodes])
-        self.counts = np.zeros(2, dtype=np.int64)
+        self.counts = np.zeros(compiled_native.trajectory.COUNTS, dtype=np.int64)
 
     @staticmethod
     def dimension(model: DiffusionModel, grid: TimeGrid) -> int:

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
+from numba.core import caching
 
 from pathfold.engine import Engine
 from pathfold.engine.status import CONVERGED
@@ -112,7 +112,7 @@ def test_a_change_of_any_file_is_noticed(tmp_path):
 
 
 def test_without_a_folder_to_write_to_it_is_compiled_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     twice = compiled_native.jit.compiled(lambda x: 2.0 * x)
     assert twice(3.0) == 6.0
 

@@ -44,7 +44,7 @@ class Memory:
         }[record.kind]
 
     def uses(self) -> list[Use]:
-        """The layout table lists where the records begin: all in one block, but for the lane buffer, which is scratch."""
+        """The layout table lists where the records begin: in one block, but for the lane buffer, which is scratch."""
         uses = [Use(record, "point", LAYOUT_HEAD + i) for i, record in enumerate(self.records)]
         return [*uses, Use(CARRY, "scratch", LAYOUT_HEAD + len(uses))]
 
@@ -75,10 +75,8 @@ class Memory:
         block = np.concatenate([part.ravel() for part in parts])
         begins = np.cumsum([0, *(part.size for part in parts)])
         head = np.zeros(LAYOUT_HEAD, dtype=np.int64)
-        head[[LAYOUT_STEPS, LAYOUT_INTERVALS]] = (
-            self.steps,
-            self.chunks * self.lanes if intervals is None else intervals,
-        )
+        head[LAYOUT_STEPS] = self.steps
+        head[LAYOUT_INTERVALS] = self.chunks * self.lanes if intervals is None else intervals
         head[LAYOUT_FIRST] = LAYOUT_HEAD + len(begins)
         layout = np.array([*head, *begins[:-1], 0, *self.first], dtype=np.int64)
         needed = max(1, *(code.carried * self.lanes for code in codes))

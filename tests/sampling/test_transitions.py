@@ -72,7 +72,7 @@ def tables(native: Any) -> SimpleNamespace:
     return SimpleNamespace(
         points=np.zeros((t.DYNAMIC_POINTS, 3)),
         momenta=np.zeros((t.dynamic_momenta(MAX_DEPTH), 3)),
-        counts=np.zeros(2, dtype=np.int64),
+        counts=np.zeros(t.COUNTS, dtype=np.int64),
         result=np.array([-np.inf, 0.0, 0.0, 0.0]),
         statistics=np.zeros(t.STATISTICS),
     )
@@ -184,7 +184,9 @@ def test_the_state_is_drawn_by_weight(native, monkeypatch):
     assert chisquare(drawn, repeats * weights / weights.sum()).pvalue > 0.1 * FALSE_ALARMS
 
 
-def transition(native: Any, kind: str, work: SimpleNamespace, t: float, rng: np.random.Generator) -> None:
+def transition(
+    native: Any, kind: str, work: SimpleNamespace, t: float, rng: np.random.Generator, share: float = 0.1
+) -> None:
     if kind == "dynamic":
         layout = np.zeros(at.LENGTH, dtype=np.int64)
         layout[at.MAX_DEPTH] = MAX_DEPTH
@@ -193,22 +195,23 @@ def transition(native: Any, kind: str, work: SimpleNamespace, t: float, rng: np.
         )
     else:
         native.static_hmc.static_transition(
-            None, None, work.points, work.momenta, t, 1.3, rng, None, work.counts, work.statistics
+            None, None, work.points, work.momenta, t, 1.3, share, rng, None, work.counts, work.statistics
         )
 
 
 @pytest.mark.parametrize(
-    ("kind", "wall", "t", "levels"),
+    ("kind", "wall", "t", "levels", "share"),
     [
-        ("static", False, 0.7, 4),
-        ("dynamic", False, 0.7, 4),
-        ("static", True, 0.7, 4),
-        ("static", True, 1.0, 4),
-        ("static", True, 1.0, 1),
-        ("dynamic", True, 0.7, 4),
+        ("static", False, 0.7, 4, 0.1),
+        ("dynamic", False, 0.7, 4, 0.1),
+        ("static", True, 0.7, 4, 0.1),
+        ("static", True, 1.0, 4, 0.1),
+        ("static", True, 1.0, 4, 0.01),
+        ("static", True, 1.0, 1, 0.5),
+        ("dynamic", True, 0.7, 4, 0.1),
     ],
 )
-def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, levels):
+def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, levels, share):
     """From exact draws (of the Gaussian, or of what is inside the wall, where steps fail) come exact draws."""
     monkeypatch.setattr(native.static_hmc, "LEVELS", levels)
     toy = Toy(wall=wall)
@@ -219,19 +222,22 @@ def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, 
     dead_end = np.zeros(size, dtype=bool)
     for i in range(size):
         before[i] = work.points[row.CURRENT] = SCALES * target.rvs(3, random_state=rng)
-        transition(native, kind, work, t, rng)
+        transition(native, kind, work, t, rng, share)
         after[i] = work.points[row.CURRENT]
         failed[i] = work.statistics[row.STATUS] != CONVERGED, work.statistics[row.STEPS_FAILED] > 0
-        dead_end[i] = work.statistics[row.STEPS_FAILED] == work.statistics[row.STEPS_TAKEN] > 1
+        dead_end[i] = work.statistics[row.STEPS_FAILED] > 1 and work.statistics[row.ACCEPTANCE] == 0.0
         assert toy.inside(after[i])
+        assert work.statistics[row.ITERATIONS] == 1.0, "the toy says two a step: all that were made are counted"
         if failed[i, 0]:
-            assert np.array_equal(before[i], after[i]), "a failed trajectory is a rejection"
+            assert kind == "dynamic" or np.array_equal(before[i], after[i]), "a failed static trajectory is a rejection"
             assert work.statistics[row.ACCEPTANCE] == 0.0
     moved = np.any(before != after, axis=1)
     assert np.mean(moved) > (0.3 if wall else 0.8)
     if wall:
         lost, met = np.mean(failed, axis=0)
         assert lost > (0.02 if kind == "static" else 0.05), "trajectories that fail are tested"
+        if kind == "dynamic":
+            assert np.mean(moved[failed[:, 0] > 0]) > 0.3, "the state drawn before the doubling that failed is kept"
         assert met > 0.05, "and those that meet the wall"
         if kind == "static":
             assert np.mean(moved[failed[:, 1] > 0]) > 0.3, "trajectories turn back at the wall"
@@ -246,6 +252,48 @@ def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, 
     for i, j in ((0, 1), (0, 2), (1, 2)):
         scores.append(np.mean(x[:, i] * x[:, j]) * np.sqrt(size) / target.moment(2))
     assert np.abs(scores).max() < threshold(len(scores), 0.2 * FALSE_ALARMS), scores
+
+
+def test_a_length_that_cannot_be_drawn_at_the_end_is_never_accepted(native, monkeypatch):
+    """However much energy is lost on the way: a chance of zero times a large number must not be NaN and accepted."""
+    toy, work, row = Toy(), tables(native), native.trajectory
+    toy.put_into(native.static_hmc, monkeypatch)
+    monkeypatch.setattr(native.static_hmc, "hamiltonian", lambda layout, q, p: 1e6 if np.all(q == 0.0) else -1e6)
+    levels = iter([0, 3] * 50)
+    monkeypatch.setattr(native.static_hmc, "level_of", lambda *_: next(levels))
+    for seed in range(50):
+        work.points[row.CURRENT] = 0.0
+        transition(native, "static", work, 0.1, np.random.default_rng(seed), share=1.0 - 1e-9)
+        assert work.statistics[row.ACCEPTANCE] == 0.0
+        assert np.all(work.points[row.CURRENT] == 0.0)
+
+
+def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch):
+    """A chain whose warm-up never met a wall takes the small share after it, another the large one."""
+    chain, careful, confident = native.chain, native.static_hmc.CAREFUL, native.static_hmc.CONFIDENT
+    for name in ("first_step_size", "record", "before_transition", "after_transition"):
+        monkeypatch.setattr(chain, name, lambda *_: 0.5)
+    monkeypatch.setattr(chain, "adapt_metric", lambda *_: False)
+
+    def shares(needed: bool) -> list[float]:
+        """Of a warm-up of four transitions and two more, in the second of which steps may have to be shortened."""
+        found = []
+
+        def transition(*given):
+            found.append(given[6])
+            return needed and len(found) == 2
+
+        monkeypatch.setattr(chain, "static_transition", transition)
+        one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
+        state = np.zeros(native.step_size.STATE)
+        chain.run(
+            *(None, one, one, one, None, None, state, None, None, None, False, 1.0, 4, 0.9),
+            *(rows, rows, rows, rows, rows, *flags),
+        )
+        return found
+
+    assert shares(needed=False) == [careful] * 4 + [confident] * 2
+    assert shares(needed=True) == [careful] * 6
 
 
 def test_trajectories_grow_either_way(native, monkeypatch):
@@ -348,7 +396,16 @@ def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
         return size.first_step_size(None, None, work.points, work.momenta, rng, None, work.counts)
 
     assert all(0.5 <= first_step(seed) <= size.LARGEST for seed in range(5))
-    monkeypatch.setattr(size, "step", lambda *a: CONVERGED if abs(a[6]) < 0.01 else NOT_CONVERGED)
+    energies = iter(range(0, -100_000, -1000))
+    with monkeypatch.context() as patch:
+        patch.setattr(size, "hamiltonian", lambda *_: next(energies))
+        assert first_step(0) < 1e-6, "a step that loses much energy is as wrong as one that gains it"
+
+    def still(layout, problem, origin, target, back, p, t, scratch, counts) -> int:
+        target[:] = origin
+        return CONVERGED if abs(t) < 0.01 else NOT_CONVERGED
+
+    monkeypatch.setattr(size, "step", still)
     assert all(0.005 <= first_step(seed) < 0.01 for seed in range(5))
     monkeypatch.setattr(size, "step", lambda *a: NOT_CONVERGED)
     assert 0.0 < first_step(0) < 1e-6, "a chain that cannot move ends all the same"

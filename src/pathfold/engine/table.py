@@ -6,10 +6,10 @@ of the model's kernels. The constants here are places in that array, so native c
 
 from __future__ import annotations
 
-from pathfold.program.kernel import LAYOUT_FIRST as FIRST
-from pathfold.program.kernel import LAYOUT_HEAD
-from pathfold.program.kernel import LAYOUT_INTERVALS as INTERVALS
-from pathfold.program.kernel import LAYOUT_STEPS as STEPS
+from pathfold.program.kernel import LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_INTERVALS, LAYOUT_STEPS
+
+# Of the data: fine steps an interval, intervals, where the first interval of each series is listed.
+STEPS, INTERVALS, FIRST = LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST
 
 # What the sampler is, how deep its trees may be, and sizes: chunks and lanes of the intervals, series, the dimensions
 # of `records.Sizes`.

@@ -31,6 +31,7 @@ class ConditionalMap:
     gaussian: bool
     quantiles: bool = True
     then: Callable[..., Array] | None = None  # a function of the vector and z that makes the vector meant
+    constant: NormalMap | None = None  # the map, where it does not depend on z: its constants are computed once
 
     @classmethod
     def build(
@@ -44,18 +45,26 @@ class ConditionalMap:
     @classmethod
     def _probe(cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], quantiles: bool) -> "ConditionalMap":
         found: list[NormalMap] = []
+        constant = None
 
         def look(z):
-            found.append(_map(name, given, z, quantiles))
+            found.append(_map_of_value(name, given(z), quantiles=quantiles, standardise=False))
 
-        traced(name, look, (z,))
+        if _is_function(given):
+            traced(name, look, (z,))
+        else:
+            constant = _map_of_value(name, given, quantiles=quantiles, standardise=True)
+            found.append(constant)
         (m,) = found
         if len(m.shape) > 1 or 0 in m.shape:
             raise ModelError(f"{name} has shape {m.shape}, expected one dimension")
-        return cls(name, given, m.shape[0] if m.shape else 1, m.size, m.excess is None, quantiles)
+        dim = m.shape[0] if m.shape else 1
+        return cls(name, given, dim, m.size, m.excess is None, quantiles, constant=constant)
 
     def _map(self, z: dict[str, Any]) -> NormalMap:
-        return _map(self.name, self.given, z, self.quantiles)
+        if self.constant is not None:
+            return self.constant
+        return _map_of_value(self.name, self.given(z), quantiles=self.quantiles, standardise=False)
 
     def push(self, z: dict[str, Any], v: Array) -> Array:
         """The vector, of shape (dim,)."""
@@ -83,10 +92,8 @@ class ConditionalMap:
         return excess(v)
 
 
-def _map(name: str, given: Any, z: dict[str, Any], quantiles: bool) -> NormalMap:
-    if callable(given) and not isinstance(given, dist.Distribution):
-        return _map_of_value(name, given(z), quantiles=quantiles, standardise=False)
-    return _map_of_value(name, given, quantiles=quantiles, standardise=True)
+def _is_function(given: Any) -> bool:
+    return callable(given) and not isinstance(given, dist.Distribution)
 
 
 def _map_of_value(name: str, given: Any, **options: bool) -> NormalMap:

@@ -1,9 +1,8 @@
-"""Observed series, and the grid of intervals the sampler works on."""
+"""Observed series."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -71,108 +70,6 @@ class Observations:
     def observation_dim(self) -> int:
         """Y."""
         return self.values.shape[1]
-
-
-@dataclass(frozen=True, eq=False)
-class TimeGrid:
-    """N intervals, each of `steps` fine steps, with the observation (if any) at its end; a panel's series follow on.
-
-    starts, ends (N,); values (N, Y), zero where missing; mask (N, Y), True where observed; first (K,), the index of the
-    first interval of each series; components, the names of the Y observed components or their numbers; inputs, those
-    that each series has of its own. An observation at the initial time ends an interval of length zero, over which
-    every scheme leaves the state as it is.
-    """
-
-    starts: np.ndarray
-    ends: np.ndarray
-    values: np.ndarray
-    mask: np.ndarray
-    first: np.ndarray
-    steps: int
-    components: tuple[str, ...] | tuple[int, ...]
-    inputs: tuple[dict[str, Input], ...]
-
-    @classmethod
-    def build(
-        cls,
-        series: Observations | Sequence[Observations],
-        *,
-        steps_per_interval: int | None = None,
-        max_step: float | None = None,
-    ) -> Self:
-        """Cut each interval between observations into S = `steps_per_interval` fine steps; or into steps no longer than
-        `max_step`, with S = ceil(median interval / max_step) and longer intervals split at nodes without observation.
-        """
-        panel = [series] if not isinstance(series, Sequence) else list(series)
-        if not panel:
-            raise DataError("the panel is empty; give at least one Observations")
-        if not all(isinstance(each, Observations) for each in panel):
-            raise DataError("data must be pf.Observations, or a list of them")
-        if len(widths := sorted({each.observation_dim for each in panel})) > 1:
-            raise DataError(f"the series of the panel have different widths, {widths}; write NaN for a missing entry")
-        if len(names := {each.components for each in panel if each.components is not None}) > 1:
-            columns = " and ".join(sorted(map(str, names)))
-            raise DataError(f"the series of the panel have different columns, {columns}; give all the same, in order")
-        if (steps_per_interval is None) == (max_step is None):
-            raise DataError("give exactly one of steps_per_interval and max_step")
-
-        nodes = [np.concatenate([[each.initial_time], each.times]) for each in panel]
-        lengths = np.concatenate([np.diff(each) for each in nodes])
-        if max_step is None:
-            S = steps_per_interval
-            if not isinstance(S, int | np.integer) or isinstance(S, bool) or S < 1:
-                raise DataError(f"steps_per_interval must be a positive integer, not {steps_per_interval!r}")
-            steps, longest = int(S), np.inf
-        else:
-            if not isinstance(max_step, int | float | np.number) or not (np.isfinite(max_step) and max_step > 0):
-                raise DataError(f"max_step must be a positive number, not {max_step!r}")
-            steps = _ceil(np.median(lengths[lengths > 0]) / max_step) if lengths.any() else 1
-            longest = steps * max_step
-
-        starts, ends, values, first = [], [], [], []
-        for each, times in zip(panel, nodes, strict=True):
-            first.append(len(starts))
-            for start, end, value in zip(times[:-1], times[1:], each.values, strict=True):
-                cuts = np.linspace(start, end, _ceil((end - start) / longest) + 1)
-                starts.extend(cuts[:-1])
-                ends.extend(cuts[1:])
-                values.extend([np.full_like(value, np.nan)] * (len(cuts) - 2) + [value])
-        mask = ~np.isnan(values)
-        return cls(
-            starts=np.array(starts),
-            ends=np.array(ends),
-            values=np.where(mask, values, 0.0),
-            mask=mask,
-            first=np.array(first, dtype=np.int64),
-            steps=steps,
-            components=names.pop() if names else tuple(range(widths[0])),
-            inputs=tuple(each.inputs for each in panel),
-        )
-
-    @property
-    def delta(self) -> np.ndarray:
-        """The fine step of each interval, (N,)."""
-        return (self.ends - self.starts) / self.steps
-
-    def refined(self) -> "TimeGrid":
-        """The same with every fine step an interval of its own."""
-        S, last = self.steps, np.arange(1, len(self.starts) + 1) * self.steps - 1
-        edges = self.starts[:, None] + self.delta[:, None] * np.arange(S + 1)
-        edges[:, -1] = self.ends
-        values, mask = np.zeros((2, len(self.starts) * S, self.values.shape[1]))
-        values[last], mask[last] = self.values, self.mask
-        starts, ends = edges[:, :-1].ravel(), edges[:, 1:].ravel()
-        return replace(self, starts=starts, ends=ends, values=values, mask=mask > 0, first=S * self.first, steps=1)
-
-    @property
-    def regular(self) -> bool:
-        """Whether all fine steps are equal, to rounding."""
-        return bool(np.ptp(self.delta) <= 1e-12 * np.max(self.delta))
-
-
-def _ceil(ratio: float) -> int:
-    """The next integer, at least 1, forgiving rounding error in a ratio meant to be whole."""
-    return max(1, ceil(ratio * (1 - 1e-9)))
 
 
 def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:

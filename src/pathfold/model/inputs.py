@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from pathfold.errors import DataError
-from pathfold.schemes.ito import Clock
-
-if TYPE_CHECKING:
-    from pathfold.model.data import TimeGrid
 
 Kind = Literal["linear", "previous"]
 
@@ -59,24 +55,3 @@ def check_inputs(inputs: Any, error: type[Exception]) -> dict[str, Input]:
     if not isinstance(inputs, Mapping) or not all(isinstance(each, Input) for each in inputs.values()):
         raise error(f"inputs must be a dict of name -> pf.Input(times, values), not {inputs!r}")
     return dict(inputs)
-
-
-def clocks(inputs: dict[str, Input], grid: TimeGrid) -> tuple[Any, Any]:
-    """The time at the beginning of every fine step (N, S) and at the nodes (N,); with inputs, clocks of these shapes.
-
-    Over a step an input has the value it begins with and, if linear, the slope to where it ends.
-    """
-    starts = grid.starts[:, None] + grid.delta[:, None] * np.arange(grid.steps)
-    if not inputs:
-        return starts, grid.ends
-    delta = np.broadcast_to(grid.delta[:, None], starts.shape)
-    values, slopes, ends = ({name: np.zeros(t.shape) for name in inputs} for t in (starts, starts, grid.ends))
-    parts = np.split(np.arange(len(grid.starts)), grid.first[1:])
-    for rows, own in zip(parts, grid.inputs, strict=True):
-        for name, given in (inputs | own).items():
-            values[name][rows] = before = given.at(starts[rows])
-            ends[name][rows] = given.at(grid.ends[rows])
-            if given.kind == "linear":
-                change = given.at(starts[rows] + delta[rows]) - before
-                slopes[name][rows] = np.divide(change, delta[rows], out=np.zeros_like(change), where=delta[rows] > 0)
-    return Clock(starts, values, slopes), Clock(grid.ends, ends, {name: np.zeros(len(grid.ends)) for name in inputs})

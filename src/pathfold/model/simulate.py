@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.errors import DataError
-from pathfold.model.data import Observations, TimeGrid
+from pathfold.model.data import Observations
 from pathfold.model.diffusion_model import DiffusionModel
-from pathfold.model.inputs import Input, clocks
+from pathfold.model.inputs import Input
+from pathfold.model.time_grid import TimeGrid, clocks
 
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v, w) -> tuple[np.ndarray, np.ndarray]:

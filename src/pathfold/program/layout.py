@@ -1,8 +1,8 @@
 """Where the numbers of a kernel live: records of named fields in flat arrays.
 
-Intervals are processed in chunks of L lanes; of the last chunk only the lanes in use are. In memory the lane is the
-last axis and a record's fields come next, so that one field of one chunk is L consecutive numbers at an offset the
-compiler knows:
+Intervals are processed in chunks of L lanes, of which the last chunk may use fewer. In memory the lane is the last axis
+and a record's fields come next, so that one field of one chunk is L consecutive numbers at an offset the compiler
+knows:
 
     shared    [field]                  one set of numbers (parameters, sums)
     series    [series, field]          one set a series (initial state)

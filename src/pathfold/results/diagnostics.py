@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 
 import numpy as np
@@ -58,8 +57,6 @@ def _warn_of_standstill(tree: xr.DataTree) -> None:
 
 
 def _warn_of_convergence(tree: xr.DataTree, names: list[str]) -> None:
-    if importlib.util.find_spec("arviz_stats") is None:
-        return
     chains = tree.posterior.sizes["chain"]
     for name in [*names, "initial_state"]:
         for label, draws in scalars(tree.posterior[name]):

@@ -1,7 +1,7 @@
 """Starting points, warm-up, chains in threads or executors, checkpoints, progress."""
 
-from pathfold.sampling.run import Run
 from pathfold.sampling.execution import run_chains
+from pathfold.sampling.run import Run
 from pathfold.sampling.samplers import DynamicHMC, StaticHMC, UnconstrainedHMC
 
 __all__ = ["DynamicHMC", "Run", "StaticHMC", "UnconstrainedHMC", "run_chains"]

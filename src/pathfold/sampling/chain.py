@@ -133,7 +133,7 @@ class _Chain:
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
         self.state = np.zeros(STATE)
         self.search = np.zeros(search_size(self.layout))
-        self.counts, self.result = np.zeros(2, dtype=np.int64), np.zeros(4)
+        self.counts, self.result = np.zeros(trajectory.COUNTS, dtype=np.int64), np.zeros(4)
         self.draws = Draws.empty(task, trajectory.STATISTICS)
 
     @property

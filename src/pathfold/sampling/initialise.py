@@ -8,7 +8,7 @@ import numpy as np
 
 from pathfold.engine import table as at
 from pathfold.engine.native.start import FROM_GUESS, FROM_POSITION, FROM_PRIOR, try_start
-from pathfold.engine.native.trajectory import CURRENT
+from pathfold.engine.native.trajectory import COUNTS, CURRENT
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 
@@ -54,7 +54,7 @@ def find_start(
     """
     failures, smallest, worst, fallback = [], np.inf, "", None
     point, guess, size = points[CURRENT], start.guess, momenta.shape[1]
-    counts = np.zeros(2, dtype=np.int64)
+    counts = np.zeros(COUNTS, dtype=np.int64)
     blocks = (layout, problem, points, momenta)
     if start.position is not None:
         point[:size] = start.position

@@ -42,7 +42,14 @@ class LebesgueRecords(Records):
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    return [parameters(f, r), start_states(f, r), _path(f, r), _path_gradient(f, r, n), _start_gradient(r), _gradient(r)]
+    return [
+        parameters(f, r),
+        start_states(f, r),
+        _path(f, r),
+        _path_gradient(f, r, n),
+        _start_gradient(r),
+        _gradient(r),
+    ]
 
 
 @jax.custom_jvp

@@ -10,8 +10,8 @@ from .held_states import hold_states
 from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
 from .metric import adapt_metric
-from .static_hmc import static_transition
-from .step_size import ITERATION, adapt, first_step_size, start_adaptation, step_size
+from .static_hmc import CAREFUL, CONFIDENT, static_transition
+from .step_size import ITERATION, SHORTENED, adapt, first_step_size, start_adaptation, step_size
 from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN
 
 
@@ -60,14 +60,15 @@ def run(
         row = statistics[made]
         if dynamic:
             dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, row)
-        elif time > 0.0:
-            static_transition(layout, problem, points, momenta, t, time, rng, scratch, counts, row)
         else:
             iteration = int(state[ITERATION])
+            length = time if time > 0.0 else integration_time(search, iteration, warmup)
+            share = CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
             before_transition(layout, points[CURRENT], search)
-            found = integration_time(search, iteration, warmup)
-            static_transition(layout, problem, points, momenta, t, found, rng, scratch, counts, row)
+            shortened = static_transition(layout, problem, points, momenta, t, length, share, rng, scratch, counts, row)
             after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
+            if warming_up and shortened:
+                state[SHORTENED] += 1.0
         if warming_up:
             adapt(state, row[ACCEPTANCE], target)
             if adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):

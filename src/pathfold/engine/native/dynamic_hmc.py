@@ -25,6 +25,7 @@ from .trajectory import (
     DIVERGENCE_ENERGY,
     DIVERGING,
     ENERGY,
+    ITERATED,
     ITERATIONS,
     LEFT,
     LEVELS,
@@ -123,7 +124,12 @@ def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratc
 
 @compiled
 def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, statistics):
-    """One transition from points[CURRENT]; a failed step is a rejection."""
+    """One transition from points[CURRENT].
+
+    Where a step fails, or energy diverges, the doubling that it belongs to is given up and the state drawn before it is
+    kept: from any state of the trajectory as it was then, the same doublings lead to the same trajectory and fail at
+    the same step, so the target is left alone. The acceptance statistic is zero, to make steps smaller.
+    """
     p = momenta[MOVING]
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
@@ -133,7 +139,7 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
         copy(p, momenta[row])
     chosen = False
     weight = 0.0  # log of the sum of exp(-energy error) over the trajectory; its start has error 0
-    counts[0] = 0
+    counts[ITERATED] = 0
     result[1] = 0.0
     result[2] = 0.0
     result[3] = 0.0
@@ -164,7 +170,7 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
         if not going:
             status = TURNED
     failed = status > CONVERGED or result[3] > 0.0
-    if chosen and not failed:
+    if chosen:
         copy(points[SPARE], points[CURRENT])
     statistics[ACCEPTANCE] = 0.0 if failed else result[1] / result[2]
     statistics[STEPS_TAKEN] = result[2]
@@ -172,7 +178,7 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
     statistics[ENERGY] = before
     statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
     statistics[STATUS] = max(status, CONVERGED)
-    statistics[ITERATIONS] = counts[0] / (2.0 * result[2])
+    statistics[ITERATIONS] = counts[ITERATED] / (2.0 * result[2])
     statistics[DEPTH] = depth
     statistics[DIVERGING] = result[3]
     statistics[STEPS_FAILED] = 1.0 if status > CONVERGED else 0.0

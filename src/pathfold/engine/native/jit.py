@@ -22,7 +22,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def compiled[F: Callable](function: F) -> F:
+def compiled(function: Callable) -> Any:
     """Compile a function when it is first called; Numba keeps what it compiled for the next process.
 
     Where Numba finds no folder it can write to, the function is compiled anew in every process.
@@ -60,10 +60,12 @@ def kernel(place, index, layout, problem, point, other, scratch):
 
 @overload(kernel)
 def _native_kernel(place, index, layout, problem, point, other, scratch):
-    def call(place, index, layout, problem, point, other, scratch):
-        _call(layout[place], index, layout, problem, point, other, scratch)
+    call: Any = _call
 
-    return call
+    def native(place, index, layout, problem, point, other, scratch):
+        call(layout[place], index, layout, problem, point, other, scratch)
+
+    return native
 
 
 @intrinsic

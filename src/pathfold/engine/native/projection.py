@@ -20,6 +20,7 @@ from .manifold import (
     solve_pushed,
 )
 from .small import finite
+from .trajectory import ITERATED, LINEARISED
 from .vector import gradient, position
 
 CONSTRAINT_TOLERANCE = 1e-9  # of gaps and observation residuals (paper: theta_c)
@@ -121,9 +122,9 @@ def iterate(layout, problem, origin, target, chords, scratch, counts):
     for iteration in range(MAX_ITERATIONS):
         pull_start(layout, position(layout, target), scratch)
         shoot(layout, problem, origin, target, fresh, scratch)
-        counts[0] += 1
+        counts[ITERATED] += 1
         if fresh:
-            counts[1] += 1
+            counts[LINEARISED] += 1
             cross_factorise(layout, problem, origin, target, scratch)
         residual = cross_filter(layout, problem, origin, target, scratch)
         if not (residual < DIVERGENCE):

@@ -8,14 +8,14 @@ extinction); trajectories meet that wall however small their steps are, and woul
 
 Near such walls the step size that warm-up found may be too long, and a chain that got there would stay for long. So the
 length of its steps is drawn where a trajectory begins: they are shortened as often as it takes for one that does not
-fail both ways (the level of the state, almost always 0), now and then once more. At the end the same length may have
-another chance to be drawn; the ratio of the two enters the acceptance (Gibbs self-tuning, Bou-Rabee, Carpenter and
-Marsden 2024).
+fail both ways (the level of the state, almost always 0), for a share of the trajectories once more. At the end the same
+length may have another chance to be drawn; the ratio of the two enters the acceptance (Gibbs self-tuning, Bou-Rabee,
+Carpenter and Marsden 2024). The share is smaller after a warm-up in which steps never had to be shortened.
 """
 
 from __future__ import annotations
 
-from numpy import exp
+from numpy import exp, inf, log
 
 from pathfold.engine.status import CONVERGED
 
@@ -30,6 +30,7 @@ from .trajectory import (
     DIVERGENCE_ENERGY,
     DIVERGING,
     ENERGY,
+    ITERATED,
     ITERATIONS,
     LOG_DENSITY,
     MOVING,
@@ -37,6 +38,7 @@ from .trajectory import (
     SPARE,
     STATUS,
     STEP_SIZE,
+    STEPS,
     STEPS_FAILED,
     STEPS_TAKEN,
 )
@@ -45,7 +47,7 @@ from .vector import copy
 SPREAD = 0.4  # the number of steps varies by this fraction about the integration time
 MAX_STEPS = 1023
 SHORTER, LEVELS = 0.25, 4  # steps are shortened by this factor, at most so many times ...
-CAREFUL = 0.1  # ... and for this fraction of trajectories once more
+CAREFUL, CONFIDENT = 0.1, 0.01  # ... and for this share of trajectories once more; where it was never needed
 
 
 @compiled
@@ -67,6 +69,7 @@ def trajectory(layout, problem, points, momenta, t, steps, scratch, counts):
     """Steps from points[CURRENT]; returns the rows of the end and of one to overwrite, failed steps, cause of the last.
 
     When the first step fails both ways so will all: no more are tried. A momentum that led nowhere is left as it was.
+    counts[STEPS] gains the steps that were tried.
     """
     p = momenta[MOVING]
     at, to = CURRENT, NEXT
@@ -74,6 +77,7 @@ def trajectory(layout, problem, points, momenta, t, steps, scratch, counts):
     cause = CONVERGED
     for i in range(steps):
         copy(p, momenta[BEFORE])
+        counts[STEPS] += 1
         status = step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
         if status == CONVERGED:
             at, to = to, (SPARE if to == NEXT else NEXT)
@@ -93,6 +97,7 @@ def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
     """Whether a step from the state fails; the momentum is left as it is."""
     p = momenta[MOVING]
     copy(p, momenta[BEFORE])
+    counts[STEPS] += 1
     status = step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
     copy(momenta[BEFORE], p)
     return status != CONVERGED
@@ -110,49 +115,54 @@ def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
 
 
 @compiled
-def chance(level, own):
-    """Of a level being drawn at a state with its own."""
+def log_chance(level, own, share):
+    """Logarithm of the chance that a level is drawn at a state with its own."""
     if level == own:
-        return 1.0 - CAREFUL
-    return CAREFUL if level == own + 1 else 0.0
+        return log(1.0 - share)
+    return log(share) if level == own + 1 else -inf
 
 
 @compiled
-def static_transition(layout, problem, points, momenta, t, time, rng, scratch, counts, statistics):
+def static_transition(layout, problem, points, momenta, t, time, share, rng, scratch, counts, statistics):
     """One transition from points[CURRENT]. It has failed, with a status, when none of its steps succeeded.
 
     The acceptance statistic is the probability times the fraction of steps that succeeded at first, so that failing
-    steps make for smaller ones.
+    steps make for smaller ones. `share` is that of trajectories with shorter steps than the state needs. The numbers of
+    steps and of iterations count all that were made, also to find out how short steps have to be; the step size is the
+    one before it is shortened. Returns whether it had to be.
     """
     p = momenta[MOVING]
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
     steps = draw_steps(time, t, rng)
-    careful = rng.random() < CAREFUL
-    counts[0] = 0
+    careful = rng.random() < share
+    counts[ITERATED] = 0
+    counts[STEPS] = 0
     level = 1 + level_of(layout, problem, points, momenta, CURRENT, NEXT, t, scratch, counts) if careful else 0
     at, to, failed, cause = trajectory(layout, problem, points, momenta, t * SHORTER**level, steps, scratch, counts)
     moved = failed < steps
+    needed = not moved
     if not moved and not careful:
         level = level_of(layout, problem, points, momenta, CURRENT, NEXT, t, scratch, counts)
         if level > 0:
             at, to, again, _ = trajectory(layout, problem, points, momenta, t * SHORTER**level, steps, scratch, counts)
             moved = again < steps
     after = hamiltonian(layout, points[at], p)
-    ratio = 1.0
+    log_ratio = 0.0
     if moved and level > 0:
         end = level_of(layout, problem, points, momenta, at, to, t, scratch, counts)
-        ratio = chance(level, end) / (CAREFUL if careful else 1.0 - CAREFUL)
-    probability = min(1.0, ratio * exp(before - after)) if moved and after == after else 0.0
+        log_ratio = log_chance(level, end, share) - log(share if careful else 1.0 - share)
+    probability = exp(min(0.0, log_ratio + before - after)) if moved and after < inf and log_ratio > -inf else 0.0
     if rng.random() < probability:
         copy(points[at], points[CURRENT])
     statistics[ACCEPTANCE] = probability * (steps - failed) / steps
-    statistics[STEPS_TAKEN] = steps
+    statistics[STEPS_TAKEN] = counts[STEPS]
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
     statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
     statistics[STATUS] = CONVERGED if moved else cause
-    statistics[ITERATIONS] = counts[0] / (2.0 * steps)
+    statistics[ITERATIONS] = counts[ITERATED] / (2.0 * counts[STEPS])
     statistics[DEPTH] = 0.0
     statistics[DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0
     statistics[STEPS_FAILED] = failed
+    return needed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numpy import exp, log, sqrt
+from numpy import exp, fabs, log, sqrt
 
 from pathfold.engine.status import CONVERGED
 
@@ -11,7 +11,7 @@ from .jit import compiled
 from .trajectory import BACK, CURRENT, MOVING, NEXT
 
 # Places in a chain's state.
-LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, ADAPTED, ITERATION, STATE = range(7)
+LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, ADAPTED, ITERATION, SHORTENED, STATE = range(8)
 
 REGULARISATION = 0.1
 EXPONENT = 0.75
@@ -22,7 +22,10 @@ FLOOR = 0.02  # many failures in a row do not bring the step below this fraction
 
 @compiled
 def first_step_size(layout, problem, points, momenta, rng, scratch, counts):
-    """Double or halve until the acceptance probability of one step crosses one half."""
+    """Double or halve until the change of energy over one step crosses log 2, either way.
+
+    A step that loses much energy is as wrong as one that gains it, though it would be accepted.
+    """
     t = 0.5
     p = momenta[MOVING]
     direction = 0.0
@@ -30,7 +33,7 @@ def first_step_size(layout, problem, points, momenta, rng, scratch, counts):
         draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
         before = hamiltonian(layout, points[CURRENT], p)
         status = step(layout, problem, points[CURRENT], points[NEXT], points[BACK], p, t, scratch, counts)
-        accepted = status == CONVERGED and hamiltonian(layout, points[NEXT], p) - before < log(2.0)
+        accepted = status == CONVERGED and fabs(hamiltonian(layout, points[NEXT], p) - before) < log(2.0)
         if direction == 0.0:
             direction = 1.0 if accepted else -1.0
         elif accepted != (direction > 0.0):

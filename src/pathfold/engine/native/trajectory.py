@@ -16,6 +16,9 @@ def dynamic_momenta(max_depth: int) -> int:
     return LEVELS + 3 * (max_depth + 2)
 
 
+# What is counted in a transition: iterations of Newton's method, linearisations, steps.
+ITERATED, LINEARISED, STEPS, COUNTS = range(4)
+
 # Statistics of one transition.
 (
     ACCEPTANCE,
