@@ -149,9 +149,8 @@ class RandomKernel:
     def expect(self, memory: Memory) -> None:
         """The same by plain loops, in the memory."""
         A, S, B = memory["interval", "A"], memory["shared", "S"], memory["turn", "B"]
-        kept, end, total = (
-            memory[key].copy() for key in (("turn", "kept"), ("interval", "end"), ("interval", "total"))
-        )
+        results = ("turn", "kept"), ("interval", "end"), ("interval", "total")
+        kept, end, total = (memory[key].copy() for key in results)
         for k in range(len(A)):
             places = [(i,) for i in range(memory.first[k], memory.first[k + 1])] if self.nodes else [(k, 0), (k, 1)]
             P, total[k] = A[k] + A[k] @ A[k].T / self.n, 0.0
@@ -159,7 +158,8 @@ class RandomKernel:
                 P, kept[place], more = turn(np, self.instructions, P, A[k], S, B[place])
                 total[k] += more
             end[k] = mirrored(np, P @ A[k].T)
-        memory["turn", "kept"], memory["interval", "end"], memory["interval", "total"] = kept, end, total
+        for key, value in zip(results, (kept, end, total), strict=True):
+            memory[key] = value
 
 
 instructions = st.lists(
@@ -207,7 +207,7 @@ def square_memory(n: int, kind: str = "lane") -> Memory:
     return memory
 
 
-def traced(n: int, final, scan=LaneScan, **options) -> Traced:
+def traced(n: int, final, scan: type[Kernel] = LaneScan, **options) -> Traced:
     return Traced(scan("kernel", square_memory(n).uses(), final=final), **options)
 
 

@@ -10,10 +10,28 @@ import jax
 import jax.numpy as jnp
 
 from pathfold.engine.records import Sizes
+from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, GaussianNoise
 from pathfold.program.matrices import lower_mirrored
 
 LARGEST_HESSIAN = 4000  # entries of second derivatives that are written out
+LARGEST_MATRIX = 30_000  # entries: at 120 states compiling takes minutes and a gigabyte
+
+
+def check_size(n: Sizes) -> None:
+    """Refuse what would take absurd time and memory to compile, before it does."""
+    matrices = {
+        f"the {n.X} states with {n.V} noises a step and {n.Z} parameters": n.X * (n.X + n.V + n.Z),
+        f"the {n.Z} parameters": n.Z * n.U,
+        f"the {n.Y} observed values a time": n.Y * (n.X + n.Y + n.Z + n.W),
+    }
+    for what, entries in matrices.items():
+        if entries > LARGEST_MATRIX:
+            raise ModelError(
+                f"the model is too large: {what} make a matrix of derivatives with {entries:,} entries, and above "
+                f"{LARGEST_MATRIX:,} it cannot be compiled in reasonable time and memory; use fewer of them (a coarser "
+                "grid in space, a lower truncation, parameters shared between states)."
+            )
 
 
 @dataclass(frozen=True)
