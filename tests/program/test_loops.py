@@ -14,7 +14,7 @@ from pathfold.program.arrays import Fill, Product, SparseProduct
 from pathfold.program.emit import emit
 from pathfold.program.graph import Graph
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan, Traced
-from pathfold.program.layout import Record
+from pathfold.program.layout import Kind, Record
 from pathfold.program.matrices import eliminate, lower_mirrored
 from pathfold.program.roll import fill
 from pathfold.program.statements import tiles, vectors
@@ -199,7 +199,7 @@ def test_written_out_they_are_the_same(random):
 # What the loops are
 
 
-def square_memory(n: int, kind: str = "lane") -> Memory:
+def square_memory(n: int, kind: Kind = "lane") -> Memory:
     fields = {name: (n, n) for name in ("a", "b", "c")}
     memory = Memory([Record("given", kind, fields)], lanes=4, first=(0, 2, 4))
     for name in fields:
