@@ -163,7 +163,8 @@ def _largest(kernel: Kernel) -> int:
     Measured on models of 3 to 12 states: over nodes, where LLVM takes longest, loops cost little from 5 states on; with
     lanes abreast they cost a tenth of the time up to 7 states, and from 8 on save some.
     """
-    entries = max(size_of(shape) for use in kernel.uses for shape in [*use.record.fields.values(), ()])
+    by_interval = [use.record.fields.values() for use in kernel.uses if use.record.kind in ("lane", "step")]
+    entries = max((size_of(shape) for shapes in by_interval for shape in shapes), default=0)
     return 4 * LARGEST if isinstance(kernel, LaneScan) and entries < 64 else LARGEST
 
 
