@@ -66,9 +66,9 @@ class Memory:
             target = np.moveaxis(values[..., columns, :], -1, 1)  # a view
             target[...] = np.reshape(given, target.shape)
 
-    def run(self, *kernels: Kernel, intervals: int | None = None) -> None:
+    def run(self, *kernels: Kernel, intervals: int | None = None, largest: int | None = None) -> None:
         """Compile the kernels and run them, one after the other, over all chunks or series."""
-        tracing = Tracing(kernels)
+        tracing = Tracing(kernels, largest=largest)
         codes = [emit(tracing(kernel), self.lanes) for kernel in kernels]
         loaded = Loaded({code.name: assemble(code) for code in codes})
         parts = list(self.arrays.values())
@@ -79,7 +79,8 @@ class Memory:
         head[LAYOUT_INTERVALS] = self.chunks * self.lanes if intervals is None else intervals
         head[LAYOUT_FIRST] = LAYOUT_HEAD + len(begins)
         layout = np.array([*head, *begins[:-1], 0, *self.first], dtype=np.int64)
-        scratch = np.full(max(1, *(code.carried * self.lanes for code in codes)), np.nan)
+        needed = max(1, *(code.carried * self.lanes for code in codes))
+        scratch = np.full(needed + 100, np.nan)
         blocks = {"point": block, "scratch": scratch}
         pointers = [blocks[name].ctypes.data if name in blocks else None for name in BLOCKS]
         for kernel in kernels:
@@ -87,6 +88,7 @@ class Memory:
             function = signature(loaded.addresses[kernel.name])
             for i in range(self.chunks if isinstance(kernel, LaneScan) else len(self.first) - 1):
                 function(i, layout.ctypes.data, *pointers)
+        assert np.isnan(scratch[needed:]).all(), "a kernel writes beyond its lane buffer"
         for part, begin in zip(parts, begins, strict=False):
             part.ravel()[:] = block[begin : begin + part.size]
 

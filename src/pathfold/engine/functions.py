@@ -10,7 +10,28 @@ import jax
 import jax.numpy as jnp
 
 from pathfold.engine.records import Sizes
+from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, GaussianNoise
+from pathfold.program.matrices import lower_mirrored
+
+LARGEST_HESSIAN = 4000  # entries of second derivatives that are written out
+LARGEST_MATRIX = 30_000  # entries: at 120 states compiling takes minutes and a gigabyte
+
+
+def check_size(n: Sizes) -> None:
+    """Refuse what would take absurd time and memory to compile, before it does."""
+    matrices = {
+        f"the {n.X} states with {n.V} noises a step and {n.Z} parameters": n.X * (n.X + n.V + n.Z),
+        f"the {n.Z} parameters": n.Z * n.U,
+        f"the {n.Y} observed values a time": n.Y * (n.X + n.Y + n.Z + n.W),
+    }
+    for what, entries in matrices.items():
+        if entries > LARGEST_MATRIX:
+            raise ModelError(
+                f"the model is too large: {what} make a matrix of derivatives with {entries:,} entries, and above "
+                f"{LARGEST_MATRIX:,} it cannot be compiled in reasonable time and memory; use fewer of them (a coarser "
+                "grid in space, a lower truncation, parameters shared between states)."
+            )
 
 
 @dataclass(frozen=True)
@@ -113,45 +134,24 @@ class ModelFunctions:
         jacobians = jax.jacfwd(self.step, argnums=(0, 1, 2))
         return jax.jit(lambda z, x, v, delta, t: (self.step(z, x, v, delta, t), *jacobians(z, x, v, delta, t)))
 
-    @cached_property
-    def step_hessian(self):
-        """Second derivatives of f by (z, x, v) together: an array (X, Z + X + V, Z + X + V)."""
+    def curvature(self, z, x, v, delta, t):
+        """The gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms to be added up: a function of the weights.
 
-        def hessian(z, x, v, delta, t):
-            def step(zxv):
-                z_, x_, v_ = jnp.split(zxv, (z.size, z.size + x.size))
-                return self.step(z_, x_, v_, delta, t)
+        Second derivatives being symmetric, each row of weights multiplies the Hessian of one component of f. A small
+        model's Hessians are written out; those of a large one are mostly zeros, which would take long to find: there
+        it is one gradient.
+        """
 
-            return jax.jacfwd(jax.jacfwd(step))(jnp.concatenate([z, x, v]))
+        def step(zxv):
+            z_, x_, v_ = jnp.split(zxv, (z.size, z.size + x.size))
+            return self.step(z_, x_, v_, delta, t)
 
-        return jax.jit(hessian)
+        zxv = jnp.concatenate([z, x, v])
+        if x.size * zxv.size**2 > LARGEST_HESSIAN:
+            return lambda weight: [jax.grad(lambda q: jnp.sum(weight * jax.jacfwd(step)(q)))(zxv)]
+        hessian = jax.jacfwd(jax.jacfwd(step))(zxv)
+        return lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(x.size))
 
 
 def _real(function: Callable) -> Callable:
     return lambda *args: jnp.asarray(function(*args), dtype=float)
-
-
-def lower_mirrored(a):
-    """A symmetric matrix from its lower triangle: the upper one is never computed."""
-    return jnp.tril(a) + jnp.tril(a, -1).T
-
-
-def eliminate(matrix):
-    """Inverse of a small matrix and its pivots, by elimination without exchanges.
-
-    For covariances (positive pivots) and matrices near one; a vanishing pivot gives infinities, which the caller's
-    status test sees.
-    """
-    n = matrix.shape[0]
-    rows = [[matrix[i, j] for j in range(n)] + [float(i == j) for j in range(n)] for i in range(n)]
-    pivots = []
-    for k in range(n):
-        pivots.append(rows[k][k])
-        inverse = 1.0 / rows[k][k]
-        rows[k] = [entry * inverse for entry in rows[k]]
-        for i in range(n):
-            if i != k:
-                factor = rows[i][k]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[k], strict=True)]
-    inverse = jnp.array([row[n:] for row in rows]).reshape(n, n)
-    return inverse, pivots

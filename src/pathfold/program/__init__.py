@@ -1,1 +1,1 @@
-"""Scalar programs: trace a JAX function, simplify it, emit straight-line source."""
+"""Scalar programs: trace a JAX function, simplify it, emit code: straight lines, and loops where they would be long."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import cache
 
 NAME = "pathfold.exp"
 LOG2_HIGH, LOG2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")  # fdlibm's, e_exp.c
@@ -25,52 +26,66 @@ def literal(value: float) -> str:
     return "0x" + struct.pack(">d", value).hex().upper()
 
 
-def definition() -> str:
+def name_of(width: int) -> str:
+    return NAME if width == 1 else f"{NAME}.v{width}"
+
+
+def _definition(width: int) -> str:
+    """Of a vector of `width` numbers, or of one."""
     lines: list[str] = []
+    number, integer = ("double", "i64") if width == 1 else (f"<{width} x double>", f"<{width} x i64>")
+    suffix = "f64" if width == 1 else f"v{width}f64"
 
     def value(text: str) -> str:
         lines.append(f"  %e{len(lines)} = {text}")
         return f"%e{len(lines) - 1}"
 
+    def real(c: float) -> str:
+        return literal(c) if width == 1 else f"splat (double {literal(c)})"
+
+    def whole_number(c: int) -> str:
+        return str(c) if width == 1 else f"splat (i64 {c})"
+
     def fused(a: str, b: str, c: str) -> str:
-        return value(f"call double @llvm.fmuladd.f64(double {a}, double {b}, double {c})")
+        return value(f"call {number} @llvm.fmuladd.{suffix}({number} {a}, {number} {b}, {number} {c})")
 
     def called(name: str, a: str, b: str) -> str:
-        return value(f"call double @llvm.{name}.f64(double {a}, double {b})")
+        return value(f"call {number} @llvm.{name}.{suffix}({number} {a}, {number} {b})")
 
     def power_of_two(k: str) -> str:
-        biased = value(f"add i64 {k}, 1023")
-        return value(f"bitcast i64 {value(f'shl i64 {biased}, 52')} to double")
+        biased = value(f"add {integer} {k}, {whole_number(1023)}")
+        return value(f"bitcast {integer} {value(f'shl {integer} {biased}, {whole_number(52)}')} to {number}")
 
-    x = called("minimum", called("maximum", "%x", literal(LOWEST)), literal(HIGHEST))
-    shifted = fused(x, literal(1.0 / math.log(2.0)), literal(ROUNDING))
-    k = value(f"fsub double {shifted}, {literal(ROUNDING)}")
-    r = fused(k, literal(-LOG2_LOW), fused(k, literal(-LOG2_HIGH), x))
-    square = value(f"fmul double {r}, {r}")
-    fourth = value(f"fmul double {square}, {square}")
-    pairs = [
-        fused(r, literal(1.0 / math.factorial(i + 1)), literal(1.0 / math.factorial(i))) for i in range(2, DEGREE, 2)
-    ]
+    x = called("minimum", called("maximum", "%x", real(LOWEST)), real(HIGHEST))
+    shifted = fused(x, real(1.0 / math.log(2.0)), real(ROUNDING))
+    k = value(f"fsub {number} {shifted}, {real(ROUNDING)}")
+    r = fused(k, real(-LOG2_LOW), fused(k, real(-LOG2_HIGH), x))
+    square = value(f"fmul {number} {r}, {r}")
+    fourth = value(f"fmul {number} {square}, {square}")
+    pairs = [fused(r, real(1.0 / math.factorial(i + 1)), real(1.0 / math.factorial(i))) for i in range(2, DEGREE, 2)]
     quads = [fused(square, high, low) for low, high in zip(pairs[::2], pairs[1::2], strict=True)]
     total = quads[-1]
     for quad in reversed(quads[:-1]):
         total = fused(fourth, total, quad)
     beyond = fused(square, total, r)
-    series = value(f"fadd double {beyond}, {literal(1.0)}")
-    bits = value(f"bitcast double {shifted} to i64")
-    whole = value(f"sub i64 {bits}, {struct.unpack('>q', struct.pack('>d', ROUNDING))[0]}")
-    half = value(f"ashr i64 {whole}, 1")
-    part = value(f"fmul double {series}, {power_of_two(half)}")
-    result = value(f"fmul double {part}, {power_of_two(value(f'sub i64 {whole}, {half}'))}")
-    head = f"define internal double @{NAME}(double %x) alwaysinline {{"
-    return "\n".join([head, *lines, f"  ret double {result}", "}"])
+    series = value(f"fadd {number} {beyond}, {real(1.0)}")
+    bits = value(f"bitcast {number} {shifted} to {integer}")
+    rounding = struct.unpack(">q", struct.pack(">d", ROUNDING))[0]
+    whole = value(f"sub {integer} {bits}, {whole_number(rounding)}")
+    half = value(f"ashr {integer} {whole}, {whole_number(1)}")
+    part = value(f"fmul {number} {series}, {power_of_two(half)}")
+    result = value(f"fmul {number} {part}, {power_of_two(value(f'sub {integer} {whole}, {half}'))}")
+    head = f"define internal {number} @{name_of(width)}({number} %x) alwaysinline {{"
+    return "\n".join([head, *lines, f"  ret {number} {result}", "}"])
 
 
-DECLARATIONS = frozenset(
-    {
-        definition(),
-        "declare double @llvm.fmuladd.f64(double, double, double)",
-        "declare double @llvm.maximum.f64(double, double)",
-        "declare double @llvm.minimum.f64(double, double)",
+@cache
+def declarations(width: int) -> frozenset[str]:
+    """The function, and what it calls."""
+    number, suffix = ("double", "f64") if width == 1 else (f"<{width} x double>", f"v{width}f64")
+    called = {
+        f"declare {number} @llvm.fmuladd.{suffix}({number}, {number}, {number})",
+        f"declare {number} @llvm.maximum.{suffix}({number}, {number})",
+        f"declare {number} @llvm.minimum.{suffix}({number}, {number})",
     }
-)
+    return frozenset({_definition(width), *called})

@@ -66,13 +66,25 @@ _VALUE: dict[str, Callable] = {
 
 OPERATIONS = frozenset(_VALUE)
 
+LARGEST = 100  # multiplications of a product that is written out; a larger one is a loop
+
 
 class Graph:
     """A growing set of scalar operations with sharing; `ops[i]` is (operation, *arguments) of node i."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = LARGEST, *, abreast: bool = True) -> None:
         self.ops: list[tuple] = []
         self._known: dict[tuple, Node] = {}
+        # Arrays in memory (arrays.py).
+        self.largest = largest
+        self.abreast = abreast  # lanes stand side by side in memory; otherwise the entries of arrays do, unless ...
+        self.scattered: set[tuple] = set()  # ... they are these fields'
+        self.statements: list = []  # what computes each array
+        self.sizes: dict[tuple, int] = {}  # of arrays, and of the fields and carried quantities that are read
+        # Kept by roll.py: arrays that hold certain nodes, the forms of nodes, numbers of the forms.
+        self.filled: dict[tuple, int] = {}
+        self.signatures: list[int] = []
+        self.forms: dict[tuple, int] = {}
 
     def _intern(self, key: tuple) -> Node:
         node = self._known.get(key)

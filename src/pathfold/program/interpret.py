@@ -86,7 +86,14 @@ def known(g: Graph, nodes: Nodes, primitive: str, advice: str | None = None) -> 
 def elementwise(f: Callable) -> Callable:
     def rule(g: Graph, eqn, args):
         arrays = np.broadcast_arrays(*args)
-        out = [f(g, *nodes) for nodes in zip(*(a.ravel().tolist() for a in arrays), strict=True)]
+        # Many entries are alike: most of a Jacobian is zero. In a dictionary each is computed once.
+        done: dict[tuple, int] = {}
+        out = []
+        for nodes in zip(*(a.ravel().tolist() for a in arrays), strict=True):
+            node = done.get(nodes)
+            if node is None:
+                node = done[nodes] = f(g, *nodes)
+            out.append(node)
         return np.array(out, dtype=np.int64).reshape(arrays[0].shape)
 
     return rule

@@ -66,23 +66,6 @@ def _cumulative(combine: Callable[[Graph, int, int], int]) -> Callable:
     return rule
 
 
-def _dot_general(g: Graph, eqn, args):
-    ((lc, rc), (lb, rb)) = eqn.params["dimension_numbers"]
-    left, right = args
-    lf = [i for i in range(left.ndim) if i not in (*lc, *lb)]
-    rf = [i for i in range(right.ndim) if i not in (*rc, *rb)]
-    batch = [left.shape[i] for i in lb]
-    inner = int(np.prod([left.shape[i] for i in lc], dtype=int))
-    rows, columns = [left.shape[i] for i in lf], [right.shape[i] for i in rf]
-    a = np.transpose(left, [*lb, *lf, *lc]).reshape([*batch, int(np.prod(rows, dtype=int)), inner])
-    b = np.transpose(right, [*rb, *rf, *rc]).reshape([*batch, int(np.prod(columns, dtype=int)), inner])
-    out = np.empty([*batch, a.shape[-2], b.shape[-2]], dtype=np.int64)
-    for index in np.ndindex(*out.shape):
-        *k, i, j = index
-        out[index] = g.sum(g.op("mul", p, q) for p, q in zip(a[(*k, i)].tolist(), b[(*k, j)].tolist(), strict=True))
-    return out.reshape([*batch, *rows, *columns])
-
-
 def cholesky_nodes(g: Graph, a: Nodes) -> Nodes:
     """Lower factor of one small symmetric matrix; only its lower triangle is read."""
     n = a.shape[0]
@@ -149,7 +132,6 @@ RULES.update(
         "cummax": _cumulative(lambda g, a, b: g.op("max", a, b)),
         "cummin": _cumulative(lambda g, a, b: g.op("min", a, b)),
         "cumlogsumexp": _cumulative(special.log_add_exp),
-        "dot_general": _dot_general,
         "cholesky": _cholesky,
         "triangular_solve": _triangular_solve,
     }

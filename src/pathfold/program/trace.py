@@ -10,7 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.errors import ModelError
-from pathfold.program import rules_of_algebra, rules_of_arithmetic, rules_of_arrays, rules_of_functions  # noqa: F401
+from pathfold.program import (  # noqa: F401
+    matrices,
+    rules_of_algebra,
+    rules_of_arithmetic,
+    rules_of_arrays,
+    rules_of_functions,
+    rules_of_products,
+)
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import evaluate, inputs_of
 from pathfold.program.unsupported import UnsupportedPrimitive

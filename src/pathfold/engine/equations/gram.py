@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions, eliminate, lower_mirrored
+from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
+from pathfold.program.matrices import eliminate, lower_mirrored
 
 SINGULAR = 1e-13  # a pivot below this fraction of its variance has no digits left
 

@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 
 from pathfold.engine.equations.linearise import parameters, start_states
-from pathfold.engine.functions import ModelFunctions, eliminate
+from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
+from pathfold.program.matrices import eliminate
 
 
 class LebesgueRecords(Records):
@@ -51,14 +52,28 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     ]
 
 
+@jax.custom_jvp
+def _precision(covariance):
+    """P = C^{-1} and log|C|; dP = -P dC P, d log|C| = <P, dC>."""
+    precision, pivots = eliminate(covariance)
+    return precision, jnp.sum(jnp.log(pivots))
+
+
+@_precision.defjvp
+def _precision_derivative(primals, tangents):
+    (change,) = tangents
+    precision, log_det = _precision(*primals)
+    return (precision, log_det), (-precision @ change @ precision, jnp.sum(precision * change))
+
+
 def _misfit(f: ModelFunctions, z, x, t, y, mask):
     """1/2 |r|^2 + log|scale| of the observed components."""
     mean, scale = f.mean_and_scale(z, x, t)
     observed = mask[:, None] * mask
     covariance = observed * (scale @ scale.T) + jnp.diag(1.0 - mask)
-    precision, pivots = eliminate(covariance)
+    precision, log_det = _precision(covariance)
     away = mask * (y - mean)
-    return 0.5 * (away @ precision @ away) + 0.5 * sum(jnp.log(pivot) for pivot in pivots)
+    return 0.5 * (away @ precision @ away) + 0.5 * log_det
 
 
 def _path(f: ModelFunctions, r: Records) -> Kernel:

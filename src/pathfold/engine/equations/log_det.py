@@ -9,9 +9,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions, lower_mirrored
+from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
+from pathfold.program.matrices import lower_mirrored
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
@@ -84,9 +85,8 @@ def _spread(f: ModelFunctions, r: Records) -> Kernel:
 def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """Backward inside an interval: gradient of <Phi^T Gam, E> + <Phi^T Lam^T, F> + <Phi^T Th B, Sv> + <eta, f>.
 
-    Second derivatives being symmetric, each row of weights multiplies the Hessian of one component of f. gv is the
-    gradient by the path noise as far as it acts inside the interval (plus v itself when 1/2 q.q belongs to h1), gx_path
-    and gz_path what is left at the interval's start and for z; Bp = sum B gv.
+    gv is the gradient by the path noise as far as it acts inside the interval (plus v itself when 1/2 q.q belongs to
+    h1), gx_path and gz_path what is left at the interval's start and for z; Bp = sum B gv.
     """
 
     def init():
@@ -95,11 +95,11 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def body(Phi, eta, gz, Bg, z, x, v, delta, t_start, s, inputs, slopes, B, Lam, Th, Gam, verlet):
         t = f.clock(t_start + s * delta, inputs, slopes)
         _, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
-        hessian = f.step_hessian(z, x, v, delta, t)
+        curvature = f.curvature(z, x, v, delta, t)
         weight = Phi.T @ jnp.concatenate([Gam, Lam.T, Th @ B], axis=1)
         total = eta @ jnp.concatenate([E, F, Sv], axis=1)
-        for k in range(n.X):
-            total += lower_mirrored(hessian[k]) @ weight[k]
+        for term in curvature(weight):
+            total += term
         gz_s, gx_s, gv = jnp.split(total, (n.Z, n.Z + n.X))
         gv = gv + verlet * v
         return {"gv": gv, "Phi": Phi @ F, "eta": gx_s, "gz": gz + gz_s, "Bg": Bg + B @ gv}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions, eliminate
+from pathfold.engine.functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
+from pathfold.program.matrices import eliminate
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:

@@ -1,0 +1,198 @@
+"""The text of a function in LLVM's assembly language: numbered values, labelled blocks, loops.
+
+Values are numbers or truth values, or several of them abreast: within `abreast(w)` every operation works on vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pathfold.program import exponential
+from pathfold.program.exponential import literal
+
+# Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
+FAST = "reassoc nsz arcp contract afn"
+_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
+_COMPARISON = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
+_OF_TRUTHS = {"lt": "ult", "le": "ule", "eq": "eq", "ne": "ne"}
+_LOGICAL = {"and": "and", "or": "or"}
+_INTRINSIC = {
+    "max": "maximum",
+    "min": "minimum",
+    "abs": "fabs",
+    "sqrt": "sqrt",
+    "log": "log",
+    "sin": "sin",
+    "cos": "cos",
+    "pow": "pow",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round": "rint",
+}
+_LIBRARY = {
+    "rem": "fmod",
+    "atan2": "atan2",
+    "cbrt": "cbrt",
+    "expm1": "expm1",
+    "log1p": "log1p",
+    "tan": "tan",
+    "asin": "asin",
+    "acos": "acos",
+    "atan": "atan",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "tanh": "tanh",
+    "asinh": "asinh",
+    "acosh": "acosh",
+    "atanh": "atanh",
+    "erf": "erf",
+    "erfc": "erfc",
+    "lgamma": "lgamma",
+}
+
+
+# These have forms that work on vectors; every other function is called for one number at a time.
+_OF_VECTORS = {"maximum", "minimum", "fabs", "sqrt", "floor", "ceil", "rint"}
+
+
+def constant(value: float | bool) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return literal(value)
+
+
+class Function:
+    """The text of one function: numbered values, labelled blocks, and what it needs declared."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = ["entry:"]
+        self.label = "entry"
+        self.declared: set[str] = set()
+        self.width = 1  # numbers abreast
+        self._count = 0
+
+    def new(self) -> str:
+        self._count += 1
+        return f"%t{self._count}"
+
+    def value(self, text: str) -> str:
+        """A new value, defined by the given instruction."""
+        name = self.new()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    @contextmanager
+    def abreast(self, width: int) -> Iterator[None]:
+        """Operations on vectors of `width` numbers; a width of one means plain numbers."""
+        before, self.width = self.width, width
+        yield
+        self.width = before
+
+    def type(self, kind: str = "double") -> str:
+        return kind if self.width == 1 else f"<{self.width} x {kind}>"
+
+    def constant(self, value: float | bool) -> str:
+        kind = "i1" if isinstance(value, bool) else "double"
+        return constant(value) if self.width == 1 else f"splat ({kind} {constant(value)})"
+
+    def spread(self, value: str, kind: str = "double") -> str:
+        """One value, the same in all that stand abreast."""
+        if self.width == 1:
+            return value
+        vector = self.type(kind)
+        first = self.value(f"insertelement {vector} poison, {kind} {value}, i64 0")
+        return self.value(f"shufflevector {vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer")
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """A function of numbers, called once for each of those abreast."""
+        if self.width > 1:
+            return self._one_by_one(function, arguments)
+        self.declared.add(f"declare double @{function}({', '.join(['double'] * len(arguments))})")
+        return self.value(f"call {FAST} double @{function}({', '.join(f'double {a}' for a in arguments)})")
+
+    def _one_by_one(self, function: str, arguments: Sequence[str]) -> str:
+        vector, result = self.type(), "poison"
+        for k in range(self.width):
+            parts = [self.value(f"extractelement {vector} {a}, i64 {k}") for a in arguments]
+            with self.abreast(1):
+                called = self.call(function, parts)
+            result = self.value(f"insertelement {vector} {result}, double {called}, i64 {k}")
+        return result
+
+    def intrinsic(self, name: str, a: Sequence[str]) -> str:
+        if self.width == 1 or name not in _OF_VECTORS:
+            return self.call(f"llvm.{name}.f64", a)
+        vector, function = self.type(), f"llvm.{name}.v{self.width}f64"
+        self.declared.add(f"declare {vector} @{function}({', '.join([vector] * len(a))})")
+        return self.value(f"call {FAST} {vector} @{function}({', '.join(f'{vector} {x}' for x in a)})")
+
+    def integer(self, operation: str, a: str, b: str) -> str:
+        return self.value(f"{operation} i64 {a}, {b}")
+
+    def address(self, base: str, offset: str) -> str:
+        return self.value(f"getelementptr inbounds double, ptr {base}, i64 {offset}")
+
+    def load(self, address: str) -> str:
+        return self.value(f"load {self.type()}, ptr {address}, align 8")
+
+    def store(self, value: str, address: str) -> None:
+        self.lines.append(f"  store {self.type()} {value}, ptr {address}, align 8")
+
+    def number(self, value: str, kind: str) -> str:
+        """A value as it is kept in memory."""
+        return value if kind == "double" else self.value(f"uitofp i1 {value} to double")
+
+    def of_kind(self, number: str, kind: str) -> str:
+        """What was kept, as it was."""
+        return number if kind == "double" else self.value(f"fcmp une double {number}, {constant(0.0)}")
+
+    def layout(self, at: int | str) -> str:
+        place = self.value(f"getelementptr inbounds i64, ptr %layout, i64 {at}")
+        return self.value(f"load i64, ptr {place}, align 8")
+
+    @contextmanager
+    def loop(self, count: str, carried: Sequence[str] = ()) -> Iterator[tuple[str, list[str], list[str]]]:
+        """for i in range(count), count > 0. Yields i, the carried values, and a list for their next values."""
+        before, label = self.label, f"loop{self._count}"
+        index, following = self.new(), self.new()
+        values = [self.new() for _ in carried]
+        results: list[str] = []
+        self.lines += [f"  br label %{label}", f"{label}:"]
+        head = len(self.lines)
+        self.label = label
+        yield index, values, results
+        end = self.label
+        phis = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{end} ]"]
+        for value, first, last in zip(values, carried, results, strict=True):
+            phis.append(f"  {value} = phi {self.type()} [ {first}, %{before} ], [ {last}, %{end} ]")
+        self.lines[head:head] = phis
+        self.lines.append(f"  {following} = add nuw nsw i64 {index}, 1")
+        done = self.value(f"icmp eq i64 {following}, {count}")
+        self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}", f"{label}.end:"]
+        self.label = f"{label}.end"
+
+    def operation(self, name: str, kind: str, of: str, a: Sequence[str]) -> str:
+        """An operation with a result of type `kind` on values `a`, the first of type `of`."""
+        number = self.type()
+        if name in _BINARY:
+            return self.value(f"{_BINARY[name]} {FAST} {number} {a[0]}, {a[1]}")
+        if name in _COMPARISON:
+            compare = f"icmp {_OF_TRUTHS[name]}" if of == "i1" else f"fcmp {_COMPARISON[name]}"
+            return self.value(f"{compare} {self.type(of)} {a[0]}, {a[1]}")
+        if name in _LOGICAL:
+            return self.value(f"{_LOGICAL[name]} {self.type('i1')} {a[0]}, {a[1]}")
+        if name == "not":
+            return self.value(f"xor {self.type('i1')} {a[0]}, {self.constant(True)}")
+        if name == "neg":
+            return self.value(f"fneg {FAST} {number} {a[0]}")
+        if name == "recip":
+            return self.value(f"fdiv {FAST} {number} {self.constant(1.0)}, {a[0]}")
+        if name == "select":
+            return self.value(f"select {self.type('i1')} {a[0]}, {self.type(kind)} {a[1]}, {self.type(kind)} {a[2]}")
+        if name == "exp":
+            self.declared |= exponential.declarations(self.width)
+            return self.value(f"call {number} @{exponential.name_of(self.width)}({number} {a[0]})")
+        if name in _INTRINSIC:
+            return self.intrinsic(_INTRINSIC[name], a)
+        return self.call(_LIBRARY[name], a)

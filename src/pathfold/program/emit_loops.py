@@ -1,0 +1,202 @@
+"""Scans with arrays in memory.
+
+They are built as the scans without, with two differences. Carried quantities are in memory. And a scan over lanes takes
+a few lanes at a time through all steps, as vectors: what it carries for these few stays in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from pathfold.program.arrays import Box, Fill, Memory, Product, Statement, View, entries_of, leaves, needs
+from pathfold.program.assembly import Function
+from pathfold.program.kernel import INTERVAL, LAYOUT_FIRST, LAYOUT_STEPS, SHARED, LaneScan, Traced
+from pathfold.program.layout import Use
+from pathfold.program.roll import fill, put
+from pathfold.program.sections import ABREAST, frontier, lanes_in_use, levels_of, needed
+from pathfold.program.statements import Loops, Place
+
+Outputs = list[tuple[Memory, Fill]]
+
+
+def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int], int]:
+    """Where arrays lie in the lane buffer, by name, and how many scalars a lane it has to hold."""
+    width = math.gcd(ABREAST, lanes) if isinstance(traced.kernel, LaneScan) else 1
+    outputs = {part: _outputs(traced, part) for part in ("init", "body", "final")}
+    arrays = {("carry", name): int(np.prod(shape, dtype=int)) for name, shape in traced.carry.shapes.items()}
+    arrays |= {("array", k): statement.size for k, statement in enumerate(traced.graph.statements)}
+    places = {memory: Place(f"%{'.'.join(map(str, memory))}", apart=width) for memory in arrays}
+    offsets, total = {}, 0
+    for memory, size in arrays.items():
+        offsets[places[memory].base.removeprefix("%")] = total
+        total += width * size
+    top = Loops(traced, f, places, _triangles(traced, (filling for part in outputs.values() for _, filling in part)))
+    if isinstance(traced.kernel, LaneScan):
+        _lane_scan(top, lanes, width, outputs)
+    else:
+        _node_scan(top, lanes, outputs)
+    return offsets, -(-total // lanes)
+
+
+def _outputs(traced: Traced, part: str) -> Outputs:
+    """What a part writes. What would read memory that the part has overwritten by then is set aside first."""
+    g, written = traced.graph, {}
+    for name, nodes in getattr(traced, part).items():
+        carried = part == "init" or (part == "body" and name in traced.carry.shapes)
+        memory = ("carry" if carried else "field", name)
+        if nodes.ravel().tolist() != [g.input(*memory, i) for i in range(nodes.size)]:
+            written[memory] = nodes
+    out = []
+    for memory, nodes in written.items():
+        filling = fill(g, nodes)
+        if any(view.memory in written and not _in_place(filling, memory, view) for view in filling.views()):
+            aside = put(g, nodes).memory
+            filling = fill(g, entries_of(g, aside).reshape(nodes.shape))
+        out.append((memory, filling))
+    return out
+
+
+def _in_place(filling: Fill, memory: Memory, view: View) -> bool:
+    """Whether the memory that is written is read only by this, and each entry only where it is written next."""
+    return view.memory == memory and all(
+        leaf.memory != memory or (leaf.start, leaf.strides) == (box.start, box.strides)
+        for box in filling.boxes
+        for leaf in leaves(box.term)
+        if isinstance(leaf, View)
+    )
+
+
+def _roots(traced: Traced, outputs: Outputs) -> list[int]:
+    return [node for _, filling in outputs for node in needs(traced.graph, filling)]
+
+
+def _triangles(traced: Traced, outputs: Iterable[Fill]) -> set[int]:
+    """Products of which nothing above the diagonal is read."""
+    g = traced.graph
+    fillings = list(outputs)
+    live = needed(g, [node for filling in fillings for node in needs(g, filling)], {})
+    entries = [g.ops[n][2:] for n in live if g.ops[n][:2] == ("input", "array")]
+    statements = {k: g.statements[k] for k, _ in entries}
+    orders = {k: s.shape[0] for k, s in statements.items() if isinstance(s, Product) and s.shape[0] == s.shape[1]}
+    whole = {k for k, i in entries if k in orders and i % orders[k] > i // orders[k]}
+    for statement in [*fillings, *statements.values()]:
+        for memory, start, strides, mirrored in _readings(statement):
+            if not (mirrored and start == 0 and strides == (orders.get(memory[1]), 1)):
+                whole.add(memory[1])
+    return orders.keys() - whole
+
+
+def _readings(statement: Statement) -> Iterator[tuple[Memory, int, tuple[int, ...], bool]]:
+    """Views of a statement, and whether only entries below the diagonal are read."""
+    if isinstance(statement, Fill):
+        for box in statement.boxes:
+            for leaf in leaves(box.term):
+                if isinstance(leaf, View):
+                    yield leaf.memory, leaf.start, leaf.strides, box.mirror is not None
+    else:
+        yield from ((view.memory, view.start, view.strides, False) for view in statement.views())
+
+
+def _write(section: Loops, outputs: Outputs) -> None:
+    """All is computed before anything is written; an array that a field is to hold, in its place at once."""
+    copies = []
+    for memory, filling in outputs:
+        array = _copied(section.traced, memory, filling)
+        if array is None or array in section.ready or array in copies:
+            continue
+        section.places["array", array] = section.places[memory]
+        copies.append(array)
+    section.compute(_roots(section.traced, outputs))
+    for memory, filling in outputs:
+        if section.places[memory] != section.places.get(("array", _copied(section.traced, memory, filling))):
+            section.fill(filling, section.places[memory])
+
+
+def _copied(traced: Traced, memory: Memory, filling: Fill) -> int | None:
+    """The array of which a field that is not read is a copy; only where lanes are abreast, their arrays being alike."""
+    if memory[0] != "field" or memory in traced.graph.sizes or not traced.graph.abreast or filling.entries:
+        return None
+    match filling.boxes:
+        case [Box(start=0, strides=strides, term=View(memory=("array", number), start=0, strides=same), mirror=None)]:
+            return number if strides == same and traced.graph.statements[number].size == filling.size else None
+    return None
+
+
+def _fields(uses: Iterable[Use], bases: dict[str, str], lanes: int) -> dict[Memory, Place]:
+    """Places of the fields of the records that begin at the given bases."""
+    return {
+        ("field", name + use.suffix): Place(bases[use.array], first, apart, use.record.kind == "shared")
+        for use in uses
+        if use.array in bases
+        for apart in [lanes if use.record.kind in ("lane", "step") else 1]
+        for name, first in use.record.offsets.items()
+    }
+
+
+def _lane_scan(outside: Loops, lanes: int, width: int, outputs: dict[str, Outputs]) -> None:
+    traced, f = outside.traced, outside.f
+    kernel, graph, levels = traced.kernel, traced.graph, levels_of(traced)
+    of_kind = {kind: [use for use in kernel.uses if use.record.kind == kind] for kind in ("shared", "lane", "step")}
+    shared = _fields(of_kind["shared"], {use.array: f"%{use.array}" for use in of_kind["shared"]}, lanes)
+    groups = f.integer("udiv exact", lanes_in_use(f, lanes), str(width))
+    top = outside.inside(shared)
+    roots = [node for part in outputs.values() for node in _roots(traced, part)]
+    kept = frontier(graph, levels, needed(graph, roots, {}), SHARED)
+    top.compute(kept)
+
+    def at(use: Use, number: str, lane: str) -> str:
+        begin = f.integer("mul", number, str(use.record.size * lanes))
+        return f.address(f"%{use.array}", f.integer("add", begin, lane))
+
+    with f.abreast(width):
+        top.scope = {n: f.spread(top.scope[n], traced.kinds[n]) for n in kept}
+        with f.loop(groups) as (group, _, _):
+            lane = f.integer("mul", group, str(width))
+            interval = _fields(of_kind["lane"], {use.array: at(use, "%i", lane) for use in of_kind["lane"]}, lanes)
+            _write(top.inside(interval), outputs["init"])
+            if outputs["body"]:
+                hoisted = top.inside(interval)
+                roots = _roots(traced, outputs["body"])
+                hoisted.compute(frontier(graph, levels, needed(graph, roots, hoisted.scope), INTERVAL))
+                steps = f.layout(LAYOUT_STEPS)
+                begin = f.integer("mul", "%i", steps)
+                with f.loop(steps) as (turn, _, _):
+                    s = f.integer("sub", f.integer("sub", steps, "1"), turn) if kernel.reverse else turn
+                    number = f.integer("add", begin, s)
+                    step = _fields(
+                        of_kind["step"], {use.array: at(use, number, lane) for use in of_kind["step"]}, lanes
+                    )
+                    _write(hoisted.inside(step, s), outputs["body"])
+            _write(top.inside(interval), outputs["final"])
+
+
+def _node_scan(outside: Loops, lanes: int, outputs: dict[str, Outputs]) -> None:
+    traced, f = outside.traced, outside.f
+    kernel, graph, levels = traced.kernel, traced.graph, levels_of(traced)
+    bases = {}
+    for use in kernel.uses:
+        if use.record.kind == "series":
+            bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size)))
+        elif use.record.kind == "shared":
+            bases[use.array] = f"%{use.array}"
+    series = _fields(kernel.uses, bases, lanes)
+    top = outside.inside(series)
+    top.compute(frontier(graph, levels, needed(graph, _roots(traced, outputs["body"]), {}), SHARED))
+    _write(top, outputs["init"])
+    if outputs["body"]:
+        table = f.integer("add", f.layout(LAYOUT_FIRST), "%i")
+        begin, end = f.layout(table), f.layout(f.integer("add", table, "1"))
+        with f.loop(f.integer("sub", end, begin)) as (turn, _, _):
+            last = f.integer("sub", end, "1")
+            n = f.integer("sub", last, turn) if kernel.reverse else f.integer("add", begin, turn)
+            chunk, lane = f.integer("udiv", n, str(lanes)), f.integer("urem", n, str(lanes))
+            bases = {}
+            for use in kernel.uses:
+                if use.record.kind == "lane":
+                    row = f.integer("mul", chunk, str(use.record.size * lanes))
+                    bases[use.array] = f.address(f"%{use.array}", f.integer("add", row, lane))
+            _write(top.inside(_fields(kernel.uses, bases, lanes)), outputs["body"])
+    _write(outside.inside(series), outputs["final"])

@@ -1,0 +1,97 @@
+"""Operations on matrices as primitives of JAX of our own: written out where they are small, else loops."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+
+from pathfold.program.arrays import Elimination, entries_of, is_entry, result_of
+from pathfold.program.graph import Graph
+from pathfold.program.interpret import RULES, Nodes
+from pathfold.program.roll import fill, in_memory, put
+
+SMALL = 4  # the order of a matrix that loops do not pay for
+
+_eliminate = Primitive("eliminate")
+_eliminate.multiple_results = True
+_mirror = Primitive("mirror")
+
+
+def eliminate(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Inverse of a small matrix and its pivots, by elimination without exchanges.
+
+    For covariances (positive pivots) and matrices near one; a vanishing pivot gives infinities, which the caller's
+    status test sees.
+    """
+    inverse, pivots = _eliminate.bind(matrix)
+    return inverse, pivots
+
+
+def lower_mirrored(matrix: jax.Array) -> jax.Array:
+    """A symmetric matrix from its lower triangle: the upper one is never computed."""
+    return _mirror.bind(matrix)
+
+
+@_mirror.def_abstract_eval
+def _same_shape(matrix):
+    return matrix
+
+
+def _mirror_rule(g: Graph, eqn, args):
+    """Where it costs few single entries, a matrix of its own in memory: then what is made of it has even distances."""
+    (matrix,) = args
+    mirrored = _mirrored(matrix)
+    if not g.statements or len(matrix) <= SMALL:
+        return mirrored
+    if _is_regular(g, mirrored):
+        return _put(g, mirrored)
+    return _put(g, _mirrored(_put(g, matrix))) if _is_regular(g, matrix) else mirrored
+
+
+def _mirrored(matrix: Nodes) -> Nodes:
+    return np.where(np.tri(len(matrix), dtype=bool), matrix, matrix.T)
+
+
+def _put(g: Graph, nodes: Nodes) -> Nodes:
+    return entries_of(g, put(g, nodes).memory).reshape(nodes.shape)
+
+
+def _is_regular(g: Graph, nodes: Nodes) -> bool:
+    filling = fill(g, nodes)
+    return any(filling.views()) and len(filling.entries) <= 2 * len(nodes) < is_entry(g, nodes).sum() // 2
+
+
+@_eliminate.def_abstract_eval
+def _shapes(matrix):
+    return matrix, matrix.update(shape=matrix.shape[:1])
+
+
+def _eliminate_rule(g: Graph, eqn, args):
+    (matrix,) = args
+    n = len(matrix)
+    if n**3 <= g.largest or is_entry(g, matrix).sum() <= n:
+        return _written_out(g, matrix)
+    nodes = result_of(g, Elimination(n, in_memory(g, matrix)))
+    return [nodes[: n * n].reshape(n, n), nodes[n * n :]]
+
+
+def _written_out(g: Graph, matrix: Nodes) -> list[Nodes]:
+    n = len(matrix)
+    unit = [[g.const(float(i == j)) for j in range(n)] for i in range(n)]
+    rows = [[*row.tolist(), *one] for row, one in zip(matrix, unit, strict=True)]
+    pivots = []
+    for k in range(n):
+        pivots.append(rows[k][k])
+        inverse = g.op("recip", rows[k][k])
+        rows[k] = [g.op("mul", entry, inverse) for entry in rows[k]]
+        for i in range(n):
+            if i != k:
+                factor = rows[i][k]
+                rows[i] = [g.op("sub", a, g.op("mul", factor, b)) for a, b in zip(rows[i], rows[k], strict=True)]
+    inverse = np.array([row[n:] for row in rows], dtype=np.int64).reshape(n, n)
+    return [inverse, np.array(pivots, dtype=np.int64)]
+
+
+RULES["eliminate"] = _eliminate_rule
+RULES["mirror"] = _mirror_rule

@@ -1,0 +1,183 @@
+"""From arrays of nodes back to loops.
+
+Entries that are the same expression of entries of memory at even distances form a box that one loop fills. A symmetric
+matrix is computed once and stored twice. What is different (a diagonal, say) is stored entry by entry after the box, or
+splits it: rows or columns of one kind, evenly spaced, are boxes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pathfold.program.arrays import Apply, Box, Fill, Memory, Scalar, Term, View, result_of, row_major
+from pathfold.program.graph import Graph
+
+FEW = 8  # as many entries are written one by one
+LARGEST_TERM = 40  # operations in the expression of one box
+
+
+def seen(g: Graph, nodes: np.ndarray) -> View | None:
+    """The nodes as entries of memory at even distances, None if they are not."""
+    term = _Roller(g, nodes.shape, np.ones(nodes.shape, dtype=bool)).roll(nodes.ravel().tolist())
+    return term if isinstance(term, View) else None
+
+
+def in_memory(g: Graph, nodes: np.ndarray, *, neighbours: bool = False) -> View:
+    """The nodes as a view of memory, where they may have to be put first; as `neighbours` along the last axis."""
+    view = seen(g, nodes)
+    if view is not None and not (neighbours and is_scattered(g, view, nodes.shape)):
+        return view
+    return put(g, nodes)
+
+
+def put(g: Graph, nodes: np.ndarray) -> View:
+    """A new array in memory that holds the nodes."""
+    key = (nodes.shape, nodes.tobytes())
+    if key not in g.filled:
+        result_of(g, fill(g, nodes))
+        g.filled[key] = len(g.statements) - 1
+    return View(("array", g.filled[key]), 0, row_major(nodes.shape))
+
+
+def is_scattered(g: Graph, view: View, shape: tuple[int, ...]) -> bool:
+    return view.memory in g.scattered or (shape[-1] > 1 and view.strides[-1] != 1)
+
+
+def fill(g: Graph, nodes: np.ndarray) -> Fill:
+    """How to put nodes into memory."""
+    boxes: list[Box] = []
+    entries: list[tuple[int, int]] = []
+    _cover(g, nodes, np.arange(nodes.size).reshape(nodes.shape), boxes, entries)
+    return Fill(nodes.size, tuple(boxes), tuple(entries))
+
+
+def _cover(g: Graph, nodes: np.ndarray, where: np.ndarray, boxes: list[Box], entries: list[tuple[int, int]]) -> None:
+    """Nodes, which belong at the places `where`, by boxes and entries."""
+    if nodes.size > FEW:
+        signatures = _signatures(g, nodes)
+        if _box(g, nodes, signatures, where, boxes, entries):
+            return
+        parts = _parts(signatures)
+        for part in parts:
+            _cover(g, nodes[part], where[part], boxes, entries)
+        if parts:
+            return
+    entries += zip(where.ravel().tolist(), nodes.ravel().tolist(), strict=True)
+
+
+def _box(g: Graph, nodes: np.ndarray, signatures: np.ndarray, where: np.ndarray, boxes: list, entries: list) -> bool:
+    """Whether most of the nodes are one box; what is not comes as entries on top of it."""
+    symmetric = nodes.ndim == 2 and nodes.shape[0] == nodes.shape[1] and np.array_equal(nodes, nodes.T)
+    chosen = np.tri(len(nodes), dtype=bool) if symmetric else np.ones(nodes.shape, dtype=bool)
+    kinds, counts = np.unique(signatures[chosen], return_counts=True)
+    usual = chosen & (signatures == kinds[counts.argmax()])
+    others = np.argwhere(chosen & ~usual)
+    if len(others) > min(4 * max(nodes.shape), nodes.size // 4) or usual.sum() <= FEW:
+        return False
+    term = _Roller(g, nodes.shape, usual).roll(nodes[usual].tolist())
+    if term is None:
+        return False
+    start, strides = int(where.flat[0]), _strides(where)
+    boxes.append(Box(nodes.shape, start, strides, term, strides[::-1] if symmetric else None))
+    for at in others.tolist():
+        entries.append((int(where[tuple(at)]), int(nodes[tuple(at)])))
+        if symmetric and at[0] != at[1]:
+            entries.append((int(where.T[tuple(at)]), int(nodes[tuple(at)])))
+    return True
+
+
+def _strides(where: np.ndarray) -> tuple[int, ...]:
+    first = where[tuple(slice(0, 2) for _ in where.shape)]
+    return tuple(int(np.diff(first, axis=k).flat[0]) if where.shape[k] > 1 else 0 for k in range(where.ndim))
+
+
+def _parts(signatures: np.ndarray) -> list[tuple[slice, ...]]:
+    """Rows, or columns, of the same kind: where they are evenly spaced, together. Nothing if all are of one kind."""
+    best: list[tuple[slice, ...]] = []
+    for axis in range(signatures.ndim):
+        kinds = _kinds(np.moveaxis(signatures, axis, 0).reshape(signatures.shape[axis], -1))
+        if kinds.max() > 0:
+            runs = [run for kind in range(kinds.max() + 1) for run in _runs(np.flatnonzero(kinds == kind))]
+            parts = [tuple(run if k == axis else slice(None) for k in range(signatures.ndim)) for run in runs]
+            best = parts if not best or len(parts) < len(best) else best
+    return best
+
+
+def _kinds(rows: np.ndarray) -> np.ndarray:
+    """Numbers for rows: the same where they are alike, but for a few entries (a diagonal, say)."""
+    few = min(4, rows.shape[1] // 3)
+    kinds = np.full(len(rows), -1)
+    while (left := np.flatnonzero(kinds < 0)).size:
+        alike = (rows[left] != rows[left[0]]).sum(axis=1) <= few
+        kinds[left[alike]] = kinds.max() + 1
+    return kinds
+
+
+def _runs(places: np.ndarray) -> Iterator[slice]:
+    """Increasing places as slices."""
+    steps = np.diff(places)
+    if len(steps) and np.all(steps == steps[0]):
+        yield slice(int(places[0]), int(places[-1]) + 1, int(steps[0]))
+    else:
+        for run in np.split(places, np.flatnonzero(steps != 1) + 1):
+            yield slice(int(run[0]), int(run[-1]) + 1)
+
+
+def _signatures(g: Graph, nodes: np.ndarray) -> np.ndarray:
+    """A number for the form of each node: its operations and constants, and which memory it reads, not where."""
+    known, forms = g.signatures, g.forms
+    for op in g.ops[len(known) :]:
+        if op[0] == "const":
+            form = op
+        elif op[0] == "input":
+            form = op[:3]
+        else:
+            form = (op[0], *(known[a] for a in op[1:]))
+        known.append(forms.setdefault(form, len(forms)))
+    return np.array([known[n] for n in nodes.ravel().tolist()]).reshape(nodes.shape)
+
+
+class _Roller:
+    """Finds the term that nodes at chosen places of a box have in common."""
+
+    def __init__(self, g: Graph, shape: tuple[int, ...], chosen: np.ndarray) -> None:
+        self.g, self.shape, self.size = g, shape, 0
+        at = np.argwhere(chosen)
+        self.places = np.concatenate([np.ones((len(at), 1)), at], axis=1)
+        self.solve = np.linalg.pinv(self.places)
+
+    def roll(self, nodes: list[int]) -> Term | None:
+        first = nodes[0]
+        if all(node == first for node in nodes):
+            return Scalar(first)
+        ops = [self.g.ops[node] for node in nodes]
+        name = ops[0][0]
+        if name == "const" or any(op[0] != name for op in ops):
+            return None
+        if name == "input":
+            return self._view(ops)
+        self.size += 1
+        if self.size > LARGEST_TERM:
+            return None
+        terms = []
+        for k in range(1, len(ops[0])):
+            term = self.roll([op[k] for op in ops])
+            if term is None:
+                return None
+            terms.append(term)
+        return Apply(first, tuple(terms))
+
+    def _view(self, ops: list[tuple]) -> View | None:
+        memory: Memory = ops[0][1:3]
+        if memory not in self.g.sizes or any(op[1:3] != memory for op in ops):
+            return None
+        index = np.array([op[3] for op in ops])
+        start, *strides = np.rint(self.solve @ index).astype(int).tolist()
+        if not np.array_equal(self.places @ [start, *strides], index):
+            return None
+        steps = [stride * (length - 1) for stride, length in zip(strides, self.shape, strict=True)]
+        low, high = start + sum(min(0, step) for step in steps), start + sum(max(0, step) for step in steps)
+        # The box may reach beyond the chosen places, and is then overwritten there; it must not read beyond the memory.
+        return View(memory, start, tuple(strides)) if low >= 0 and high < self.g.sizes[memory] else None

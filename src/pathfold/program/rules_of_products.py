@@ -1,0 +1,94 @@
+"""Rules for products of matrices: written out where they are small, else a loop over arrays in memory.
+
+Where a factor has few entries (a banded or diagonal Jacobian) and is not in memory, it is written out, and only the
+other factor's free index is a loop.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pathfold.program.arrays import Product, SparseProduct, is_entry, result_of
+from pathfold.program.graph import Graph
+from pathfold.program.interpret import RULES, Nodes
+from pathfold.program.roll import in_memory, is_scattered, seen
+
+
+def _dot_general(g: Graph, eqn, args):
+    ((lc, rc), (lb, rb)) = eqn.params["dimension_numbers"]
+    left, right = args
+    lf = [i for i in range(left.ndim) if i not in (*lc, *lb)]
+    rf = [i for i in range(right.ndim) if i not in (*rc, *rb)]
+    batch = [left.shape[i] for i in lb]
+    inner = int(np.prod([left.shape[i] for i in lc], dtype=int))
+    rows, columns = [left.shape[i] for i in lf], [right.shape[i] for i in rf]
+    a = np.transpose(left, [*lb, *lf, *lc]).reshape([*batch, int(np.prod(rows, dtype=int)), inner])
+    b = np.transpose(right, [*rb, *rc, *rf]).reshape([*batch, inner, int(np.prod(columns, dtype=int))])
+    out = np.empty([*batch, a.shape[-2], b.shape[-1]], dtype=np.int64)
+    for k in np.ndindex(*batch):
+        out[k] = product(g, a[k], b[k])
+    return out.reshape([*batch, *rows, *columns])
+
+
+def product(g: Graph, a: Nodes, b: Nodes) -> Nodes:
+    """sum_k a[i, k] b[k, j]."""
+    operations = _operations(g, a, b)
+    if operations <= g.largest:
+        return _written_out(g, a, b)
+    a_kept, b_kept = seen(g, a) is not None, seen(g, b) is not None
+    a_entries, b_entries = int(is_entry(g, a).sum()), int(is_entry(g, b).sum())
+    if not a_kept and not b_kept and operations <= 2 * (a_entries + b_entries):
+        return _written_out(g, a, b)
+    a_few, b_few = _is_sparse(a_entries, a.shape), _is_sparse(b_entries, b.shape)
+    if a_few and not a_kept and (b_kept or a_entries <= b_entries or not b_few):
+        return _sparse(g, a, b)
+    if b_few and not b_kept:
+        return _sparse(g, b.T, a.T).T
+    return _dense(g, a, b)
+
+
+def _is_sparse(entries: int, shape: tuple[int, ...]) -> bool:
+    """Whether a factor has few entries, in all or for its size, so that writing them out is not much."""
+    border, size = sum(shape), shape[0] * shape[1]
+    return entries <= max(2 * border, size // 3) and entries <= 4 * border
+
+
+def _operations(g: Graph, a: Nodes, b: Nodes) -> int:
+    """Multiplications, or additions if they are more, that are left when zeros and ones have vanished."""
+    entries = [is_entry(g, x).astype(int) for x in (a, b)]
+    factors = [e * ((x != g.const(1.0)) & (x != g.const(-1.0))) for e, x in zip(entries, (a, b), strict=True)]
+    terms = entries[0] @ entries[1]
+    return max(int((factors[0] @ factors[1]).sum()), int(np.maximum(terms - 1, 0).sum()))
+
+
+def _written_out(g: Graph, a: Nodes, b: Nodes) -> Nodes:
+    out = np.empty((a.shape[0], b.shape[1]), dtype=np.int64)
+    left, right = is_entry(g, a), is_entry(g, b)
+    for i, j in np.ndindex(*out.shape):
+        both = np.flatnonzero(left[i] & right[:, j])
+        out[i, j] = g.sum(g.op("mul", p, q) for p, q in zip(a[i, both].tolist(), b[both, j].tolist(), strict=True))
+    return out
+
+
+def _sparse(g: Graph, a: Nodes, b: Nodes) -> Nodes:
+    """The rows of a that have entries, times b in memory."""
+    entries = is_entry(g, a)
+    used = np.flatnonzero(entries.any(axis=1))
+    rows = tuple(tuple((k, int(a[i, k])) for k in np.flatnonzero(entries[i]).tolist()) for i in used.tolist())
+    view = in_memory(g, b)
+    statement = SparseProduct(rows, b.shape[1], view, not g.abreast and not is_scattered(g, view, b.shape))
+    out = np.full((a.shape[0], b.shape[1]), g.const(0.0), dtype=np.int64)
+    out[used] = result_of(g, statement).reshape(len(used), b.shape[1])
+    return out
+
+
+def _dense(g: Graph, a: Nodes, b: Nodes) -> Nodes:
+    """Both in memory. Without lanes to work on abreast it pays to bring a matrix into order before it is used often."""
+    shape = (a.shape[0], b.shape[1], a.shape[1])
+    order = not g.abreast and min(shape[:2]) > 1
+    left, right = in_memory(g, a, neighbours=order), in_memory(g, b, neighbours=order)
+    statement = Product(shape, left, right, not g.abreast and not is_scattered(g, right, b.shape))
+    return result_of(g, statement).reshape(shape[:2])
+
+
+RULES["dot_general"] = _dot_general

@@ -1,0 +1,93 @@
+"""Code of nodes at one place, and where the place of a node is: outside all loops, in that over intervals or steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Iterable
+
+from pathfold.program.arrays import arguments
+from pathfold.program.assembly import Function
+from pathfold.program.graph import Graph
+from pathfold.program.kernel import INTERVAL, LAYOUT_INTERVALS, SHARED, STEP, Traced
+
+
+class Section:
+    """Code of some of the graph's nodes at one place; knows which of them have a value there already."""
+
+    def __init__(self, traced: Traced, f: Function, scope: dict[int, str], load: Callable[[tuple], str]) -> None:
+        self.graph, self.f, self.scope, self.load = traced.graph, f, dict(scope), load
+        self.traced, self.kinds = traced, traced.kinds
+        self.ready: set[int] = set()  # arrays that have been computed
+
+    def compute(self, roots: Iterable[int]) -> list[str]:
+        """The values of the given nodes, after computing all they need."""
+        roots = list(roots)
+        for n in sorted(needed(self.graph, roots, self.scope, self.ready)):
+            op = self.graph.ops[n]
+            if op[0] == "const":
+                self.scope[n] = self.f.constant(op[1])
+            elif op[0] == "input":
+                self.scope[n] = self.load(op)
+            else:
+                values = [self.scope[a] for a in op[1:]]
+                self.scope[n] = self.f.operation(op[0], self.kinds[n], self.kinds[op[1]], values)
+        return [self.scope[r] for r in roots]
+
+
+def needed(graph: Graph, roots: Iterable[int], scope, ready: Container[int] = ()) -> set[int]:
+    """The nodes that have to be computed for the roots, given those in scope and the arrays that are ready."""
+    seen: set[int] = set()
+    stack = [r for r in roots if r not in scope]
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        op = graph.ops[n]
+        if not (op[:2] == ("input", "array") and op[2] in ready):
+            stack.extend(a for a in arguments(graph, n) if a not in scope)
+    return seen
+
+
+def levels_of(traced: Traced) -> list[int]:
+    """How often each node changes: with nothing, with the interval, with the step."""
+    graph = traced.graph
+    levels: list[int] = []
+    for n, op in enumerate(graph.ops):
+        level = max((levels[a] for a in arguments(graph, n)), default=SHARED)
+        if op[:2] == ("input", "array") and op[3] == 0:
+            # Lanes have an array each, even of what they share.
+            views = graph.statements[op[2]].views()
+            level = max(level, INTERVAL if graph.abreast else SHARED, *(_level(traced, v.memory) for v in views))
+        elif op[0] == "input" and op[1] != "array":
+            level = _level(traced, op[1:3])
+        levels.append(level)
+    return levels
+
+
+def _level(traced: Traced, memory: tuple) -> int:
+    """How often what is in memory changes, as far as it comes from outside."""
+    if memory[0] == "field":
+        return {"shared": SHARED, "series": SHARED, "lane": INTERVAL, "step": STEP}[
+            traced.use_of(memory[1]).record.kind
+        ]
+    return SHARED if memory[0] == "array" else STEP
+
+
+def frontier(graph: Graph, levels: list[int], needed: set[int], level: int) -> list[int]:
+    """The nodes of a level that faster-changing nodes use: what has to be kept of that level."""
+    faster = {a for n in needed if levels[n] > level for a in arguments(graph, n)}
+    return sorted(n for n in faster if levels[n] == level and graph.ops[n][0] != "const")
+
+
+ABREAST = 4  # lanes in use are rounded up to a multiple of this, where L is one: vectors have no remainder
+
+
+def lanes_in_use(f: Function, lanes: int) -> str:
+    """min(L, intervals of this chunk), rounded up so that LLVM sees of what it is a multiple."""
+    unit = math.gcd(ABREAST, lanes)
+    begun = f.integer("mul nuw nsw", "%i", str(lanes))
+    left = f.integer("sub", f.layout(LAYOUT_INTERVALS), begun)
+    rounded = f.integer("and", f.integer("add nuw nsw", left, str(unit - 1)), str(-unit))
+    f.declared.add("declare i64 @llvm.umin.i64(i64, i64)")
+    return f.value(f"call i64 @llvm.umin.i64(i64 {rounded}, i64 {lanes})")
