@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 import pytest
 
-from pathfold.engine.functions import LARGEST_MATRIX, check_size
+from pathfold.engine.model_functions import LARGEST_MATRIX, check_size
 from pathfold.engine.records import Sizes
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, TimeGrid
-from pathfold.schemes import EulerMaruyama
+from pathfold.example_models import lorenz96
+from pathfold.model import DiffusionModel, Observations, TimeGrid
 from tests.engine.driving import Driven
-from tests.engine.models import draw_case
+from tests.engine.models import draw_case, with_data_from
 from tests.engine.test_oracle import all_errors, bounds, exceeded, moved
-
-
-def lorenz_96(states: int) -> DiffusionModel:
-    """Half of the states observed, additive noise."""
-
-    def drift(x, z):
-        return (jnp.roll(x, -1) - jnp.roll(x, 2)) * jnp.roll(x, 1) - x + z["F"]
-
-    return DiffusionModel(
-        drift=drift,
-        diffusion=lambda x, z: z["sigma"] * jnp.eye(states),
-        parameters={"F": dist.Normal(8.0, 2.0), "sigma": dist.LogNormal(-1.0, 0.5)},
-        initial_state=np.linspace(-1.0, 1.0, states),
-        observation=GaussianNoise(lambda x, z: x[::2], 0.5),
-        scheme=EulerMaruyama(),
-    )
+from tests.engine.test_step import TOLERANCES, step_errors
 
 
 def assert_no_errors(model: DiffusionModel, grid: TimeGrid) -> None:
@@ -44,12 +27,30 @@ def assert_no_errors(model: DiffusionModel, grid: TimeGrid) -> None:
     assert not exceeded(all_errors(d, q, p), allowed)
 
 
+def grid(states: int, times: int) -> TimeGrid:
+    values = np.random.default_rng(1).normal(size=(times, (states + 1) // 2))
+    values[1, 0] = np.nan
+    return TimeGrid.build([Observations(0.1 * np.arange(1, times + 1), values)], steps_per_interval=2)
+
+
 @pytest.mark.parametrize(("states", "times"), [(8, 3), pytest.param(12, 5, marks=pytest.mark.slow)])
 def test_lorenz_96(states, times):
-    values = np.random.default_rng(1).normal(size=(times, states // 2))
-    values[1, 0] = np.nan
-    grid = TimeGrid.build([Observations(0.1 * np.arange(1, times + 1), values)], steps_per_interval=2)
-    assert_no_errors(lorenz_96(states), grid)
+    assert_no_errors(lorenz96.noisy(states), grid(states, times))
+
+
+@pytest.mark.parametrize(
+    "states", [12, pytest.param(5, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.slow)]
+)
+def test_steps_of_lorenz_96(states):
+    """The constraint holds, momenta stay cotangent, and the way back leads back, with both splittings."""
+    model, rng = lorenz96.noisy(states), np.random.default_rng(3)
+    q, p = 0.3 * rng.normal(size=(2, Driven.dimension(model, grid(states, 3))))
+    d = Driven(model, with_data_from(model, grid(states, 3), q))
+    p = d.dense.project(q, p)
+    for splitting in ("gaussian", "stormer-verlet"):
+        d.use_splitting(splitting)
+        errors = step_errors(d, q, p, 0.1)
+        assert all(errors[key] < tolerance for key, tolerance in TOLERANCES.items()), errors
 
 
 @pytest.mark.slow

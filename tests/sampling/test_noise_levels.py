@@ -12,13 +12,13 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
-from pathfold.example_models import fitzhugh_nagumo, sir
+from pathfold.example_models import fitzhugh_nagumo, lorenz96, sir
 from tests.sampling.comparing import array_stats, threshold
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*few effective draws", "ignore:.*not converged")]
 
 FALSE_ALARMS = 1e-3  # of this file
-COMPARISONS = 60  # at most, in all of it
+COMPARISONS = 72  # at most, in all of it
 DATA = Path(__file__).parent / "data" / "fhn_noiseless_T100.csv"
 
 
@@ -83,6 +83,26 @@ def test_sir_reaches_small_noise_scales():
         below = (noise < bound).astype(float)
         error = math.hypot(float(array_stats.mcse(below)), math.sqrt(share / 1481))  # theirs had 1481 effective draws
         assert abs(below.mean() - share) < threshold(COMPARISONS, FALSE_ALARMS) * error
+
+
+@pytest.mark.parametrize("states", [5, 12, 40])
+@pytest.mark.filterwarnings("ignore:.*of the trajectories (failed|diverged)")  # of the baseline
+def test_lorenz_96_with_and_without_constraints(states):
+    """Models whose kernels are written out (5 states) and have loops (12 and 40)."""
+    chosen: list[dict[str, Any]] = [{"draws": 1000}, {"warmup": 500, "draws": 500, "sampler": pf.UnconstrainedHMC()}]
+    with_constraints, without = (
+        pf.sample(
+            lorenz96.noisy(states),
+            lorenz96.data(states, observations=10),
+            steps_per_interval=5,
+            seed=4,
+            keep_path="none",
+            progress=False,
+            **settings,
+        )
+        for settings in chosen
+    )
+    agree(with_constraints, without, ["F", "sigma"])
 
 
 def noisy_data(scale: float, T: int) -> pf.Observations:

@@ -270,7 +270,7 @@ def test_a_length_that_cannot_be_drawn_at_the_end_is_never_accepted(native, monk
 
 def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch):
     """A chain whose warm-up never met a wall takes the small share after it, another the large one."""
-    chain, careful, confident = native.chain, native.static_hmc.CAREFUL, native.static_hmc.CONFIDENT
+    chain, careful, confident = native.chain_loop, native.static_hmc.CAREFUL, native.static_hmc.CONFIDENT
     for name in ("first_step_size", "record", "before_transition", "after_transition"):
         monkeypatch.setattr(chain, name, lambda *_: 0.5)
     monkeypatch.setattr(chain, "adapt_metric", lambda *_: False)

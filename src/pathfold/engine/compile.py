@@ -22,7 +22,7 @@ import numpy as np
 from pathfold.engine import model_cache
 from pathfold.engine import table as at
 from pathfold.engine.equations import gram, lebesgue, linearise, log_det, newton
-from pathfold.engine.functions import ModelFunctions
+from pathfold.engine.model_functions import ModelFunctions, check_size
 from pathfold.engine.records import Records, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
@@ -113,6 +113,7 @@ class CompiledModel:
             V0=model.initial_state.size,
             IN=len(model.inputs),
         )
+        check_size(self.sizes)
         self.lanes = variant.lanes or choose_lanes(self.sizes)
         self.records = variant.method.records(self.sizes, regular=variant.regular)
         if variant.complete and not variant.conditioned:
@@ -161,8 +162,8 @@ class CompiledModel:
 
 
 def choose_lanes(n: Sizes) -> int:
-    """Stride of the lanes: enough to vectorise well, few where the records of an interval are large."""
-    return 20 if n.X <= 8 else 8
+    """Stride of the lanes: enough to vectorise well, few where the records of an interval are large (measured)."""
+    return next(lanes for most, lanes in ((4, 20), (8, 16), (20, 8), (n.X, 4)) if most >= n.X)
 
 
 def compile_model(model: DiffusionModel, variant: Variant) -> CompiledModel:

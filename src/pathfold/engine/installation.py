@@ -9,7 +9,7 @@ import time
 import numpy as np
 from numba import boolean, float64, int64, typeof
 
-from pathfold.engine.native.chain import run
+from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.start import guess_nodes, try_start
 

@@ -17,7 +17,7 @@ import numpy as np
 from pathfold.engine import table as at
 from pathfold.engine.compile import Program
 from pathfold.engine.native import trajectory
-from pathfold.engine.native.chain import run
+from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.integration_time import search_size
 from pathfold.engine.native.step_size import STATE
 from pathfold.errors import DataError

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from pathfold.engine.equations.linearise import parameters, start_states
-from pathfold.engine.functions import ModelFunctions
+from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record

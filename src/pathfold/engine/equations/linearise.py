@@ -5,14 +5,13 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions, check_size
+from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.matrices import lower_mirrored
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    check_size(n)
     return [parameters(f, r), start_states(f, r), _link(f, r, n), _simulate(f, r), _linearise(f, r, n), _observe(f, r)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from pathfold.engine.functions import ModelFunctions
+from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.matrices import lower_mirrored

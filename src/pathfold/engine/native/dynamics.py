@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathfold.engine import table as at
 
-from . import constrained, density, manifold, unconstrained
+from . import constrained, manifold, unconstrained
 from .jit import compiled
 from .vector import squared_norm
 
@@ -14,7 +14,7 @@ def prepare(layout, problem, point, scratch):
     """Everything a step needs at its start; returns a status."""
     if layout[at.METHOD] == at.CONSTRAINED:
         return constrained.prepare(layout, problem, point, scratch)
-    return density.evaluate(layout, problem, point, scratch)
+    return unconstrained.evaluate(layout, problem, point, scratch)
 
 
 @compiled
@@ -38,7 +38,7 @@ def potential(layout, point):
     """Minus the log density of the position."""
     if layout[at.METHOD] == at.CONSTRAINED:
         return manifold.potential(layout, point)
-    return density.potential(layout, point)
+    return unconstrained.potential(layout, point)
 
 
 @compiled

@@ -9,8 +9,8 @@ from numpy import sqrt
 
 from pathfold.engine import table as at
 
-from .density import scales
 from .jit import compiled
+from .unconstrained import scales
 from .vector import position
 
 BEFORE, AFTER, FIRST_WINDOW = 0.15, 0.1, 0.05  # of warm-up

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.engine.functions import ModelFunctions
+from pathfold.engine.model_functions import ModelFunctions
 from pathfold.model import TimeGrid, clocks
 
 NODE_ITERATIONS = 50
