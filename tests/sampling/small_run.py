@@ -49,7 +49,7 @@ def small_run(sampler: str = "static", **options: Any) -> xr.DataTree:
         "progress": False,
     }
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(.*) has (not converged|few effective draws)")
+        warnings.filterwarnings("ignore", "(.*) (has (not converged|few effective draws)|stood still)")
         return pf.sample(model, data, **settings | options)
 
 
