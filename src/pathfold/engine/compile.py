@@ -163,7 +163,7 @@ class CompiledModel:
 
 def choose_lanes(n: Sizes) -> int:
     """Stride of the lanes: enough to vectorise well, few where the records of an interval are large (measured)."""
-    return next(lanes for most, lanes in ((4, 20), (8, 16), (20, 8), (n.X, 4)) if most >= n.X)
+    return 16 if n.X <= 3 else 20 if n.X <= 5 else 16 if n.X <= 8 else 8 if n.X <= 20 else 4
 
 
 def compile_model(model: DiffusionModel, variant: Variant) -> CompiledModel:

@@ -66,7 +66,7 @@ _VALUE: dict[str, Callable] = {
 
 OPERATIONS = frozenset(_VALUE)
 
-LARGEST = 100  # multiplications of a product that is written out; a larger one is a loop
+LARGEST = 200  # multiplications of a product that is written out; a larger one is a loop
 
 
 class Graph:

@@ -160,12 +160,12 @@ class Traced:
 def _largest(kernel: Kernel) -> int:
     """Multiplications of a product that is written out.
 
-    Measured on models of 3 to 12 states: over nodes, where LLVM takes longest, loops cost little from 5 states on; with
+    Measured on models of 3 to 12 states: over nodes, where LLVM takes longest, loops cost little from 6 states on; with
     lanes abreast they cost a tenth of the time up to 7 states, and from 8 on save some.
     """
     by_interval = [use.record.fields.values() for use in kernel.uses if use.record.kind in ("lane", "step")]
     entries = max((size_of(shape) for shapes in by_interval for shape in shapes), default=0)
-    return 4 * LARGEST if isinstance(kernel, LaneScan) and entries < 64 else LARGEST
+    return 2 * LARGEST if isinstance(kernel, LaneScan) and entries < 64 else LARGEST
 
 
 class Tracing:
