@@ -10,10 +10,11 @@ from typing import Any, Literal
 import xarray as xr
 
 from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model.diffusion_model import check_model
 from pathfold.results.deterministics import check_deterministics
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
-from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling import DynamicHMC, Settings, StaticHMC, UnconstrainedHMC, run_chains
 
 
 def sample(
@@ -48,13 +49,8 @@ def sample(
     observations, as the paper does; the posterior is the same. `deterministics` are functions of z, (z, path) or
     (z, path, times) by name, recorded with the draws; path (time, component) are the states that are kept.
     """
-    grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
-    functions = check_deterministics(deterministics or {}, model, state_times(grid, keep_path))
-    run = run_chains(
-        model,
-        data,
-        steps_per_interval=steps_per_interval,
-        max_step=max_step,
+    check_model(model)
+    settings = Settings.checked(
         chains=chains,
         warmup=warmup,
         draws=draws,
@@ -64,11 +60,16 @@ def sample(
         observations_per_block=observations_per_block,
         initial_states=initial_states,
         keep_path=keep_path,
+        keep_warmup=keep_warmup,
         progress=progress,
         checkpoint=checkpoint,
         executor=executor,
         threads=threads,
     )
-    tree = to_datatree(run, keep_warmup=keep_warmup, deterministics=functions)
+    grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    times = state_times(grid, settings.keep_path)
+    functions = check_deterministics({} if deterministics is None else deterministics, model, times)
+    run = run_chains(model, data, grid, settings)
+    tree = to_datatree(run, keep_warmup=settings.keep_warmup, deterministics=functions)
     warn_of_trouble(tree, list(model.parameters.names))
     return tree
