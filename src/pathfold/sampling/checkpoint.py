@@ -80,7 +80,7 @@ class Checkpoint:
         if not self.file.exists():
             return None
         try:
-            with np.load(self.file, allow_pickle=False) as stored:
+            with self.file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 state = dict(stored)
             made, checksums = int(state.pop("made")), state.pop("checksums").tolist()
             self.checksums = dict(zip(ARRAYS, checksums, strict=True))
