@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,14 @@ def positive(name: str, value: Any, *, below: float = math.inf) -> float:
     """A number between 0 and a bound, without the ends."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    wanted = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+    number = math.nan
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        with suppress(OverflowError):  # of a whole number that no float holds
+            number = float(value)
+    if not 0.0 < number < below:
+        wanted = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"
         raise SettingsError(f"{name} must be {wanted}, not {told(value)}")
-    if not 0 < value < below or value > np.finfo(np.float64).max:
-        raise SettingsError(f"{name} must be {wanted}, not {told(value)}")
-    return float(value)
+    return number
 
 
 def truth(name: str, value: Any) -> bool:
