@@ -44,6 +44,8 @@ from pathfold.model import Observations, TimeGrid
         ([1.0, 2.0], ["1.0", "2.0"], 0.0, ("values", "real numbers")),
         (["1.0", "2.0"], [0.0] * 2, 0.0, ("times are text", "datetime64")),
         ([1.0, 2.0], [10**400] * 2, 0.0, ("values", "that a float can hold")),
+        ([1.0, 2.0], [0.0, -1e300], 0.0, ("values", "as large as 1e+300", "unit")),
+        ([1.0, 1e300], [0.0, 0.0], 0.0, ("times", "as large as 1e+300", "unit")),
         ([1.0], [0.0], "now", ("initial_time are text", "numbers")),
         ([1.0], [0.0], [0.0, 0.5], ("initial_time must be a finite number",)),
         ([1.0], [0.0], np.nan, ("initial_time must be a finite number",)),

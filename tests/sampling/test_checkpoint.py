@@ -275,7 +275,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
     assert_same_draws(small_run(checkpoint=tmp_path, draws=11, **SHORT), small_run(draws=11, **SHORT))
     assert (tmp_path / "chain_0.npz").read_bytes() == state, "asking for fewer takes none away"
     with pytest.raises(pf.SettingsError, match=r"not the same: warmup\)"):
-        small_run(checkpoint=tmp_path, draws=30, **SHORT | {"warmup": 21})
+        small_run(checkpoint=tmp_path, draws=30, chains=2, warmup=21)
 
 
 def test_a_damaged_checkpoint_stops_the_run_and_not_its_files(tmp_path):
@@ -293,7 +293,7 @@ def test_a_state_without_its_parts_is_refused(tmp_path):
     whole = dict(np.load(file))
     for change in ({"point": whole["point"][:-1]}, {"rng": np.array("{}")}, {"seconds": np.zeros(3)}):
         with file.open("wb") as stream:
-            np.savez(stream, **whole | change)
+            np.savez(stream, **whole | change)  # pyright: ignore[reportArgumentType]
         with pytest.raises(pf.SettingsError, match="has not what a chain of this run needs"):
             small_run(checkpoint=tmp_path, draws=5, **SHORT)
 

@@ -158,10 +158,10 @@ def test_draws_that_do_not_fit_are_refused(monkeypatch):
         ("all", "keep_path='nodes' or 'none', fewer draws"),
         ("nodes", "take keep_path='none', fewer draws"),
     ):
-        sentence = rf"the draws would take \d+ GiB of memory, and this machine has 4 GiB: .*{remedy}"
+        sentence = rf"the draws would take [\d.]+ GiB of memory, and this machine has 4.0 GiB: .*{remedy}"
         with pytest.raises(pf.SettingsError, match=sentence):
-            pf.sample(model(), data, steps_per_interval=25, draws=10**6, keep_path=keep_path)
-    with pytest.raises(pf.SettingsError, match="this machine has 4 GiB: take fewer draws"):
+            pf.sample(model(), data, steps_per_interval=25, draws=10**6, keep_path=keep_path)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(pf.SettingsError, match=r"this machine has 4\.0 GiB: take fewer draws"):
         pf.sample(model(), data, steps_per_interval=25, draws=10**15, keep_path="none")
     with pytest.raises(pf.SettingsError, match="the noise of the path would take"):
         pf.simulate(model(), {"k": [1.0, 1.0]}, data.times, steps_per_interval=10**7)

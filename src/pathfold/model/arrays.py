@@ -12,8 +12,8 @@ from pathfold.errors import DataError, PathfoldError, told
 def real_array(name: str, given: Any, *, error: type[PathfoldError] = DataError, missing: bool = False) -> np.ndarray:
     """An array of float32 where the user has one, else of float64; dates, text and complex numbers are refused.
 
-    What is masked or marked as missing (None, pandas.NA) becomes NaN where entries may be `missing`, and is refused
-    elsewhere: the number under a mask means nothing.
+    What is masked or marked as missing (None, pandas.NA) becomes NaN where entries may be `missing`, as those of
+    observed values, and is refused elsewhere: the number under a mask means nothing. So are truth values.
     """
     array, masked = unmasked(name, given, error)
     if array.dtype.kind in "mM" or (array.dtype == object and any(map(is_date, array.flat))):
@@ -24,6 +24,8 @@ def real_array(name: str, given: Any, *, error: type[PathfoldError] = DataError,
         array = np.where(masked, 0.0, array)
     if masked.any() and not missing:
         raise error(f"{name} have {np.sum(masked)} masked or missing entries; leave these out or fill them in")
+    if array.dtype.kind == "b" and not missing:
+        raise error(f"{name} are True or False, {told(given)}; give real numbers")
     if array.dtype.kind == "c" or (array.dtype == object and any(isinstance(each, complex) for each in array.flat)):
         raise error(f"{name} are complex; give real numbers")
     if array.dtype.kind not in "biuf" and not _all_numbers(array):

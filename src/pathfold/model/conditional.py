@@ -11,6 +11,7 @@ from jax import Array
 from jax.core import Tracer
 
 from pathfold.errors import ModelError, told
+from pathfold.model.arrays import real_array
 from pathfold.model.functions import apart, struct, traced, try_twice
 from pathfold.model.parameters import Compilable
 from pathfold.model.priors import NormalMap, fixed, normal_map, product
@@ -115,8 +116,8 @@ def _map_of_value(name: str, given: Any, **options: bool) -> NormalMap:
             raise ModelError(f"{name} is a list with a part that is not scalar; give one part a component")
         return product(maps)
     try:
-        value = np.asarray(given, np.float64)
-    except (TypeError, ValueError) as error:
+        value = real_array(name, given, error=ModelError)
+    except ModelError as error:
         raise ModelError(
             f"{name} gave {told(given)}; give a numpyro distribution, a function of z giving one, or an array"
         ) from error

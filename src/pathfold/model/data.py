@@ -11,6 +11,8 @@ from pathfold.model.arrays import real_array, real_number
 from pathfold.model.dates import in_unit
 from pathfold.model.inputs import Input, check_inputs
 
+LARGEST = 1e100  # its square, and what a model makes of that, are still numbers
+
 
 @dataclass(frozen=True, init=False, eq=False)
 class Observations:
@@ -70,6 +72,11 @@ class Observations:
             raise DataError("values contain an infinity; write NaN for a missing entry")
         if np.all(np.isnan(values)):
             raise DataError("every value is missing (NaN); give at least one")
+        for name, array in (("times", [initial_time, *times]), ("values", values)):
+            if (most := np.nanmax(np.abs(array))) > LARGEST:
+                raise DataError(
+                    f"{name} are as large as {most:g}, which computing with them overflows; change the unit"
+                )
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "initial_time", initial_time)

@@ -14,7 +14,7 @@ def check_memory(what: str, size: int, remedy: str) -> None:
     there = machine_memory()
     if there is not None and size > there:
         raise SettingsError(
-            f"{what} would take {size / GIB:.3g} GiB of memory, and this machine has {there / GIB:.3g} GiB: take "
+            f"{what} would take {size / GIB:.1f} GiB of memory, and this machine has {there / GIB:.1f} GiB: take "
             f"{remedy}"
         )
 

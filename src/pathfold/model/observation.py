@@ -16,6 +16,8 @@ from pathfold.model.conditional import ConditionalMap
 from pathfold.model.functions import OfTime, as_float64, listed, result_shape, try_twice, with_time
 from pathfold.model.parameters import Compilable
 
+MOST_NORMALS = 10**6  # of one observation: more is a mistake
+
 
 @dataclass(frozen=True)
 class Observation(ABC):
@@ -188,7 +190,7 @@ class NoisyObservation(Observation):
 
     def __post_init__(self) -> None:
         n = self.noise
-        normals = isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
+        normals = isinstance(n, int | np.integer) and not isinstance(n, bool) and 0 < n <= MOST_NORMALS
         listed = isinstance(n, dist.Distribution | list | tuple)
         if isinstance(n, type) or not (normals or listed or callable(n)):
             raise ModelError(

@@ -50,7 +50,7 @@ class TimeGrid:
         """
         panel = [series] if not isinstance(series, Sequence) else list(series)
         if not panel:
-            raise DataError("the panel is empty; give at least one Observations")
+            raise DataError("data are an empty list; give at least one pf.Observations")
         if not all(isinstance(each, Observations) for each in panel):
             odd = next(each for each in panel if not isinstance(each, Observations))
             raise DataError(f"data must be pf.Observations, or a list of them, not {told(odd)}")
