@@ -51,6 +51,9 @@ MISTAKES = [
     ({"drift": branching}, ("drift branches", "jnp.where")),
     ({"drift": lambda x, z: np.exp(np.asarray(x))}, ("drift", "numpy", "jax.numpy")),
     ({"drift": lambda x, z: jnp.array([x[1], x[2]])}, ("drift indexes out of range",)),
+    ({"drift": lambda x, z: x + jnp.exp(x)[2]}, ("drift indexes out of range", "index 2")),
+    ({"drift": lambda x, z: jnp.exp(x).at[5].set(0.0)}, ("drift indexes out of range", "index 5")),
+    ({"observation": pf.Noiseless(lambda x, z: jnp.take(x, 4)[None])}, ("observation function indexes out of range",)),
     ({"drift": lambda x, z: x.nonsense()}, ("drift raised AttributeError",)),
     ({"drift": 3.0}, ("drift must be a function of (x, z) or (x, z, t)",)),
     ({"drift": lambda x: x}, ("drift takes arguments (x)", "(x, z) or (x, z, t)")),
@@ -265,6 +268,12 @@ def test_what_a_function_writes_into_z_is_seen_by_no_other():
         np.testing.assert_array_equal(model.initial_state.push(z, v), 1.5 + v)
         np.testing.assert_array_equal(custom.step(z, x, v, 0.1, 0.0), x + 1.5 * v)
         assert z == {"theta": 1.5, "sigma": 0.5}
+
+
+def test_an_index_that_depends_on_the_state_may_be_clamped():
+    """A table that is read out by the state: where the model lives the index may be in range."""
+    table = jnp.arange(3.0)
+    build(drift=lambda x, z: table[jnp.floor(5.0 * x).astype(int)])
 
 
 def test_the_global_precision_is_left_alone():

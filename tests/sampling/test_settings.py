@@ -228,6 +228,7 @@ def test_states_of_a_whole_path_are_in_their_places():
         ({"k_dim_0": lambda z: z["k"][0]}, ("'k_dim_0' needs another name", "'k'")),
         ({"a": lambda z: z["k"], "a_dim_0": lambda z: z["k"][0]}, ("'a_dim_0' needs another name", "'a'")),
         ({"a": lambda z, path: path[3, 0]}, ("the deterministic 'a' indexes out of range",)),
+        ({"a": lambda z, path: jnp.cumsum(path[:, 0])[10_000]}, ("the deterministic 'a' indexes out of range",)),
         ({"a": lambda z: z["k"][2]}, ("the deterministic 'a' indexes out of range",)),
         ({"a": lambda z: z["k"] * np.random.default_rng().normal()}, ("the deterministic 'a' gives another value",)),
         ([lambda z: z["k"]], ("deterministics must be a dict",)),

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.experimental import checkify
 
 from pathfold.errors import ModelError, PathfoldError, told
 from pathfold.schemes.ito import Clock, time_arguments
@@ -154,6 +155,7 @@ def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) 
     JAX clamps an index that is out of range without a word; numpy does not, so the point is one of numpy arrays where
     the function takes them. What is random would be drawn once, while tracing, and then be a constant.
     """
+    _refuse_clamped_index(name, function, examples)
     for array in (np.asarray, jnp.asarray):
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -172,11 +174,32 @@ def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) 
         return
 
 
-def _point(examples: Sequence[Any], array: Callable[..., Any]) -> tuple[Any, ...]:
-    """Arguments near one, no two numbers of an array alike."""
+def _refuse_clamped_index(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
+    """Raise ModelError for an index of a JAX array that is out of range, and the same wherever the function is called.
+
+    One that depends on the arguments may be in range where the model lives. Most functions have only indices that JAX
+    knows to be in range, and need not be run.
+    """
+    trace = str(jax.make_jaxpr(function)(*examples))
+    if not any(operation in trace for operation in ("gather", "scatter", "dynamic_slice", "dynamic_update")):
+        return
+    checked, found = checkify.checkify(function, errors=checkify.index_checks), set()
+    for scale in (1.0, -0.37):
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.add(checked(*_point(examples, jnp.asarray, scale))[0].get())
+        except Exception:  # an operation that checkify does not know
+            return
+    if len(found) == 1 and (fault := found.pop()) is not None:
+        raise ModelError(f"{name} indexes out of range: {fault.splitlines()[0].split(': ', 1)[-1]}")
+
+
+def _point(examples: Sequence[Any], array: Callable[..., Any], scale: float = 1.0) -> tuple[Any, ...]:
+    """Arguments near `scale`, no two numbers of an array alike."""
 
     def fill(example: Struct) -> Any:
         size = int(np.prod(example.shape, dtype=int))
-        return array(1.0 + 0.1 * np.arange(size).reshape(example.shape) / max(size, 1))
+        return array(scale * (1.0 + 0.1 * np.arange(size).reshape(example.shape) / max(size, 1)))
 
     return jax.tree.map(fill, tuple(examples))
