@@ -39,15 +39,27 @@ def sample(
     executor: Executor | None = None,
     threads: int | None = None,
 ) -> xr.DataTree:
-    """Draws from the posterior of parameters and paths, given observations.
+    """Draws from the posterior of parameters and paths, given observations; a list of them is a panel of series.
 
-    Fine steps: either `steps_per_interval` between neighbouring observations, or `max_step` in units of time. The
-    result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
-    resumed from its `checkpoint` folder. `keep_path` says which states are kept: at the nodes, after every fine step,
-    or none. `initial_states` says how a first point of the manifold is sought: by projection of prior draws (the
-    default), or with one of the paper's heuristics. `observations_per_block` conditions on the full state every so many
-    observations, as the paper does; the posterior is the same. `deterministics` are functions of z, (z, path) or
-    (z, path, times) by name, recorded with the draws; path (time, component) are the states that are kept.
+    The result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
+    resumed from its `checkpoint`. Whatever can be checked is checked before anything is compiled; errors are derived
+    from `pf.PathfoldError`.
+
+    steps_per_interval, max_step: one of them: fine steps between neighbouring observations, or their greatest length.
+    chains, warmup, draws, seed: how many chains, of how many iterations, of which the first `warmup` adapt.
+    sampler: `pf.StaticHMC()`, the default, `pf.DynamicHMC()` or `pf.UnconstrainedHMC()`.
+    splitting: of the Hamiltonian, "gaussian" or "stormer-verlet".
+    observations_per_block: condition on the full state every so many observations, as the paper does; the posterior is
+        the same.
+    initial_states: how a first point of the manifold is sought: by "projection" of prior draws, the default, or with
+        one of the paper's heuristics, "interpolation", "adam" and "adam-states".
+    keep_path: which states are kept: at the "nodes", "all" after every fine step, or "none".
+    keep_warmup: whether the results have the draws of warm-up too.
+    deterministics: functions of z, (z, path) or (z, path, times) by name, recorded with the draws; path (time,
+        component) are the states that are kept.
+    progress: whether to show how far the chains are.
+    checkpoint: a folder; the same call goes on where the last one ended, and more `draws` make the run longer.
+    executor, threads: where the chains run: a `concurrent.futures.Executor`, or so many threads.
     """
     check_model(model)
     settings = Settings.checked(
