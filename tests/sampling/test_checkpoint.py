@@ -20,7 +20,7 @@ from pathfold.sampling.checkpoint import FORMAT, Checkpoint, claim_folder, make_
 from pathfold.sampling.draws import ARRAYS, Draws, Shape
 from tests.sampling.small_run import assert_same_draws, small_run
 
-SHAPE = Shape(total=50, unkept=10, z_size=2, series=1, state_dim=3, steps=2, nodes=4, path=0, statistics=5)
+SHAPE = Shape(total=50, unkept=10, z_size=2, series=1, state_dim=3, steps=2, intervals=4, nodes=4, path=0, statistics=5)
 STATE = {"point": np.arange(3.0), "rng": np.array("{}")}
 SHORT: dict[str, Any] = {"chains": 2, "warmup": 20, "threads": 1}
 
@@ -254,6 +254,34 @@ def test_a_lock_is_held_by_one_process_and_vanishes_with_it(tmp_path):
         pass
 
 
+FORK = """
+import os, sys, time
+from pathlib import Path
+from pathfold.sampling.checkpoint import sole_use
+with sole_use(Path(sys.argv[1])):
+    if os.fork():
+        print("forked", flush=True)
+        os._exit(1)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system that does not fork")
+def test_a_worker_that_outlives_a_killed_run_does_not_hold_its_lock(tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path / "lock")]
+    host = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert host.stdout is not None
+        assert host.stdout.readline() == b"forked\n"
+        assert host.wait() == 1
+        with sole_use(tmp_path / "lock"):
+            pass
+    finally:
+        os.killpg(host.pid, signal.SIGKILL)
+        if host.stdout is not None:
+            host.stdout.close()
+
+
 def test_a_run_whose_folder_is_in_use_is_refused(tmp_path):
     with sole_use(tmp_path / "lock"), pytest.raises(pf.SettingsError, match="in use by another run"):
         small_run(checkpoint=tmp_path, draws=5, **SHORT)
@@ -263,6 +291,16 @@ def test_a_run_whose_folder_is_in_use_is_refused(tmp_path):
         pytest.raises(pf.SettingsError, match="in use by another run"),
     ):
         small_run(checkpoint=tmp_path, draws=5, **SHORT)
+
+
+def test_a_run_without_the_states_of_warm_up_can_be_taken_up_and_made_longer(tmp_path):
+    given: dict[str, Any] = {"warmup": 20, "chains": 2, "keep_warmup": False, "keep_path": "all"}
+    small_run(checkpoint=tmp_path, draws=3, **given)
+    longer, once = small_run(checkpoint=tmp_path, draws=12, **given), small_run(draws=12, **given)
+    for name in once.posterior.data_vars:
+        assert longer.posterior[name].values.tobytes() == once.posterior[name].values.tobytes()
+    with pytest.raises(pf.SettingsError, match=r"not the same: keep_warmup\)"):
+        small_run(checkpoint=tmp_path, draws=12, **given | {"keep_warmup": True})  # pyright: ignore[reportArgumentType]
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path):

@@ -71,7 +71,7 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
     if not (checkpoint and chain.restore(checkpoint)):
         chain.initialise()
     monitor.draws = chain.draws
-    monitor.done[0] = chain.draws.made
+    monitor.done[0] = min(chain.draws.made, total)
     last_save = time.monotonic()
     while chain.draws.made < total and monitor.stop[0] == 0:
         chain.advance(PIECE, monitor)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -140,7 +140,27 @@ def sole_use(file: Path) -> Iterator[None]:
             ) from None
         except OSError:  # a file system without locks
             pass
-        yield
+        _HELD.add(stream)
+        try:
+            yield
+        finally:
+            _HELD.discard(stream)
+            with suppress(OSError):
+                fcntl.flock(stream, fcntl.LOCK_UN)
+
+
+_HELD: set[IO[bytes]] = set()
+
+
+def _let_go() -> None:
+    """A forked process does not hold the locks of its parent: it may live on when the parent is killed."""
+    for stream in _HELD:
+        os.close(stream.fileno())
+    _HELD.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def make_folder(folder: Path) -> None:

@@ -22,6 +22,7 @@ class Shape:
     series: int
     state_dim: int
     steps: int
+    intervals: int
     nodes: int  # intervals whose last state is kept
     path: int  # intervals whose states are all kept
     statistics: int

@@ -94,6 +94,7 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
         series=len(grid.first),
         state_dim=model.state_dim,
         steps=grid.steps,
+        intervals=intervals,
         nodes=0 if settings.keep_path == "none" else intervals,
         path=intervals if settings.keep_path == "all" else 0,
         statistics=STATISTICS,
@@ -101,7 +102,9 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
 
 
 def check_draws_fit(shape: Shape, settings: Settings) -> None:
-    """Raise SettingsError if the draws of all chains, and their copy in the results, are more than the memory."""
+    """Raise SettingsError if a path, or the draws of all chains with their copy in the results, are too much."""
+    path = 8 * shape.intervals * shape.steps * shape.state_dim
+    check_memory("the fine steps of one path", 2 * path, "fewer steps_per_interval or a longer max_step")
     less = {"all": "keep_path='nodes' or 'none', ", "nodes": "keep_path='none', ", "none": ""}[settings.keep_path]
     check_memory(
         "the draws", 2 * settings.chains * shape.nbytes, f"{less}fewer draws, a shorter warmup or fewer chains"
