@@ -272,8 +272,9 @@ def test_what_a_function_writes_into_z_is_seen_by_no_other():
 
 def test_an_index_that_depends_on_the_state_may_be_clamped():
     """A table that is read out by the state: where the model lives the index may be in range."""
-    table = jnp.arange(3.0)
-    build(drift=lambda x, z: table[jnp.floor(5.0 * x).astype(int)])
+    table = np.arange(3.0)
+    build(drift=lambda x, z: jnp.asarray(table)[jnp.floor(5.0 * x).astype(int)])
+    build(drift=lambda x, z: x * x[(5.0 * x[0]).astype(int)])
 
 
 def test_the_global_precision_is_left_alone():

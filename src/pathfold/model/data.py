@@ -72,11 +72,9 @@ class Observations:
             raise DataError("values contain an infinity; write NaN for a missing entry")
         if np.all(np.isnan(values)):
             raise DataError("every value is missing (NaN); give at least one")
-        for name, array in (("times", [initial_time, *times]), ("values", values)):
+        for name, array in (("times", np.append(times, initial_time)), ("values", values)):
             if (most := np.nanmax(np.abs(array))) > LARGEST:
-                raise DataError(
-                    f"{name} are as large as {most:g}, which computing with them overflows; change the unit"
-                )
+                raise DataError(f"{name} are as large as {most:g}, whose powers overflow; change the unit")
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "initial_time", initial_time)

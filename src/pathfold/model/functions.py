@@ -152,17 +152,14 @@ def at_values(name: str, values: str) -> Iterator[None]:
 def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
     """Raise ModelError for what tracing does not see, having called a user's function twice at a concrete point.
 
-    JAX clamps an index that is out of range without a word; numpy does not, so the point is one of numpy arrays where
-    the function takes them. What is random would be drawn once, while tracing, and then be a constant.
+    What is random would be drawn once, while tracing, and then be a constant. JAX clamps an index that is out of range
+    without a word. The point is one of numpy arrays where the function takes them, since that costs the least.
     """
-    _refuse_clamped_index(name, function, examples)
+    _refuse_index_out_of_range(name, function, examples)
     for array in (np.asarray, jnp.asarray):
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with _quiet():
                 first, second = (np.asarray(function(*_point(examples, array))) for _ in range(2))
-        except IndexError as error:
-            raise ModelError(f"{name} indexes out of range: {error}") from error
         except Exception:  # numpy arrays will not do; that JAX arrays do is known from tracing
             continue
         if not np.array_equal(first, second, equal_nan=True):
@@ -174,25 +171,49 @@ def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) 
         return
 
 
-def _refuse_clamped_index(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
-    """Raise ModelError for an index of a JAX array that is out of range, and the same wherever the function is called.
+def _refuse_index_out_of_range(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
+    """Raise ModelError for an index that is out of range, and the same one at two points far from each other.
 
-    One that depends on the arguments may be in range where the model lives. Most functions have only indices that JAX
-    knows to be in range, and need not be run.
+    One that depends on the arguments may be in range where the model lives.
     """
+    for fault_at in (_fault_of_numpy, _fault_of_jax):
+        faults = {fault_at(function, examples, scale) for scale in (1.0, -0.37)}
+        if len(faults) == 1 and (fault := faults.pop()):
+            raise ModelError(f"{name} indexes out of range: {fault}")
+
+
+def _fault_of_numpy(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
+    """What numpy says of an index of an argument, or nothing."""
+    try:
+        with _quiet():
+            function(*_point(examples, np.asarray, scale))
+    except IndexError as error:
+        return str(error)
+    except Exception:  # what needs JAX arrays
+        return ""
+    return ""
+
+
+def _fault_of_jax(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
+    """What JAX, asked to, says of an index of a JAX array; most functions have none that it does not know before."""
     trace = str(jax.make_jaxpr(function)(*examples))
     if not any(operation in trace for operation in ("gather", "scatter", "dynamic_slice", "dynamic_update")):
-        return
-    checked, found = checkify.checkify(function, errors=checkify.index_checks), set()
-    for scale in (1.0, -0.37):
-        try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found.add(checked(*_point(examples, jnp.asarray, scale))[0].get())
-        except Exception:  # an operation that checkify does not know
-            return
-    if len(found) == 1 and (fault := found.pop()) is not None:
-        raise ModelError(f"{name} indexes out of range: {fault.splitlines()[0].split(': ', 1)[-1]}")
+        return ""
+    try:
+        with _quiet():
+            checked = checkify.checkify(function, errors=checkify.index_checks)
+            fault = checked(*_point(examples, jnp.asarray, scale))[0].get()
+    except Exception:  # an operation that checkify does not know
+        return ""
+    return "" if fault is None else fault.splitlines()[0].split(": ", 1)[-1]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The points are not of the model's world: what is not finite there says nothing."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _point(examples: Sequence[Any], array: Callable[..., Any], scale: float = 1.0) -> tuple[Any, ...]:
