@@ -196,7 +196,7 @@ def test_the_results_are_one_copy_of_the_draws(keep_path):
     given = settings(chains=8, keep_path=keep_path)
     draws = Draws.empty(shape_of_draws(model(), grid, given))
     draws.made = 400
-    run: Any = Run(model(), grid, {**given.told}, [draws] * 8, {})
+    run: Any = Run(model(), grid, {**given.recorded}, [draws] * 8, {})
     tracemalloc.start()
     try:
         tree = to_datatree(run, keep_warmup=False, deterministics={})
@@ -214,7 +214,7 @@ def test_states_of_a_whole_path_are_in_their_places():
     draws.made = 2
     draws.path[0, :, :, 0] = [[9.0, 9.0, 9.0], [0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]  # states that steps begin from
     draws.nodes[0, :, 0] = [0.0, 3.0, 6.0]
-    run: Any = SimpleNamespace(model=model(), grid=grid, settings={**given.told}, chains=[draws], seconds={})
+    run: Any = SimpleNamespace(model=model(), grid=grid, settings={**given.recorded}, chains=[draws], seconds={})
     states = to_datatree(run, keep_warmup=False, deterministics={}).posterior["state"]
     assert states.values[0, 0, :, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 

@@ -72,16 +72,16 @@ def run_chains(
         shape=shape,
         checkpoint=None if settings.checkpoint is None else str(settings.checkpoint),
     )
-    told = {**settings.told, "steps_per_interval": grid.steps}
+    recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
-    with _claimed(settings, task, told):
+    with _claimed(settings, task, recorded):
         tasks = _with_starts(task, engine, sampled, settings)
         results, interrupted = _execute(tasks, settings)
     results = _worth_keeping(results, settings.warmup) if interrupted else results
     made = min(d.made for d in results)
     _warn_of_loss(results, made, interrupted, settings)
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
-    return Run(model, grid, told, [d.first(made) for d in results], seconds)
+    return Run(model, grid, recorded, [d.first(made) for d in results], seconds)
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
@@ -112,13 +112,13 @@ def check_draws_fit(shape: Shape, settings: Settings) -> None:
 
 
 @contextmanager
-def _claimed(settings: Settings, task: ChainTask, told: dict[str, Any]) -> Iterator[None]:
+def _claimed(settings: Settings, task: ChainTask, recorded: dict[str, Any]) -> Iterator[None]:
     """The checkpoint folder, if there is one, is this run's alone for as long as it lasts."""
     if settings.checkpoint is None:
         yield
         return
     with sole_use(settings.checkpoint / "lock"):
-        claim_folder(settings.checkpoint, _fingerprint(task, told))
+        claim_folder(settings.checkpoint, _fingerprint(task, recorded))
         yield
 
 
@@ -179,14 +179,14 @@ def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
     return [d for d in results if max(0, d.made - warmup) >= lengths[most]]
 
 
-def _fingerprint(task: ChainTask, told: dict[str, Any]) -> dict[str, Any]:
+def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     """What must be the same for a run to be taken up again, or to be made longer."""
     digest = hashlib.sha256()
     without_addresses = np.delete(task.layout, np.s_[at.KERNELS : at.LENGTH])
     for array in (without_addresses, task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())
-    same = {name: value for name, value in told.items() if name != "draws"}
-    if told["keep_path"] != "none":
+    same = {name: value for name, value in recorded.items() if name != "draws"}
+    if recorded["keep_path"] != "none":
         same["keep_warmup"] = task.shape.unkept == 0
     return {**same, "model": task.program.key, "data": digest.hexdigest()}
 

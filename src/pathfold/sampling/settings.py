@@ -65,8 +65,8 @@ class Settings:
         )
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What the draws depend on, as the results tell it."""
+    def recorded(self) -> dict[str, Any]:
+        """What the draws depend on, as the results record it."""
         return {
             "chains": self.chains,
             "warmup": self.warmup,
