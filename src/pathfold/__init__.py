@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from pathfold.errors import DataError, InitialisationError, ModelError
+from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
 from pathfold.model import DiffusionModel, GaussianNoise, Input, Noiseless, NoisyObservation, Observations, simulate
 from pathfold.results import sample
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
@@ -24,6 +24,8 @@ __all__ = [
     "Noiseless",
     "NoisyObservation",
     "Observations",
+    "PathfoldError",
+    "SettingsError",
     "StaticHMC",
     "StrongOrder1p5",
     "UnconstrainedHMC",

@@ -1,4 +1,8 @@
-"""What can go wrong at the door, each error with a sentence that names the culprit and the mend."""
+"""What can go wrong at the door, each error with a sentence that names the culprit and the remedy."""
+
+from typing import Any
+
+LONGEST = 80  # characters of a value in a sentence
 
 
 class PathfoldError(Exception):
@@ -13,5 +17,18 @@ class DataError(PathfoldError):
     """The observations cannot be used: times out of order, a wrong width, an infinite value."""
 
 
+class SettingsError(PathfoldError):
+    """A setting of pf.sample, pf.simulate or a sampler cannot be used: a wrong type, a number out of range."""
+
+
 class InitialisationError(PathfoldError):
     """No starting point consistent with the data was found."""
+
+
+def told(value: Any) -> str:
+    """A value as a sentence can hold it: its repr on one line, cut short; its type where it has none."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # the repr is the user's own, and the sentence must come out all the same
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."

@@ -142,5 +142,5 @@ def test_what_it_cannot_sample_is_said(observation, settings, sentence):
         observation=observation,
     )
     data = pf.Observations([1.0, 2.0, 3.0], np.zeros(3))
-    with pytest.raises(pf.DataError, match=sentence):
+    with pytest.raises(pf.SettingsError, match=sentence):
         pf.sample(m, data, steps_per_interval=2, sampler=pf.UnconstrainedHMC(), progress=False, **settings)

@@ -1,12 +1,14 @@
 """Observations and the grid of intervals."""
 
+import datetime as dt
+
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
-from pathfold.errors import DataError
+from pathfold.errors import DataError, SettingsError
 from pathfold.model import Observations, TimeGrid
 
 
@@ -28,8 +30,28 @@ from pathfold.model import Observations, TimeGrid
         ([[1.0], [2.0]], [0.0] * 2, 0.0, ("(T,)",)),
         ([1.0], ["a"], 0.0, ("real numbers",)),
         ([1.0, 2.0], None, 0.0, ("values are missing", "DataFrame")),
-        (pd.Series([1.0, 2.0], pd.date_range("2026-01-01", periods=2)), None, 0.0, ("datetime64", "numbers")),
-        (pd.Series([1.0, 2.0], ["a", "b"]), None, 0.0, ("numbers",)),
+        (
+            pd.Series([1.0, 2.0], pd.date_range("2026-01-01", periods=2)),
+            None,
+            0.0,
+            ("datetime64", "unit='days'", "numbers"),
+        ),
+        (pd.Series([1.0, 2.0], ["a", "b"]), None, 0.0, ("times", "numbers")),
+        (xr.Dataset({"y": ("time", [1.0])}), None, 0.0, ("xarray.Dataset", "one of its variables")),
+        (np.ma.masked_array([1.0, 2.0], [False, True]), [0.0] * 2, 0.0, ("times", "1 masked", "leave these out")),
+        ([1.0, 2.0], np.array(["2020", "NaT"], "M8[s]"), 0.0, ("values", "dates", "real numbers")),
+        ([1.0, 2.0], [dt.date(2020, 1, 1)] * 2, 0.0, ("values", "dates")),
+        ([1.0, 2.0], ["1.0", "2.0"], 0.0, ("values", "real numbers")),
+        (["1.0", "2.0"], [0.0] * 2, 0.0, ("times are text", "datetime64")),
+        ([1.0, 2.0], [10**400] * 2, 0.0, ("values", "that a float can hold")),
+        ([1.0, 2.0], [0.0, -1e300], 0.0, ("values", "as large as 1e+300", "unit")),
+        ([1.0, 1e300], [0.0, 0.0], 0.0, ("times", "as large as 1e+300", "unit")),
+        ([1.0], [0.0], "now", ("initial_time are text", "numbers")),
+        ([1.0], [0.0], [0.0, 0.5], ("initial_time must be a finite number",)),
+        ([1.0], [0.0], np.nan, ("initial_time must be a finite number",)),
+        ([1.0], [0.0], 1j, ("initial_time must be a finite number",)),
+        ([1.0], [0.0], None, ("initial_time must be a finite number",)),
+        ([1.0], [0.0], dt.date(2020, 1, 1), ("initial_time", "times are numbers")),
         (xr.DataArray([1.0, 2.0], dims="time"), None, 0.0, ("coordinate 'time'",)),
         (xr.DataArray(np.zeros((1, 1, 1))), None, 0.0, ("dimensions", "dim_2")),
     ],
@@ -38,6 +60,69 @@ def test_bad_series_are_refused(times, values, initial_time, words):
     with pytest.raises(DataError) as caught:
         Observations(times, values, initial_time)
     assert all(word in str(caught.value) for word in words)
+
+
+def test_masked_values_are_missing():
+    masked = np.ma.masked_array([[0.1, 9.0], [9.0, 0.2]], [[False, True], [True, False]])
+    for values in (masked, list(masked), [[0.1, None], [None, 0.2]], pd.DataFrame(masked).astype("Float64")):
+        np.testing.assert_array_equal(Observations([1.0, 2.0], values).values, [[0.1, np.nan], [np.nan, 0.2]])
+    frame = pd.DataFrame({"a": pd.array([1, pd.NA], dtype="Int64")}, index=[1.0, 2.0])
+    np.testing.assert_array_equal(Observations(frame).values, [[1.0], [np.nan]])
+    with pytest.raises(DataError, match="every value is missing"):
+        Observations([1.0, 2.0], np.ma.masked_all(2))
+
+
+DAYS = pd.date_range("2026-03-28", periods=3)
+
+
+@pytest.mark.parametrize(
+    ("times", "initial_time", "unit", "expected", "start"),
+    [
+        (DAYS, 0.0, "days", [0.0, 1.0, 2.0], 0.0),
+        (DAYS, -1.5, "days", [0.0, 1.0, 2.0], -1.5),
+        (DAYS, pd.Timestamp("2026-03-27T12"), "hours", [12.0, 36.0, 60.0], 0.0),
+        (DAYS, dt.date(2026, 3, 21), "weeks", [1.0, 8 / 7, 9 / 7], 0.0),
+        (DAYS.to_numpy().astype("M8[D]"), np.datetime64("2026-03-28"), "minutes", [0.0, 1440.0, 2880.0], 0.0),
+        (DAYS.tz_localize("Europe/Berlin"), 0.0, "hours", [0.0, 24.0, 47.0], 0.0),
+        ([dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, 0, 0, 1)], 0.0, "seconds", [0.0, 1.0], 0.0),
+        (np.array(["2026", "2027"], "M8[Y]"), 0.0, "years", [0.0, 365 / 365.25], 0.0),
+        (pd.to_timedelta([1.0, 2.5], "D"), dt.timedelta(hours=12), "days", [1.0, 2.5], 0.5),
+        ([dt.timedelta(1), dt.timedelta(2)], 0.25, "days", [1.0, 2.0], 0.25),
+    ],
+)
+def test_dates_are_counted_in_their_unit(times, initial_time, unit, expected, start):
+    data = Observations(times, np.zeros(len(times)), initial_time, unit=unit)
+    np.testing.assert_allclose(data.times, expected, rtol=1e-14)
+    assert data.initial_time == start
+
+
+def test_labelled_series_with_dates_are_counted():
+    for data in (pd.Series([1.0, 2.0, 3.0], DAYS), xr.DataArray([1.0, 2.0, 3.0], {"time": DAYS}, dims="time")):
+        np.testing.assert_array_equal(Observations(data, unit="days").times, [0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("times", "initial_time", "unit", "words"),
+    [
+        (DAYS, 0.0, None, ("dates", "unit='days'")),
+        (DAYS, 0.0, "day", ("unit must be one of 'seconds'", "'years'", "not 'day'")),
+        (DAYS, 0.0, 3, ("unit must be one of",)),
+        ([1.0, 2.0, 3.0], 0.0, "days", ("unit='days'", "leave it out")),
+        ([DAYS[0], pd.NaT, DAYS[2]], 0.0, "days", ("NaT",)),
+        (DAYS, pd.NaT, "days", ("NaT",)),
+        (DAYS, dt.timedelta(1), "days", ("times are dates", "initial_time is the duration")),
+        (pd.to_timedelta([1, 2, 3], "D"), DAYS[0], "days", ("times are durations", "initial_time is the date")),
+        (DAYS, pd.Timestamp("2027-01-01"), "days", ("before initial_time",)),
+        (np.ma.masked_array(DAYS.to_numpy(), [False, True, False]), 0.0, "days", ("masked",)),
+        (np.arange(1, 4).astype("m8[M]"), 0.0, "days", ("no fixed length",)),
+        (np.array(["300000", "300001", "300002"], "M8[Y]"), 0.0, "years", ("too far away",)),
+        ([dt.time(1), dt.time(2), dt.time(3)], 0.0, "hours", ("cannot be read as dates",)),
+    ],
+)
+def test_dates_that_cannot_be_counted_are_refused(times, initial_time, unit, words):
+    with pytest.raises(DataError) as caught:
+        Observations(times, np.zeros(3), initial_time, unit=unit)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
 def test_a_grid_has_an_interval_for_each_observation():
@@ -119,12 +204,25 @@ SERIES = Observations([1.0, 2.0], [0.0, 0.0])
     [
         (SERIES, {}, "exactly one"),
         (SERIES, {"steps_per_interval": 2, "max_step": 0.1}, "exactly one"),
-        (SERIES, {"steps_per_interval": 0}, "positive integer"),
-        (SERIES, {"steps_per_interval": 2.5}, "positive integer"),
-        (SERIES, {"steps_per_interval": True}, "positive integer"),
+        (SERIES, {"steps_per_interval": 0}, "steps_per_interval must be a whole number of at least 1"),
+        (SERIES, {"steps_per_interval": 2.5}, "steps_per_interval must be a whole number"),
+        (SERIES, {"steps_per_interval": True}, "steps_per_interval must be a whole number"),
+        (SERIES, {"steps_per_interval": 10**12}, "steps_per_interval = 1000000000000 makes 2e\\+12 fine steps"),
         (SERIES, {"max_step": "a"}, "max_step must be a positive number"),
+        (SERIES, {"max_step": -1.0}, "max_step must be a positive number"),
+        (SERIES, {"max_step": 1e-300}, "max_step = 1e-300 makes 2e\\+300 fine steps"),
+        (Observations([1e-9, 1e12], [0.0, 0.0]), {"max_step": 1e-9}, "fine steps"),
+    ],
+)
+def test_bad_steps_are_refused(series, settings, word):
+    with pytest.raises(SettingsError, match=word):
+        TimeGrid.build(series, **settings)
+
+
+@pytest.mark.parametrize(
+    ("series", "settings", "word"),
+    [
         (None, {"steps_per_interval": 2}, "data must be pf.Observations"),
-        (SERIES, {"max_step": -1.0}, "positive number"),
         ([], {"steps_per_interval": 2}, "empty"),
         ([SERIES, Observations([1.0], [[0.0, 0.0]])], {"steps_per_interval": 2}, "widths"),
         (

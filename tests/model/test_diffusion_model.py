@@ -1,5 +1,7 @@
 """What the constructor accepts, what it makes of it, and the sentence for each mistake."""
 
+import random
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +38,8 @@ def branching(x, z):
 
 
 GAUSSIAN = {"mean": lambda x, z: x}
+ROOT_OF_NORMAL = dist.TransformedDistribution(dist.Normal(0.0, 1.0), dist.transforms.PowerTransform(0.5))
+RNG = np.random.default_rng(0)
 
 MISTAKES = [
     ({"drift": lambda x, z: jnp.zeros(3)}, ("drift returned shape (3,)", "expected (2,)")),
@@ -47,6 +51,9 @@ MISTAKES = [
     ({"drift": branching}, ("drift branches", "jnp.where")),
     ({"drift": lambda x, z: np.exp(np.asarray(x))}, ("drift", "numpy", "jax.numpy")),
     ({"drift": lambda x, z: jnp.array([x[1], x[2]])}, ("drift indexes out of range",)),
+    ({"drift": lambda x, z: x + jnp.exp(x)[2]}, ("drift indexes out of range", "index 2")),
+    ({"drift": lambda x, z: jnp.exp(x).at[5].set(0.0)}, ("drift indexes out of range", "index 5")),
+    ({"observation": pf.Noiseless(lambda x, z: jnp.take(x, 4)[None])}, ("observation function indexes out of range",)),
     ({"drift": lambda x, z: x.nonsense()}, ("drift raised AttributeError",)),
     ({"drift": 3.0}, ("drift must be a function of (x, z) or (x, z, t)",)),
     ({"drift": lambda x: x}, ("drift takes arguments (x)", "(x, z) or (x, z, t)")),
@@ -61,6 +68,34 @@ MISTAKES = [
     ({"parameters": {"theta": dist.Poisson(2.0)}}, ("'theta'", "discrete")),
     ({"parameters": {"theta": np.inf}}, ("'theta'", "finite")),
     ({"parameters": {1: dist.Normal(0.0, 1.0)}}, ("names must be strings",)),
+    ({"parameters": {"": dist.Normal(0.0, 1.0)}}, ("parameter ''", "another name")),
+    ({"parameters": {"a/b": dist.Normal(0.0, 1.0)}}, ("parameter 'a/b'", "another name", "no '/'")),
+    ({"parameters": {"..": dist.Normal(0.0, 1.0)}}, ("parameter '..'", "another name")),
+    ({"parameters": {"k": dist.Normal(jnp.zeros(2), 1.0), "k_dim_0": 1.0}}, ("'k_dim_0' needs another name", "'k'")),
+    ({"parameters": {"theta": dist.Uniform(-jnp.inf, jnp.inf)}}, ("'theta'", "low = ", "finite", "proper")),
+    ({"parameters": {"theta": dist.Normal(jnp.nan, 1.0, validate_args=False)}}, ("'theta'", "loc = ", "finite")),
+    ({"parameters": {"theta": dist.Normal(0.0, -1.0, validate_args=False)}}, ("'theta'", "scale = -1.0", "Positive")),
+    ({"parameters": {"theta": dist.Uniform(1.0, 0.0, validate_args=False)}}, ("'theta'", "low must be below high")),
+    ({"parameters": {"theta": dist.ImproperUniform(dist.constraints.real, (), ())}}, ("'theta'", "proper prior")),
+    ({"parameters": {"theta": dist.Normal(jnp.zeros(0), 1.0)}}, ("'theta'", "no entry")),
+    ({"parameters": {"theta": ROOT_OF_NORMAL, "sigma": 1.0}}, ("prior of parameter 'theta' gave", "nan", "finite")),
+    ({"parameters": {"theta": np.ma.masked_array([1.0], [True])}}, ("'theta'", "masked")),
+    ({"parameters": {"theta": 10**400}}, ("'theta'", "float can hold")),
+    ({"drift": lambda x, z: x + np.random.normal()}, ("drift gives another value each time", "random")),  # noqa: NPY002
+    ({"drift": lambda x, z: (x * 1.0).at[0].add(random.random())}, ("drift gives another value", "random")),
+    ({"diffusion": lambda x, z: random.random() * jnp.eye(2)}, ("diffusion gives another value",)),
+    ({"observation": pf.Noiseless(lambda x, z: x * RNG.normal())}, ("observation function gives another value",)),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=lambda z: jnp.asarray(RNG.uniform()))},
+     ("observation scale gives another value",)),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=np.inf)}, ("scale is not finite",)),
+    ({"initial_state": lambda z: dist.Normal(RNG.normal(size=2), 1.0)}, ("initial_state gives another value",)),
+    ({"initial_state": lambda z: dist.Normal(jnp.log(-jnp.exp(z["theta"])) * jnp.ones(2), 1.0)},
+     ("initial_state raised ValueError at parameters drawn", "loc")),
+    ({"initial_state": lambda z: jnp.log(-jnp.exp(z["theta"])) * jnp.ones(2)}, ("initial_state is not finite", "nan")),
+    ({"scheme": pf.CustomScheme(lambda x, z, v, delta, t: x + RNG.normal() * v, 2)}, ("step gives another value",)),
+    ({"initial_state": dist.Normal}, ("initial_state is the class Normal", "instance")),
+    ({"drift": dict}, ("drift must be a function",)),
+    ({"observation": pf.Noiseless}, ("observation must be pf.Noiseless(h)",)),
     ({"parameters": {"state": dist.Normal(0.0, 1.0)}}, ("'state' needs another name",)),
     ({"initial_state": dist.Normal(jnp.zeros((2, 2)), 1.0)}, ("initial_state has shape (2, 2)", "one dimension")),
     ({"initial_state": "origin"}, ("initial_state gave 'origin'", "array")),
@@ -198,6 +233,48 @@ def test_every_function_traces_in_double_precision(example):
     with jax.enable_x64(True):
         for function, examples in example().user_functions().values():
             assert jax.eval_shape(function, *examples).dtype == np.float64
+
+
+def greedy(x, z, *_):
+    """-theta x, and writes into z."""
+    z["theta"] = 2.0 * z["theta"]
+    z["sigma"] *= 3.0
+    return -0.5 * z.pop("theta") * x
+
+
+def test_what_a_function_writes_into_z_is_seen_by_no_other():
+    """A drift, a scale, an initial state and a step that change the dict of parameters leave the others' alone."""
+
+    def start(z):
+        z["sigma"] *= 100.0
+        return dist.Normal(z["theta"] * jnp.ones(2), 1.0)
+
+    def scale(z):
+        z["theta"] *= 50.0
+        return 0.1 * z["theta"]
+
+    plain = build(observation=pf.GaussianNoise(lambda x, z: x * z["sigma"], lambda z: 5.0 * z["theta"]))
+    model = build(
+        drift=greedy,
+        initial_state=start,
+        observation=pf.GaussianNoise(lambda x, z: x * z.pop("sigma"), scale),
+    )
+    custom = build(scheme=pf.CustomScheme(lambda x, z, v, delta, t: x + z.pop("theta") * v, 2))
+    with jax.enable_x64(True):
+        z = {"theta": jnp.array(1.5), "sigma": jnp.array(0.5)}
+        x, v = jnp.array([1.0, -1.0]), jnp.array([0.3, 0.2])
+        np.testing.assert_array_equal(model.step(z, x, v, 0.1, 0.0), plain.step(z, x, v, 0.1, 0.0))
+        np.testing.assert_array_equal(model.observe(z, x, v, 0.0), plain.observe(z, x, v, 0.0))
+        np.testing.assert_array_equal(model.initial_state.push(z, v), 1.5 + v)
+        np.testing.assert_array_equal(custom.step(z, x, v, 0.1, 0.0), x + 1.5 * v)
+        assert z == {"theta": 1.5, "sigma": 0.5}
+
+
+def test_an_index_that_depends_on_the_state_may_be_clamped():
+    """A table that is read out by the state: where the model lives the index may be in range."""
+    table = np.arange(3.0)
+    build(drift=lambda x, z: jnp.asarray(table)[jnp.floor(5.0 * x).astype(int)])
+    build(drift=lambda x, z: x * x[(5.0 * x[0]).astype(int)])
 
 
 def test_the_global_precision_is_left_alone():

@@ -98,7 +98,11 @@ def test_a_transformed_model_keeps_its_inputs():
         (([0.0, 1.0], [1.0]), "one value a time"),
         (([1.0, 0.0], [1.0, 2.0]), "increase"),
         (([0.0, 1.0], [1.0, np.nan]), "fill in"),
-        ((["a"], [1.0]), "real numbers"),
+        ((["a"], [1.0]), "an input's times must be an array of real numbers"),
+        (([0.0, 1.0], np.ma.masked_array([1.0, 9.0], [False, True])), "an input's values have 1 masked"),
+        ((np.ma.masked_array([0.0, 1.0], [False, True]), [1.0, 9.0]), "an input's times have 1 masked"),
+        ((np.array(["2020", "2021"], "M8[D]"), [1.0, 9.0]), "an input's times are dates"),
+        (([0.0, 1.0], [1.0, 2.0], ["linear"]), "kind must be 'linear' or 'previous'"),
     ],
 )
 def test_bad_inputs_are_refused(arguments, word):
@@ -132,6 +136,8 @@ def test_inputs_must_cover_the_data(times, initial_time, inputs, words):
     [
         ({"inputs": None}, ("drift takes arguments (x, z, t, inputs)", "the model has none", "pf.Input")),
         ({"inputs": {"u": [1.0, 2.0]}}, ("inputs must be a dict", "pf.Input")),
+        ({"inputs": {"": STAIRS}}, ("the input ''", "another name")),
+        ({"inputs": {"a/b": STAIRS}}, ("the input 'a/b'", "no '/'")),
         ({"inputs": {"v": STAIRS}}, ("drift asks for parameter or input 'u'", "'sigma', 'v'")),
     ],
 )

@@ -1,6 +1,6 @@
 """A small run of pf.sample, the same in every process; as a script, one that kills itself at a chosen moment.
 
-python -m tests.sampling.small_run FOLDER static|dynamic warm-up|sampling|saving
+python -m tests.sampling.small_run FOLDER static|dynamic warm-up|sampling|appending|saving
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.sampling import chain, checkpoint, execution
+from pathfold.sampling.draws import Draws
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 
 SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC()}
@@ -63,20 +65,28 @@ def assert_same_draws(a: xr.DataTree, b: xr.DataTree) -> None:
 
 
 def _end(moment: str) -> None:
-    """Save after every piece, and die: in warm-up, in the main stage, or between writing and placing a checkpoint."""
-    save, fsync = checkpoint.Checkpoint.save, os.fsync
+    """Save after every piece, and die: in warm-up, in the main stage, or within a save.
+
+    There it is between appending draws and writing the state that counts them, or between writing and placing that.
+    """
+    save = checkpoint.Checkpoint.save
     saved: dict[int, int] = {}
 
-    def fatal(self: checkpoint.Checkpoint, arrays: dict[str, Any]) -> None:
-        made = int(arrays["made"])
-        moments = {"warm-up": 0 < made < WARMUP, "sampling": made > WARMUP + 20, "saving": made > WARMUP + 50}
-        now = moments[moment] and len(saved) >= 2
+    def die(*_: Any, **__: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def fatal(self: checkpoint.Checkpoint, draws: Draws, state: dict[str, Any]) -> None:
+        made = draws.made
+        reached = {"warm-up": 0, "sampling": WARMUP + 20, "appending": WARMUP + 40, "saving": WARMUP + 50}[moment]
+        now = made > reached and (moment != "warm-up" or made < WARMUP) and len(saved) >= 2
+        if now and moment == "appending":
+            np.savez = die
         if now and moment == "saving":
-            os.fsync = lambda descriptor: (fsync(descriptor), os.kill(os.getpid(), signal.SIGKILL))
-        save(self, arrays)
+            Path.replace = die
+        save(self, draws, state)
         saved[self.chain] = made
         if now:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
 
     checkpoint.Checkpoint.save = fatal
     execution.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]

@@ -44,7 +44,7 @@ def test_states_that_are_held_do_not_move():
 
 @pytest.mark.parametrize("R", [1, 0, -3, 2.5, True])
 def test_a_block_has_two_observations_or_more(R):
-    with pytest.raises(pf.DataError, match="observations_per_block must be a whole number of at least 2"):
+    with pytest.raises(pf.SettingsError, match="observations_per_block must be a whole number of at least 2"):
         pf.sample(fitzhugh_nagumo.noiseless(), pf.Observations([1.0], [0.0]), steps_per_interval=2,
                   observations_per_block=R)  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_exact_observations_of_parameters_cannot_be_held():
         observation=pf.Noiseless(lambda x, z: x + z["offset"]),
     )
     data = pf.Observations(np.arange(1, 6), np.zeros(5))
-    with pytest.raises(pf.DataError, match="an exact observation depends on parameters"):
+    with pytest.raises(pf.SettingsError, match="an exact observation depends on parameters"):
         pf.sample(model, data, steps_per_interval=2, observations_per_block=2, progress=False)
 
 
@@ -72,5 +72,5 @@ def test_noise_that_does_not_move_the_whole_state_is_named():
         observation=pf.GaussianNoise(lambda x, z: x[:1] + z["a"], 0.5),
     )
     data = pf.Observations(np.arange(1, 7), np.zeros(6))
-    with pytest.raises(pf.DataError, match="the states between blocks cannot be held"):
+    with pytest.raises(pf.SettingsError, match="the states between blocks cannot be held"):
         pf.sample(model, data, steps_per_interval=1, observations_per_block=2, chains=1, progress=False)

@@ -170,5 +170,5 @@ def test_runs_are_the_same_whatever_the_threads_and_resumed_or_not(choice, tmp_p
 
 def test_unknown_choices_are_refused():
     model = ornstein_uhlenbeck.noisy()
-    with pytest.raises(pf.DataError, match="initial_states must be one of 'projection', 'interpolation'"):
+    with pytest.raises(pf.SettingsError, match="initial_states must be 'projection', 'interpolation'"):
         pf.sample(model, one_series(ornstein_uhlenbeck, model), steps_per_interval=2, initial_states="guess")  # pyright: ignore[reportArgumentType]

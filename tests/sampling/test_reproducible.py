@@ -70,25 +70,34 @@ def test_fewer_chains_and_draws_are_the_first_ones():
     assert np.array_equal(short.posterior["state"].values, whole["state"].values)
 
 
+def uncounted(folder: Path) -> list[int]:
+    """By chain, how many draws are on file that the state does not count."""
+    width = 8 * len(model_and_data()[0].parameters.names)
+    states = sorted(folder.glob("chain_*.npz"))
+    return [len(f.with_suffix(".z").read_bytes()) // width - int(np.load(f)["made"]) for f in states]
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     folder = tmp_path / "checkpoint"
     progress = []
-    for moment in ("warm-up", "sampling", "saving"):
+    for moment in ("warm-up", "sampling", "appending", "saving"):
         command = [sys.executable, "-m", "tests.sampling.small_run", str(folder), sampler, moment]
         ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False)
         assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
         progress.append([int(np.load(file)["made"]) for file in sorted(folder.glob("chain_*.npz"))])
+        if moment == "appending":
+            assert any(uncounted(folder)), "it died when draws were written that do not count yet"
         if moment == "saving":
             assert list(folder.glob("*.draft")), "it died while a save was not in place yet"
     assert max(progress[0]) < WARMUP < max(progress[1]) < WARMUP + DRAWS
-    assert max(progress[2]) > WARMUP + 20
+    assert max(progress[3]) > WARMUP + 20
 
     started = []
     real = chain.find_start
     monkeypatch.setattr("pathfold.sampling.chain.find_start", lambda *a: (started.append(1), real(*a))[1])
     resumed = small_run(sampler, checkpoint=folder)
-    assert len(started) == CHAINS - len(progress[2]), "chains with a checkpoint do not start again"
+    assert len(started) == CHAINS - len(progress[3]), "chains with a checkpoint do not start again"
     assert_same_draws(plain_run(sampler), resumed)
     assert_same_draws(resumed, small_run(sampler, checkpoint=folder))
 
@@ -96,12 +105,12 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
 def test_the_checkpoint_of_another_run_is_refused(tmp_path):
     small_run("static", checkpoint=tmp_path, chains=1, warmup=2, draws=4)
     sentence = "belongs to a run with another model, other data or other settings: give the same ones to resume it"
-    for change in ({"seed": 9}, {"draws": 5}, {"sampler": "dynamic"}, {"splitting": "stormer-verlet"}):
-        with pytest.raises(pf.DataError, match=sentence):
+    for change in ({"seed": 9}, {"warmup": 3}, {"sampler": "dynamic"}, {"splitting": "stormer-verlet"}):
+        with pytest.raises(pf.SettingsError, match=sentence):
             small_run(**{"sampler": "static", "checkpoint": tmp_path, "chains": 1, "warmup": 2, "draws": 4} | change)
     model, data = model_and_data()
     other = pf.Observations(data.times, 1.01 * data.values, initial_time=data.initial_time)
-    with pytest.raises(pf.DataError, match=sentence):
+    with pytest.raises(pf.SettingsError, match=sentence):
         pf.sample(model, other, steps_per_interval=4, chains=1, warmup=2, draws=4, seed=7, checkpoint=tmp_path)
 
 
@@ -151,14 +160,14 @@ def test_a_failing_chain_ends_the_run(monkeypatch):
 
 def test_bad_settings_are_refused():
     for name, value in (("chains", 0), ("draws", 2.5), ("warmup", -1), ("seed", -3), ("draws", True), ("threads", 0)):
-        with pytest.raises(pf.DataError, match=f"{name} must be a whole number"):
+        with pytest.raises(pf.SettingsError, match=f"{name} must be a whole number"):
             small_run("static", **{name: value})
     for name in ("keep_path", "splitting"):
-        with pytest.raises(pf.DataError, match=f"{name} must be"):
+        with pytest.raises(pf.SettingsError, match=f"{name} must be"):
             small_run("static", **{name: "some"})
     wrong: tuple[Any, ...] = ("dynamic", pf.DynamicHMC)
     for sampler in wrong:
-        with pytest.raises(pf.DataError, match=r"sampler must be pf.StaticHMC\(\), .* not "):
+        with pytest.raises(pf.SettingsError, match=r"sampler must be pf.StaticHMC\(\), .* not "):
             pf.sample(*model_and_data(), steps_per_interval=4, sampler=sampler)
 
 

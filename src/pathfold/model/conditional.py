@@ -10,8 +10,9 @@ import numpyro.distributions as dist
 from jax import Array
 from jax.core import Tracer
 
-from pathfold.errors import ModelError
-from pathfold.model.functions import struct, traced
+from pathfold.errors import ModelError, told
+from pathfold.model.arrays import real_array
+from pathfold.model.functions import apart, struct, traced, try_twice
 from pathfold.model.parameters import Compilable
 from pathfold.model.priors import NormalMap, fixed, normal_map, product
 
@@ -37,7 +38,12 @@ class ConditionalMap:
     def build(
         cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], *, compilable: Compilable | None = None
     ) -> "ConditionalMap":
+        if isinstance(given, type):
+            raise ModelError(f"{name} is the class {given.__name__}; give an instance, such as dist.Normal(0.0, 1.0)")
+        given = apart(given) if _is_function(given) else given
         built = cls._probe(name, given, z, True)
+        if _is_function(given):
+            try_twice(name, built.push, (z, struct(built.size)))
         if compilable is not None and not compilable(built.push, z, struct(built.size)):
             built = cls._probe(name, given, z, False)
         return built
@@ -110,11 +116,11 @@ def _map_of_value(name: str, given: Any, **options: bool) -> NormalMap:
             raise ModelError(f"{name} is a list with a part that is not scalar; give one part a component")
         return product(maps)
     try:
-        value = np.asarray(given, np.float64)
-    except (TypeError, ValueError) as error:
+        value = real_array(name, given, error=ModelError)
+    except ModelError as error:
         raise ModelError(
-            f"{name} gave {given!r}; give a numpyro distribution, a function of z giving one, or an array"
+            f"{name} gave {told(given)}; give a numpyro distribution, a function of z giving one, or an array"
         ) from error
     if not np.all(np.isfinite(value)):
-        raise ModelError(f"{name} is not finite: {given!r}")
+        raise ModelError(f"{name} is not finite: {told(given)}")
     return fixed(value)

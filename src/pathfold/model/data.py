@@ -6,13 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.errors import DataError
+from pathfold.errors import DataError, told
+from pathfold.model.arrays import real_array, real_number
+from pathfold.model.dates import in_unit
 from pathfold.model.inputs import Input, check_inputs
+
+LARGEST = 1e100  # its square, and what a model makes of that, are still numbers
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class Observations:
     """Values (T, Y) at increasing times (T,) from `initial_time` on; NaN is a missing entry. (T,) values mean Y = 1.
+
+    Masked entries of values are missing ones. Times that are dates or durations are counted in `unit` (seconds,
+    minutes, hours, days, weeks, or years of 365.25 days): dates from `initial_time` if that is a date, which then is
+    time 0, and else from the first of them.
 
     A pandas DataFrame or Series (times in its index) or an xarray.DataArray (with a coordinate of times) is given
     alone, without `values`; the names of its columns label the observed components. What is observed at `initial_time`
@@ -29,14 +37,18 @@ class Observations:
         self,
         times: Any,
         values: Any = None,
-        initial_time: float = 0.0,
+        initial_time: Any = 0.0,
         inputs: Mapping[str, Input] | None = None,
+        *,
+        unit: str | None = None,
     ):
-        initial_time, components = float(initial_time), None
+        components = None
         if values is None:
             times, values, components = _taken_apart(times)
-        times = _regularised(_real("times", times), initial_time)
-        values = _real("values", values).astype(np.float64)
+        times, initial_time = in_unit(times, initial_time, unit)
+        initial_time = real_number("initial_time", initial_time)
+        times = _regularised(real_array("times", times), initial_time)
+        values = real_array("values", values, missing=True).astype(np.float64)
         values = values[:, None] if values.ndim == 1 else values
         if times.ndim != 1 or values.ndim != 2:
             raise DataError(f"times have shape {times.shape} and values {values.shape}, expected (T,) and (T, Y)")
@@ -44,7 +56,7 @@ class Observations:
             raise DataError("the series is empty; give at least one time and one value")
         if len(times) != len(values):
             raise DataError(f"there are {len(times)} times and {len(values)} rows of values; give one row a time")
-        if not (np.all(np.isfinite(times)) and np.isfinite(initial_time)):
+        if not np.all(np.isfinite(times)):
             raise DataError("times must be finite; leave out a time that is not known")
         if np.any(np.diff(times) <= 0):
             index = int(np.argmax(np.diff(times) <= 0)) + 1
@@ -60,11 +72,14 @@ class Observations:
             raise DataError("values contain an infinity; write NaN for a missing entry")
         if np.all(np.isnan(values)):
             raise DataError("every value is missing (NaN); give at least one")
+        for name, array in (("times", np.append(times, initial_time)), ("values", values)):
+            if (most := np.nanmax(np.abs(array))) > LARGEST:
+                raise DataError(f"{name} are as large as {most:g}, whose powers overflow; change the unit")
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "initial_time", initial_time)
         object.__setattr__(self, "components", components)
-        object.__setattr__(self, "inputs", check_inputs(inputs or {}, DataError))
+        object.__setattr__(self, "inputs", check_inputs({} if inputs is None else inputs, DataError))
 
     @property
     def observation_dim(self) -> int:
@@ -76,6 +91,8 @@ def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
     """Times, values and names of components of a labelled series; what is one is known by what it has."""
     if hasattr(data, "index") and hasattr(data, "to_numpy"):  # pandas
         times, values, names = data.index, data.to_numpy(), getattr(data, "columns", [getattr(data, "name", None)])
+    elif hasattr(data, "data_vars"):
+        raise DataError(f"times are an xarray.{type(data).__name__}; give one of its variables, a DataArray")
     elif hasattr(data, "dims") and hasattr(data, "coords"):  # xarray
         if not 1 <= data.ndim <= 2:
             raise DataError(f"the DataArray has dimensions {data.dims}, expected a time and at most one of components")
@@ -86,20 +103,11 @@ def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
         times, values = data.coords[dim], data.values
         names = data.coords[data.dims[1]].values.tolist() if data.ndim == 2 and data.dims[1] in data.coords else [None]
     else:
-        raise DataError("values are missing: give pf.Observations(times, values), or a DataFrame or DataArray alone")
-    if np.asarray(times).dtype.kind not in "iuf":
-        raise DataError(f"the times of the series are {times.dtype}; make them numbers, such as days since the first")
-    return np.asarray(times), values, None if list(names) == [None] else tuple(map(str, names))
-
-
-def _real(name: str, given: Any) -> np.ndarray:
-    try:
-        array = np.asarray(given)
-        if np.issubdtype(array.dtype, np.complexfloating):
-            raise DataError(f"{name} are complex; give real numbers")
-        return array if array.dtype == np.float32 else array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be an array of real numbers, not {given!r}") from error
+        raise DataError(
+            f"values are missing beside {told(data)}: give pf.Observations(times, values), or a DataFrame or DataArray "
+            "alone"
+        )
+    return times, values, None if list(names) == [None] else tuple(map(str, names))
 
 
 def _regularised(times: np.ndarray, initial_time: float) -> np.ndarray:

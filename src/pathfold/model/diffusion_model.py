@@ -10,16 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pathfold.errors import DataError, ModelError
+from pathfold.errors import DataError, ModelError, told
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations
 from pathfold.model.functions import (
     OfTime,
     as_float64,
+    at_values,
     of_state_and_parameters,
-    refuse_index_out_of_range,
     result_shape,
     struct,
+    try_twice,
     with_time,
 )
 from pathfold.model.inputs import Input, check_inputs
@@ -27,6 +28,12 @@ from pathfold.model.observation import Observation
 from pathfold.model.parameters import Compilable, Parameters
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
 from pathfold.schemes.ito import Clock, noise_operator, time_operator
+
+
+def check_model(model: Any) -> None:
+    """Raise ModelError unless this is a model."""
+    if not isinstance(model, DiffusionModel):
+        raise ModelError(f"model must be a pf.DiffusionModel(...), not {told(model)}")
 
 
 class DiffusionModel:
@@ -53,14 +60,14 @@ class DiffusionModel:
         inputs: Mapping[str, Input] | None = None,
     ):
         self.kept: dict[Any, Any] = {}  # what the layers above made of the model, for as long as it lives
-        self.inputs = check_inputs(inputs or {}, ModelError)
+        self.inputs = check_inputs({} if inputs is None else inputs, ModelError)
         self.scheme = EulerMaruyama() if scheme is None else scheme
         if not isinstance(self.scheme, Scheme):
-            raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {scheme!r}")
+            raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {told(scheme)}")
         if not isinstance(observation, Observation):
             raise ModelError(
                 f"observation must be pf.Noiseless(h), pf.GaussianNoise(mean, scale) or pf.NoisyObservation(h, "
-                f"noise), not {observation!r}"
+                f"noise), not {told(observation)}"
             )
         self._drift = with_time("drift", drift, ("x", "z"))
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
@@ -79,14 +86,16 @@ class DiffusionModel:
             self.observation_dim = self._checked_observation_dim()
             self.observation_noise_dim = self.observation.noise_dim(self.observation_dim)
             points = self._points()
+            self._check_finite(points)
             times = [(z, t) for _, z, t in points]
-            observation.check(self.observation_dim, self.parameters.structs(), self._time(), times)
-            self.exactly_observed = observation.exact(self.observation_dim, times)
+            with at_values("the observation", "parameters drawn from their priors"):
+                observation.check(self.observation_dim, self.parameters.structs(), self._time(), times)
+                self.exactly_observed = observation.exact(self.observation_dim, times)
             self.scheme.check(self.sde, points)
 
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
         """x(t + delta) from x(t) = x and v ~ N(0, I_V)."""
-        return self.scheme.step(self.sde, z, x, v, delta, t)
+        return self.scheme.step(self.sde, dict(z), x, v, delta, t)
 
     def observe(self, z: dict[str, Array], x: Array, w: Array, t: Any) -> Array:
         """y at time t from W standard normals w."""
@@ -156,6 +165,7 @@ class DiffusionModel:
         for name, function in (("forward", to), ("inverse", back)):
             if (shape := result_shape(name, function, (x, z))) != (self.state_dim,):
                 raise ModelError(f"{name} returned shape {shape}, expected ({self.state_dim},), the size of the state")
+            try_twice(name, function, (x, z))
         for x, z, _ in self._points()[::3]:
             for point in (x, x * (1.0 + 0.1 * rng.uniform(-1.0, 1.0, self.state_dim))):
                 new = np.asarray(to(point, z))
@@ -169,7 +179,7 @@ class DiffusionModel:
     def check_data(self, observations: Observations) -> None:
         """Raise DataError unless the values have one column for each observed component and the start can meet them."""
         if not isinstance(observations, Observations):
-            raise DataError(f"data must be pf.Observations, or a list of them, not {type(observations).__name__}")
+            raise DataError(f"data must be pf.Observations, or a list of them, not {told(observations)}")
         if observations.observation_dim != self.observation_dim:
             raise DataError(
                 f"values have {observations.observation_dim} columns, but the model's observation has "
@@ -195,21 +205,38 @@ class DiffusionModel:
         dim, source = self.state_dim, "the size of initial_state"
         if (shape := result_shape("drift", self._drift, (x, z, t))) != (dim,):
             raise ModelError(f"drift returned shape {shape}, expected ({dim},), {source}")
-        refuse_index_out_of_range("drift", self._drift, (x, z, t))
+        try_twice("drift", self._drift, (x, z, t))
         shape = result_shape("diffusion", self._diffusion, (x, z, t))
         if len(shape) != 2 or shape[0] != dim or shape[1] == 0:
             raise ModelError(
                 f"diffusion returned shape {shape}, expected ({dim}, B), a row for each state and a column for each "
                 "Wiener process: write one column as b[:, None], independent noises as jnp.diag(b)"
             )
-        refuse_index_out_of_range("diffusion", self._diffusion, (x, z, t))
+        try_twice("diffusion", self._diffusion, (x, z, t))
         return shape[1]
 
     def _check_step(self) -> None:
         x, z, v = struct(self.state_dim), self.parameters.structs(), struct(self.noise_dim)
-        shape = result_shape("the scheme's step", self.step, (z, x, v, struct(), self._time()))
+        examples = (z, x, v, struct(), self._time())
+        shape = result_shape("the scheme's step", self.step, examples)
         if shape != (self.state_dim,):
             raise ModelError(f"the scheme's step returned shape {shape}, expected ({self.state_dim},)")
+        if isinstance(self.scheme, CustomScheme):
+            try_twice("the scheme's step", self.step, examples)
+
+    def _check_finite(self, points: list[tuple[np.ndarray, dict[str, Any], Any]]) -> None:
+        for x, z, _ in points:
+            for name, value in z.items():
+                if not np.all(np.isfinite(value)):
+                    raise ModelError(
+                        f"the prior of parameter {name!r} gave {told(np.asarray(value))} at a draw from it; use "
+                        "a prior with finite values, not as wide as that"
+                    )
+            if not np.all(np.isfinite(x)):
+                raise ModelError(
+                    f"initial_state gave {told(x)} at parameters drawn from their priors; give a distribution that is "
+                    "defined for all that the priors allow"
+                )
 
     def _checked_observation_dim(self) -> int:
         x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
@@ -221,7 +248,7 @@ class DiffusionModel:
                 f"the observation function returned shape {shape}, expected (Y,): write one component as x[:1], "
                 "several as jnp.array([...])"
             )
-        refuse_index_out_of_range("the observation function", self.observation.user_function, examples)
+        try_twice("the observation function", self.observation.user_function, examples)
         return shape[0]
 
     def _time(self) -> Any:
@@ -245,8 +272,9 @@ class DiffusionModel:
                 t = Clock(t, inputs, dict.fromkeys(inputs, 0.0))
             u = jnp.asarray(rng.standard_normal(self.parameters.size))
             v0 = jnp.asarray(rng.standard_normal(self.initial_state.size))
-            z = jax.tree.map(np.asarray, self.parameters.unflatten(np.asarray(self.parameters.push(u))))
-            x = np.asarray(self.initial_state.push(z, v0))
+            z = self.parameters.unflatten(self.parameters.push(u))
+            with at_values("initial_state", "parameters drawn from their priors"):
+                x = np.asarray(self.initial_state.push(z, v0))
             near = x + 0.3 * (1 + np.abs(x)) * rng.standard_normal(self.state_dim)
             points += [(x, z, t), (near, z, t), (np.abs(near), z, t)]
         return points

@@ -1,7 +1,9 @@
 """Looking at the user's functions before anything is compiled: how many arguments they take, what they return."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.experimental import checkify
 
-from pathfold.errors import ModelError
+from pathfold.errors import ModelError, PathfoldError, told
 from pathfold.schemes.ito import Clock, time_arguments
 
 type Struct = jax.ShapeDtypeStruct
@@ -35,16 +38,20 @@ class OfTime:
         return self.call(*values)
 
 
+def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with dicts of its own: what it writes into z or inputs is seen by no other."""
+    return lambda *values: function(*(dict(value) if isinstance(value, dict) else value for value in values))
+
+
 def with_time(name: str, function: Any, arguments: Sequence[str]) -> OfTime:
     """The user's function of `arguments`, of these and t, or of these, t and inputs, as a function of time."""
     if isinstance(function, OfTime):
         return function
     without, full, count = ", ".join(arguments), ", ".join((*arguments, "t")), len(arguments)
-    if not callable(function):
-        raise ModelError(f"{name} must be a function of ({without}) or ({full}), not {function!r}")
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # some built-in functions do not tell their signature
+    if not callable(function) or isinstance(function, type):
+        raise ModelError(f"{name} must be a function of ({without}) or ({full}), not {told(function)}")
+    function, signature = apart(function), _signature(function)
+    if signature is None:
         return OfTime(lambda *values: function(*values[:-1]))
     further = dict(enumerate([*signature.parameters][count : count + 2]))
     if _binds(signature, count) and further.get(0) != "t":
@@ -67,17 +74,24 @@ def with_time(name: str, function: Any, arguments: Sequence[str]) -> OfTime:
 
 def of_state_and_parameters(name: str, function: Any) -> Callable[..., Any]:
     """The user's function of x, or of (x, z), as a function of both."""
-    if not callable(function):
-        raise ModelError(f"{name} must be a function of x or (x, z), not {function!r}")
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # some built-in functions do not tell their signature
+    if not callable(function) or isinstance(function, type):
+        raise ModelError(f"{name} must be a function of x or (x, z), not {told(function)}")
+    function, signature = apart(function), _signature(function)
+    if signature is None:
         return lambda x, z: function(x)
     if len([p for p in signature.parameters.values() if p.default is p.empty]) == 2 and _binds(signature, 2):
         return function
     if _binds(signature, 1):
         return lambda x, z: function(x)
     raise ModelError(f"{name} takes arguments {signature}, expected (x) or (x, z)")
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """None where it is not known: some built-in functions do not tell it."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:
@@ -108,7 +122,7 @@ def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> 
     """jax.eval_shape with every failure of a user's function turned into a sentence."""
     try:
         return jax.eval_shape(function, *examples)
-    except ModelError:
+    except PathfoldError:
         raise
     except KeyError as error:
         known = [key for example in examples if isinstance(example, dict) for key in example]
@@ -124,12 +138,89 @@ def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> 
         raise ModelError(f"{name} raised {type(error).__name__}: {error}") from error
 
 
-def refuse_index_out_of_range(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
-    """JAX clamps an index that is out of range without a word; numpy does not, so try once with numpy arrays."""
+@contextmanager
+def at_values(name: str, values: str) -> Iterator[None]:
+    """Turn what a user's function raises at concrete values, which tracing did not show, into a sentence."""
     try:
-        with np.errstate(all="ignore"):
-            function(*jax.tree.map(lambda example: np.ones(example.shape), tuple(examples)))
-    except IndexError as error:
-        raise ModelError(f"{name} indexes out of range: {error}") from error
-    except Exception:  # what needs JAX arrays was already traced above
+        yield
+    except PathfoldError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name} raised {type(error).__name__} at {values}: {told(str(error))}") from error
+
+
+def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
+    """Raise ModelError for what tracing does not see, having called a user's function twice at a concrete point.
+
+    What is random would be drawn once, while tracing, and then be a constant. JAX clamps an index that is out of range
+    without a word. The point is one of numpy arrays where the function takes them, since that costs the least.
+    """
+    _refuse_index_out_of_range(name, function, examples)
+    for array in (np.asarray, jnp.asarray):
+        try:
+            with _quiet():
+                first, second = (np.asarray(function(*_point(examples, array))) for _ in range(2))
+        except Exception:  # numpy arrays will not do; that JAX arrays do is known from tracing
+            continue
+        if not np.array_equal(first, second, equal_nan=True):
+            raise ModelError(
+                f"{name} gives another value each time that it is called with the same arguments: it is traced once, "
+                "so what is random in it would be a constant; leave it out, and let noise come from the diffusion, the "
+                "observation or a parameter"
+            )
         return
+
+
+def _refuse_index_out_of_range(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
+    """Raise ModelError for an index that is out of range, and the same one at two points far from each other.
+
+    One that depends on the arguments may be in range where the model lives.
+    """
+    for fault_at in (_fault_of_numpy, _fault_of_jax):
+        faults = {fault_at(function, examples, scale) for scale in (1.0, -0.37)}
+        if len(faults) == 1 and (fault := faults.pop()):
+            raise ModelError(f"{name} indexes out of range: {fault}")
+
+
+def _fault_of_numpy(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
+    """What numpy says of an index of an argument, or nothing."""
+    try:
+        with _quiet():
+            function(*_point(examples, np.asarray, scale))
+    except IndexError as error:
+        return str(error)
+    except Exception:  # what needs JAX arrays
+        return ""
+    return ""
+
+
+def _fault_of_jax(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
+    """What JAX, asked to, says of an index of a JAX array; most functions have none that it does not know before."""
+    trace = str(jax.make_jaxpr(function)(*examples))
+    if not any(operation in trace for operation in ("gather", "scatter", "dynamic_slice", "dynamic_update")):
+        return ""
+    try:
+        with _quiet():
+            checked = checkify.checkify(function, errors=checkify.index_checks)
+            fault = checked(*_point(examples, jnp.asarray, scale))[0].get()
+    except Exception:  # an operation that checkify does not know
+        return ""
+    return "" if fault is None else fault.splitlines()[0].split(": ", 1)[-1]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The points are not of the model's world: what is not finite there says nothing."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _point(examples: Sequence[Any], array: Callable[..., Any], scale: float = 1.0) -> tuple[Any, ...]:
+    """Arguments near `scale`, no two numbers of an array alike."""
+
+    def fill(example: Struct) -> Any:
+        size = int(np.prod(example.shape, dtype=int))
+        return array(scale * (1.0 + 0.1 * np.arange(size).reshape(example.shape) / max(size, 1)))
+
+    return jax.tree.map(fill, tuple(examples))

@@ -8,7 +8,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from pathfold.errors import DataError
+from pathfold.errors import DataError, PathfoldError, told
+from pathfold.model.arrays import real_array
+from pathfold.model.names import check_name
 
 Kind = Literal["linear", "previous"]
 
@@ -22,12 +24,10 @@ class Input:
     kind: Kind
 
     def __init__(self, times: Any, values: Any, kind: Kind = "linear"):
-        if kind not in get_args(Kind):
-            raise DataError(f"an input's kind must be 'linear' or 'previous', not {kind!r}")
-        try:
-            times, values = np.asarray(times, np.float64), np.asarray(values, np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError("an input's times and values must be arrays of real numbers") from error
+        if not isinstance(kind, str) or kind not in get_args(Kind):
+            raise DataError(f"an input's kind must be 'linear' or 'previous', not {told(kind)}")
+        times = real_array("an input's times", times).astype(np.float64)
+        values = real_array("an input's values", values).astype(np.float64)
         if times.ndim != 1 or times.size == 0 or times.shape != values.shape:
             raise DataError(f"an input has times {times.shape} and values {values.shape}, expected one value a time")
         if not (np.all(np.isfinite(times)) and np.all(np.isfinite(values)) and np.all(np.diff(times) > 0)):
@@ -50,8 +50,10 @@ class Input:
         return self.values[np.maximum(np.searchsorted(self.times, t + rounding, side="right") - 1, 0)]
 
 
-def check_inputs(inputs: Any, error: type[Exception]) -> dict[str, Input]:
+def check_inputs(inputs: Any, error: type[PathfoldError]) -> dict[str, Input]:
     """The user's dict of inputs by name."""
     if not isinstance(inputs, Mapping) or not all(isinstance(each, Input) for each in inputs.values()):
-        raise error(f"inputs must be a dict of name -> pf.Input(times, values), not {inputs!r}")
+        raise error(f"inputs must be a dict of name -> pf.Input(times, values), not {told(inputs)}")
+    for name in inputs:
+        check_name("the input", name, error)
     return dict(inputs)

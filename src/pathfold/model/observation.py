@@ -10,10 +10,13 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
-from pathfold.errors import ModelError
+from pathfold.errors import ModelError, told
+from pathfold.model.arrays import real_array
 from pathfold.model.conditional import ConditionalMap
-from pathfold.model.functions import OfTime, as_float64, listed, result_shape, with_time
+from pathfold.model.functions import OfTime, as_float64, listed, result_shape, try_twice, with_time
 from pathfold.model.parameters import Compilable
+
+MOST_NORMALS = 10**6  # of one observation: more is a mistake
 
 
 @dataclass(frozen=True)
@@ -147,25 +150,28 @@ class GaussianNoise(Observation):
             if callable(self.scale):
                 function = with_time("the observation scale", self.scale, ("z",))
             shape = result_shape("the observation scale", function, (z, t))
+            try_twice("the observation scale", function, (z, t))
             values = [np.asarray(self._scale(*draw)) for draw in draws]
-            mend = "give it a positive prior, or take jnp.exp(...)"
+            remedy = "give it a positive prior, or take jnp.exp(...)"
         else:
             try:
-                values = [np.asarray(self.scale, np.float64)]
-            except (TypeError, ValueError) as error:
+                values = [real_array("the observation scale", self.scale, error=ModelError)]
+            except ModelError as error:
                 raise ModelError(
-                    f"the observation scale is {self.scale!r}; give a positive number, an array, a parameter's name or "
-                    "a function of z"
+                    f"the observation scale is {told(self.scale)}; give a positive number, an array, a parameter's "
+                    "name or a function of z"
                 ) from error
-            shape, mend = values[0].shape, "give a positive number, or use pf.Noiseless(h)"
+            shape, remedy = values[0].shape, "give a positive number, or use pf.Noiseless(h)"
         if shape not in ((), (observation_dim,), (observation_dim, observation_dim)):
             raise ModelError(
                 f"the observation scale has shape {shape}, expected (), ({observation_dim},) or "
                 f"({observation_dim}, {observation_dim})"
             )
         for value in values:
+            if not np.all(np.isfinite(value)):
+                raise ModelError(f"the observation scale is not finite ({told(value)}); {remedy}")
             if len(shape) < 2 and not (np.all(value >= 0) and np.any(value > 0)):
-                raise ModelError(f"the observation scale is not positive ({value}); {mend}")
+                raise ModelError(f"the observation scale is not positive ({value}); {remedy}")
             if len(shape) == 2 and not np.linalg.matrix_rank(value) == observation_dim:
                 raise ModelError("the observation scale is a singular matrix; give one of full rank")
 
@@ -184,11 +190,12 @@ class NoisyObservation(Observation):
 
     def __post_init__(self) -> None:
         n = self.noise
-        normals = isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
-        if not (normals or isinstance(n, dist.Distribution | list | tuple) or callable(n)):
+        normals = isinstance(n, int | np.integer) and not isinstance(n, bool) and 0 < n <= MOST_NORMALS
+        listed = isinstance(n, dist.Distribution | list | tuple)
+        if isinstance(n, type) or not (normals or listed or callable(n)):
             raise ModelError(
-                f"NoisyObservation's noise is {n!r}; give a distribution of w, a list of scalar ones, a function of z, "
-                "or a positive integer, the number of standard normals"
+                f"NoisyObservation's noise is {told(n)}; give a distribution of w, a list of scalar ones, a function "
+                "of z, or a positive integer, the number of standard normals"
             )
 
     def given(self, z, *, compilable=None):
@@ -196,7 +203,7 @@ class NoisyObservation(Observation):
         noise = dist.Normal(np.zeros(self.noise), 1.0) if normals else self.noise
         built = ConditionalMap.build("the observation noise", noise, z, compilable=compilable)
         if built.size == 0:
-            raise ModelError(f"the observation noise, {self.noise!r}, is not random; use pf.Noiseless(h)")
+            raise ModelError(f"the observation noise, {told(self.noise)}, is not random; use pf.Noiseless(h)")
         return replace(self, _map=built)
 
     def of(self, state):

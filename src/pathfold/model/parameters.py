@@ -11,11 +11,11 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
-from pathfold.errors import ModelError
+from pathfold.errors import ModelError, told
+from pathfold.model.arrays import real_array
 from pathfold.model.functions import listed, struct
+from pathfold.model.names import check_dimensions, check_name
 from pathfold.model.priors import NormalMap, fixed, normal_map, product
-
-RESERVED = ("chain", "draw", "series", "component", "initial_state", "state", "time", "node", "node_series")
 
 type Compilable = Callable[..., bool]
 """compilable(function, *example structs): whether the layers above can compile the function."""
@@ -35,8 +35,11 @@ class Parameters:
     def build(cls, priors: Mapping[str, Any], *, compilable: Compilable | None = None) -> "Parameters":
         """From the user's name -> distribution (or number, for a fixed parameter)."""
         if not isinstance(priors, Mapping):
-            raise ModelError(f"parameters must be a dict of name -> distribution, not {type(priors).__name__}")
+            raise ModelError(f"parameters must be a dict of name -> distribution, not {told(priors)}")
+        for name in priors:
+            check_name("parameter", name, ModelError)
         maps = {name: _map(name, prior) for name, prior in priors.items()}
+        check_dimensions("parameter", {name: len(m.shape) for name, m in maps.items()}, ModelError)
         for name, current in maps.items():
             if compilable is not None and not compilable(current.push, struct(current.size)):
                 maps[name] = _map(name, priors[name], quantiles=False)
@@ -87,6 +90,8 @@ class Parameters:
 
     def flatten(self, values: Mapping[str, Any]) -> np.ndarray:
         """z as a vector, from a dict of concrete values; fixed parameters may be left out."""
+        if not isinstance(values, Mapping):
+            raise ModelError(f"parameters must be a dict of name -> value, not {told(values)}")
         if unknown := [name for name in values if name not in self.maps]:
             raise ModelError(f"unknown parameter {listed(unknown)}; the model has {listed(self.names)}")
         complete = {name: prior for name, prior in self.priors.items() if self.maps[name].size == 0} | dict(values)
@@ -95,29 +100,29 @@ class Parameters:
         parts = []
         for name, shape in self.shapes.items():
             value = complete[name].v if isinstance(complete[name], dist.Delta) else complete[name]
-            value = np.asarray(value, np.float64)
+            value = real_array(f"the values of parameter {name!r}", value, error=ModelError)
             if value.shape != shape:
                 raise ModelError(f"parameter {name!r} was given with shape {value.shape}, expected {shape}")
+            if not np.all(np.isfinite(value)):
+                raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
             parts.append(value.ravel())
         return np.concatenate([np.zeros(0), *parts])
 
 
-def _map(name: Any, prior: Any, **options: bool) -> NormalMap:
-    if not isinstance(name, str):
-        raise ModelError(f"parameter names must be strings, not {name!r}")
-    if name in RESERVED:
-        raise ModelError(f"parameter {name!r} needs another name: the results use {', '.join(RESERVED)} themselves")
+def _map(name: str, prior: Any, **options: bool) -> NormalMap:
     if isinstance(prior, dist.Distribution):
         try:
             return normal_map(prior, **options)
         except ModelError as error:
             raise ModelError(f"the prior of parameter {name!r} cannot be used: {error}") from error
-    if isinstance(prior, int | float | np.ndarray | np.number | jax.Array) and not isinstance(prior, bool):
-        value = np.asarray(prior)
-        if np.issubdtype(value.dtype, np.complexfloating) or not np.all(np.isfinite(value)):
-            raise ModelError(f"parameter {name!r} is fixed to {prior!r}; give finite real numbers")
+    if isinstance(prior, int | float | complex | np.ndarray | np.number | jax.Array) and not isinstance(prior, bool):
+        value = real_array(f"the values that parameter {name!r} is fixed to", prior, error=ModelError)
+        if not np.all(np.isfinite(value)):
+            raise ModelError(f"parameter {name!r} is fixed to {told(prior)}; give finite real numbers")
+        if value.size == 0:
+            raise ModelError(f"parameter {name!r} has shape {value.shape} and no entry; leave it out")
         return fixed(value)
     raise ModelError(
-        f"the prior of parameter {name!r} is {prior!r}; give a numpyro distribution such as dist.Normal(0.0, 1.0), "
+        f"the prior of parameter {name!r} is {told(prior)}; give a numpyro distribution such as dist.Normal(0.0, 1.0), "
         "or a number to fix the parameter"
     )

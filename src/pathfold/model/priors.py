@@ -22,7 +22,7 @@ from jax import Array
 from jax.core import Tracer
 from jax.scipy.special import log_ndtr, ndtri
 
-from pathfold.errors import ModelError
+from pathfold.errors import ModelError, told
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,37 @@ def normal_map(distribution: dist.Distribution, *, quantiles: bool = True, stand
     must say `standardise=False`: its parameters may be traced, and the map must be the same function of z always.
     """
     if not isinstance(distribution, dist.Distribution):
-        raise ModelError(f"expected a numpyro distribution, not {distribution!r}")
+        raise ModelError(f"expected a numpyro distribution, not {told(distribution)}")
     if distribution.is_discrete:
         raise ModelError(f"{type(distribution).__name__} is discrete; use a continuous distribution")
+    if 0 in distribution.shape():
+        raise ModelError(f"{type(distribution).__name__} has shape {distribution.shape()} and no entry; leave it out")
+    if standardise:
+        _check_arguments(distribution)
     distribution = jax.tree.map(_as_float64, distribution)
     return _build(distribution, distribution.shape(), quantiles, standardise)
+
+
+def _check_arguments(d: Any) -> None:
+    """Raise ModelError if an argument of a distribution that does not depend on z is one it cannot have."""
+    if isinstance(d, dist.ImproperUniform):
+        raise ModelError("ImproperUniform has no draws; use a proper prior, such as a wide dist.Normal")
+    base = getattr(d, "base_dist", None)
+    if base is not None:
+        _check_arguments(base)
+    kind, bounds = type(d).__name__, [vars(d).get(name) for name in ("low", "high")]
+    for name, constraint in d.arg_constraints.items():
+        value = vars(d).get(name)
+        if value is None or isinstance(value, Tracer) or (base is not None and name in ("low", "high")):
+            continue
+        if not np.all(np.isfinite(value)):
+            raise ModelError(f"{kind} has {name} = {told(value)}; give finite numbers, since a prior must be proper")
+        if not (dist.constraints.is_dependent(constraint) or np.all(constraint(np.asarray(value)))):
+            raise ModelError(f"{kind} has {name} = {told(value)}, which must be {constraint}")
+    if all(bound is not None and not isinstance(bound, Tracer) for bound in bounds) and not np.all(
+        bounds[0] < bounds[1]
+    ):
+        raise ModelError(f"{kind} has low = {told(bounds[0])} and high = {told(bounds[1])}; low must be below high")
 
 
 def fixed(value: Any) -> NormalMap:

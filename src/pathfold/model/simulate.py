@@ -9,10 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.errors import DataError
+from pathfold.errors import DataError, told
+from pathfold.model.arrays import real_array
 from pathfold.model.data import Observations
-from pathfold.model.diffusion_model import DiffusionModel
+from pathfold.model.diffusion_model import DiffusionModel, check_model
+from pathfold.model.functions import at_values
 from pathfold.model.inputs import Input
+from pathfold.model.memory import check_memory
+from pathfold.model.settings import whole
 from pathfold.model.time_grid import TimeGrid, clocks
 
 
@@ -51,22 +55,29 @@ def simulate(
     `parameters` are the true values by name; `initial_state` is drawn from its distribution when it is not given, and
     `inputs` take the place of the model's.
     """
-    times = np.asarray(times, dtype=float)
+    check_model(model)
+    times, seed = real_array("times", times), whole("seed", seed, least=0)
     empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs)
     model.check_inputs(empty)
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
+    noise = 8 * len(grid.starts) * grid.steps * model.noise_dim
+    check_memory("the noise of the path", 2 * noise, "fewer steps_per_interval, a longer max_step or fewer times")
     rng = np.random.default_rng(seed)
     z = model.parameters.flatten(parameters)
     with jax.enable_x64(True):
         named = model.parameters.unflatten(jnp.asarray(z))
-        (v0,) = model.initial_state.draw(named, rng, 1)
+        with at_values("initial_state", "these parameters"):
+            (v0,) = model.initial_state.draw(named, rng, 1)
         v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
-        w = model.observation.draw_noise(named, rng, len(grid.starts), model.observation_noise_dim)
+        with at_values("the observation noise", "these parameters"):
+            w = model.observation.draw_noise(named, rng, len(grid.starts), model.observation_noise_dim)
         if initial_state is None:
             initial_state = model.initial_state.push(named, jnp.asarray(v0))
-    x0 = np.asarray(initial_state, dtype=float)
+    x0 = real_array("the numbers of initial_state", initial_state).astype(np.float64)
     if x0.shape != (model.state_dim,):
         raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
+    if not np.all(np.isfinite(x0)):
+        raise DataError(f"initial_state is {told(x0)}; give finite numbers")
     _, values = simulate_path(model, grid, z, x0, v, w)
     values = values[grid.mask.any(axis=1)]
     if not np.isfinite(values).all():

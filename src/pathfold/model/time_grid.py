@@ -9,10 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from pathfold.errors import DataError
+from pathfold.errors import DataError, SettingsError, told
 from pathfold.model.data import Observations
 from pathfold.model.inputs import Input
+from pathfold.model.settings import positive, whole
 from pathfold.schemes.ito import Clock
+
+MOST_STEPS = 10**9  # more fine steps than any machine has memory for
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,27 +50,26 @@ class TimeGrid:
         """
         panel = [series] if not isinstance(series, Sequence) else list(series)
         if not panel:
-            raise DataError("the panel is empty; give at least one Observations")
+            raise DataError("data are an empty list; give at least one pf.Observations")
         if not all(isinstance(each, Observations) for each in panel):
-            raise DataError("data must be pf.Observations, or a list of them")
+            odd = next(each for each in panel if not isinstance(each, Observations))
+            raise DataError(f"data must be pf.Observations, or a list of them, not {told(odd)}")
         if len(widths := sorted({each.observation_dim for each in panel})) > 1:
             raise DataError(f"the series of the panel have different widths, {widths}; write NaN for a missing entry")
         if len(names := {each.components for each in panel if each.components is not None}) > 1:
             columns = " and ".join(sorted(map(str, names)))
             raise DataError(f"the series of the panel have different columns, {columns}; give all the same, in order")
         if (steps_per_interval is None) == (max_step is None):
-            raise DataError("give exactly one of steps_per_interval and max_step")
+            raise SettingsError("give exactly one of steps_per_interval and max_step")
 
         nodes = [np.concatenate([[each.initial_time], each.times]) for each in panel]
         lengths = np.concatenate([np.diff(each) for each in nodes])
         if max_step is None:
-            S = steps_per_interval
-            if not isinstance(S, int | np.integer) or isinstance(S, bool) or S < 1:
-                raise DataError(f"steps_per_interval must be a positive integer, not {steps_per_interval!r}")
-            steps, longest = int(S), np.inf
+            steps, longest = whole("steps_per_interval", steps_per_interval, least=1), np.inf
+            _check_count(f"steps_per_interval = {steps}", float(steps) * len(lengths))
         else:
-            if not isinstance(max_step, int | float | np.number) or not (np.isfinite(max_step) and max_step > 0):
-                raise DataError(f"max_step must be a positive number, not {max_step!r}")
+            max_step = positive("max_step", max_step)
+            _check_count(f"max_step = {max_step:g}", float(np.sum(np.maximum(1.0, lengths / max_step))))
             steps = _ceil(np.median(lengths[lengths > 0]) / max_step) if lengths.any() else 1
             longest = steps * max_step
 
@@ -131,6 +133,11 @@ def clocks(inputs: dict[str, Input], grid: TimeGrid) -> tuple[Any, Any]:
                 change = given.at(starts[rows] + delta[rows]) - before
                 slopes[name][rows] = np.divide(change, delta[rows], out=np.zeros_like(change), where=delta[rows] > 0)
     return Clock(starts, values, slopes), Clock(grid.ends, ends, {name: np.zeros(len(grid.ends)) for name in inputs})
+
+
+def _check_count(setting: str, count: float) -> None:
+    if not count <= MOST_STEPS:
+        raise SettingsError(f"{setting} makes {count:.2g} fine steps, more than any memory holds; take longer steps")
 
 
 def _ceil(ratio: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,55 +11,69 @@ import jax
 import numpy as np
 import xarray as xr
 
-from pathfold.errors import ModelError
+from pathfold.errors import ModelError, told
 from pathfold.model import DiffusionModel
-from pathfold.model.functions import result_shape, struct
-from pathfold.model.parameters import RESERVED
+from pathfold.model.functions import apart, result_shape, struct, traced, try_twice
+from pathfold.model.names import check_dimensions, check_name, dimensions
 
 type Deterministics = Mapping[str, Callable[..., Any]]
 """By name, functions of z, (z, path) or (z, path, times), with path (time, component) the states that are kept."""
 
+EXPECTED = "z, (z, path) or (z, path, times)"
+
 
 def check_deterministics(
-    deterministics: Deterministics, model: DiffusionModel, times: np.ndarray | None
+    deterministics: Any, model: DiffusionModel, times: np.ndarray | None
 ) -> dict[str, Callable[..., Any]]:
-    """Functions of (z, path, times), each traced on shapes; `times` are those of the states kept, if any are."""
-    functions = {}
+    """Functions of (z, path, times), tried on shapes and at a point; `times` are those of the states kept, if any."""
+    if not isinstance(deterministics, Mapping):
+        raise ModelError(f"deterministics must be a dict of name -> function of {EXPECTED}, not {told(deterministics)}")
+    functions, dims = {}, {name: len(shape) for name, shape in model.parameters.shapes.items()}
+    rows = 0 if times is None else len(times)
+    examples = (model.parameters.structs(), struct(rows, model.state_dim), struct(rows))
     for name, function in deterministics.items():
-        if not isinstance(name, str) or name in model.parameters.names or name in RESERVED:
-            raise ModelError(
-                f"the deterministic {name!r} needs another name: a string that is no parameter's and none of "
-                f"{', '.join(RESERVED)}"
-            )
+        check_name("the deterministic", name, ModelError)
+        if name in model.parameters.names:
+            raise ModelError(f"the deterministic {name!r} needs another name: a parameter has this one")
         count = _arguments(name, function)
         if count > 1 and times is None:
             raise ModelError(
                 f"the deterministic {name!r} is a function of the path, but keep_path='none'; keep 'nodes' or 'all'"
             )
         functions[name] = _of_three(function, count)
-        rows = 0 if times is None else len(times)
-        examples = (model.parameters.structs(), struct(rows, model.state_dim), struct(rows))
-        with jax.enable_x64(True):
-            result_shape(f"the deterministic {name!r}", functions[name], examples)
+        dims[name] = _checked_dims(f"the deterministic {name!r}", functions[name], examples)
+    check_dimensions("the deterministic or parameter", dims, ModelError)
     return functions
+
+
+def _checked_dims(name: str, function: Callable[..., Any], examples: tuple[Any, ...]) -> int:
+    """The number of dimensions of what the function returns."""
+    z, path, times = examples
+    with jax.enable_x64(True):
+        shape = result_shape(name, function, examples)
+        many = jax.tree.map(lambda example: struct(2, *example.shape), (z, path))
+        traced(f"{name}, of all draws at once,", jax.vmap(function, (0, 0, None)), (*many, times))
+        try_twice(name, function, examples)
+    return len(shape)
 
 
 def _arguments(name: str, function: Any) -> int:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        expected = "a function of z, (z, path) or (z, path, times)"
-        raise ModelError(f"the deterministic {name!r} must be {expected}, not {function!r}") from error
-    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    if not 1 <= len(required) <= 3 or any(p.kind is p.VAR_POSITIONAL for p in required):
         raise ModelError(
-            f"the deterministic {name!r} takes arguments {inspect.signature(function)}, expected z, (z, path) or "
-            "(z, path, times)"
+            f"the deterministic {name!r} must be a function of {EXPECTED}, not {told(function)}"
+        ) from error
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    if not 1 <= len(required) <= 3 or any(p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY) for p in required):
+        raise ModelError(
+            f"the deterministic {name!r} takes arguments {inspect.signature(function)}, expected {EXPECTED}"
         )
     return len(required)
 
 
 def _of_three(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    function = apart(function)
     return lambda *arguments: function(*arguments[:count])
 
 
@@ -76,8 +91,16 @@ def with_deterministics(
     path = flat("state") if "state" in posterior else np.zeros((shape[0] * shape[1], 0, posterior.sizes["component"]))
     times = posterior["time"].values if "state" in posterior else np.zeros(0)
     for name, function in functions.items():
-        with jax.enable_x64(True):
-            values = np.asarray(jax.jit(jax.vmap(function, (0, 0, None)))(z, path, times))
-        dims = [f"{name}_dim_{i}" for i in range(values.ndim - 1)]
+        try:
+            with jax.enable_x64(True):
+                values = np.asarray(jax.jit(jax.vmap(function, (0, 0, None)))(z, path, times))
+        except Exception as error:  # whatever it is (memory, a callback): the draws are made and must not be lost
+            warnings.warn(
+                f"the deterministic {name!r} was left out of the results: over all draws it raised "
+                f"{type(error).__name__}: {told(str(error))}; compute it from the draws",
+                stacklevel=5,
+            )
+            continue
+        dims = dimensions(name, values.ndim - 1)
         posterior[name] = (["chain", "draw", *dims], values.reshape(*shape, *values.shape[1:]))
     return posterior

@@ -13,6 +13,7 @@ import xarray as xr
 
 from pathfold.engine.status import MEANING
 from pathfold.model import TimeGrid
+from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.sampling import Run
 
@@ -35,26 +36,33 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     """Groups posterior, sample_stats, observed_data, constant_data, and warmup_* when kept."""
     warmup = min(run.settings["warmup"], run.chains[0].made)
 
-    def posterior(rows: slice) -> xr.Dataset:
-        return with_deterministics(_posterior(run, rows), deterministics, run.model.parameters.names)
+    made = run.chains[0].made
+
+    def posterior(begin: int, end: int) -> xr.Dataset:
+        return with_deterministics(_posterior(run, begin, end), deterministics, run.model.parameters.names)
 
     groups: dict[str, xr.Dataset] = {
-        "/posterior": posterior(slice(warmup, None)),
-        "/sample_stats": _statistics(run, slice(warmup, None)),
+        "/posterior": posterior(warmup, made),
+        "/sample_stats": _statistics(run, warmup, made),
         "/observed_data": _observed(run),
         "/constant_data": _constant(run),
     }
     if keep_warmup:
-        groups["/warmup_posterior"] = posterior(slice(0, warmup))
-        groups["/warmup_sample_stats"] = _statistics(run, slice(0, warmup))
+        groups["/warmup_posterior"] = posterior(0, warmup)
+        groups["/warmup_sample_stats"] = _statistics(run, 0, warmup)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = _attributes(run)
     return tree
 
 
-def _posterior(run: Run, rows: slice) -> xr.Dataset:
+def _stacked(run: Run, name: str, begin: int, end: int) -> np.ndarray:
+    """One array of all chains, (chain, draw, ...)."""
+    return np.stack([chain.rows(name, begin, end) for chain in run.chains])
+
+
+def _posterior(run: Run, begin: int, end: int) -> xr.Dataset:
     parameters, grid = run.model.parameters, run.grid
-    z = np.stack([chain.z[rows] for chain in run.chains])
+    z = _stacked(run, "z", begin, end)
     chains, draws = z.shape[:2]
     coordinates: dict[str, Any] = {
         "chain": np.arange(chains),
@@ -66,10 +74,12 @@ def _posterior(run: Run, rows: slice) -> xr.Dataset:
     for name in parameters.names:
         shape = parameters.shapes[name]
         size = int(np.prod(shape, dtype=int))
-        dims = [f"{name}_dim_{i}" for i in range(len(shape))]
-        variables[name] = (["chain", "draw", *dims], z[..., at : at + size].reshape(chains, draws, *shape))
+        variables[name] = (
+            ["chain", "draw", *dimensions(name, len(shape))],
+            z[..., at : at + size].reshape(chains, draws, *shape),
+        )
         at += size
-    x0 = np.stack([chain.x0[rows] for chain in run.chains])
+    x0 = _stacked(run, "x0", begin, end)
     several = len(grid.first) > 1
     if several:
         coordinates["series"] = np.arange(len(grid.first))
@@ -78,15 +88,25 @@ def _posterior(run: Run, rows: slice) -> xr.Dataset:
         variables["initial_state"] = (["chain", "draw", "component"], x0[:, :, 0])
     time_dim = "node" if several else "time"
     if run.settings["keep_path"] != "none":
-        states, kept = np.stack([chain.nodes[rows] for chain in run.chains]), _kept(grid, run.settings["keep_path"])
-        if run.settings["keep_path"] == "all":
-            inside = np.stack([chain.path[rows] for chain in run.chains])[:, :, :, 1:]
-            states = np.concatenate([inside, states[:, :, :, None]], axis=3)[:, :, kept]
-        variables["state"] = (["chain", "draw", time_dim, "component"], states)
+        kept = _kept(grid, run.settings["keep_path"])
+        variables["state"] = (["chain", "draw", time_dim, "component"], _states(run, kept, begin, end))
         coordinates["time"] = (time_dim, state_times(grid, run.settings["keep_path"]))
         if several:
             coordinates["node_series"] = (time_dim, np.repeat(_series_of_intervals(run), kept.sum(axis=1)))
     return xr.Dataset(variables, coordinates)
+
+
+def _states(run: Run, kept: np.ndarray, begin: int, end: int) -> np.ndarray:
+    """The states (chain, draw, time, component) that are kept, without more than one copy of them at a time."""
+    if run.settings["keep_path"] == "nodes":
+        return _stacked(run, "nodes", begin, end)
+    steps = np.nonzero(kept)[1]
+    last = steps == kept.shape[1] - 1
+    states = np.empty((len(run.chains), end - begin, steps.size, run.model.state_dim))
+    for chain, out in zip(run.chains, states, strict=True):
+        out[:, last] = chain.rows("nodes", begin, end)
+        out[:, ~last] = chain.rows("path", begin, end)[:, :, 1:][:, kept[:, :-1]]
+    return states
 
 
 def _kept(grid: TimeGrid, keep_path: str) -> np.ndarray:
@@ -110,8 +130,8 @@ def _series_of_intervals(run: Run) -> np.ndarray:
     return np.searchsorted(run.grid.first, np.arange(len(run.grid.starts)), side="right") - 1
 
 
-def _statistics(run: Run, rows: slice) -> xr.Dataset:
-    values = np.stack([chain.statistics[rows] for chain in run.chains])
+def _statistics(run: Run, begin: int, end: int) -> xr.Dataset:
+    values = _stacked(run, "statistics", begin, end)
     variables: dict[str, Any] = {}
     for i, name in enumerate(STATISTICS):
         column = values[..., i]

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import xarray as xr
 
 from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model.diffusion_model import check_model
 from pathfold.results.deterministics import check_deterministics
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
-from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling import DynamicHMC, Settings, StaticHMC, UnconstrainedHMC, run_chains
 
 
 def sample(
@@ -38,23 +39,30 @@ def sample(
     executor: Executor | None = None,
     threads: int | None = None,
 ) -> xr.DataTree:
-    """Draws from the posterior of parameters and paths, given observations.
+    """Draws from the posterior of parameters and paths, given observations; a list of them is a panel of series.
 
-    Fine steps: either `steps_per_interval` between neighbouring observations, or `max_step` in units of time. The
-    result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
-    resumed from its `checkpoint` folder. `keep_path` says which states are kept: at the nodes, after every fine step,
-    or none. `initial_states` says how a first point of the manifold is sought: by projection of prior draws (the
-    default), or with one of the paper's heuristics. `observations_per_block` conditions on the full state every so many
-    observations, as the paper does; the posterior is the same. `deterministics` are functions of z, (z, path) or
-    (z, path, times) by name, recorded with the draws; path (time, component) are the states that are kept.
+    The result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
+    resumed from its `checkpoint`. Whatever can be checked is checked before anything is compiled; errors are derived
+    from `pf.PathfoldError`.
+
+    steps_per_interval, max_step: one of them: fine steps between neighbouring observations, or their greatest length.
+    chains, warmup, draws, seed: how many chains, of how many iterations, of which the first `warmup` adapt.
+    sampler: `pf.StaticHMC()`, the default, `pf.DynamicHMC()` or `pf.UnconstrainedHMC()`.
+    splitting: of the Hamiltonian, "gaussian" or "stormer-verlet".
+    observations_per_block: condition on the full state every so many observations, as the paper does; the posterior is
+        the same.
+    initial_states: how a first point of the manifold is sought: by "projection" of prior draws, the default, or with
+        one of the paper's heuristics, "interpolation", "adam" and "adam-states".
+    keep_path: which states are kept: at the "nodes", "all" after every fine step, or "none".
+    keep_warmup: whether the results have the draws of warm-up too.
+    deterministics: functions of z, (z, path) or (z, path, times) by name, recorded with the draws; path (time,
+        component) are the states that are kept.
+    progress: whether to show how far the chains are.
+    checkpoint: a folder; the same call goes on where the last one ended, and more `draws` make the run longer.
+    executor, threads: where the chains run: a `concurrent.futures.Executor`, or so many threads.
     """
-    grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
-    functions = check_deterministics(deterministics or {}, model, state_times(grid, keep_path))
-    run = run_chains(
-        model,
-        data,
-        steps_per_interval=steps_per_interval,
-        max_step=max_step,
+    check_model(model)
+    settings = Settings.checked(
         chains=chains,
         warmup=warmup,
         draws=draws,
@@ -64,11 +72,16 @@ def sample(
         observations_per_block=observations_per_block,
         initial_states=initial_states,
         keep_path=keep_path,
+        keep_warmup=keep_warmup,
         progress=progress,
         checkpoint=checkpoint,
         executor=executor,
         threads=threads,
     )
-    tree = to_datatree(run, keep_warmup=keep_warmup, deterministics=functions)
+    grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    times = state_times(grid, settings.keep_path)
+    functions = check_deterministics({} if deterministics is None else deterministics, model, times)
+    run = run_chains(model, data, grid, settings)
+    tree = to_datatree(run, keep_warmup=settings.keep_warmup, deterministics=functions)
     warn_of_trouble(tree, list(model.parameters.names))
     return tree

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.engine import Engine
-from pathfold.errors import DataError
+from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel, TimeGrid
 
 
 def partitions(model: DiffusionModel, grid: TimeGrid, observations_per_block: int) -> list[np.ndarray]:
     """Nodes whose states are held: of each series the observations R, 2R, ...; and by turns floor((2b - 1) R / 2)."""
     R, held = observations_per_block, ([], [])
-    _check(model, R)
+    _check(model)
     observed = grid.mask.any(axis=1) & (grid.delta > 0.0)
     for nodes in np.split(np.arange(len(grid.starts)), grid.first[1:]):
         nodes = nodes[observed[nodes]]
@@ -39,16 +39,14 @@ def blocked_problems(engine: Engine, held: list[np.ndarray]) -> np.ndarray:
     return np.stack(problems)
 
 
-def _check(model: DiffusionModel, R: int) -> None:
+def _check(model: DiffusionModel) -> None:
     """Exact observations are implied by the state that is held, unless they depend on parameters."""
-    if not isinstance(R, int | np.integer) or isinstance(R, bool) or R < 2:
-        raise DataError(f"observations_per_block must be a whole number of at least 2, not {R!r}")
     with jax.enable_x64(True):
         x, z = jnp.ones(model.state_dim), model.parameters.push(jnp.zeros(model.parameters.size))
         w, t = jnp.zeros(model.observation_noise_dim), model.clock(0.0, *jnp.ones((2, len(model.inputs))))
         slope = jax.jacfwd(lambda z: model.observe(model.parameters.unflatten(z), x, w, t))(z)
     if np.any(np.asarray(slope)[model.exactly_observed] != 0.0):
-        raise DataError(
+        raise SettingsError(
             "observations_per_block cannot be used: an exact observation depends on parameters, so that holding the "
             "state does not hold it; add the parameter to the state, or sample without blocks"
         )

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,9 @@ from pathfold.engine.native import trajectory
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.integration_time import search_size
 from pathfold.engine.native.step_size import STATE
-from pathfold.errors import DataError
+from pathfold.errors import SettingsError
 from pathfold.sampling.checkpoint import Checkpoint
+from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.samplers import Sampler, StaticHMC
 
@@ -42,47 +42,9 @@ class ChainTask:
     sampler: Sampler
     warmup: int
     draws: int
-    z_size: int
-    series: int
-    state_dim: int
-    steps: int
-    intervals: int
-    keep_path: str
+    shape: Shape
     checkpoint: str | None = None
     checkpoint_seconds: float = 5.0
-
-
-@dataclass
-class Draws:
-    """What a chain has drawn, warm-up first; `made` rows of the arrays are filled."""
-
-    z: np.ndarray
-    x0: np.ndarray
-    nodes: np.ndarray
-    path: np.ndarray
-    statistics: np.ndarray
-    made: int = 0
-    seconds: float = 0.0  # of its core: the time that others had it does not count
-    main_seconds: float = 0.0  # of these after warm-up
-    start_attempts: int = 0
-
-    @classmethod
-    def empty(cls, task: ChainTask, statistics: int) -> Draws:
-        total, states = task.warmup + task.draws, task.state_dim
-        nodes = 0 if task.keep_path == "none" else task.intervals
-        path = task.intervals if task.keep_path == "all" else 0
-        return cls(
-            z=np.zeros((total, task.z_size)),
-            x0=np.zeros((total, task.series, states)),
-            nodes=np.zeros((total, nodes, states)),
-            path=np.zeros((total, path, task.steps, states)),
-            statistics=np.zeros((total, statistics)),
-        )
-
-    def first(self, count: int) -> Draws:
-        """The first rows alone."""
-        arrays = {name: getattr(self, name)[:count] for name in ("z", "x0", "nodes", "path", "statistics")}
-        return replace(self, **arrays, made=count)
 
 
 @dataclass
@@ -97,24 +59,28 @@ class Monitor:
 def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
     """Find a start, or take up where a checkpoint left off, and make all transitions unless told to stop."""
     monitor = monitor or Monitor()
-    chain = _Chain(task)
-    checkpoint = Checkpoint(Path(task.checkpoint), task.index) if task.checkpoint else None
-    saved = checkpoint.load() if checkpoint else None
-    if saved is not None:
-        chain.restore(saved)
-    else:
+    if task.checkpoint is None:
+        return _run_chain(task, monitor, None)
+    checkpoint = Checkpoint(Path(task.checkpoint), task.index)
+    with checkpoint.sole_use():
+        return _run_chain(task, monitor, checkpoint)
+
+
+def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None) -> Draws:
+    chain, total = _Chain(task), task.warmup + task.draws
+    if not (checkpoint and chain.restore(checkpoint)):
         chain.initialise()
     monitor.draws = chain.draws
-    monitor.done[0] = chain.draws.made
+    monitor.done[0] = min(chain.draws.made, total)
     last_save = time.monotonic()
-    while chain.draws.made < task.warmup + task.draws and monitor.stop[0] == 0:
+    while chain.draws.made < total and monitor.stop[0] == 0:
         chain.advance(PIECE, monitor)
         if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
-            checkpoint.save(chain.saved())
+            chain.save(checkpoint)
             last_save = time.monotonic()
-    if checkpoint:
-        checkpoint.save(chain.saved())
-    return chain.draws
+    if checkpoint and checkpoint.counted < chain.draws.made:
+        chain.save(checkpoint)
+    return chain.draws.first(total)
 
 
 class _Chain:
@@ -134,7 +100,7 @@ class _Chain:
         self.state = np.zeros(STATE)
         self.search = np.zeros(search_size(self.layout))
         self.counts, self.result = np.zeros(trajectory.COUNTS, dtype=np.int64), np.zeros(4)
-        self.draws = Draws.empty(task, trajectory.STATISTICS)
+        self.draws = Draws.empty(task.shape)
 
     @property
     def current(self) -> np.ndarray:
@@ -153,7 +119,7 @@ class _Chain:
         """Make up to `count` transitions."""
         task, draws = self.task, self.draws
         end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
-        rows = slice(draws.made, min(draws.made + count, end))
+        rows = draws.made, min(draws.made + count, end)
         time_given = task.sampler.integration_time if isinstance(task.sampler, StaticHMC) else None
         begin = time.thread_time()
         made = run(
@@ -171,16 +137,16 @@ class _Chain:
             float(time_given or 0.0),
             task.warmup,
             float(task.sampler.target_acceptance),
-            draws.z[rows],
-            draws.x0[rows],
-            draws.nodes[rows],
-            draws.path[rows],
-            draws.statistics[rows],
+            draws.rows("z", *rows),
+            draws.rows("x0", *rows),
+            self._room("nodes", *rows),
+            self._room("path", *rows),
+            draws.rows("statistics", *rows),
             monitor.stop,
             monitor.done,
         )
         if made < 0:
-            raise DataError(
+            raise SettingsError(
                 "observations_per_block: the states between blocks cannot be held, since the noise of an interval does "
                 "not move the whole state; take more steps_per_interval, a scheme of higher order, or no blocks"
             )
@@ -189,30 +155,46 @@ class _Chain:
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
 
-    def saved(self) -> dict[str, Any]:
-        """Everything that the chain's future depends on, and its past."""
+    def _room(self, name: str, begin: int, end: int) -> np.ndarray:
+        """Where states go: draws whose states are not kept have rows without any."""
+        if begin < self.draws.unkept:
+            return np.zeros((end - begin, 0, *getattr(self.draws, name).shape[2:]))
+        return self.draws.rows(name, begin, end)
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """Everything that the chain's future depends on, but for its random stream."""
+        return {"point": self.current, "state": self.state, "search": self.search, "metric": self.metric}
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Where that cannot be done, say so with the draws: they are worth more than the checkpoint."""
         d = self.draws
-        arrays = {name: getattr(d, name)[: d.made] for name in ("z", "x0", "nodes", "path", "statistics")}
-        return {
-            **arrays,
-            "point": self.current,
-            "state": self.state,
-            "search": self.search,
-            "metric": self.metric,
+        state = {
+            **self._state(),
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
-            "made": np.array(d.made),
             "seconds": np.array([d.seconds, d.main_seconds]),
             "start_attempts": np.array(d.start_attempts),
         }
+        try:
+            checkpoint.save(d, state)
+            d.unsaved = ""
+        except OSError as error:
+            d.unsaved = error.strerror or str(error)
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        d = self.draws
-        d.made, d.start_attempts = int(saved["made"]), int(saved["start_attempts"])
-        d.seconds, d.main_seconds = saved["seconds"].tolist()
-        for name in ("z", "x0", "nodes", "path", "statistics"):
-            getattr(d, name)[: d.made] = saved[name]
-        self.current[:] = saved["point"]
-        self.state[:] = saved["state"]
-        self.search[:] = saved["search"]
-        self.metric[:] = saved["metric"]
-        self.rng.bit_generator.state = json.loads(str(saved["rng"]))
+    def restore(self, checkpoint: Checkpoint) -> bool:
+        """Take up where the checkpoint left off; False if it has nothing yet."""
+        loaded = checkpoint.load(self.draws)
+        if loaded is None:
+            return False
+        d, saved = loaded
+        try:
+            d.start_attempts = int(saved["start_attempts"])
+            d.seconds, d.main_seconds = saved["seconds"].tolist()
+            for name, array in self._state().items():
+                if saved[name].shape != array.shape:
+                    raise ValueError(name)
+                array[:] = saved[name]
+            self.rng.bit_generator.state = json.loads(str(saved["rng"]))
+        except (KeyError, TypeError, ValueError):
+            raise checkpoint.damaged(checkpoint.file, "it has not what a chain of this run needs") from None
+        self.draws = d
+        return True

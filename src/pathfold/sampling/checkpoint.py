@@ -1,54 +1,206 @@
-"""Saving a chain while it runs, so that a run that was killed resumes where it was, to the bit."""
+"""Saving a chain while it runs, so that a run that was killed resumes where it was, to the bit.
+
+A folder holds, for every chain, one file for each array of draws, which is only ever appended to, and a state: all that
+the chain's future depends on, with the number of draws that count and checksums of them. A state replaces the last one
+at once or not at all, after its draws are on the disk. What a killed process wrote beyond the count is written over.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from pathfold.errors import DataError
+from pathfold.errors import SettingsError
+from pathfold.sampling.draws import ARRAYS, Draws
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nothing keeps two processes apart
+    fcntl = None
+
+FORMAT = 2
 
 
-@dataclass(frozen=True)
+@dataclass
 class Checkpoint:
-    """The file of one chain in a checkpoint folder. A save replaces the last one at once or not at all."""
+    """The files of one chain."""
 
     folder: Path
     chain: int
+    counted: int = 0  # draws on file
+    checksums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ARRAYS, 0))
 
     @property
     def file(self) -> Path:
         return self.folder / f"chain_{self.chain}.npz"
 
-    def save(self, arrays: dict[str, Any]) -> None:
+    def rows_file(self, name: str) -> Path:
+        return self.folder / f"chain_{self.chain}.{name}"
+
+    def sole_use(self):
+        """Hold the files while this process writes them."""
+        return sole_use(self.folder / f"chain_{self.chain}.lock")
+
+    def save(self, draws: Draws, state: dict[str, Any]) -> None:
+        """Append the draws that are new, then put the state in place. An OSError leaves what was saved before."""
+        checksums = {name: self._append(name, draws) for name in ARRAYS}
         draft = self.file.with_suffix(".draft")
         with draft.open("wb") as stream:
-            np.savez(stream, **arrays)
+            np.savez(stream, made=draws.made, checksums=[*checksums.values()], **state)
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(self.file)
+        self.counted, self.checksums = draws.made, checksums
 
-    def load(self) -> dict[str, Any] | None:
+    def _append(self, name: str, draws: Draws) -> int:
+        """Write what is new of one array; the checksum of all of it."""
+        begin, end = draws.rows(name, 0, self.counted).nbytes, draws.rows(name, 0, draws.made).nbytes
+        if begin == end:
+            return self.checksums[name]
+        new = _bytes(draws.rows(name, self.counted, draws.made))
+        file = self.rows_file(name)
+        with file.open("r+b" if file.exists() else "wb") as stream:
+            stream.seek(begin)
+            stream.write(new)
+            stream.flush()
+            os.fsync(stream.fileno())
+        return zlib.crc32(new, self.checksums[name])
+
+    def load(self, draws: Draws) -> tuple[Draws, dict[str, Any]] | None:
+        """The draws on file, in these arrays or longer ones, and the state; None if nothing was saved."""
         if not self.file.exists():
             return None
-        with np.load(self.file, allow_pickle=False) as stored:
-            return dict(stored)
+        try:
+            with self.file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+                state = dict(stored)
+            made, checksums = int(state.pop("made")), state.pop("checksums").tolist()
+            self.checksums = dict(zip(ARRAYS, checksums, strict=True))
+        except Exception as error:
+            # NumPy and zipfile raise many kinds, with advice that does not apply here, which is why they are not shown.
+            raise self.damaged(self.file, _reason(error)) from None
+        draws = draws.with_room(made)
+        for name in ARRAYS:
+            self._read(name, draws.rows(name, 0, made))
+        self.counted = draws.made = made
+        return draws, state
+
+    def _read(self, name: str, rows: np.ndarray) -> None:
+        if rows.nbytes == 0:
+            return
+        file, room = self.rows_file(name), _bytes(rows)
+        try:
+            with file.open("rb") as stream:
+                length = stream.readinto(room)
+        except OSError as error:
+            raise self.damaged(file, _reason(error)) from None
+        if length < rows.nbytes:
+            raise self.damaged(file, f"it has {length} bytes where {rows.nbytes} were written")
+        if zlib.crc32(room) != self.checksums[name]:
+            raise self.damaged(file, "its bytes are not those that were written")
+
+    def damaged(self, file: Path, reason: str) -> SettingsError:
+        return SettingsError(
+            f"the checkpoint file {file} cannot be used: {reason}; put an undamaged copy in its place, or give another "
+            "folder to start afresh"
+        )
 
 
-def claim_folder(folder: Path, fingerprint: str) -> None:
-    """Make a checkpoint folder for a run, or make sure that the one there belongs to the same run."""
-    folder.mkdir(parents=True, exist_ok=True)
-    mark = folder / "run"
-    if mark.exists():
-        if mark.read_text() != fingerprint:
-            raise DataError(
-                f"the checkpoint folder {folder} belongs to a run with another model, other data or other settings: "
-                "give the same ones to resume it, or another folder to start afresh"
-            )
+def _bytes(array: np.ndarray) -> memoryview:
+    return memoryview(np.ascontiguousarray(array)).cast("B")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return "it is damaged, or no checkpoint of this version of pathfold"
+
+
+@contextmanager
+def sole_use(file: Path) -> Iterator[None]:
+    """Hold a lock that vanishes with the process; a SettingsError if another process, or another call, holds it."""
+    if fcntl is None:
+        yield
         return
-    draft = folder / "run.draft"
-    draft.write_text(fingerprint)
-    draft.replace(mark)
+    with file.open("ab") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(
+                f"the checkpoint folder {file.parent} is in use by another run; wait until that has ended, or give "
+                "another folder"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        _HELD.add(stream)
+        try:
+            yield
+        finally:
+            _HELD.discard(stream)
+            with suppress(OSError):
+                fcntl.flock(stream, fcntl.LOCK_UN)
+
+
+_HELD: set[IO[bytes]] = set()
+
+
+def _let_go() -> None:
+    """A forked process does not hold the locks of its parent: it may live on when the parent is killed."""
+    for stream in _HELD:
+        os.close(stream.fileno())
+    _HELD.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a checkpoint folder, or make sure that the one there can be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            reason = "it is a file, or lies below one"
+        raise SettingsError(
+            f"checkpoint={str(folder)!r} cannot be used: {reason}; give a folder that can be written to"
+        ) from error
+
+
+def claim_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
+    """Mark a checkpoint folder as that of a run, or make sure that it belongs to the same run."""
+    mark, mine = folder / "run", {"format": FORMAT, **fingerprint}
+    if not mark.exists():
+        if any(folder.glob("chain_*")):
+            raise SettingsError(
+                f"the checkpoint folder {folder} holds chains, but not the file 'run' that says of what; give another "
+                "folder"
+            )
+        draft = folder / "run.draft"
+        draft.write_text(json.dumps(mine, sort_keys=True))
+        draft.replace(mark)
+        return
+    found = None
+    with suppress(OSError, ValueError):
+        found = json.loads(mark.read_text())
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise SettingsError(
+            f"the file {mark} is damaged, or no checkpoint of this version of pathfold; give another folder"
+        )
+    mine = json.loads(json.dumps(mine))
+    if differing := sorted(name for name in mine.keys() | found.keys() if mine.get(name) != found.get(name)):
+        raise SettingsError(
+            f"the checkpoint folder {folder} belongs to a run with another model, other data or other settings: give "
+            f"the same ones to resume it, or another folder to start afresh (not the same: {', '.join(differing)})"
+        )

@@ -3,162 +3,162 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import threading
 import time
 import warnings
-from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pathfold.engine import Engine, UnconstrainedEngine
 from pathfold.engine import table as at
 from pathfold.engine.installation import compile_sampler
-from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS
-from pathfold.errors import DataError
+from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
+from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel, GaussianNoise, Observations, TimeGrid
+from pathfold.model.memory import check_memory
 from pathfold.sampling.blocks import blocked_problems, partitions
-from pathfold.sampling.chain import ChainTask, Draws, Monitor, run_chain
-from pathfold.sampling.checkpoint import Checkpoint, claim_folder
-from pathfold.sampling.heuristics import Heuristic, guess_starts
+from pathfold.sampling.chain import ChainTask, Monitor, run_chain
+from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
+from pathfold.sampling.draws import Draws, Shape
+from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.run import Run
-from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.samplers import UnconstrainedHMC
 from pathfold.sampling.scales import relative_spread, set_scales
-
-if TYPE_CHECKING:
-    from pathfold.engine.engine import Splitting
-
-KeepPath = Literal["nodes", "all", "none"]
+from pathfold.sampling.settings import Settings
 
 
 def run_chains(
-    model: DiffusionModel,
-    data: Observations | Sequence[Observations],
-    *,
-    steps_per_interval: int | None,
-    max_step: float | None,
-    chains: int,
-    warmup: int,
-    draws: int,
-    seed: int,
-    sampler: Sampler | None,
-    splitting: Splitting | None,
-    observations_per_block: int | None,
-    initial_states: Literal["projection"] | Heuristic | None,
-    keep_path: KeepPath,
-    progress: bool,
-    checkpoint: str | os.PathLike | None,
-    executor: Executor | None,
-    threads: int | None,
+    model: DiffusionModel, data: Observations | Sequence[Observations], grid: TimeGrid, settings: Settings
 ) -> Run:
     """Compile, start, warm up and run the chains; what they drew, and all that it depended on."""
-    chains, draws = _whole("chains", chains, least=1), _whole("draws", draws, least=1)
-    warmup, seed = _whole("warmup", warmup, least=0), _whole("seed", seed, least=0)
-    if keep_path not in ("nodes", "all", "none"):
-        raise DataError(f"keep_path must be 'nodes', 'all' or 'none', not {keep_path!r}")
-    sampler = StaticHMC() if sampler is None else sampler
-    if not isinstance(sampler, Sampler):
-        raise DataError(f"sampler must be pf.StaticHMC(), pf.DynamicHMC() or pf.UnconstrainedHMC(), not {sampler!r}")
-    threads = None if threads is None else _whole("threads", threads, least=1)
-    unconstrained = isinstance(sampler, UnconstrainedHMC)
-    splitting = splitting or ("stormer-verlet" if unconstrained else "gaussian")
-    if splitting not in ("gaussian", "stormer-verlet"):
-        raise DataError(f"splitting must be 'gaussian' or 'stormer-verlet', not {splitting!r}")
-    initial_states = initial_states or "projection"
-    if initial_states not in (choices := ("projection", *get_args(Heuristic))):
-        raise DataError(f"initial_states must be one of {', '.join(map(repr, choices))}, not {initial_states!r}")
     series = list(data) if isinstance(data, Sequence) else [data]
-    grid = TimeGrid.build(series, steps_per_interval=steps_per_interval, max_step=max_step)
     for observations in series:
         model.check_data(observations)
-    held = [] if observations_per_block is None else partitions(model, grid, observations_per_block)
+    block = settings.observations_per_block
+    unconstrained = isinstance(settings.sampler, UnconstrainedHMC)
     if unconstrained:
-        _check_unconstrained(model, observations_per_block)
+        _check_unconstrained(model, block)
+    held = [] if block is None else partitions(model, grid, block)
+    shape = shape_of_draws(model, grid, settings)
+    check_draws_fit(shape, settings)
+    if settings.checkpoint is not None:
+        make_folder(settings.checkpoint)
     begin = time.perf_counter()
-    compile_sampler(announce=progress)
-    engine = Engine(model, grid, splitting=splitting, conditioned=bool(held))
-    sampled = UnconstrainedEngine(model, grid, splitting=splitting) if unconstrained else engine
+    compile_sampler(announce=settings.progress)
+    engine = Engine(model, grid, splitting=settings.splitting, conditioned=bool(held))
+    sampled = UnconstrainedEngine(model, grid, splitting=settings.splitting) if unconstrained else engine
     compile_seconds = time.perf_counter() - begin
     set_scales(engine)
 
     task = ChainTask(
         index=0,
-        seed=seed,
+        seed=settings.seed,
         program=sampled.program,
         layout=sampled.layout,
         problems=blocked_problems(sampled, held),
         block_sizes=sampled.block_sizes,
         start=Start(relaxation=relative_spread(engine)),
-        sampler=sampler,
-        warmup=warmup,
-        draws=draws,
-        z_size=engine.sizes.Z,
-        series=engine.series,
-        state_dim=engine.sizes.X,
-        steps=grid.steps,
-        intervals=engine.intervals,
-        keep_path=keep_path,
-        checkpoint=None if checkpoint is None else str(Path(checkpoint)),
+        sampler=settings.sampler,
+        warmup=settings.warmup,
+        draws=settings.draws,
+        shape=shape,
+        checkpoint=None if settings.checkpoint is None else str(settings.checkpoint),
     )
-    settings = {
-        "chains": chains,
-        "warmup": warmup,
-        "draws": draws,
-        "seed": seed,
-        "splitting": splitting,
-        "observations_per_block": int(observations_per_block or 0),
-        "initial_states": initial_states,
-        "keep_path": keep_path,
-        "steps_per_interval": grid.steps,
-        "sampler": type(sampler).__name__,
-        **{name: "adapted" if value is None else value for name, value in asdict(sampler).items()},
-    }
-    if checkpoint is not None:
-        claim_folder(Path(checkpoint), _fingerprint(task, settings))
+    recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
-    tasks = [replace(task, index=i) for i in range(chains)]
-    new = [i for i in range(chains) if checkpoint is None or not Checkpoint(Path(checkpoint), i).file.exists()]
-    if initial_states != "projection":
-        guesses = guess_starts(engine, initial_states, seed, new)
+    with _claimed(settings, task, recorded):
+        tasks = _with_starts(task, engine, sampled, settings)
+        results, interrupted = _execute(tasks, settings)
+    results = _worth_keeping(results, settings.warmup) if interrupted else results
+    made = min(d.made for d in results)
+    _warn_of_loss(results, made, interrupted, settings)
+    seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
+    return Run(model, grid, recorded, [d.first(made) for d in results], seconds)
+
+
+def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
+    """Of one chain. The states of warm-up are kept only if they are asked for."""
+    intervals = len(grid.starts)
+    return Shape(
+        total=settings.warmup + settings.draws,
+        unkept=0 if settings.keep_warmup else settings.warmup,
+        z_size=model.parameters.z_size,
+        series=len(grid.first),
+        state_dim=model.state_dim,
+        steps=grid.steps,
+        intervals=intervals,
+        nodes=0 if settings.keep_path == "none" else intervals,
+        path=intervals if settings.keep_path == "all" else 0,
+        statistics=STATISTICS,
+    )
+
+
+def check_draws_fit(shape: Shape, settings: Settings) -> None:
+    """Raise SettingsError if a path, or the draws of all chains with their copy in the results, are too much."""
+    path = 8 * shape.intervals * shape.steps * shape.state_dim
+    check_memory("the fine steps of one path", 2 * path, "fewer steps_per_interval or a longer max_step")
+    less = {"all": "keep_path='nodes' or 'none', ", "nodes": "keep_path='none', ", "none": ""}[settings.keep_path]
+    check_memory(
+        "the draws", 2 * settings.chains * shape.nbytes, f"{less}fewer draws, a shorter warmup or fewer chains"
+    )
+
+
+@contextmanager
+def _claimed(settings: Settings, task: ChainTask, recorded: dict[str, Any]) -> Iterator[None]:
+    """The checkpoint folder, if there is one, is this run's alone for as long as it lasts."""
+    if settings.checkpoint is None:
+        yield
+        return
+    with sole_use(settings.checkpoint / "lock"):
+        claim_folder(settings.checkpoint, _fingerprint(task, recorded))
+        yield
+
+
+def _with_starts(task: ChainTask, engine: Engine, sampled: Engine, settings: Settings) -> list[ChainTask]:
+    """A task for each chain, with what the chains without a checkpoint start from."""
+    folder, chains = settings.checkpoint, range(settings.chains)
+    tasks = [replace(task, index=i) for i in chains]
+    new = [i for i in chains if folder is None or not Checkpoint(folder, i).file.exists()]
+    if settings.initial_states != "projection":
+        guesses = guess_starts(engine, settings.initial_states, settings.seed, new)
         tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
     if isinstance(sampled, UnconstrainedEngine):
         starts = {i: _without_constraint(engine, sampled, tasks[i]) for i in new}
         tasks = [replace(task, start=Start(position=starts.get(task.index))) for task in tasks]
-    results, interrupted = _execute(tasks, executor, threads, progress)
-    if interrupted:
-        results = _worth_keeping(results, warmup)
-    made = min(d.made for d in results)
+    return tasks
+
+
+def _warn_of_loss(results: list[Draws], made: int, interrupted: bool, settings: Settings) -> None:
     if interrupted:
         warnings.warn(
-            f"the run was interrupted: {max(0, made - warmup)} of {draws} draws are kept, of {len(results)} of "
-            f"{chains} chains",
-            stacklevel=3,
+            f"the run was interrupted: {max(0, made - settings.warmup)} of {settings.draws} draws are kept, of "
+            f"{len(results)} of {settings.chains} chains",
+            stacklevel=4,
         )
-    seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
-    return Run(model, grid, settings, [d.first(made) for d in results], seconds)
-
-
-def _whole(name: str, value: Any, *, least: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise DataError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    return int(value)
+    if unsaved := next((d.unsaved for d in results if d.unsaved), ""):
+        warnings.warn(
+            f"the checkpoint {settings.checkpoint} could not be written ({unsaved}): the draws are all here, but a run "
+            "that goes on from it will make some of them again",
+            stacklevel=4,
+        )
 
 
 def _check_unconstrained(model: DiffusionModel, observations_per_block: int | None) -> None:
     if not isinstance(model.observation, GaussianNoise) or model.exactly_observed.any():
-        raise DataError(
-            "pf.UnconstrainedHMC() needs additive noise in every component, pf.GaussianNoise(mean, scale): without it "
-            "(u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
+        raise SettingsError(
+            "sampler=pf.UnconstrainedHMC() needs additive noise in every component, pf.GaussianNoise(mean, scale): "
+            "without it (u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
         )
     if observations_per_block is not None:
-        raise DataError("observations_per_block has no meaning for pf.UnconstrainedHMC(): leave it out")
+        raise SettingsError("observations_per_block has no meaning for pf.UnconstrainedHMC(): leave it out")
 
 
 def _without_constraint(engine: Engine, target: UnconstrainedEngine, task: ChainTask) -> np.ndarray:
@@ -179,24 +179,25 @@ def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
     return [d for d in results if max(0, d.made - warmup) >= lengths[most]]
 
 
-def _fingerprint(task: ChainTask, settings: dict[str, Any]) -> str:
-    """What must be the same for a run to be taken up again."""
+def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
+    """What must be the same for a run to be taken up again, or to be made longer."""
     digest = hashlib.sha256()
     without_addresses = np.delete(task.layout, np.s_[at.KERNELS : at.LENGTH])
     for array in (without_addresses, task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())
-    return json.dumps({**settings, "model": task.program.key, "data": digest.hexdigest()}, sort_keys=True)
+    same = {name: value for name, value in recorded.items() if name != "draws"}
+    if recorded["keep_path"] != "none":
+        same["keep_warmup"] = task.shape.unkept == 0
+    return {**same, "model": task.program.key, "data": digest.hexdigest()}
 
 
-def _execute(
-    tasks: list[ChainTask], executor: Executor | None, threads: int | None, progress: bool
-) -> tuple[list[Draws], bool]:
+def _execute(tasks: list[ChainTask], settings: Settings) -> tuple[list[Draws], bool]:
     """Run the chains, in threads unless an executor is given; on Ctrl-C let them end and keep what they have."""
     monitors = [Monitor() for _ in tasks]
-    own = executor is None
-    pool = ThreadPoolExecutor(threads or min(len(tasks), os.cpu_count() or 1)) if executor is None else executor
+    own = settings.executor is None
+    pool = settings.executor or ThreadPoolExecutor(settings.threads or min(len(tasks), os.cpu_count() or 1))
     shared = isinstance(pool, ThreadPoolExecutor)
-    bar = Progress(monitors, tasks[0].warmup + tasks[0].draws, show=progress and shared)
+    bar = Progress(monitors, tasks[0].warmup + tasks[0].draws, show=settings.progress and shared)
     interrupted = False
     futures: list[Future[Draws]] = []
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,29 @@ class Progress:
     """Reads the chains' counters and statistics; shows iterations, acceptance, step size, steps a draw, failures."""
 
     def __init__(self, monitors: Sequence[Monitor], total: int, *, show: bool) -> None:
-        self.monitors, self.total, self.show = monitors, total, show
+        self.monitors, self.total = monitors, total
         self.begin = self.logged = time.monotonic()
         self.bar: Any = None
-        if show and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        self.show = show and sys.stderr is not None  # as it is in a program without a console
+        if self.show and (getattr(sys.stderr, "isatty", bool)() or "ipykernel" in sys.modules):
             from tqdm.auto import tqdm
 
             self.bar = tqdm(total=total * len(monitors), unit="it", desc="sampling", dynamic_ncols=True)
 
     def update(self) -> None:
+        self._unless_closed(self._update)
+
+    def close(self) -> None:
+        self._unless_closed(self._close)
+
+    def _unless_closed(self, show: Callable[[], None]) -> None:
+        """A terminal or pipe that is gone must not end a run."""
+        try:
+            show()
+        except (OSError, ValueError):
+            self.show, self.bar = False, None
+
+    def _update(self) -> None:
         done = int(sum(m.done[0] for m in self.monitors))
         if self.bar is not None:
             self.bar.n = done
@@ -35,8 +49,8 @@ class Progress:
             self.logged = time.monotonic()
             self._log(done)
 
-    def close(self) -> None:
-        self.update()
+    def _close(self) -> None:
+        self._update()
         if self.bar is not None:
             self.bar.close()
         elif self.show:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.sampling.chain import Draws
+from pathfold.sampling.draws import Draws
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+
+from pathfold.model.settings import positive
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,9 @@ class StaticHMC:
     target_acceptance: float = 0.9
 
     def __post_init__(self) -> None:
-        _check_target(self.target_acceptance)
-        if self.integration_time is not None and not (0.0 < self.integration_time < math.inf):
-            raise ValueError(f"integration_time must be a positive number, not {self.integration_time}")
+        _check_target(self)
+        if self.integration_time is not None:
+            object.__setattr__(self, "integration_time", positive("integration_time", self.integration_time))
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class DynamicHMC:
     target_acceptance: float = 0.8
 
     def __post_init__(self) -> None:
-        _check_target(self.target_acceptance)
+        _check_target(self)
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class UnconstrainedHMC:
     target_acceptance: float = 0.8
 
     def __post_init__(self) -> None:
-        _check_target(self.target_acceptance)
+        _check_target(self)
 
 
 Sampler = StaticHMC | DynamicHMC | UnconstrainedHMC
 
 
-def _check_target(target: float) -> None:
-    if not (0.0 < target < 1.0):
-        raise ValueError(f"target_acceptance must lie between 0 and 1, not {target}")
+def _check_target(sampler: Sampler) -> None:
+    target = positive("target_acceptance", sampler.target_acceptance, below=1.0)
+    object.__setattr__(sampler, "target_acceptance", target)

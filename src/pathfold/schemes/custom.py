@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from jax import Array
 
-from pathfold.errors import ModelError
+from pathfold.errors import ModelError, told
 from pathfold.schemes.ito import time_arguments
 from pathfold.schemes.scheme import Scheme
+
+MOST_NORMALS = 10**6  # of one step: more is a mistake
 
 
 @dataclass(frozen=True, init=False)
@@ -22,10 +24,10 @@ class CustomScheme(Scheme):
     noise_size: int
 
     def __init__(self, step: Callable[..., Array], noise_dim: int):
-        if not callable(step):
-            raise ModelError(f"CustomScheme's step must be a function of (x, z, v, delta, t), not {step!r}")
-        if isinstance(noise_dim, bool) or not isinstance(noise_dim, int) or noise_dim < 1:
-            raise ModelError(f"CustomScheme's noise_dim must be a positive integer, not {noise_dim!r}")
+        if not callable(step) or isinstance(step, type):
+            raise ModelError(f"CustomScheme's step must be a function of (x, z, v, delta, t), not {told(step)}")
+        if isinstance(noise_dim, bool) or not isinstance(noise_dim, int) or not 1 <= noise_dim <= MOST_NORMALS:
+            raise ModelError(f"CustomScheme's noise_dim must be a positive integer, not {told(noise_dim)}")
         object.__setattr__(self, "step_function", step)
         object.__setattr__(self, "noise_size", noise_dim)
 

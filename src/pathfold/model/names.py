@@ -1,0 +1,38 @@
+"""Names that the user gives, which become names of variables in the results and in files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pathfold.errors import PathfoldError, told
+
+RESERVED = ("chain", "draw", "series", "component", "initial_state", "state", "time", "node", "node_series")
+
+
+def check_name(what: str, name: Any, error: type[PathfoldError]) -> None:
+    """Raise unless the name can be that of a variable in the results, in memory and in a file."""
+    if not isinstance(name, str):
+        raise error(f"{what} names must be strings, not {told(name)}")
+    if not name.strip() or not name.isprintable() or "/" in name or not name.strip("."):
+        raise error(
+            f"{what} {told(name)} needs another name: at least one character besides dots and blanks, no '/' and "
+            "nothing that cannot be printed, since it names a variable in files too"
+        )
+    if name in RESERVED:
+        raise error(f"{what} {name!r} needs another name: the results use {', '.join(RESERVED)} themselves")
+
+
+def dimensions(name: str, count: int) -> list[str]:
+    """The names that the results give to the dimensions of a variable."""
+    return [f"{name}_dim_{i}" for i in range(count)]
+
+
+def check_dimensions(what: str, dims: dict[str, int], error: type[PathfoldError]) -> None:
+    """Raise if a variable has the name of a dimension of another: it would vanish among the coordinates."""
+    for name, count in dims.items():
+        for taken in dimensions(name, count):
+            if taken in dims:
+                raise error(
+                    f"{what} {taken!r} needs another name: the results call the dimensions of {name!r} "
+                    f"{', '.join(map(repr, dimensions(name, count)))}"
+                )

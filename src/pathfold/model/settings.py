@@ -1,0 +1,54 @@
+"""Settings at the door: each function gives the value back in its plain type, or raises a SettingsError about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from pathfold.errors import SettingsError, told
+
+GREATEST = 2**63 - 1  # what a file can hold
+
+
+def whole(name: str, value: Any, *, least: int) -> int:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= GREATEST:
+        limit = f"of at least {least}" if not _is_beyond(value) else f"of at most {GREATEST}"
+        raise SettingsError(f"{name} must be a whole number {limit}, not {told(value)}")
+    return int(value)
+
+
+def _is_beyond(value: Any) -> bool:
+    return isinstance(value, int) and value > GREATEST
+
+
+def positive(name: str, value: Any, *, below: float = math.inf) -> float:
+    """A number between 0 and a bound, without the ends."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    number = math.nan
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        with suppress(OverflowError):  # of a whole number that no float holds
+            number = float(value)
+    if not 0.0 < number < below:
+        wanted = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"
+        raise SettingsError(f"{name} must be {wanted}, not {told(value)}")
+    return number
+
+
+def truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise SettingsError(f"{name} must be True or False, not {told(value)}")
+    return bool(value)
+
+
+def choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in choices:
+        *others, last = map(repr, choices)
+        raise SettingsError(f"{name} must be {', '.join(others)} or {last}, not {told(value)}")
+    return value

@@ -1,0 +1,116 @@
+"""What pf.sample is told besides model, data and fine steps, validated once."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, cast, get_args
+
+from pathfold.engine.engine import Splitting
+from pathfold.errors import SettingsError, told
+from pathfold.model.settings import choice, truth, whole
+from pathfold.sampling.heuristics import Heuristic
+from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
+
+KeepPath = Literal["nodes", "all", "none"]
+InitialStates = Literal["projection"] | Heuristic
+INITIAL_STATES = ("projection", *get_args(Heuristic))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of pf.sample, each of its plain type, with defaults filled in."""
+
+    chains: int
+    warmup: int
+    draws: int
+    seed: int
+    sampler: Sampler
+    splitting: Splitting
+    observations_per_block: int | None
+    initial_states: InitialStates
+    keep_path: KeepPath
+    keep_warmup: bool
+    progress: bool
+    checkpoint: Path | None
+    executor: Executor | None
+    threads: int | None
+
+    @classmethod
+    def checked(cls, **given: Any) -> Self:
+        """From what the user gave; a SettingsError names the setting that cannot be used."""
+        sampler = _checked_sampler(given["sampler"])
+        splitting = given["splitting"]
+        if splitting is None:
+            splitting = "stormer-verlet" if isinstance(sampler, UnconstrainedHMC) else "gaussian"
+        initial_states = "projection" if given["initial_states"] is None else given["initial_states"]
+        block, threads = given["observations_per_block"], given["threads"]
+        return cls(
+            chains=whole("chains", given["chains"], least=1),
+            warmup=whole("warmup", given["warmup"], least=0),
+            draws=whole("draws", given["draws"], least=1),
+            seed=whole("seed", given["seed"], least=0),
+            sampler=sampler,
+            splitting=cast(Splitting, choice("splitting", splitting, get_args(Splitting))),
+            observations_per_block=None if block is None else whole("observations_per_block", block, least=2),
+            initial_states=cast(InitialStates, choice("initial_states", initial_states, INITIAL_STATES)),
+            keep_path=cast(KeepPath, choice("keep_path", given["keep_path"], get_args(KeepPath))),
+            keep_warmup=truth("keep_warmup", given["keep_warmup"]),
+            progress=truth("progress", given["progress"]),
+            checkpoint=_checked_path(given["checkpoint"]),
+            executor=_checked_executor(given["executor"], threads),
+            threads=None if threads is None else whole("threads", threads, least=1),
+        )
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What the draws depend on, as the results record it."""
+        return {
+            "chains": self.chains,
+            "warmup": self.warmup,
+            "draws": self.draws,
+            "seed": self.seed,
+            "splitting": self.splitting,
+            "observations_per_block": self.observations_per_block or 0,
+            "initial_states": self.initial_states,
+            "keep_path": self.keep_path,
+            "sampler": type(self.sampler).__name__,
+            **{name: "adapted" if value is None else value for name, value in asdict(self.sampler).items()},
+        }
+
+
+def _checked_sampler(given: Any) -> Sampler:
+    if given is None:
+        return StaticHMC()
+    if not isinstance(given, Sampler):
+        raise SettingsError(
+            f"sampler must be pf.StaticHMC(), pf.DynamicHMC() or pf.UnconstrainedHMC(), not {told(given)}"
+        )
+    return given
+
+
+def _checked_path(given: Any) -> Path | None:
+    if given is None:
+        return None
+    if not isinstance(given, str | os.PathLike) or not isinstance(name := os.fspath(given), str) or not name.strip():
+        raise SettingsError(f"checkpoint must be the name of a folder, not {told(given)}")
+    return Path(name)
+
+
+def _checked_executor(given: Any, threads: Any) -> Executor | None:
+    if given is None:
+        return None
+    if not isinstance(given, Executor):
+        raise SettingsError(
+            "executor must be a concurrent.futures.Executor, such as ThreadPoolExecutor(4) or ProcessPoolExecutor(4), "
+            f"not {told(given)}"
+        )
+    if threads is not None:
+        raise SettingsError("give threads or an executor, not both: an executor has its own number of workers")
+    try:
+        given.submit(int).cancel()
+    except RuntimeError as error:  # of a pool that was shut down, or whose workers died
+        raise SettingsError(f"executor cannot be used: {error}; give one that is open") from error
+    return given

@@ -1,0 +1,349 @@
+"""Checkpoints: what is appended, what damage is noticed, who may write, how a run is made longer."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pathfold as pf
+from pathfold.sampling.checkpoint import FORMAT, Checkpoint, claim_folder, make_folder, sole_use
+from pathfold.sampling.draws import ARRAYS, Draws, Shape
+from tests.sampling.small_run import assert_same_draws, small_run
+
+SHAPE = Shape(total=50, unkept=10, z_size=2, series=1, state_dim=3, steps=2, intervals=4, nodes=4, path=0, statistics=5)
+STATE = {"point": np.arange(3.0), "rng": np.array("{}")}
+SHORT: dict[str, Any] = {"chains": 2, "warmup": 20, "threads": 1}
+
+
+def drawn(made: int, shape: Shape = SHAPE) -> Draws:
+    """Draws of random numbers, the same for each row however many there are."""
+    draws = Draws.empty(shape)
+    rng = np.random.default_rng(1)
+    for name in ARRAYS:
+        array = getattr(draws, name)
+        array[:] = rng.normal(size=array.shape)
+    draws.made = made
+    return draws
+
+
+def saved(folder: Path, *counts: int) -> Checkpoint:
+    checkpoint = Checkpoint(folder, 0)
+    for made in counts:
+        checkpoint.save(drawn(made), STATE)
+    return checkpoint
+
+
+def test_what_was_saved_in_pieces_is_what_is_loaded(tmp_path):
+    saved(tmp_path, 5, 10, 12, 12, 40)
+    loaded = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+    assert loaded is not None
+    draws, state = loaded
+    assert draws.made == 40
+    for name in ARRAYS:
+        np.testing.assert_array_equal(draws.rows(name, 0, 40), drawn(40).rows(name, 0, 40))
+        np.testing.assert_array_equal(draws.rows(name, 40, 50), 0.0)
+    np.testing.assert_array_equal(state["point"], STATE["point"])
+
+
+def test_a_save_writes_what_is_new_and_nothing_else(tmp_path):
+    checkpoint = saved(tmp_path, 20)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    for file in tmp_path.iterdir():
+        file.write_bytes(bytes(len(before[file.name])))
+    checkpoint.save(drawn(25), STATE)
+    for name in ("z", "x0", "statistics", "nodes"):
+        after, past = checkpoint.rows_file(name).read_bytes(), len(before[f"chain_0.{name}"])
+        assert after[:past] == bytes(past), "it is not written again"
+        assert after[past:] == drawn(25).rows(name, 20, 25).tobytes()
+
+
+def test_draws_beyond_the_count_are_written_over(tmp_path):
+    checkpoint = saved(tmp_path, 20)
+    with checkpoint.rows_file("z").open("ab") as stream:
+        stream.write(b"left by a process that was killed")
+    again = Checkpoint(tmp_path, 0)
+    loaded = again.load(Draws.empty(SHAPE))
+    assert loaded is not None
+    assert loaded[0].made == 20
+    again.save(drawn(30), STATE)
+    end = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+    assert end is not None
+    np.testing.assert_array_equal(end[0].z[:30], drawn(30).z[:30])
+
+
+def test_a_failing_save_leaves_the_last_one(tmp_path, monkeypatch):
+    checkpoint = saved(tmp_path, 20)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            checkpoint.save(drawn(30), STATE)
+    loaded = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+    assert loaded is not None
+    assert loaded[0].made == 20
+    checkpoint.save(drawn(35), STATE)
+    loaded = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+    assert loaded is not None
+    np.testing.assert_array_equal(loaded[0].z[:35], drawn(35).z[:35])
+
+
+class Payload:
+    def __reduce__(self):
+        return (print, ("unpickled",))
+
+
+def pickled(file: Path) -> None:
+    file.write_bytes(pickle.dumps(Payload()))
+
+
+def pickled_array(file: Path) -> None:
+    with file.open("wb") as stream:
+        np.savez(stream, made=np.array([Payload()], dtype=object))
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def flipped(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 16
+    file.write_bytes(content)
+
+
+def removed(file: Path) -> None:
+    file.unlink()
+
+
+def another(file: Path) -> None:
+    with file.open("wb") as stream:
+        np.savez(stream, other=np.zeros(3))
+
+
+def text(file: Path) -> None:
+    file.write_text("notes of mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *(("npz", damage) for damage in (pickled, pickled_array, cut, emptied, another, text)),
+        *(("z", damage) for damage in (cut, emptied, flipped, removed, text)),
+        *(("nodes", damage) for damage in (cut, flipped, removed)),
+    ],
+)
+def test_damage_is_told_in_one_sentence(tmp_path, capsys, name, damage):
+    saved(tmp_path, 20)
+    damage(tmp_path / f"chain_0.{name}")
+    with pytest.raises(pf.SettingsError) as caught:
+        Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+    message = str(caught.value)
+    assert message.startswith(f"the checkpoint file {tmp_path / f'chain_0.{name}'} cannot be used: ")
+    assert "give another folder to start afresh" in message
+    assert not any(word in message.lower() for word in ("pickle", "zip", "magic", "allow_"))
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert "unpickled" not in capsys.readouterr().out
+
+
+def test_every_flipped_bit_of_the_draws_is_noticed(tmp_path):
+    file = saved(tmp_path, 20).rows_file("z")
+    content = file.read_bytes()
+    for place in range(0, len(content), 37):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(pf.SettingsError, match="not those that were written"):
+            Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+
+
+def test_a_flipped_bit_of_the_state_is_noticed_or_does_not_matter(tmp_path):
+    file = saved(tmp_path, 20).file
+    content, refused = file.read_bytes(), 0
+    for place in range(0, len(content), 7):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        try:
+            loaded = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+        except pf.SettingsError:
+            refused += 1
+            continue
+        assert loaded is not None
+        assert loaded[0].made == 20
+        assert all(np.array_equal(loaded[1][name], STATE[name]) for name in STATE)
+    assert refused > len(content) / 7 / 3
+
+
+FINGERPRINT = {"seed": 1, "warmup": 20, "model": "abc"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ("run is damaged", "another folder")),
+        ("{", ("run is damaged",)),
+        ("[1, 2]", ("run is damaged",)),
+        ('{"seed": 1}', ("no checkpoint of this version",)),
+        (json.dumps({"format": FORMAT, **FINGERPRINT, "seed": 2}), ("belongs to a run with", "not the same: seed)")),
+        (json.dumps({"format": FORMAT, "seed": 1, "model": "x"}), ("not the same: model, warmup)",)),
+    ],
+)
+def test_a_folder_of_another_run_is_refused(tmp_path, content, words):
+    (tmp_path / "run").write_text(content)
+    with pytest.raises(pf.SettingsError) as caught:
+        claim_folder(tmp_path, FINGERPRINT)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_folder_is_claimed_once_and_known_again(tmp_path):
+    claim_folder(tmp_path, FINGERPRINT)
+    claim_folder(tmp_path, FINGERPRINT)
+    (tmp_path / "run").unlink()
+    saved(tmp_path, 20)
+    with pytest.raises(pf.SettingsError, match="holds chains, but not the file 'run'"):
+        claim_folder(tmp_path, FINGERPRINT)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("x")
+    for folder in (file, file / "below", Path("/proc/pathfold"), Path("a\0b")):
+        with pytest.raises(pf.SettingsError, match=r"cannot be used: .*; give a folder that can be written to"):
+            make_folder(folder)
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pathfold.sampling.checkpoint import sole_use
+with sole_use(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing keeps two processes apart there")
+def test_a_lock_is_held_by_one_process_and_vanishes_with_it(tmp_path):
+    file = tmp_path / "lock"
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(pf.SettingsError, match="in use by another run; wait until that has ended"), sole_use(file):
+            pass
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        if other.stdout is not None:
+            other.stdout.close()
+    with sole_use(file):
+        pass
+
+
+FORK = """
+import os, sys, time
+from pathlib import Path
+from pathfold.sampling.checkpoint import sole_use
+with sole_use(Path(sys.argv[1])):
+    if os.fork():
+        print("forked", flush=True)
+        os._exit(1)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system that does not fork")
+def test_a_worker_that_outlives_a_killed_run_does_not_hold_its_lock(tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path / "lock")]
+    host = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert host.stdout is not None
+        assert host.stdout.readline() == b"forked\n"
+        assert host.wait() == 1
+        with sole_use(tmp_path / "lock"):
+            pass
+    finally:
+        os.killpg(host.pid, signal.SIGKILL)
+        if host.stdout is not None:
+            host.stdout.close()
+
+
+def test_a_run_whose_folder_is_in_use_is_refused(tmp_path):
+    with sole_use(tmp_path / "lock"), pytest.raises(pf.SettingsError, match="in use by another run"):
+        small_run(checkpoint=tmp_path, draws=5, **SHORT)
+    small_run(checkpoint=tmp_path, draws=5, **SHORT)
+    with (
+        sole_use(tmp_path / "chain_1.lock"),
+        pytest.raises(pf.SettingsError, match="in use by another run"),
+    ):
+        small_run(checkpoint=tmp_path, draws=5, **SHORT)
+
+
+def test_a_run_without_the_states_of_warm_up_can_be_taken_up_and_made_longer(tmp_path):
+    given: dict[str, Any] = {"warmup": 20, "chains": 2, "keep_warmup": False, "keep_path": "all"}
+    small_run(checkpoint=tmp_path, draws=3, **given)
+    longer, once = small_run(checkpoint=tmp_path, draws=12, **given), small_run(draws=12, **given)
+    for name in once.posterior.data_vars:
+        assert longer.posterior[name].values.tobytes() == once.posterior[name].values.tobytes()
+    with pytest.raises(pf.SettingsError, match=r"not the same: keep_warmup\)"):
+        small_run(checkpoint=tmp_path, draws=12, **given | {"keep_warmup": True})  # pyright: ignore[reportArgumentType]
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path):
+    small_run(checkpoint=tmp_path, draws=7, **SHORT)
+    first = (tmp_path / "chain_0.z").read_bytes()
+    longer = small_run(checkpoint=tmp_path, draws=30, **SHORT)
+    assert (tmp_path / "chain_0.z").read_bytes().startswith(first)
+    assert_same_draws(longer, small_run(draws=30, **SHORT))
+    state = (tmp_path / "chain_0.npz").read_bytes()
+    assert_same_draws(small_run(checkpoint=tmp_path, draws=11, **SHORT), small_run(draws=11, **SHORT))
+    assert (tmp_path / "chain_0.npz").read_bytes() == state, "asking for fewer takes none away"
+    with pytest.raises(pf.SettingsError, match=r"not the same: warmup\)"):
+        small_run(checkpoint=tmp_path, draws=30, chains=2, warmup=21)
+
+
+def test_a_damaged_checkpoint_stops_the_run_and_not_its_files(tmp_path):
+    small_run(checkpoint=tmp_path, draws=5, **SHORT)
+    another(tmp_path / "chain_0.npz")
+    content = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(pf.SettingsError, match=r"chain_0\.npz cannot be used"):
+        small_run(checkpoint=tmp_path, draws=5, **SHORT)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == content
+
+
+def test_a_state_without_its_parts_is_refused(tmp_path):
+    small_run(checkpoint=tmp_path, draws=5, **SHORT)
+    file = tmp_path / "chain_0.npz"
+    whole = dict(np.load(file))
+    for change in ({"point": whole["point"][:-1]}, {"rng": np.array("{}")}, {"seconds": np.zeros(3)}):
+        with file.open("wb") as stream:
+            np.savez(stream, **whole | change)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(pf.SettingsError, match="has not what a chain of this run needs"):
+            small_run(checkpoint=tmp_path, draws=5, **SHORT)
+
+
+def test_draws_are_returned_when_the_disk_is_full(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", full)
+        sentence = r"checkpoint .* could not be written \(No space left on device\): the draws are all here"
+        with pytest.warns(UserWarning, match=sentence):
+            tree = small_run(checkpoint=tmp_path, draws=9, **SHORT)
+    assert_same_draws(tree, small_run(draws=9, **SHORT))
+    assert_same_draws(tree, small_run(checkpoint=tmp_path, draws=9, **SHORT))
