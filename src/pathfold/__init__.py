@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
 from pathfold.model import DiffusionModel, GaussianNoise, Input, Noiseless, NoisyObservation, Observations, simulate
 from pathfold.results import sample
@@ -26,6 +27,7 @@ __all__ = [
     "Observations",
     "PathfoldError",
     "SettingsError",
+    "Solver",
     "StaticHMC",
     "StrongOrder1p5",
     "UnconstrainedHMC",

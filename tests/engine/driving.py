@@ -27,7 +27,7 @@ def relative(found, expected, scale=None) -> float:
 class Driven:
     """An engine and the oracle of the same manifold. Flat vectors are in the oracle's order.
 
-    With `plain` the native functions run as plain Python.
+    The native functions run as plain Python, which keeps many small models cheap, or compiled.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Driven:
         states=None,
         mask=None,
         dense: Dense | None = None,
-        plain: bool = False,
+        plain: bool = True,
         lanes: int | None = None,
     ) -> None:
         self.dense = dense or Dense(model, grid, states=states, mask=mask)

@@ -72,12 +72,14 @@ PROCESS = """
 import json, sys
 import numpy as np
 from tests.engine.test_native import FIXED
-from tests.engine.driving import Driven
-from pathfold.engine.native.dynamics import prepare
+from pathfold.engine import Engine
+from pathfold.engine.native.manifold import evaluate_start
 
-d = Driven(*FIXED[sys.argv[1]](), lanes=4)
-d.point(0.3 * np.random.default_rng(4).normal(size=d.dense.dim))
-print(json.dumps([sum(prepare.stats.cache_hits.values()), sum(prepare.stats.cache_misses.values())]))
+e = Engine(*FIXED[sys.argv[1]](), lanes=4)
+point = e.block("point")
+evaluate_start(e.layout, e.problem, point, e.block("scratch"))
+assert np.abs(e.get("point", point, "theta", "z")).max() > 0.0, "kernels were called"
+print(json.dumps([sum(evaluate_start.stats.cache_hits.values()), sum(evaluate_start.stats.cache_misses.values())]))
 """
 
 

@@ -226,7 +226,7 @@ def test_small_products_are_written_out():
     def final(a, b):
         return {"c": a @ b}
 
-    for scan, n in ((LaneScan, 7), (NodeScan, 4)):
+    for scan, n in ((LaneScan, 7), (NodeScan, 5)):
         assert not traced(n, final, scan).graph.statements
         assert traced(n + 1, final, scan).graph.statements
 

@@ -275,7 +275,7 @@ ACCEPTED: dict[tuple[str, str], set[str]] = {
     **{("DiffusionModel", name): {"None"} for name in ("scheme", "inputs")},
     **{("simulate", name): {"None"} for name in ("initial_state", "inputs")},
     **{("sample", name): {"None"} for name in ("sampler", "splitting", "observations_per_block", "initial_states")},
-    **{("sample", name): {"None"} for name in ("deterministics", "executor", "threads")},
+    **{("sample", name): {"None"} for name in ("deterministics", "executor", "solver", "threads")},
 }
 
 CASES = [(call, argument) for call, (_, arguments) in CALLS.items() for argument in arguments]

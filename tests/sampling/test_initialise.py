@@ -121,6 +121,7 @@ def test_the_best_of_some_candidates_is_taken():
     assert best([stiff, far]) is far
 
 
+@pytest.mark.filterwarnings("ignore:.*few effective draws")
 def test_chains_do_not_start_beyond_a_barrier():
     """An explicit step from far out leaps over the barrier of a double well: a chain that starts there stays there."""
     model = pf.DiffusionModel(

@@ -10,6 +10,7 @@ import numpy as np
 from pathfold.engine import table as at
 from pathfold.engine.compile import CONSTRAINED, UNCONSTRAINED, Variant, compile_model
 from pathfold.model import DiffusionModel, TimeGrid, clocks
+from pathfold.model.settings import positive, whole
 from pathfold.program.layout import Record, size_of
 
 Splitting = Literal["gaussian", "stormer-verlet"]
@@ -27,6 +28,11 @@ class Solver:
     constraint_tolerance: float = 1e-9
     position_tolerance: float = 1e-8
     max_iterations: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("constraint_tolerance", "position_tolerance"):
+            object.__setattr__(self, name, positive(name, getattr(self, name), below=1.0))
+        object.__setattr__(self, "max_iterations", whole("max_iterations", self.max_iterations, least=1))
 
 
 class Engine:

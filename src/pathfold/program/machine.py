@@ -49,16 +49,20 @@ def assemble(code: Code) -> bytes:
 
 
 class Loaded:
-    """Machine code in this process, for as long as this object lives; the addresses of its functions by name."""
+    """Machine code in this process, for as long as this object lives; the addresses of its functions by name.
+
+    Every object has an engine of its own: on x86-64 the code of several objects in one engine is linked wrongly.
+    """
 
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         _provide_mathematics()
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
-        weakref.finalize(self, engine.close).atexit = False
-        for code in objects.values():
+        self.addresses: dict[str, int] = {}
+        for name, code in objects.items():
+            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+            weakref.finalize(self, engine.close).atexit = False
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        self.addresses = {name: engine.get_function_address(name) for name in objects}
+            engine.finalize_object()
+            self.addresses[name] = engine.get_function_address(name)
 
 
 _MATHEMATICS = (

@@ -24,8 +24,9 @@ def convergence(x: np.ndarray) -> Convergence:
     import arviz_stats.base as base
 
     stats: Any = base.array_stats  # pyright: ignore[reportPrivateImportUsage]
-    tail = stats.ess(x, method="tail", prob=(0.05, 0.95))
-    return Convergence(float(stats.ess(x, method="bulk")), float(tail), float(stats.rhat(x)) if len(x) > 1 else np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of chains that stand still: R-hat is then infinite
+        bulk, tail = stats.ess(x, method="bulk"), stats.ess(x, method="tail", prob=(0.05, 0.95))
+        return Convergence(float(bulk), float(tail), float(stats.rhat(x)) if len(x) > 1 else np.nan)
 
 
 def scalars(values: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import xarray as xr
 
+from pathfold.engine import Solver
 from pathfold.model import DiffusionModel, Observations, TimeGrid
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.deterministics import check_deterministics
@@ -29,6 +30,7 @@ def sample(
     seed: int = 0,
     sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
     splitting: Literal["gaussian", "stormer-verlet"] | None = None,
+    solver: Solver | None = None,
     observations_per_block: int | None = None,
     initial_states: Literal["projection", "interpolation", "adam", "adam-states"] | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",
@@ -49,6 +51,7 @@ def sample(
     chains, warmup, draws, seed: how many chains, of how many iterations, of which the first `warmup` adapt.
     sampler: `pf.StaticHMC()`, the default, `pf.DynamicHMC()` or `pf.UnconstrainedHMC()`.
     splitting: of the Hamiltonian, "gaussian" or "stormer-verlet".
+    solver: `pf.Solver(...)`, when the projection of a step onto the manifold has converged.
     observations_per_block: condition on the full state every so many observations, as the paper does; the posterior is
         the same.
     initial_states: how a first point of the manifold is sought: by "projection" of prior draws, the default, or with
@@ -69,6 +72,7 @@ def sample(
         seed=seed,
         sampler=sampler,
         splitting=splitting,
+        solver=solver,
         observations_per_block=observations_per_block,
         initial_states=initial_states,
         keep_path=keep_path,

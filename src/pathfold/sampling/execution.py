@@ -53,7 +53,7 @@ def run_chains(
         make_folder(settings.checkpoint)
     begin = time.perf_counter()
     compile_sampler(announce=settings.progress)
-    engine = Engine(model, grid, splitting=settings.splitting, conditioned=bool(held))
+    engine = Engine(model, grid, splitting=settings.splitting, solver=settings.solver, conditioned=bool(held))
     sampled = UnconstrainedEngine(model, grid, splitting=settings.splitting) if unconstrained else engine
     compile_seconds = time.perf_counter() - begin
     set_scales(engine)

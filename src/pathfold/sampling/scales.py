@@ -14,39 +14,43 @@ DRAWS = 5  # of the prior, always the same
 def set_scales(engine: Engine) -> None:
     """Let the engine measure every gap in the size of its state, every misfit in that of its observations.
 
-    A row's size is that of its data. A state's is the largest along a path, the median of a few paths that begin with
-    prior draws; first with all nodes at the initial state, then, in these units, with nodes moved towards the data.
-    Without scales a tolerance would mean something else for a state counted in thousands than in millions.
+    A row's size is that of its data, or what the noise of an interval and of an observation moves it by, if that is
+    more. A state's is the largest along a path. What depends on the path is the median of a few that begin with prior
+    draws; first with all nodes at the initial state, then, in these units, with nodes moved towards the data. Without
+    scales a tolerance would mean something else for a state counted in thousands than in millions.
     """
     observed = engine.model.observation_dim
     of_data = np.abs(engine.grid.values).max(axis=0)
     for guesses in (0, GUESSES):
         states, rows = _median_sizes(engine, guesses)
-        rows[:observed] = np.where(of_data > 0.0, of_data, rows[:observed])
+        rows[:observed] = np.maximum(of_data, rows[:observed])
+        rows[:observed] = np.where(rows[:observed] > 0.0, rows[:observed], 1.0)  # data that are zero, and no noise
         rows[observed:] = states[: engine.sizes.Y - observed]
         engine.set("problem", engine.problem, "settings", "state_scale", states)
         engine.set("problem", engine.problem, "settings", "row_scale", rows)
 
 
 def _median_sizes(engine: Engine, guesses: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of states and misfits; gaps count as states, since with nodes that have not moved they are what moves."""
+    """Of states and rows; gaps count as states, since with nodes that have not moved they are what moves."""
     rng, point, scratch = np.random.default_rng(31), engine.block("point"), engine.block("scratch")
     states, rows = np.zeros((DRAWS, engine.sizes.X)), np.zeros((DRAWS, engine.sizes.Y))
     for draw in range(DRAWS):
         engine.set_vector(point, *(rng.standard_normal(part.shape) for part in engine.get_vector(point)))
         guess_nodes(engine.layout, engine.problem, point, guesses, scratch)
         linearise(engine.layout, engine.problem, point, scratch)
-        gap, o = (engine.get("scratch", scratch, "newton", field) for field in ("gap", "o"))
-        nodes = engine.get("point", point, "node", "x_node")
-        states[draw] = np.maximum(np.abs(nodes), np.abs(gap)).max(axis=0)
-        rows[draw] = np.abs(o).max(axis=0)
-    return _medians(states), _medians(rows)
+        gap = engine.get("scratch", scratch, "newton", "gap")
+        nodes, H, Q, Hw = (engine.get("point", point, "node", field) for field in ("x_node", "H", "Q", "Hw"))
+        with np.errstate(all="ignore"):  # of a path that explodes, which does not count
+            states[draw] = np.maximum(np.abs(nodes), np.abs(gap)).max(axis=0)
+            variances = np.einsum("nyx,nxk,nyk->ny", H, Q, H) + np.sum(Hw**2, axis=2)
+            rows[draw] = np.sqrt(variances).max(axis=0)
+    return _medians(states, otherwise=1.0), _medians(rows, otherwise=0.0)
 
 
-def _medians(sizes: np.ndarray) -> np.ndarray:
-    """Over the draws that are finite and not zero; one where all paths explode, or none moves."""
+def _medians(sizes: np.ndarray, otherwise: float) -> np.ndarray:
+    """Over the draws that are finite and not zero, if there are any: all paths may explode, or none move."""
     usable = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, np.nan)
-    known, medians = ~np.all(np.isnan(usable), axis=0), np.ones(sizes.shape[1])
+    known, medians = ~np.all(np.isnan(usable), axis=0), np.full(sizes.shape[1], otherwise)
     medians[known] = np.nanmedian(usable[:, known], axis=0)
     return medians
 

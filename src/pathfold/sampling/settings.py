@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args
 
-from pathfold.engine.engine import Splitting
+from pathfold.engine.engine import Solver, Splitting
 from pathfold.errors import SettingsError, told
 from pathfold.model.settings import choice, truth, whole
 from pathfold.sampling.heuristics import Heuristic
@@ -29,6 +29,7 @@ class Settings:
     seed: int
     sampler: Sampler
     splitting: Splitting
+    solver: Solver
     observations_per_block: int | None
     initial_states: InitialStates
     keep_path: KeepPath
@@ -54,6 +55,7 @@ class Settings:
             seed=whole("seed", given["seed"], least=0),
             sampler=sampler,
             splitting=cast(Splitting, choice("splitting", splitting, get_args(Splitting))),
+            solver=_checked_solver(given["solver"]),
             observations_per_block=None if block is None else whole("observations_per_block", block, least=2),
             initial_states=cast(InitialStates, choice("initial_states", initial_states, INITIAL_STATES)),
             keep_path=cast(KeepPath, choice("keep_path", given["keep_path"], get_args(KeepPath))),
@@ -77,6 +79,7 @@ class Settings:
             "initial_states": self.initial_states,
             "keep_path": self.keep_path,
             "sampler": type(self.sampler).__name__,
+            **asdict(self.solver),
             **{name: "adapted" if value is None else value for name, value in asdict(self.sampler).items()},
         }
 
@@ -89,6 +92,12 @@ def _checked_sampler(given: Any) -> Sampler:
             f"sampler must be pf.StaticHMC(), pf.DynamicHMC() or pf.UnconstrainedHMC(), not {told(given)}"
         )
     return given
+
+
+def _checked_solver(given: Any) -> Solver:
+    if given is not None and not isinstance(given, Solver):
+        raise SettingsError(f"solver must be pf.Solver(), with other tolerances or limits, not {told(given)}")
+    return given or Solver()
 
 
 def _checked_path(given: Any) -> Path | None:
