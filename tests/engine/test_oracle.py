@@ -15,13 +15,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, seed, settings
+from hypothesis import assume
 
 from pathfold.engine.equations import gram, log_det, newton
 from tests.dense import Dense
 from tests.engine.driving import Driven
 from tests.engine.faults import plant
-from tests.engine.models import SCHEMES, Case, cases
+from tests.engine.models import SCHEMES, Case
 from tests.plain import plain_native
 
 TOLERANCE = 1e-9
@@ -87,34 +87,6 @@ QUANTITIES = (
 
 def exceeded(found: dict[str, float], allowed: dict[str, float]) -> dict[str, float]:
     return {name: error for name, error in found.items() if not error <= allowed[name]}
-
-
-@settings(max_examples=7)
-@given(cases())
-def test_random_models(case):
-    assert not exceeded(*errors(case))
-
-
-@settings(max_examples=7)
-@given(cases(scaled=True))
-def test_random_models_at_many_scales(case):
-    assert not exceeded(*errors(case))
-
-
-@pytest.mark.slow
-@settings(max_examples=150)
-@seed(1)
-@given(cases())
-def test_many_random_models(case):
-    assert not exceeded(*errors(case))
-
-
-@pytest.mark.slow
-@settings(max_examples=150)
-@seed(2)
-@given(cases(scaled=True))
-def test_many_random_models_at_many_scales(case):
-    assert not exceeded(*errors(case))
 
 
 ROUND = Case(
