@@ -1,4 +1,4 @@
-"""Every quantity of the engine against the dense oracle, on models drawn at random (`test_oracle.py` says how close)."""
+"""Every quantity of the engine against the dense oracle, on models drawn at random; see `test_oracle.py`."""
 
 from __future__ import annotations
 
