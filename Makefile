@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@printf '%s\n' '$(CURDIR)' > $@
 
 test: lint ## lint, types and the tests (not the slow ones), a file a core; ARGS goes to pytest
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: install ## the slow tests; ARGS goes to pytest
 	$(BIN)/python -m pytest -m slow $(ARGS)

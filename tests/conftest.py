@@ -1,5 +1,6 @@
 """Settings shared by all tests."""
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 # A draw may build native code: seconds, not milliseconds, too long to shrink what fails. Derandomised, so that a run is
@@ -13,3 +14,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("pathfold")
+
+
+# Files that take a worker a minute or more: begun first, so that no worker is left with one of them at the end.
+LONG = ("test_random_models.py", "test_experiments.py", "test_oracle.py", "test_exact_targets.py", "test_step.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 import weakref
@@ -143,6 +144,15 @@ def test_machine_code_of_a_model_that_is_gone_is_freed(monkeypatch):
     gc.collect()
     assert program() is None
     assert closed == ["freed"]
+
+
+def test_a_copy_of_a_model_begins_with_nothing_kept():
+    one = model(rate=0.5252)
+    Engine(one, grid())
+    twin = copy.copy(one)
+    assert len(one.kept) == 1
+    assert twin.kept == {}
+    assert Engine(twin, grid()).program is Engine(one, grid()).program
 
 
 def test_a_program_sent_to_another_process_is_loaded_there():

@@ -93,6 +93,10 @@ class DiffusionModel:
                 self.exactly_observed = observation.exact(self.observation_dim, times)
             self.scheme.check(self.sde, points)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies, here or in another process, begin with nothing kept."""
+        return self.__dict__ | {"kept": {}}
+
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
         """x(t + delta) from x(t) = x and v ~ N(0, I_V)."""
         return self.scheme.step(self.sde, dict(z), x, v, delta, t)
@@ -118,7 +122,6 @@ class DiffusionModel:
     def restricted_to(self, compilable: Compilable) -> "DiffusionModel":
         """This model with the quantile functions that cannot be compiled replaced by a bijection and a density."""
         model = copy.copy(self)
-        model.kept = {}
         with jax.enable_x64(True):
             model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
             z = self.parameters.structs()
