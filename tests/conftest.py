@@ -1,7 +1,12 @@
 """Settings shared by all tests."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+# What JAX compiles here runs for less time than compiling it takes.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 # A draw may build native code: seconds, not milliseconds, too long to shrink what fails. Derandomised, so that a run is
 # the same everywhere.

@@ -146,7 +146,16 @@ def test_numbers_of_numpy_become_plain_ones():
 
 def settings(**changes: Any) -> Settings:
     given = {"chains": 2, "warmup": 100, "draws": 300, "seed": 0, "keep_path": "nodes", "keep_warmup": False}
-    none = ("sampler", "splitting", "observations_per_block", "initial_states", "checkpoint", "executor", "threads")
+    none = (
+        "sampler",
+        "splitting",
+        "solver",
+        "observations_per_block",
+        "initial_states",
+        "checkpoint",
+        "executor",
+        "threads",
+    )
     return Settings.checked(**{**given, "progress": False, **dict.fromkeys(none), **changes})
 
 
