@@ -106,11 +106,6 @@ RULES.update(
         "erf_inv": elementwise(special.erf_inv),
         "digamma": elementwise(lambda g, a: special.polygamma(g, g.const(0.0), a)),
         "polygamma": elementwise(special.polygamma),
-        # Comparisons of sorting, where NaN comes after all numbers.
-        "lt_to": elementwise(
-            lambda g, a, b: g.op("or", g.op("lt", a, b), g.op("and", g.op("eq", a, a), g.op("ne", b, b)))
-        ),
-        "le_to": elementwise(lambda g, a, b: g.op("or", g.op("le", a, b), g.op("ne", b, b))),
         "gt": elementwise(lambda g, a, b: g.op("lt", b, a)),
         "ge": elementwise(lambda g, a, b: g.op("le", b, a)),
         "and": _logical("and"),
