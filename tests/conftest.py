@@ -27,3 +27,18 @@ LONG = ("test_random_models.py", "test_experiments.py", "test_oracle.py", "test_
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
+@pytest.fixture
+def builds(monkeypatch) -> list[str]:
+    """Grows with every model that is built."""
+    from pathfold.engine.compile import CompiledModel
+
+    made, build = [], CompiledModel._build
+
+    def counted(self):
+        made.append("built")
+        return build(self)
+
+    monkeypatch.setattr(CompiledModel, "_build", counted)
+    return made

@@ -27,19 +27,6 @@ def no_cache(monkeypatch):
     monkeypatch.setattr(model_cache, "keep", lambda key, machine, entry: None)
 
 
-@pytest.fixture
-def builds(monkeypatch) -> list[str]:
-    """Grows with every model that is built."""
-    made, build = [], compile.CompiledModel._build
-
-    def counted(self):
-        made.append("built")
-        return build(self)
-
-    monkeypatch.setattr(compile.CompiledModel, "_build", counted)
-    return made
-
-
 def model(rate: float = 0.731, name: str = "sigma", **changes) -> pf.DiffusionModel:
     settings = {
         "drift": lambda x, z: -rate * x,

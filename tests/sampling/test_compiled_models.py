@@ -28,19 +28,6 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def builds(monkeypatch) -> list[str]:
-    """Grows with every model that is built."""
-    made, build = [], compile.CompiledModel._build
-
-    def counted(self):
-        made.append("built")
-        return build(self)
-
-    monkeypatch.setattr(compile.CompiledModel, "_build", counted)
-    return made
-
-
 def draws_of_a_new_process() -> np.ndarray:
     """A few draws, with nothing of the model left in this process."""
     model, _ = small_run.model_and_data()
