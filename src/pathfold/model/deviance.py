@@ -1,0 +1,97 @@
+"""What likelihoods are made of, without cancellation: values and derivatives to full accuracy wherever they are taken.
+
+Each function is analytic. Where its formula would cancel it is computed by a series instead, and the arguments of the
+formula that is not taken are replaced by harmless ones, so that no derivative of it is infinite.
+"""
+
+import math
+
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import gammaln
+
+NEAR = 0.5  # below it exp(x) - 1 - x loses digits, three times more with each derivative
+SMALL = 0.35  # likewise for log1p(u) - u
+LARGE = 100.0  # exp(3 LARGE) is still a number
+TINY = 1e-100  # a deviance so small that the likelihood is one; derivatives of its square root are still numbers
+STIRLING = 10.0  # above it eight terms of Stirling's series are enough
+
+_EXP = [2 / math.factorial(n + 2) for n in range(18)]
+_ATANH = [1 / (2 * j + 3) for j in range(14)]
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_GAMMA = [b / (2 * n * (2 * n - 1)) for n, b in enumerate(_BERNOULLI, start=1)]
+
+
+def root_of(half: Array | float) -> Array:
+    """sqrt(2 half), for a function that falls to 0 but has no zero."""
+    return jnp.sqrt(2 * jnp.maximum(half, TINY))
+
+
+def exp_root(x: Array | float) -> Array:
+    """The root r of r^2 / 2 = exp(x) - 1 - x with the sign of x."""
+    x = jnp.asarray(x)
+    near = jnp.abs(x) < NEAR
+    far = jnp.where(near, 1.0, x)
+    return x * jnp.sqrt(jnp.where(near, _exp_series(jnp.where(near, x, 0.0)), 2 * (jnp.expm1(far) - far) / (far * far)))
+
+
+def log_ratio(u: Array | float) -> Array:
+    """log(1 + u) / u."""
+    u = jnp.asarray(u)
+    near = jnp.abs(u) < SMALL
+    small, far = jnp.where(near, u, 0.0), jnp.where(near, 1.0, u)
+    return jnp.where(near, 1 - 0.5 * small * _log_series(small), jnp.log1p(far) / far)
+
+
+def logit_root(e: Array | float, successes: Array | float, failures: Array | float) -> Array:
+    """The root r of r^2 / 2 = n [log(1 - p + p exp(e)) - p e], p = successes / n, with the sign of e.
+
+    n = successes + failures. It is the divergence of two Bernoulli distributions, of p and of the probability whose
+    logit is higher by e, n times. The smaller of p and 1 - p is the one computed with; for few successes among many it
+    becomes that of Poisson, successes (exp(e) - 1 - e).
+    """
+    few, many = jnp.asarray(successes), jnp.asarray(failures)
+    swap = few > many
+    few = jnp.where(swap, many, few)
+    return e * jnp.sqrt(few * _logit_rest(jnp.where(swap, -e, e), few / (successes + failures)))
+
+
+def _logit_rest(e: Array, p: Array) -> Array:
+    """2 [log1p(p expm1(e)) / p - e] / e^2 for 0 <= p <= 1/2."""
+    near = jnp.abs(e) < NEAR
+    small, far = jnp.where(near, e, 0.0), jnp.where(near, 1.0, e)
+    rest = _exp_series(small)
+    ratio = 1 + 0.5 * small * rest  # expm1(e) / e
+    series = rest - p * ratio * ratio * _log_series(p * small * ratio)
+    top = jnp.minimum(far, LARGE)
+    growth = jnp.expm1(top)
+    direct = growth * log_ratio(p * growth) - far + (far - top) / jnp.where(far > LARGE, p, 1.0)
+    return jnp.where(near, series, 2 * direct / (far * far))
+
+
+def stirling(x: Array | float) -> Array:
+    """log Gamma(x) - [(x - 1/2) log x - x + log(2 pi) / 2], what Stirling's formula leaves, 1 / (12 x) - ..."""
+    x = jnp.asarray(x)
+    far = x > STIRLING
+    inverse = 1 / jnp.where(far, x, STIRLING)
+    near = jnp.where(far, STIRLING, x)
+    direct = gammaln(near) - ((near - 0.5) * jnp.log(near) - near + 0.5 * math.log(2 * math.pi))
+    return jnp.where(far, inverse * _polynomial(inverse * inverse, _GAMMA), direct)
+
+
+def _exp_series(x: Array) -> Array:
+    """2 (exp(x) - 1 - x) / x^2 near 0."""
+    return _polynomial(x, _EXP)
+
+
+def _log_series(u: Array) -> Array:
+    """2 (u - log1p(u)) / u^2 near 0, by log1p(u) = 2 atanh(t), t = u / (2 + u)."""
+    t = u / (2 + u)
+    return (1 - t) * (1 - t * (1 - t) * _polynomial(t * t, _ATANH))
+
+
+def _polynomial(x: Array, coefficients: list[float]) -> Array:
+    total = jnp.full_like(x, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = total * x + c
+    return total

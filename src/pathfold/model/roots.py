@@ -1,0 +1,226 @@
+"""Likelihoods as unit-noise constraints: -log p(y) = root^2 / 2 + remainder.
+
+A row root + w = 0 with w ~ N(0, 1) has the likelihood exp(-root^2 / 2), with exp(-remainder) as a density exactly that
+of y. The root is the signed root of the deviance, which is twice what the log likelihood of the best mean has more
+than that of this one: it is positive where the mean is below y, and analytic where they meet. What the best log
+likelihood still depends on, a scale or a dispersion, is the remainder. Constants that depend on y alone are left out.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+from jax.typing import ArrayLike
+
+from pathfold.errors import ModelError, told
+from pathfold.model.deviance import TINY, exp_root, log_ratio, logit_root, root_of, stirling
+from pathfold.model.tails import log_tails
+
+
+class Split(NamedTuple):
+    """-log p(y) = root^2 / 2 + remainder, up to a constant that depends on y alone; one of each for every value."""
+
+    root: Array
+    remainder: Array
+
+
+def split(d: dist.Distribution, y: ArrayLike) -> Split | None:
+    """The root and the remainder for values y, or None where the family has no root: it is a plain factor."""
+    single, y = _single(d), jnp.asarray(y, jnp.float64)
+    if _is_transformed(single):
+        x, volume = _inverse(single, y)
+        base = split(single.base_dist, x)
+        return None if base is None else Split(base.root, base.remainder + volume)
+    family = _FAMILIES.get(type(single))
+    if family is None:
+        return None
+    shape = jnp.broadcast_shapes(d.shape(), y.shape)
+    return Split(*(jnp.broadcast_to(jnp.asarray(part, jnp.float64), shape) for part in family(single, y)))
+
+
+def plain(d: dist.Distribution, y: ArrayLike) -> Split:
+    """The whole of it as remainder; of a multivariate distribution there is one value for each event."""
+    remainder = -_single(d).log_prob(y)
+    return Split(jnp.zeros_like(remainder), remainder)
+
+
+def censored(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Split:
+    """The root of -log P(low <= Y <= high), which falls to 0 where Y surely lies within; no remainder.
+
+    A value known to be at most c has low = -inf and high = c, one known to be at least c has low = c and high = inf.
+    The ends are included, which matters where Y is a whole number: "fewer than 5" is at most 4. A finite bound lies in
+    the support of the distribution or on its edge.
+    """
+    low, high = jnp.broadcast_arrays(jnp.asarray(low, jnp.float64), jnp.asarray(high, jnp.float64))
+    single = _single(d)
+    if _is_transformed(single):
+        return censored(single.base_dist, *_bounds_of_base(single, low, high))
+    below, from_low = log_tails(single, low - 1 if single.is_discrete else low)
+    to_high, above = log_tails(single, high)
+    root = root_of(_interval(below, from_low, to_high, above))
+    return Split(root, jnp.zeros_like(root))
+
+
+def _interval(below: Array, from_low: Array, to_high: Array, above: Array) -> Array:
+    """-log P(low <= Y <= high) from log P of Y < low, Y >= low, Y <= high and Y > high.
+
+    By what is outside where that is little, otherwise by a difference in the tail that has the smaller probabilities.
+    """
+    outside = jnp.exp(below) + jnp.exp(above)
+    little = outside < 0.5
+    left = to_high < from_low
+    more, less = jnp.where(left, to_high, from_low), jnp.where(left, below, above)
+    return -jnp.where(little, jnp.log1p(-jnp.where(little, outside, 0.0)), more + jnp.log(-jnp.expm1(less - more)))
+
+
+def _single(d: Any) -> Any:
+    """The distribution of the single values: events and batches are arrays of them alike."""
+    while isinstance(d, dist.Independent | dist.ExpandedDistribution):
+        d = d.base_dist
+    return d
+
+
+def _is_transformed(d: Any) -> bool:
+    """Whether its values are a function of another distribution's, one by one."""
+    return (
+        isinstance(d, dist.TransformedDistribution)
+        and type(d).log_prob is dist.TransformedDistribution.log_prob
+        and all(t.domain.event_dim == t.codomain.event_dim == 0 for t in d.transforms)
+    )
+
+
+def _inverse(d: Any, y: Array) -> tuple[Array, Array]:
+    """The value of the base distribution, and log |dy / dx| there."""
+    x, volume = y, jnp.zeros(())
+    for transform in reversed(d.transforms):
+        y, x = x, transform.inv(x)
+        volume = volume + transform.log_abs_det_jacobian(x, y)
+    return x, volume
+
+
+def _bounds_of_base(d: Any, low: Array, high: Array) -> tuple[Array, Array]:
+    """The same interval in values of the base distribution; a decreasing function exchanges the ends."""
+    try:
+        direction = math.prod(t.sign for t in d.transforms)
+    except NotImplementedError as error:
+        raise ModelError(
+            f"{type(d).__name__} by {told(d.transforms)} does not tell whether its transforms increase, so its values "
+            "cannot be censored; leave these out, or use transforms with a sign, such as ExpTransform"
+        ) from error
+    some = jnp.where(low > -jnp.inf, low, jnp.where(high < jnp.inf, high, 0.5))
+
+    def inverse(bound: Array) -> Array:
+        known = jnp.abs(bound) < jnp.inf
+        return jnp.where(known, _inverse(d, jnp.where(known, bound, some))[0], direction * bound)
+
+    low, high = inverse(low), inverse(high)
+    return jnp.where(direction > 0, low, high), jnp.where(direction > 0, high, low)
+
+
+def _standardised(d: Any, y: Array) -> Array:
+    return (y - d.loc) / d.scale
+
+
+def _normal(d: Any, y: Array):
+    return _standardised(d, y), jnp.log(d.scale)
+
+
+def _student(d: Any, y: Array):
+    r = _standardised(d, y)
+    root = r * jnp.sqrt((1 + 1 / d.df) * log_ratio(r * r / d.df))
+    return root, jnp.log(d.scale) - 0.5 * log_ratio(1 / d.df) + stirling(0.5 * d.df) - stirling(0.5 * d.df + 0.5)
+
+
+def _cauchy(d: Any, y: Array):
+    r = _standardised(d, y)
+    return r * jnp.sqrt(2 * log_ratio(r * r)), jnp.log(d.scale)
+
+
+def _logistic(d: Any, y: Array):
+    return logit_root(_standardised(d, y), 1.0, 1.0), jnp.log(d.scale)
+
+
+def _gumbel(d: Any, y: Array):
+    return -exp_root(-_standardised(d, y)), jnp.log(d.scale)
+
+
+def _exponential(d: Any, y: Array):
+    return exp_root(jnp.log(d.rate * y)), 0.0
+
+
+def _weibull(d: Any, y: Array):
+    return exp_root(d.concentration * jnp.log(y / d.scale)), -jnp.log(d.concentration)
+
+
+def _gamma(d: Any, y: Array):
+    shape = d.concentration
+    return jnp.sqrt(shape) * exp_root(jnp.log(d.rate * y / shape)), stirling(shape) - 0.5 * jnp.log(shape)
+
+
+def _beta(d: Any, y: Array):
+    """By Stirling's formula, -log p = n KL(mean, y) - log(n mean (1 - mean)) / 2 + ..., n = concentration1 + ...0."""
+    a, b = d.concentration1, d.concentration0
+    e = jnp.log(y * b / ((1 - y) * a))
+    return logit_root(e, a, b), stirling(a) + stirling(b) - stirling(a + b) - 0.5 * jnp.log(a * b / (a + b))
+
+
+def _poisson(d: Any, y: Array):
+    some = y > 0
+    rate, count = jnp.where(some, jnp.maximum(d.rate, TINY), 1.0), jnp.where(some, y, 1.0)
+    return jnp.where(some, -jnp.sqrt(count) * exp_root(jnp.log(rate / count)), -root_of(d.rate)), 0.0
+
+
+def _binomial(d: Any, y: Array):
+    n = getattr(d, "total_count", 1.0)
+    mixed = (y > 0) & (y < n)
+    successes, failures = jnp.where(mixed, y, 1.0), jnp.where(mixed, n - y, 1.0)
+    within = -logit_root(d.logits - jnp.log(successes / failures), successes, failures)
+    none, all_ = -root_of(n * jax.nn.softplus(d.logits)), root_of(n * jax.nn.softplus(-d.logits))
+    return jnp.where(mixed, within, jnp.where(y > 0, all_, none)), 0.0
+
+
+def _negative_binomial(d: Any, y: Array):
+    return _gamma_poisson(y, d.concentration, d.concentration / d.rate)
+
+
+def _geometric(d: Any, y: Array):
+    return _gamma_poisson(y, 1.0, jnp.exp(-d.logits))
+
+
+def _gamma_poisson(y: Array, shape: Any, mean: Any):
+    """y failures among y + shape trials, with mean / shape the odds of a failure."""
+    some = y > 0
+    count = jnp.where(some, y, 1.0)
+    within = -logit_root(jnp.log(jnp.where(some, mean, 1.0) / count), count, shape)
+    root = jnp.where(some, within, -root_of(mean * log_ratio(mean / shape)))
+    return root, 0.5 * jnp.log1p(y / shape) + stirling(shape) - stirling(y + shape)
+
+
+_FAMILIES: dict[type, Callable[[Any, Array], tuple[Array, ArrayLike]]] = {
+    dist.Normal: _normal,
+    dist.StudentT: _student,
+    dist.Cauchy: _cauchy,
+    dist.Logistic: _logistic,
+    dist.Gumbel: _gumbel,
+    dist.Exponential: _exponential,
+    dist.Weibull: _weibull,
+    dist.Gamma: _gamma,
+    dist.Chi2: _gamma,
+    dist.Beta: _beta,
+    dist.BetaProportion: _beta,
+    dist.Poisson: _poisson,
+    dist.BernoulliProbs: _binomial,
+    dist.BernoulliLogits: _binomial,
+    dist.BinomialProbs: _binomial,
+    dist.BinomialLogits: _binomial,
+    dist.GammaPoisson: _negative_binomial,
+    dist.NegativeBinomial2: _negative_binomial,
+    dist.NegativeBinomialProbs: _negative_binomial,
+    dist.NegativeBinomialLogits: _negative_binomial,
+    dist.GeometricProbs: _geometric,
+    dist.GeometricLogits: _geometric,
+}
