@@ -43,8 +43,8 @@ class Case:
         v0 = np.array(fitzhugh_nagumo.INITIAL_STATE) - [0.0, -truth["beta"]]
         v, w = self.rng.standard_normal((T, S, model.noise_dim)), np.zeros((T, 0))
         z = model.parameters.flatten(truth)
-        states, values = simulate_path(model, grid, z, np.array(fitzhugh_nagumo.INITIAL_STATE), v, w)
-        grid = TimeGrid.build(Observations(times, values), steps_per_interval=S)
+        states = simulate_path(model, grid, z, np.array(fitzhugh_nagumo.INITIAL_STATE), v)
+        grid = TimeGrid.build(Observations(times, states[:, :1]), steps_per_interval=S)
 
         self.engine = engine = Engine(model, grid, **settings)
         self.layout, self.problem = engine.layout, engine.problem

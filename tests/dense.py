@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.model import DiffusionModel, TimeGrid, clocks
+from pathfold.model import DiffusionModel, Seen, TimeGrid
 
 
 class Dense:
@@ -51,8 +51,13 @@ class Dense:
             v.reshape(self.N, self.S, m.noise_dim),
         )
 
+    @property
+    def seen(self) -> Seen:
+        bounds = (self.grid.censored, self.grid.upper) if self.grid.censored.any() else 2 * (np.zeros((self.N, 0)),)
+        return Seen(self.grid.values, self.mask.astype(float), *bounds)
+
     def rows(self, q):
-        """Node states as generated (N, X) and predicted observations (N, Y)."""
+        """Node states as generated (N, X), misfits of the observations (N, Y) and excesses of the nodes (N,)."""
         m, grid, N, S = self.model, self.grid, self.N, self.S
         u, v0, w, v = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
@@ -65,7 +70,7 @@ class Dense:
         begins = np.zeros((N, S), dtype=bool)
         begins[1:, 0] = self.given[:-1]
         begins[np.asarray(grid.first), 0] = True
-        times, node_times = clocks(m.inputs, grid)
+        times, node_times = m.clocks(grid)
 
         def step(x, inputs):
             begin, new, v, delta, t = inputs
@@ -81,16 +86,18 @@ class Dense:
         )
         _, path = jax.lax.scan(step, starts[0], inputs)
         ends = path[S - 1 :: S]
-        predicted = jax.vmap(lambda x, w, t: m.observe(z, x, w, t))(jnp.where(given, states, ends), w, node_times)
-        return ends, predicted
+        seen_states, seen = jnp.where(given, states, ends), self.seen
+        misfits = jax.vmap(m.observation.misfit, (0, None, 0, 0, 0))(seen_states, z, w, node_times, seen)
+        excess = jax.vmap(m.observation.excess, (0, None, 0, 0, 0))(seen_states, z, w, node_times, seen)
+        return ends, misfits, excess
 
     def _constraint(self, q):
-        states, predicted = self.rows(q)
+        states, misfits, _ = self.rows(q)
         given = self.given
         parts = []
         for n in range(self.N):
             observed = np.flatnonzero(self.mask[n])
-            parts.append(predicted[n, observed] - self.grid.values[n, observed])
+            parts.append(misfits[n, observed])
             if given[n]:
                 parts.append(states[n] - self.states[n])
         return jnp.concatenate(parts)
@@ -99,7 +106,7 @@ class Dense:
     def _jitted(self):
         jacobian = jax.jacrev(self._constraint)
         functions = {
-            "values": lambda q: (self._constraint(q), jacobian(q), *self.rows(q)),
+            "values": lambda q: (self._constraint(q), jacobian(q), *self.rows(q)[:2]),
             "weighted": self._weighted,
             "excess": jax.value_and_grad(self._excess),
             "moved": lambda q, change: jax.jvp(lambda q: self.rows(q)[0], (q,), (change,)),
@@ -117,16 +124,14 @@ class Dense:
 
     def _excess(self, q):
         m = self.model
-        u, v0, w, _ = self.split(q)
+        u, v0, _, _ = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
         total = jnp.asarray(0.0)
         if m.parameters.excess is not None:
             total += m.parameters.excess(u)
         if m.initial_state.excess is not None:
             total += sum(m.initial_state.excess(z, v0[k]) for k in range(self.K))
-        if m.observation.noise_excess is not None:
-            total += jnp.sum(jax.vmap(m.observation.noise_excess, (None, 0))(z, w))
-        return total
+        return total + jnp.sum(self.rows(q)[2])
 
     def _call(self, name: str, *args) -> Any:
         with jax.enable_x64(True):
@@ -143,8 +148,8 @@ class Dense:
         return np.where(np.isnan(self.states), self._call("values", q)[2], self.states)
 
     def predicted(self, q) -> np.ndarray:
-        """The observations that q generates (N, Y)."""
-        return self._call("values", q)[3]
+        """The observations that q generates (N, Y), where they are a function of the state and the noise."""
+        return self._call("values", q)[3] + self.grid.values
 
     def moved_states(self, q, change) -> tuple[np.ndarray, np.ndarray]:
         """Node states as generated, and how they move with q to first order."""

@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from hypothesis import strategies as st
 
 from pathfold.model import DiffusionModel, Input, Noiseless, NoisyObservation, Observations, TimeGrid
+from pathfold.model.time_grid import MISSING
 from pathfold.schemes import CustomScheme, EulerMaruyama, Scheme, StrongOrder1p5
 from tests.dense import Dense
 
@@ -197,4 +198,4 @@ def cases(**options: bool) -> st.SearchStrategy[Case]:
 def with_data_from(model: DiffusionModel, grid: TimeGrid, q: np.ndarray) -> TimeGrid:
     """The grid with the observations that q generates, so that q lies on the manifold."""
     predicted = Dense(model, grid).predicted(q)
-    return replace(grid, values=np.where(grid.mask, predicted, 0.0))
+    return replace(grid, values=np.where(grid.mask, predicted, MISSING))

@@ -108,7 +108,7 @@ def test_the_key_depends_on_sources_versions_and_machine(monkeypatch):
 
 
 def variant() -> compile.Variant:
-    return compile.Variant(compile.CONSTRAINED, regular=True, complete=True, conditioned=False)
+    return compile.Variant(compile.CONSTRAINED, regular=True, complete=True, censored=False, conditioned=False)
 
 
 def test_machine_code_of_a_model_that_is_gone_is_freed(monkeypatch):
@@ -177,4 +177,5 @@ def test_a_build_that_is_interrupted_leaves_nothing_behind(monkeypatch):
 
 
 def test_variants_differ_by_all_their_fields():
-    assert len({variant(), replace(variant(), regular=False), replace(variant(), lanes=4)}) == 3
+    changes = ({}, {"regular": False}, {"lanes": 4}, {"censored": True})
+    assert len({replace(variant(), **change) for change in changes}) == 4

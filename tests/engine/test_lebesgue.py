@@ -55,8 +55,8 @@ def potential(model: pf.DiffusionModel, grid: TimeGrid, u, v0, v):
             seen = np.flatnonzero(grid.mask[n])
             if len(seen):
                 zero, one = jnp.zeros(2), jnp.eye(2)
-                mean = model.observe(z, x, zero, grid.ends[n])
-                scale = jnp.stack([model.observe(z, x, w, grid.ends[n]) - mean for w in one], axis=1)
+                mean = model.observation.observe(x, z, zero, grid.ends[n])
+                scale = jnp.stack([model.observation.observe(x, z, w, grid.ends[n]) - mean for w in one], axis=1)
                 covariance = (scale @ scale.T)[np.ix_(seen, seen)]
                 away = jnp.asarray(grid.values[n])[seen] - mean[seen]
                 total += 0.5 * away @ jnp.linalg.solve(covariance, away) + 0.5 * jnp.linalg.slogdet(covariance)[1]
@@ -128,8 +128,8 @@ def test_windows_are_stans():
 @pytest.mark.parametrize(
     ("observation", "settings", "sentence"),
     [
-        (pf.Noiseless(lambda x, z: x[:1]), {}, "needs additive noise in every component"),
-        (pf.NoisyObservation(lambda x, z, w: x[:1] * jnp.exp(w), 1), {}, "needs additive noise in every component"),
+        (pf.Noiseless(lambda x, z: x[:1]), {}, "needs noise in every component"),
+        (pf.NoisyObservation(lambda x, z, w: x[:1] * jnp.exp(w), 1), {}, "needs noise in every component"),
         (pf.GaussianNoise(lambda x, z: x[:1], 0.1), {"observations_per_block": 2}, "has no meaning"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 import pathfold as pf
 from pathfold.example_models import EXAMPLES, autoregulation, lotka_volterra, sir
 from pathfold.example_models.reactions import langevin
+from pathfold.model import Seen
 
 NOISE = 6.0  # standard deviations of the observation noise, which no draw of a few hundred should exceed
 
@@ -49,21 +50,21 @@ def test_a_few_draws_reproduce_the_data(name):
         assert np.ptp(values) > 0, "the chain moves"
 
     names, y = model.parameters.names, np.concatenate([each.values for each in data])
-    z = {name: posterior[name].values.ravel() for name in names}
+    z = {name: posterior[name].values[0] for name in names}
     x = posterior["state"].values.reshape(-1, *y.shape[:1], model.state_dim)
-    times = posterior["time"].values
-    W = model.observation_noise_dim
+    times, nothing = posterior["time"].values, np.zeros((len(y), 0))
+    W, seen = model.observation_noise_dim, Seen(y, np.ones_like(y), nothing, nothing)
 
-    def observe(noise):
+    def misfit(noise):
         with jax.enable_x64(True):
-            over_nodes = jax.vmap(model.observe, (None, 0, None, 0))
-            return np.asarray(jax.vmap(over_nodes, (0, 0, None, None))(z, x, jnp.full(W, noise), times))
+            over_nodes = jax.vmap(model.observation.misfit, (0, None, None, 0, 0))
+            return np.asarray(jax.vmap(over_nodes, (0, 0, None, None, None))(x, z, jnp.full(W, noise), times, seen))
 
     if W == 0:
-        assert np.abs(observe(0.0) - y).max() < 1e-7 * np.abs(y).max()
+        assert np.abs(misfit(0.0)).max() < 1e-7 * np.abs(y).max()
     else:
-        assert np.all(observe(-NOISE) < y)
-        assert np.all(y < observe(NOISE))
+        assert np.all(misfit(-NOISE) < 0.0)
+        assert np.all(misfit(NOISE) > 0.0)
 
 
 def test_lotka_volterra_in_logarithms_as_derived_by_hand():

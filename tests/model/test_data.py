@@ -10,6 +10,7 @@ import xarray as xr
 
 from pathfold.errors import DataError, SettingsError
 from pathfold.model import Observations, TimeGrid
+from pathfold.model.time_grid import MISSING
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,8 @@ def test_a_grid_has_an_interval_for_each_observation():
     np.testing.assert_array_equal(grid.starts, [0.5, 1.0, 2.0])
     np.testing.assert_array_equal(grid.ends, [1.0, 2.0, 4.0])
     np.testing.assert_array_equal(grid.mask, [[True, False], [False, False], [True, True]])
-    np.testing.assert_array_equal(grid.values, [[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(grid.values[grid.mask], [1.0, 3.0, 4.0])
+    assert np.all(grid.values[~grid.mask] == MISSING)
     np.testing.assert_allclose(grid.delta, [0.1, 0.2, 0.4])
     assert grid.steps == 5
     assert not grid.regular

@@ -35,7 +35,9 @@ def assert_same(found: pf.DiffusionModel, expected: pf.DiffusionModel) -> None:
                 np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
             np.testing.assert_allclose(found.step(z, x, v, 0.1, 0.4), expected.step(z, x, v, 0.1, 0.4), rtol=1e-9)
             w = jnp.full(expected.observation_noise_dim, 0.7)
-            np.testing.assert_allclose(found.observe(z, x, w, 0.4), expected.observe(z, x, w, 0.4), rtol=1e-9)
+            observations: list[Any] = [each.observation for each in (found, expected)]
+            a, b = (each.observe(x, z, w, 0.4) for each in observations)
+            np.testing.assert_allclose(a, b, rtol=1e-9)
             v0 = jnp.linspace(-1.0, 1.0, expected.initial_state.size)
             start, meant = found.initial_state.push(z, v0), expected.initial_state.push(z, v0)
             np.testing.assert_allclose(start, meant, rtol=1e-9, atol=1e-12)

@@ -60,6 +60,7 @@ class Variant:
     method: Method
     regular: bool  # all fine steps have the same length
     complete: bool  # no entry of the observations is missing
+    censored: bool  # some of them are censored
     conditioned: bool  # states of nodes can be held
     lanes: int | None = None  # stride of the lanes, if it is not to follow from the size of the model
 
@@ -112,10 +113,12 @@ class CompiledModel:
             W=model.observation_noise_dim if variant.method.observation_noise else 0,
             V0=model.initial_state.size,
             IN=len(model.inputs),
+            F=model.forcing_dim,
         )
         check_size(self.sizes)
         self.lanes = variant.lanes or choose_lanes(self.sizes)
-        self.records = variant.method.records(self.sizes, regular=variant.regular)
+        self.censored = model.observation_dim if variant.censored else 0
+        self.records = variant.method.records(self.sizes, regular=variant.regular, censored=self.censored)
         if variant.complete and not variant.conditioned:
             self.records.grid.known["mask"] = np.ones(rows)
         self.functions = ModelFunctions(model, conditioned=variant.conditioned)
@@ -136,8 +139,8 @@ class CompiledModel:
         """A hash of all that the kernels depend on. Only the model's own functions are traced for it."""
         v, digest = self.variant, hashlib.sha256()
         what = (machine_name(), _versions(), _sources(), v.method.number, v.regular, v.complete, v.conditioned)
-        digest.update(repr((*what, self.lanes, astuple(self.sizes))).encode())
-        for function, shapes in self.functions.of_arrays(self.sizes, v.method.observation_noise):
+        digest.update(repr((*what, self.lanes, self.censored, astuple(self.sizes))).encode())
+        for function, shapes in self.functions.of_arrays(self.sizes, self.censored):
             graph, structs = Graph(), [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
             given = [inputs_of(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]
             out = trace(graph, second_derivative(function, len(shapes)), *given)

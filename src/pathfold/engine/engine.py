@@ -9,7 +9,7 @@ import numpy as np
 
 from pathfold.engine import table as at
 from pathfold.engine.compile import CONSTRAINED, UNCONSTRAINED, Variant, compile_model
-from pathfold.model import DiffusionModel, TimeGrid, clocks
+from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.settings import positive, whole
 from pathfold.program.layout import Record, size_of
 
@@ -57,7 +57,8 @@ class Engine:
         self.grid, self.conditioned = grid, conditioned
         self.intervals = len(grid.starts)
         self.series = len(grid.first)
-        variant = Variant(self.method, grid.regular, bool(grid.mask.all()), conditioned, lanes)
+        complete, censored = bool(grid.mask.all()), bool(grid.censored.any())
+        variant = Variant(self.method, grid.regular, complete, censored, conditioned, lanes)
         compiled = compile_model(model, variant)
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
@@ -155,23 +156,21 @@ class Engine:
         for name, value in vars(solver).items():
             self.set("problem", problem, "settings", name, value)
         self.set("problem", problem, "settings", "state_scale", np.ones(self.sizes.X))
-        self.set("problem", problem, "settings", "row_scale", np.ones(self.sizes.Y))
         if grid.regular:
             self.set("problem", problem, "settings", "delta", grid.delta[0])
         else:
             self.set("problem", problem, "grid", "delta", grid.delta)
         values, mask = np.zeros((2, self.intervals, self.sizes.Y))
         values[:, :observed], mask[:, :observed] = grid.values, grid.mask
-        for field, entries in (("t_start", grid.starts), ("t_end", grid.ends), ("y", values), ("mask", mask)):
-            self.set("problem", problem, "grid", field, entries)
-        if self.model.inputs:
-            starts, ends = clocks(self.model.inputs, grid)
-            for record, field, by_name in (
-                ("forcing", "inputs", starts.inputs),
-                ("forcing", "slopes", starts.slopes),
-                ("grid", "inputs_end", ends.inputs),
-            ):
-                self.set("problem", problem, record, field, np.stack([*by_name.values()], axis=-1))
+        entries = {"t_start": grid.starts, "t_end": grid.ends, "y": values, "mask": mask}
+        if grid.censored.any():
+            entries |= {"censored": grid.censored, "upper": grid.upper}
+        entries["row_scale"] = np.ones_like(values)
+        for field, entry in entries.items():
+            self.set("problem", problem, "grid", field, entry)
+        forcing, inputs_end = self.model.forcing(grid)
+        self.set("problem", problem, "forcing", "forcing", forcing)
+        self.set("problem", problem, "grid", "inputs_end", inputs_end)
         return problem
 
     def condition(self, nodes, states) -> None:

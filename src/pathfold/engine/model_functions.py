@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from pathfold.engine.records import Sizes
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, GaussianNoise
+from pathfold.model import DiffusionModel, Seen
 from pathfold.program.matrices import lower_mirrored
 
 LARGEST_HESSIAN = 4000  # entries of second derivatives that are written out
@@ -60,22 +60,13 @@ class ModelFunctions:
         excess = self.model.initial_state.excess
         return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), v0)
 
-    def clock(self, t, inputs, slopes=None):
-        """What the model's functions take for the time t; at nodes inputs have no slopes, nothing asks for them."""
-        return self.model.clock(t, inputs, jnp.zeros_like(inputs) if slopes is None else slopes)
+    def clock(self, t, forcing):
+        """What the model's functions take for the time t of a step."""
+        return self.model.clock(t, forcing)
 
-    def observe(self, z, x, w, t):
-        return self.model.observe(self.model.parameters.unflatten(z), x, w, t)
-
-    def mean_and_scale(self, z, x, t):
-        """Of additive Gaussian noise, the scale as a matrix."""
-        named, observation = self.model.parameters.unflatten(z), self.model.observation
-        assert isinstance(observation, GaussianNoise)
-        return observation.state_function(x, named, t), observation.scale_matrix(self.model.observation_dim, named, t)
-
-    def noise_excess(self, z, w):
-        excess = self.model.observation.noise_excess
-        return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), w)
+    def node_clock(self, t, inputs):
+        """What the model's functions take for the time t of a node."""
+        return self.model.node_clock(t, inputs)
 
     def seen_state(self, x, y, mask):
         """The state that the observations and the next interval see: the given one where it is conditioned on."""
@@ -85,40 +76,50 @@ class ModelFunctions:
         """0 where the state is conditioned on, else 1."""
         return 1.0 - mask[-1] if self.conditioned else 1.0
 
-    def rows(self, z, x, w, t, y, mask):
-        """The constraint rows y_n(q) - y of a node, zero where masked."""
-        predicted = self.observe(z, self.seen_state(x, y, mask), w, t)
+    def rows(self, z, x, w, t, seen):
+        """The constraint rows of a node, zero where masked."""
+        observed = self._observed(z, x, seen)
+        misfit = self.model.observation.misfit(*observed, w, t, seen.part(slice(0, self.model.observation_dim)))
         if self.conditioned:
-            predicted = jnp.concatenate([predicted, x])
-        return mask * (predicted - y)
+            misfit = jnp.concatenate([misfit, x - seen.value[self.model.observation_dim :]])
+        return seen.mask * misfit
 
-    def row_jacobians(self, z, x, w, t, y, mask):
+    def _observed(self, z, x, seen):
+        """The state as the observations see it, and the parameters by name."""
+        return self.seen_state(x, seen.value, seen.mask), self.model.parameters.unflatten(z)
+
+    def node_excess(self, z, x, w, t, seen):
+        """What the potential has at a node besides 1/2 w.w."""
+        observed = self._observed(z, x, seen)
+        return self.model.observation.excess(*observed, w, t, seen.part(slice(0, self.model.observation_dim)))
+
+    def row_jacobians(self, z, x, w, t, seen):
         """Derivatives of the rows with respect to z, x, w."""
-        return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, y, mask)
+        return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, seen)
 
-    def of_arrays(self, n: Sizes, observation_noise: bool) -> list[tuple[Callable, tuple[tuple[int, ...], ...]]]:
+    def of_arrays(self, n: Sizes, censored: int) -> list[tuple[Callable, tuple[tuple[int, ...], ...]]]:
         """All functions that kernels are made of, as functions of arrays of the given shapes."""
-        z, x, t = (n.Z,), (n.X,), (n.IN,)
+        z, x = (n.Z,), (n.X,)
+        seen = ((), (n.IN,), (n.Y,), (n.Y,), (censored,), (censored,))
 
-        def step(z, x, v, delta, t, inputs, slopes):
-            return self.step(z, x, v, delta, self.clock(t, inputs, slopes))
+        def step(z, x, v, delta, t, forcing):
+            return self.step(z, x, v, delta, self.clock(t, forcing))
 
-        def rows(z, x, w, t, inputs, y, mask):
-            return self.rows(z, x, w, self.clock(t, inputs), y, mask)
+        def rows(z, x, w, t, inputs, *seen):
+            return self.rows(z, x, w, self.node_clock(t, inputs), Seen(*seen))
 
-        def mean_and_scale(z, x, t, inputs):
-            return self.mean_and_scale(z, x, self.clock(t, inputs))
+        def excess(z, x, w, t, inputs, *seen):
+            return self.node_excess(z, x, w, self.node_clock(t, inputs), Seen(*seen))
 
-        observed: list[tuple[Callable, tuple[tuple[int, ...], ...]]] = [(mean_and_scale, (z, x, (), t))]
-        if observation_noise:
-            observed = [(rows, (z, x, (n.W,), (), t, (n.Y,), (n.Y,))), (_real(self.noise_excess), (z, (n.W,)))]
+        noise = self.model.observation_noise_dim
         return [
             (self.parameters, ((n.U,),)),
             (_real(self.parameter_excess), ((n.U,),)),
             (self.start, (z, (n.V0,))),
             (_real(self.start_excess), (z, (n.V0,))),
-            (step, (z, x, (n.V,), (), (), t, t)),
-            *observed,
+            (step, (z, x, (n.V,), (), (), (n.F,))),
+            (rows, (z, x, (noise,), *seen)),
+            (_real(excess), (z, x, (noise,), *seen)),
         ]
 
     # JAX keeps the traces of jitted functions: the kernels that share these trace them once.

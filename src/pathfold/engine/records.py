@@ -20,23 +20,25 @@ class Sizes:
     W: int  # observation noise
     V0: int  # initial-state noise
     IN: int  # inputs
+    F: int  # forcing of one fine step: inputs, slopes and marks of jumps
 
 
 class Records:
     """All records of a model, by name. On a regular grid the step size is one number, shared by all lanes."""
 
-    def __init__(self, n: Sizes, *, regular: bool) -> None:
+    def __init__(self, n: Sizes, *, regular: bool, censored: int) -> None:
         X, V, U, Z, Y, W, V0 = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
         # What the data and the settings fix. Gaps and misfits are measured in the scales of states and rows.
         step_size: dict[str, tuple[int, ...]] = {"delta": ()}
         solver = {"constraint_tolerance": (), "position_tolerance": (), "max_iterations": ()}
-        scales = {"relaxation": (), "state_scale": (X,), "row_scale": (Y,)}
+        scales = {"row_relaxation": (), "gap_relaxation": (), "state_scale": (X,)}
         self.settings = Record(
             "settings", "shared", {"verlet": (), **solver, **scales} | (step_size if regular else {})
         )
-        times: dict[str, tuple[int, ...]] = {"t_start": (), "t_end": (), "inputs_end": (n.IN,), "y": (Y,), "mask": (Y,)}
-        self.grid = Record("grid", "lane", times | ({} if regular else step_size))
-        self.forcing = Record("forcing", "step", {"inputs": (n.IN,), "slopes": (n.IN,)})
+        times: dict[str, tuple[int, ...]] = {"t_start": (), "t_end": (), "inputs_end": (n.IN,)}
+        seen = {"y": (Y,), "mask": (Y,), "censored": (censored,), "upper": (censored,), "row_scale": (Y,)}
+        self.grid = Record("grid", "lane", {**times, **seen} | ({} if regular else step_size))
+        self.forcing = Record("forcing", "step", {"forcing": (n.F,)})
         # A position q = [u; v0; w; v], or a momentum or gradient of the same shape.
         self.u = Record("u", "shared", {"u": (U,)})
         self.v0 = Record("v0", "series", {"v0": (V0,)})
@@ -72,7 +74,7 @@ class Records:
                 "Hz": (Y, Z),
                 "Hu": (Y, U),
                 "Hw": (Y, W),
-                "excess_w": (),
+                "excess": (),
                 "P_start": (X, X),
                 "d_start": (X, U),
                 "P_end": (X, X),

@@ -8,13 +8,17 @@ from pathfold.example_models import (
     cox_ingersoll_ross,
     double_well,
     fitzhugh_nagumo,
+    hare_lynx,
     heston,
     integrated_ornstein_uhlenbeck,
+    learning,
     lorenz63,
     lorenz96,
     lotka_volterra,
     ornstein_uhlenbeck,
     pharmacokinetics,
+    redstart,
+    seir,
     sir,
 )
 from pathfold.example_models.example import Example
@@ -34,6 +38,10 @@ EXAMPLES: dict[str, Example] = {
         lotka_volterra,
         autoregulation,
         pharmacokinetics,
+        seir,
+        redstart,
+        learning,
+        hare_lynx,
     )
 }
 

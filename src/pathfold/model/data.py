@@ -8,7 +8,9 @@ import numpy as np
 
 from pathfold.errors import DataError, told
 from pathfold.model.arrays import real_array, real_number
+from pathfold.model.censoring import read_censored
 from pathfold.model.dates import in_unit
+from pathfold.model.events import check_event_times, read_events
 from pathfold.model.inputs import Input, check_inputs
 
 LARGEST = 1e100  # its square, and what a model makes of that, are still numbers
@@ -25,6 +27,10 @@ class Observations:
     A pandas DataFrame or Series (times in its index) or an xarray.DataArray (with a coordinate of times) is given
     alone, without `values`; the names of its columns label the observed components. What is observed at `initial_time`
     itself observes the initial state. `inputs` take the place of the model's inputs of the same name.
+
+    `censored` says which values are bounds: an array (T, Y) of -1 (the true one is below), 0, and 1 (above); or a pair
+    (low, high) of arrays of bounds, infinite on an open side, NaN where the value is what was observed. `events` has
+    (times, amounts) for each of the model's events by name; an event at an observation time comes before it.
     """
 
     times: np.ndarray
@@ -32,6 +38,9 @@ class Observations:
     initial_time: float
     components: tuple[str, ...] | None
     inputs: dict[str, Input]
+    censored: np.ndarray
+    upper: np.ndarray
+    events: dict[str, tuple[np.ndarray, np.ndarray]]
 
     def __init__(
         self,
@@ -41,10 +50,13 @@ class Observations:
         inputs: Mapping[str, Input] | None = None,
         *,
         unit: str | None = None,
+        censored: Any = None,
+        events: Mapping[str, tuple[Any, Any]] | None = None,
     ):
         components = None
         if values is None:
             times, values, components = _taken_apart(times)
+        events = read_events(events, times, initial_time, unit)
         times, initial_time = in_unit(times, initial_time, unit)
         initial_time = real_number("initial_time", initial_time)
         times = _regularised(real_array("times", times), initial_time)
@@ -68,11 +80,13 @@ class Observations:
             raise DataError(
                 f"the first time, {times[0]}, is before initial_time = {initial_time}; give an earlier initial_time"
             )
+        values, kinds, upper = read_censored(values, censored)
+        check_event_times(events, times, initial_time)
         if np.any(np.isinf(values)):
             raise DataError("values contain an infinity; write NaN for a missing entry")
         if np.all(np.isnan(values)):
             raise DataError("every value is missing (NaN); give at least one")
-        for name, array in (("times", np.append(times, initial_time)), ("values", values)):
+        for name, array in (("times", np.append(times, initial_time)), ("values", values), ("bounds", upper)):
             if (most := np.nanmax(np.abs(array))) > LARGEST:
                 raise DataError(f"{name} are as large as {most:g}, whose powers overflow; change the unit")
         object.__setattr__(self, "times", times)
@@ -80,6 +94,9 @@ class Observations:
         object.__setattr__(self, "initial_time", initial_time)
         object.__setattr__(self, "components", components)
         object.__setattr__(self, "inputs", check_inputs({} if inputs is None else inputs, DataError))
+        object.__setattr__(self, "censored", kinds)
+        object.__setattr__(self, "upper", upper)
+        object.__setattr__(self, "events", events)
 
     @property
     def observation_dim(self) -> int:

@@ -1,8 +1,9 @@
 """The model: a diffusion, its priors, how it is observed, and how it is discretised. All validation starts here."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,10 +25,27 @@ from pathfold.model.functions import (
     with_time,
 )
 from pathfold.model.inputs import Input, check_inputs
-from pathfold.model.observation import Observation
+from pathfold.model.jumps import Jumps, Moment
+from pathfold.model.likelihood import Several
+from pathfold.model.observation import Observation, Points
 from pathfold.model.parameters import Compilable, Parameters
+from pathfold.model.seen import Seen
+from pathfold.model.time_grid import MISSING, TimeGrid, clocks
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
 from pathfold.schemes.ito import Clock, noise_operator, time_operator
+
+
+def _as_one(observation: Any) -> Observation:
+    parts = tuple(observation) if isinstance(observation, list | tuple) else (observation,)
+    if not parts:
+        raise ModelError("observation is an empty list; give at least one")
+    for part in parts:
+        if not isinstance(part, Observation):
+            raise ModelError(
+                "observation must be pf.Noiseless(h), pf.GaussianNoise(mean, scale), pf.Likelihood(f) or "
+                f"pf.NoisyObservation(h, noise), or a list of these, not {told(part)}"
+            )
+    return parts[0] if len(parts) == 1 else Several(parts)
 
 
 def check_model(model: Any) -> None:
@@ -39,11 +57,15 @@ def check_model(model: Any) -> None:
 class DiffusionModel:
     """dx = drift(x, z, t) dt + diffusion(x, z, t) dW, x(0) ~ initial_state(z), z ~ parameters, y = observation(x, z).
 
+    `observation` may be a list: columns of the data follow on in its order. `accumulators` are states (names or
+    indices) that are set to zero after every time of the data, so that they hold what has happened since. `events` are
+    functions of (x, z, amount) by name that give the state after a dose, a harvest, a reset; the data say when.
+
     drift (X,), diffusion (X, B) and the observation functions take (x, z), (x, z, t) or (x, z, t, inputs), with z a
     dict of named parameters and inputs one of numbers, what the model's `inputs` are at the time. What the sampler uses
     is the discretised model of the paper's section 2:
 
-        z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  y = observe(z, x, w, t)
+        z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  0 = misfit(z, x, w, t, y)
 
     with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. The constructor evaluates every function on shapes
     alone, in double precision, and the scheme's requirement at prior draws; anything amiss is a ModelError.
@@ -55,20 +77,17 @@ class DiffusionModel:
         diffusion: Callable[..., Any],
         parameters: Mapping[str, Any],
         initial_state: Any,
-        observation: Observation,
+        observation: Observation | Sequence[Observation],
         scheme: Scheme | None = None,
         inputs: Mapping[str, Input] | None = None,
+        accumulators: str | int | Sequence[str | int] = (),
+        events: Mapping[str, Callable[..., Any]] | None = None,
     ):
         self.kept: dict[Any, Any] = {}  # what the layers above made of the model, for as long as it lives
         self.inputs = check_inputs({} if inputs is None else inputs, ModelError)
         self.scheme = EulerMaruyama() if scheme is None else scheme
         if not isinstance(self.scheme, Scheme):
             raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {told(scheme)}")
-        if not isinstance(observation, Observation):
-            raise ModelError(
-                f"observation must be pf.Noiseless(h), pf.GaussianNoise(mean, scale) or pf.NoisyObservation(h, "
-                f"noise), not {told(observation)}"
-            )
         self._drift = with_time("drift", drift, ("x", "z"))
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
@@ -78,19 +97,20 @@ class DiffusionModel:
             if not isinstance(initial_state, ConditionalMap):
                 initial_state = ConditionalMap.build("initial_state", initial_state, z)
             self.initial_state = initial_state
-            self.observation = observation.given(z)
             self.state_dim = self.initial_state.dim
+            self.jumps = Jumps.build(accumulators, {} if events is None else events, None, self.state_dim)
             self.wiener_dim = self._checked_wiener_dim()
             self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
             self._check_step()
-            self.observation_dim = self._checked_observation_dim()
-            self.observation_noise_dim = self.observation.noise_dim(self.observation_dim)
+            self.jumps.check(self.state_dim, z)
+            self.observation = _as_one(observation).given(struct(self.state_dim), z, self._time())
+            self.observation_dim, self.observation_noise_dim = self.observation.dim, self.observation.noise_dim
             points = self._points()
             self._check_finite(points)
             times = [(z, t) for _, z, t in points]
             with at_values("the observation", "parameters drawn from their priors"):
-                observation.check(self.observation_dim, self.parameters.structs(), self._time(), times)
-                self.exactly_observed = observation.exact(self.observation_dim, times)
+                self.observation.check(z, self._time(), times)
+                self.exactly_observed = self.observation.exact(times)
             self.scheme.check(self.sde, points)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,12 +118,12 @@ class DiffusionModel:
         return self.__dict__ | {"kept": {}}
 
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
-        """x(t + delta) from x(t) = x and v ~ N(0, I_V)."""
-        return self.scheme.step(self.sde, dict(z), x, v, delta, t)
-
-    def observe(self, z: dict[str, Array], x: Array, w: Array, t: Any) -> Array:
-        """y at time t from W standard normals w."""
-        return self.observation.observe(x, z, w, t)
+        """x(t + delta) from x(t) = x and v ~ N(0, I_V), with the jumps of the step."""
+        if not isinstance(t, Moment):
+            return self.scheme.step(self.sde, dict(z), x, v, delta, t)
+        x = self.jumps.before(x, dict(z), t)
+        x = self.scheme.step(self.sde, dict(z), x, v, delta, t.time)
+        return self.jumps.after(x, dict(z), t)
 
     def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         """Each of the user's functions by name, with example shapes, so that an error can name the one it is in."""
@@ -112,9 +132,11 @@ class DiffusionModel:
             "drift": (self.sde.drift, (x, z, t)),
             "diffusion": (self.sde.diffusion, (x, z, t)),
             "initial_state": (self.initial_state.push, (z, struct(self.initial_state.size))),
-            "observation": (self.observation.observe, (x, z, struct(self.observation_noise_dim), t)),
+            "observation": (self.observation.misfit, (x, z, struct(self.observation_noise_dim), t, self._seen())),
             "scheme": (self.step, (z, x, struct(self.noise_dim), struct(), t)),
         }
+        for name, event in self.jumps.events.items():
+            functions[f"event {name!r}"] = (event, (x, z, struct()))
         for name, prior in self.parameters.maps.items():
             functions[f"prior of {name!r}"] = (prior.push, (struct(prior.size),))
         return functions
@@ -126,8 +148,9 @@ class DiffusionModel:
             model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
             z = self.parameters.structs()
             model.initial_state = self.initial_state.restricted_to(compilable, z)
-            model.observation = self.observation.given(z, compilable=compilable)
-            model.observation_noise_dim = model.observation.noise_dim(self.observation_dim)
+            x = struct(self.state_dim)
+            model.observation = self.observation.given(x, z, self._time(), compilable=compilable)
+            model.observation_noise_dim = model.observation.noise_dim
         return model
 
     def transform(self, forward: Callable[..., Any], inverse: Callable[..., Any]) -> "DiffusionModel":
@@ -153,7 +176,7 @@ class DiffusionModel:
         mean = time_operator(self.sde, lambda x, z, t: to(x, z))
         start = self.initial_state
         before = start.then or (lambda x, z: x)
-        return DiffusionModel(
+        model = DiffusionModel(
             drift=OfTime(lambda x, z, t: mean(back(x, z), z, t)),
             diffusion=OfTime(lambda x, z, t: jnp.stack([image(back(x, z), z, t) for image in images], axis=1)),
             parameters=self.parameters.priors,
@@ -162,6 +185,8 @@ class DiffusionModel:
             scheme=self.scheme,
             inputs=self.inputs,
         )
+        model.jumps = self.jumps.of(to, back)
+        return model
 
     def _check_inverse(self, to: Callable[..., Array], back: Callable[..., Array]) -> None:
         x, z, rng = struct(self.state_dim), self.parameters.structs(), np.random.default_rng(21)
@@ -174,6 +199,10 @@ class DiffusionModel:
                 new = np.asarray(to(point, z))
                 if not np.all(np.isfinite(new)):
                     raise ModelError(f"forward is not finite at the state {point}, drawn from the prior: it gave {new}")
+                if self.jumps.reset and not np.all(np.isfinite(np.asarray(to(self.jumps.reset(point, z), z)))):
+                    raise ModelError(
+                        "forward is not finite where the accumulators are zero; leave them as they are in the new state"
+                    )
                 if not np.allclose(again := np.asarray(back(jnp.asarray(new), z)), point, rtol=1e-6, atol=1e-9):
                     raise ModelError(
                         f"inverse does not invert forward: the state {point} became {new}, and came back as {again}"
@@ -189,6 +218,10 @@ class DiffusionModel:
                 f"{self.observation_dim}; give values of shape (T, {self.observation_dim}), NaN where missing"
             )
         self.check_inputs(observations)
+        with jax.enable_x64(True):
+            values, known = observations.values, ~np.isnan(observations.values)
+            data = Seen(np.where(known, values, MISSING), known, observations.censored, observations.upper)
+            self.observation.check_values(data, partial(self._points_of, observations))
         at_start = observations.values[observations.times == observations.initial_time]
         if np.isfinite(at_start).sum() > self.initial_state.size + self.observation_noise_dim:
             raise DataError(
@@ -197,7 +230,11 @@ class DiffusionModel:
             )
 
     def check_inputs(self, observations: Observations) -> None:
-        """Raise DataError unless the inputs are known for as long as the series runs."""
+        """Raise DataError unless the inputs are known for as long as the series runs, and the model has its events."""
+        if unknown := [name for name in observations.events if name not in self.jumps.events]:
+            raise DataError(
+                f"the data have an event {unknown[0]!r} that the model does not: say in its events what it does"
+            )
         if unknown := [name for name in observations.inputs if name not in self.inputs]:
             raise DataError(f"the data have an input {unknown[0]!r} that the model does not: name it in its inputs too")
         for name, given in (self.inputs | observations.inputs).items():
@@ -241,30 +278,56 @@ class DiffusionModel:
                     "defined for all that the priors allow"
                 )
 
-    def _checked_observation_dim(self) -> int:
-        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
-        noise_dim = self.observation.input_noise_dim()
-        examples = (x, z, t) if noise_dim is None else (x, z, struct(noise_dim), t)
-        shape = result_shape("the observation function", self.observation.user_function, examples)
-        if len(shape) != 1 or shape[0] == 0:
-            raise ModelError(
-                f"the observation function returned shape {shape}, expected (Y,): write one component as x[:1], "
-                "several as jnp.array([...])"
-            )
-        try_twice("the observation function", self.observation.user_function, examples)
-        return shape[0]
-
     def _time(self) -> Any:
         """What the functions take for the time, as structs."""
         names = {name: struct() for name in self.inputs}
         return Clock(struct(), names, names) if names else struct()
 
-    def clock(self, t: Any, values: Any, slopes: Any) -> Any:
-        """What the functions take for the time t, with inputs (I,) and slopes (I,) in the order of their names."""
+    def _seen(self) -> Seen:
+        """What is observed at one time, as structs; nothing is censored."""
+        return Seen(struct(self.observation_dim), struct(self.observation_dim), struct(0), struct(0))
+
+    @property
+    def forcing_dim(self) -> int:
+        """Numbers that `clock` takes for a step besides the time: inputs, their slopes, marks of jumps."""
+        return 2 * len(self.inputs) + self.jumps.size
+
+    def clock(self, t: Any, forcing: Any) -> Any:
+        """What the functions take for the time t of a step, with its forcing (..., forcing_dim)."""
+        count = len(self.inputs)
+        time = self.node_clock(t, forcing[..., :count], forcing[..., count : 2 * count])
+        return self.jumps.moment(time, forcing[..., 2 * count :]) if self.jumps else time
+
+    def node_clock(self, t: Any, inputs: Any, slopes: Any = None) -> Any:
+        """What the functions take for the time t, with inputs and slopes (..., I) in the order of their names.
+
+        At nodes inputs have no slopes: nothing asks for them.
+        """
         if not self.inputs:
             return t
-        by_name = [{name: array[i] for i, name in enumerate(self.inputs)} for array in (values, slopes)]
+        slopes = jnp.zeros_like(inputs) if slopes is None else slopes
+        by_name = [{name: array[..., i] for i, name in enumerate(self.inputs)} for array in (inputs, slopes)]
         return Clock(t, *by_name)
+
+    def forcing(self, grid: TimeGrid) -> tuple[np.ndarray, np.ndarray]:
+        """The forcing of every fine step (N, S, forcing_dim), and the inputs at the nodes (N, I)."""
+        starts, ends = clocks(self.inputs, grid)
+        marks = self.jumps.marks(grid)
+        if not self.inputs:
+            return marks, np.zeros((len(grid.starts), 0))
+        parts = [*starts.inputs.values(), *starts.slopes.values()]
+        return np.concatenate([np.stack(parts, axis=-1), marks], axis=-1), np.stack([*ends.inputs.values()], axis=-1)
+
+    def clocks(self, grid: TimeGrid) -> tuple[Any, Any]:
+        """What the functions take for the times of the fine steps (N, S) and of the nodes (N,)."""
+        starts, ends = clocks(self.inputs, grid)
+        return self.jumps.moment(starts, self.jumps.marks(grid)) if self.jumps else starts, ends
+
+    def _points_of(self, observations: Observations) -> Points:
+        """States and parameters drawn from the prior, and the times of the data, to try a likelihood at."""
+        grid, points = TimeGrid.build(observations, steps_per_interval=1), self._points()
+        times = jax.tree.map(lambda each: each[grid.rows], self.clocks(grid)[1])
+        return [jnp.asarray(x) for x, _, _ in points], [z for _, z, _ in points], times
 
     def _points(self) -> list[tuple[np.ndarray, dict[str, Any], Any]]:
         """Concrete (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""

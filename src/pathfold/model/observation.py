@@ -1,35 +1,101 @@
 """How the state is observed: y = h(x, z, w), with w a map of W standard normals (paper, section 2)."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
-from pathfold.errors import ModelError, told
+from pathfold.errors import DataError, ModelError, told
 from pathfold.model.arrays import real_array
 from pathfold.model.conditional import ConditionalMap
-from pathfold.model.functions import OfTime, as_float64, listed, result_shape, try_twice, with_time
+from pathfold.model.functions import OfTime, Struct, as_float64, listed, result_shape, struct, try_twice, with_time
 from pathfold.model.parameters import Compilable
+from pathfold.model.roots import Split
+from pathfold.model.seen import Seen
+
+type Points = tuple[Any, list[dict[str, Any]], Any]
+"""States (P, X), parameters of each, and the times of the values."""
 
 MOST_NORMALS = 10**6  # of one observation: more is a mistake
 
 
 @dataclass(frozen=True)
 class Observation(ABC):
-    """An observation y = observe(x, z, w, t) at each observation time, with w of W standard normals."""
+    """What is seen of the state at each observation time, by W standard normals w and a constraint on them.
 
-    def given(self, z: dict[str, Any], *, compilable: Compilable | None = None) -> Self:
-        """This observation for a model with these parameters, told by their structs."""
-        return self
+    The constraint is misfit(x, z, w, t, seen) = 0, with Y rows; `excess` is what the potential has besides it. `dim` is
+    Y, known once the observation belongs to a model.
+    """
+
+    dim: int = field(default=0, kw_only=True, repr=False)
+
+    @abstractmethod
+    def given(self, x: Struct, z: dict[str, Any], t: Any, *, compilable: Compilable | None = None) -> Self:
+        """This observation for a model with such states, parameters and times, told by their structs."""
 
     @abstractmethod
     def of(self, state: Callable[..., Any]) -> Self:
         """The same observation of another state, y, with x = state(y, z)."""
+
+    @property
+    @abstractmethod
+    def noise_dim(self) -> int:
+        """W."""
+
+    @abstractmethod
+    def misfit(self, x: Array, z: dict[str, Any], w: Array, t: Any, seen: Seen) -> Array:
+        """The rows of the constraint (Y,): zero where x and w give what was seen."""
+
+    def excess(self, x: Array, z: dict[str, Any], w: Array, t: Any, seen: Seen) -> Array | float:
+        """What the potential has at one node besides 1/2 w.w."""
+        return 0.0
+
+    @abstractmethod
+    def draw(self, x: Array, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
+        """Random observations (N, Y) of the states (N, X) at times (N,)."""
+
+    @property
+    def parts(self) -> list[tuple[slice, Observation]]:
+        """The observations that this one is made of, with their columns."""
+        return [(slice(0, self.dim), self)]
+
+    def exact(self, draws: Sequence[tuple[dict[str, Any], Any]]) -> np.ndarray:
+        """Which of the Y values are observed without noise, told from concrete (z, t)."""
+        return np.zeros(self.dim, dtype=bool)
+
+    @property
+    def unit_rows(self) -> np.ndarray:
+        """Which of the Y rows are of standard noise, whatever the unit of the data."""
+        return np.zeros(self.dim, dtype=bool)
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the values have a density given the state, which the sampler without constraints needs."""
+        return False
+
+    def check(self, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]) -> None:
+        """Raise ModelError for what is wrong beyond the shapes, given structs of z, t and concrete draws."""
+
+    def check_values(self, data: Seen, at: Callable[[], Points]) -> None:
+        """Raise DataError for values (T, Y) that cannot be; `at()` are states, parameters and times to try."""
+        if np.any(data.censored):
+            raise DataError(
+                f"censored values need a likelihood with a cdf, such as pf.GaussianNoise or pf.Likelihood, not "
+                f"pf.{type(self).__name__}"
+            )
+
+
+@dataclass(frozen=True)
+class StateFunction(Observation):
+    """An observation y = observe(x, z, w, t): a function of the state and standard normals."""
 
     @property
     @abstractmethod
@@ -41,39 +107,38 @@ class Observation(ABC):
         """The same in double precision."""
         return as_float64(self.user_function)
 
-    def input_noise_dim(self) -> int | None:
-        """The size of the noise that the state function takes, if it does."""
-        return None
+    def given(self, x, z, t, *, compilable=None):
+        return replace(self, dim=self._checked_dim((x, z, t)))
 
-    @property
-    def noise_excess(self) -> Callable[[dict[str, Any], Array], Array] | None:
-        """The non-Gaussian term of the potential of w at one node, a function of (z, w), or None."""
-        return None
-
-    def draw_noise(self, z: dict[str, Any], rng: np.random.Generator, count: int, size: int) -> np.ndarray:
-        """Random w (count, size)."""
-        return rng.standard_normal((count, size))
-
-    @abstractmethod
-    def noise_dim(self, observation_dim: int) -> int:
-        """W, when the state function returns Y values."""
-
-    def exact(self, observation_dim: int, draws: Sequence[tuple[dict[str, Any], Any]]) -> np.ndarray:
-        """Which of the Y values are observed without noise, told from concrete (z, t)."""
-        return np.zeros(observation_dim, dtype=bool)
+    def _checked_dim(self, examples: tuple[Any, ...]) -> int:
+        """Y, having looked at the user's function."""
+        shape = result_shape("the observation function", self.user_function, examples)
+        if len(shape) != 1 or shape[0] == 0:
+            raise ModelError(
+                f"the observation function returned shape {shape}, expected (Y,): write one component as x[:1], "
+                "several as jnp.array([...])"
+            )
+        try_twice("the observation function", self.user_function, examples)
+        return shape[0]
 
     @abstractmethod
-    def observe(self, x: Array, z: dict[str, Array], w: Array, t: Array) -> Array:
+    def observe(self, x: Array, z: dict[str, Array], w: Array, t: Any) -> Array:
         """y, of shape (Y,)."""
 
-    def check(
-        self, observation_dim: int, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]
-    ) -> None:
-        """Raise ModelError for what is wrong beyond the state function, given Y, structs of z, t and concrete draws."""
+    def misfit(self, x, z, w, t, seen):
+        return self.observe(x, z, w, t) - seen.value
+
+    def draw_noise(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
+        """Random w (count, W)."""
+        return rng.standard_normal((count, self.noise_dim))
+
+    def draw(self, x, z, t, rng):
+        w = jnp.asarray(self.draw_noise(z, rng, len(x)))
+        return np.asarray(jax.jit(jax.vmap(self.observe, (0, None, 0, 0)))(x, z, w, t))
 
 
 @dataclass(frozen=True)
-class Noiseless(Observation):
+class Noiseless(StateFunction):
     """y = h(x, z) or h(x, z, t), exactly."""
 
     h: Callable[..., Any]
@@ -86,18 +151,19 @@ class Noiseless(Observation):
     def user_function(self):
         return with_time("the observation function", self.h, ("x", "z"))
 
-    def noise_dim(self, observation_dim):
+    @property
+    def noise_dim(self):
         return 0
 
-    def exact(self, observation_dim, draws):
-        return np.ones(observation_dim, dtype=bool)
+    def exact(self, draws):
+        return np.ones(self.dim, dtype=bool)
 
     def observe(self, x, z, w, t):
         return self.state_function(x, z, t)
 
 
 @dataclass(frozen=True)
-class GaussianNoise(Observation):
+class GaussianNoise(StateFunction):
     """y = mean(x, z) + scale w with w ~ N(0, I_Y).
 
     `mean` may also take t. `scale` is a positive number, an array (Y,), a matrix (Y, Y) (then scale @ w), the name of a
@@ -116,24 +182,52 @@ class GaussianNoise(Observation):
     def user_function(self):
         return with_time("the observation mean", self.mean, ("x", "z"))
 
-    def noise_dim(self, observation_dim):
-        return observation_dim
+    @property
+    def noise_dim(self):
+        return self.dim
+
+    @property
+    def has_density(self):
+        return True
 
     def observe(self, x, z, w, t):
         scale = self._scale(z, t)
         noise = scale @ w if scale.ndim == 2 else scale * w
         return self.state_function(x, z, t) + noise
 
-    def scale_matrix(self, observation_dim, z, t):
+    def misfit(self, x, z, w, t, seen):
+        rows = super().misfit(x, z, w, t, seen)
+        if not seen.any_censored:
+            return rows
+        return jnp.where(seen.censored != 0.0, self.censored_root(x, z, t, seen) + w, rows)
+
+    def censored_root(self, x, z, t, seen):
+        """The root of the likelihood of values known by bounds; of others it means nothing."""
+        scale = self._scale(z, t)
+        noise = dist.Normal(self.state_function(x, z, t), jnp.where(scale > 0.0, scale, 1.0))
+        nothing = jnp.zeros(self.dim)
+        return seen.split(noise, Split(nothing, nothing)).root
+
+    def scale_matrix(self, z, t):
         """The scale as a matrix (Y, Y)."""
         scale = self._scale(z, t)
-        return scale if scale.ndim == 2 else scale * jnp.eye(observation_dim)
+        return scale if scale.ndim == 2 else scale * jnp.eye(self.dim)
 
-    def exact(self, observation_dim, draws):
+    def exact(self, draws):
         scales = [np.asarray(self._scale(*draw)) for draw in draws]
         if scales[0].ndim == 2:
-            return np.zeros(observation_dim, dtype=bool)
-        return np.all([np.broadcast_to(scale == 0.0, observation_dim) for scale in scales], axis=0)
+            return np.zeros(self.dim, dtype=bool)
+        return np.all([np.broadcast_to(scale == 0.0, self.dim) for scale in scales], axis=0)
+
+    def check_values(self, data, at):
+        if not np.any(data.censored):
+            return
+        _, z, t = at()
+        scale = np.asarray(self._scale(z[0], jax.tree.map(lambda each: each[0], t)))
+        if scale.ndim == 2:
+            raise DataError("censored values need independent noise, but the observation scale is a matrix; give (Y,)")
+        if np.any(np.broadcast_to(scale == 0.0, self.dim) & np.any(data.censored, axis=0)):
+            raise DataError("a censored value is of a component that is observed without noise; give it a scale")
 
     def _scale(self, z, t):
         if isinstance(self.scale, str):
@@ -142,7 +236,7 @@ class GaussianNoise(Observation):
             return as_float64(with_time("the observation scale", self.scale, ("z",)))(z, t)
         return jnp.asarray(self.scale, jnp.float64)
 
-    def check(self, observation_dim, z, t, draws):
+    def check(self, z, t, draws):
         if isinstance(self.scale, str) and self.scale not in z:
             raise ModelError(f"the observation scale names parameter {self.scale!r}; the model has {listed(z)}")
         if isinstance(self.scale, str) or callable(self.scale):
@@ -162,22 +256,21 @@ class GaussianNoise(Observation):
                     "name or a function of z"
                 ) from error
             shape, remedy = values[0].shape, "give a positive number, or use pf.Noiseless(h)"
-        if shape not in ((), (observation_dim,), (observation_dim, observation_dim)):
+        if shape not in ((), (self.dim,), (self.dim, self.dim)):
             raise ModelError(
-                f"the observation scale has shape {shape}, expected (), ({observation_dim},) or "
-                f"({observation_dim}, {observation_dim})"
+                f"the observation scale has shape {shape}, expected (), ({self.dim},) or ({self.dim}, {self.dim})"
             )
         for value in values:
             if not np.all(np.isfinite(value)):
                 raise ModelError(f"the observation scale is not finite ({told(value)}); {remedy}")
             if len(shape) < 2 and not (np.all(value >= 0) and np.any(value > 0)):
                 raise ModelError(f"the observation scale is not positive ({value}); {remedy}")
-            if len(shape) == 2 and not np.linalg.matrix_rank(value) == observation_dim:
+            if len(shape) == 2 and not np.linalg.matrix_rank(value) == self.dim:
                 raise ModelError("the observation scale is a singular matrix; give one of full rank")
 
 
 @dataclass(frozen=True)
-class NoisyObservation(Observation):
+class NoisyObservation(StateFunction):
     """y = h(x, z, w) or h(x, z, w, t) with a random vector w, drawn anew for every time.
 
     `noise` is the distribution of w, a list of scalar ones, a function of z giving either, or a whole number: so many
@@ -198,13 +291,13 @@ class NoisyObservation(Observation):
                 "of z, or a positive integer, the number of standard normals"
             )
 
-    def given(self, z, *, compilable=None):
+    def given(self, x, z, t, *, compilable=None):
         normals = isinstance(self.noise, int | np.integer)
         noise = dist.Normal(np.zeros(self.noise), 1.0) if normals else self.noise
         built = ConditionalMap.build("the observation noise", noise, z, compilable=compilable)
         if built.size == 0:
             raise ModelError(f"the observation noise, {told(self.noise)}, is not random; use pf.Noiseless(h)")
-        return replace(self, _map=built)
+        return replace(self, _map=built, dim=self._checked_dim((x, z, struct(built.dim), t)))
 
     def of(self, state):
         h = self.user_function
@@ -220,17 +313,15 @@ class NoisyObservation(Observation):
     def user_function(self):
         return with_time("the observation function", self.h, ("x", "z", "w"))
 
-    def input_noise_dim(self):
-        return self.map.dim
-
-    def noise_dim(self, observation_dim):
+    @property
+    def noise_dim(self):
         return self.map.size
 
-    @property
-    def noise_excess(self):
-        return self.map.excess
+    def excess(self, x, z, w, t, seen):
+        excess = self.map.excess
+        return 0.0 if excess is None else excess(z, w)
 
-    def draw_noise(self, z, rng, count, size):
+    def draw_noise(self, z, rng, count):
         return self.map.draw(z, rng, count)
 
     def observe(self, x, z, w, t):

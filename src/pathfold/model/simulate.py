@@ -17,25 +17,24 @@ from pathfold.model.functions import at_values
 from pathfold.model.inputs import Input
 from pathfold.model.memory import check_memory
 from pathfold.model.settings import whole
-from pathfold.model.time_grid import TimeGrid, clocks
+from pathfold.model.time_grid import TimeGrid
 
 
-def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v, w) -> tuple[np.ndarray, np.ndarray]:
-    """Node states (N, X) and observations (N, Y) of one series, from z (flat), x_0, v (N, S, V) and w (N, W)."""
+def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
+    """Node states (N, X) of one series, from z (flat), x_0 and v (N, S, V)."""
 
-    def run(z, x0, v, w):
+    def run(z, x0, v):
         named = model.parameters.unflatten(z)
 
         def interval(x, inputs):
-            v_n, w_n, delta, times, end = inputs
+            v_n, delta, times = inputs
             x, _ = jax.lax.scan(lambda x, vt: (model.step(named, x, vt[0], delta, vt[1]), None), x, (v_n, times))
-            return x, (x, model.observe(named, x, w_n, end))
+            return x, x
 
-        return jax.lax.scan(interval, x0, (v, w, grid.delta, *clocks(model.inputs, grid)))[1]
+        return jax.lax.scan(interval, x0, (v, grid.delta, model.clocks(grid)[0]))[1]
 
     with jax.enable_x64(True):
-        states, values = jax.jit(run)(*(jnp.asarray(a, dtype=float) for a in (z, x0, v, w)))
-        return np.asarray(states), np.asarray(values)
+        return np.asarray(jax.jit(run)(*(jnp.asarray(a, dtype=float) for a in (z, x0, v))))
 
 
 def simulate(
@@ -49,15 +48,16 @@ def simulate(
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
+    events: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> Observations:
     """Observations of the model at `times`, simulated on a fine grid with the model's own scheme.
 
-    `parameters` are the true values by name; `initial_state` is drawn from its distribution when it is not given, and
-    `inputs` take the place of the model's.
+    `parameters` are the true values by name; `initial_state` is drawn from its distribution when it is not given,
+    `inputs` take the place of the model's, and `events` are as in `pf.Observations`.
     """
     check_model(model)
     times, seed = real_array("times", times), whole("seed", seed, least=0)
-    empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs)
+    empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
     model.check_inputs(empty)
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
     noise = 8 * len(grid.starts) * grid.steps * model.noise_dim
@@ -69,8 +69,6 @@ def simulate(
         with at_values("initial_state", "these parameters"):
             (v0,) = model.initial_state.draw(named, rng, 1)
         v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
-        with at_values("the observation noise", "these parameters"):
-            w = model.observation.draw_noise(named, rng, len(grid.starts), model.observation_noise_dim)
         if initial_state is None:
             initial_state = model.initial_state.push(named, jnp.asarray(v0))
     x0 = real_array("the numbers of initial_state", initial_state).astype(np.float64)
@@ -78,10 +76,11 @@ def simulate(
         raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
     if not np.all(np.isfinite(x0)):
         raise DataError(f"initial_state is {told(x0)}; give finite numbers")
-    _, values = simulate_path(model, grid, z, x0, v, w)
-    values = values[grid.mask.any(axis=1)]
+    states = simulate_path(model, grid, z, x0, v)
+    with jax.enable_x64(True), at_values("the observation", "these parameters"):
+        values = model.observation.draw(jnp.asarray(states), named, model.clocks(grid)[1], rng)[grid.rows]
     if not np.isfinite(values).all():
         raise DataError(
             "the simulated path is not finite: take smaller steps (steps_per_interval, max_step) or other parameters"
         )
-    return Observations(times, values, initial_time, inputs)
+    return Observations(times, values, initial_time, inputs, events=events)

@@ -16,22 +16,29 @@ from pathfold.model.settings import positive, whole
 from pathfold.schemes.ito import Clock
 
 MOST_STEPS = 10**9  # more fine steps than any machine has memory for
+MISSING = 0.5  # stands for a value that is missing: every likelihood is a number there
 
 
 @dataclass(frozen=True, eq=False)
 class TimeGrid:
     """N intervals, each of `steps` fine steps, with the observation (if any) at its end; a panel's series follow on.
 
-    starts, ends (N,); values (N, Y), zero where missing; mask (N, Y), True where observed; first (K,), the index of the
+    starts, ends (N,); values (N, Y), MISSING where missing; mask (N, Y), True where observed; censored, upper (N, Y),
+    kinds and upper bounds of censored values; rows (N,), True at the times of the data, whatever is missing there;
+    events, by name their amounts (N,) at the ends of intervals, NaN where there is none; first (K,), the index of the
     first interval of each series; components, the names of the Y observed components or their numbers; inputs, those
-    that each series has of its own. An observation at the initial time ends an interval of length zero, over which
-    every scheme leaves the state as it is.
+    that each series has of its own. An observation or event at the initial time ends an interval of length zero, over
+    which every scheme leaves the state as it is.
     """
 
     starts: np.ndarray
     ends: np.ndarray
     values: np.ndarray
     mask: np.ndarray
+    censored: np.ndarray
+    upper: np.ndarray
+    rows: np.ndarray
+    events: dict[str, np.ndarray]
     first: np.ndarray
     steps: int
     components: tuple[str, ...] | tuple[int, ...]
@@ -62,8 +69,8 @@ class TimeGrid:
         if (steps_per_interval is None) == (max_step is None):
             raise SettingsError("give exactly one of steps_per_interval and max_step")
 
-        nodes = [np.concatenate([[each.initial_time], each.times]) for each in panel]
-        lengths = np.concatenate([np.diff(each) for each in nodes])
+        nodes = [_Nodes.of(each) for each in panel]
+        lengths = np.concatenate([each.lengths for each in nodes])
         if max_step is None:
             steps, longest = whole("steps_per_interval", steps_per_interval, least=1), np.inf
             _check_count(f"steps_per_interval = {steps}", float(steps) * len(lengths))
@@ -73,21 +80,20 @@ class TimeGrid:
             steps = _ceil(np.median(lengths[lengths > 0]) / max_step) if lengths.any() else 1
             longest = steps * max_step
 
-        starts, ends, values, first = [], [], [], []
-        for each, times in zip(panel, nodes, strict=True):
-            first.append(len(starts))
-            for start, end, value in zip(times[:-1], times[1:], each.values, strict=True):
-                cuts = np.linspace(start, end, _ceil((end - start) / longest) + 1)
-                starts.extend(cuts[:-1])
-                ends.extend(cuts[1:])
-                values.extend([np.full_like(value, np.nan)] * (len(cuts) - 2) + [value])
+        cut = [each.cut(longest) for each in nodes]
+        values = np.concatenate([each.values for each in cut])
         mask = ~np.isnan(values)
+        counts = [len(each.ends) for each in cut]
         return cls(
-            starts=np.array(starts),
-            ends=np.array(ends),
-            values=np.where(mask, values, 0.0),
+            starts=np.concatenate([each.starts for each in cut]),
+            ends=np.concatenate([each.ends for each in cut]),
+            values=np.where(mask, values, MISSING),
             mask=mask,
-            first=np.array(first, dtype=np.int64),
+            censored=np.concatenate([each.censored for each in cut]),
+            upper=np.concatenate([each.upper for each in cut]),
+            rows=np.concatenate([each.rows for each in cut]),
+            events=_events(panel, cut),
+            first=np.cumsum([0, *counts[:-1]], dtype=np.int64),
             steps=steps,
             components=names.pop() if names else tuple(range(widths[0])),
             inputs=tuple(each.inputs for each in panel),
@@ -100,13 +106,23 @@ class TimeGrid:
 
     def refined(self) -> TimeGrid:
         """The same with every fine step an interval of its own."""
-        S, last = self.steps, np.arange(1, len(self.starts) + 1) * self.steps - 1
+        S, size = self.steps, len(self.starts) * self.steps
+        last = np.arange(S - 1, size, S)
         edges = self.starts[:, None] + self.delta[:, None] * np.arange(S + 1)
         edges[:, -1] = self.ends
-        values, mask = np.zeros((2, len(self.starts) * S, self.values.shape[1]))
-        values[last], mask[last] = self.values, self.mask
-        starts, ends = edges[:, :-1].ravel(), edges[:, 1:].ravel()
-        return replace(self, starts=starts, ends=ends, values=values, mask=mask > 0, first=S * self.first, steps=1)
+        return replace(
+            self,
+            starts=edges[:, :-1].ravel(),
+            ends=edges[:, 1:].ravel(),
+            values=_spread(self.values, last, size, MISSING),
+            mask=_spread(self.mask, last, size, False),
+            censored=_spread(self.censored, last, size, 0.0),
+            upper=_spread(self.upper, last, size, 0.0),
+            rows=_spread(self.rows, last, size, False),
+            events={name: _spread(amounts, last, size, np.nan) for name, amounts in self.events.items()},
+            first=S * self.first,
+            steps=1,
+        )
 
     @property
     def regular(self) -> bool:
@@ -133,6 +149,79 @@ def clocks(inputs: dict[str, Input], grid: TimeGrid) -> tuple[Any, Any]:
                 change = given.at(starts[rows] + delta[rows]) - before
                 slopes[name][rows] = np.divide(change, delta[rows], out=np.zeros_like(change), where=delta[rows] > 0)
     return Clock(starts, values, slopes), Clock(grid.ends, ends, {name: np.zeros(len(grid.ends)) for name in inputs})
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """One series: its observation times and, between them, the times of events.
+
+    What is at a node: values (NaN where nothing was observed), kinds and upper bounds of censored ones, whether it is a
+    time of the data.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    rows: np.ndarray
+    values: np.ndarray
+    censored: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def of(cls, series: Observations) -> _Nodes:
+        times = series.times
+        known = np.concatenate([[], *(at for at, _ in series.events.values())])
+        known = known[known <= times[-1]]
+        apart = np.array([np.abs(times - t).min() > _close(t) for t in known], dtype=bool)
+        ends = np.unique(np.concatenate([times, known[apart]]))
+        starts, rows = np.concatenate([[series.initial_time], ends[:-1]]), np.isin(ends, times)
+        arrays = [np.full((len(ends), series.observation_dim), otherwise) for otherwise in (np.nan, 0.0, 0.0)]
+        for array, given in zip(arrays, (series.values, series.censored, series.upper), strict=True):
+            array[rows] = given
+        return cls(starts, ends, rows, *arrays)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.ends - self.starts
+
+    def cut(self, longest: float) -> _Nodes:
+        """The same with nodes in intervals that are longer, so that none is."""
+        if np.isinf(longest):
+            return self
+        counts = [_ceil(length / longest) for length in self.lengths]
+        edges = [np.linspace(*each) for each in zip(self.starts, self.ends, np.add(counts, 1), strict=True)]
+        last, size = np.cumsum(counts) - 1, sum(counts)
+        return _Nodes(
+            np.concatenate([each[:-1] for each in edges]),
+            np.concatenate([each[1:] for each in edges]),
+            _spread(self.rows, last, size, False),
+            _spread(self.values, last, size, np.nan),
+            _spread(self.censored, last, size, 0.0),
+            _spread(self.upper, last, size, 0.0),
+        )
+
+
+def _spread(array: np.ndarray, at: np.ndarray, size: int, otherwise: Any) -> np.ndarray:
+    """The rows of an array at these places of a longer one."""
+    out = np.full((size, *array.shape[1:]), otherwise, dtype=array.dtype)
+    out[at] = array
+    return out
+
+
+def _events(panel: Sequence[Observations], cut: Sequence[_Nodes]) -> dict[str, np.ndarray]:
+    """Amounts at the nodes by name of the event, NaN where there is none; those after the last node change nothing."""
+    found = {name: [np.full(len(nodes.ends), np.nan) for nodes in cut] for each in panel for name in each.events}
+    for k, (each, nodes) in enumerate(zip(panel, cut, strict=True)):
+        for name, (times, amounts) in each.events.items():
+            for t, amount in zip(times, amounts, strict=True):
+                n = int(np.argmin(np.abs(nodes.ends - t)))
+                if abs(nodes.ends[n] - t) <= _close(t):
+                    found[name][k][n] = amount
+    return {name: np.concatenate(amounts) for name, amounts in found.items()}
+
+
+def _close(t: Any) -> Any:
+    """Times that differ by less are meant to be the same."""
+    return 1e-12 * (1.0 + np.abs(t))
 
 
 def _check_count(setting: str, count: float) -> None:

@@ -13,6 +13,7 @@ import xarray as xr
 
 from pathfold.engine.status import MEANING
 from pathfold.model import TimeGrid
+from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.sampling import Run
@@ -157,7 +158,11 @@ def _observed(run: Run) -> xr.Dataset:
     }
     if several:
         coordinates["node_series"] = (dim, _series_of_intervals(run)[rows])
-    return xr.Dataset({"y": ([dim, "observation"], values)}, coordinates)
+    variables: dict[str, Any] = {"y": ([dim, "observation"], values)}
+    if grid.censored.any():
+        variables["censored"] = ([dim, "observation"], grid.censored[rows].astype(np.int64))
+        variables["upper"] = ([dim, "observation"], np.where(grid.censored == BETWEEN, grid.upper, np.nan)[rows])
+    return xr.Dataset(variables, coordinates)
 
 
 def _constant(run: Run) -> xr.Dataset:

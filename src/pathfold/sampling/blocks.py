@@ -11,7 +11,7 @@ import numpy as np
 
 from pathfold.engine import Engine
 from pathfold.errors import SettingsError
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel, Seen, TimeGrid
 
 
 def partitions(model: DiffusionModel, grid: TimeGrid, observations_per_block: int) -> list[np.ndarray]:
@@ -43,8 +43,9 @@ def _check(model: DiffusionModel) -> None:
     """Exact observations are implied by the state that is held, unless they depend on parameters."""
     with jax.enable_x64(True):
         x, z = jnp.ones(model.state_dim), model.parameters.push(jnp.zeros(model.parameters.size))
-        w, t = jnp.zeros(model.observation_noise_dim), model.clock(0.0, *jnp.ones((2, len(model.inputs))))
-        slope = jax.jacfwd(lambda z: model.observe(model.parameters.unflatten(z), x, w, t))(z)
+        w, t = jnp.zeros(model.observation_noise_dim), model.node_clock(0.0, jnp.ones(len(model.inputs)))
+        seen = Seen(jnp.full(model.observation_dim, 0.5), jnp.ones(model.observation_dim), jnp.zeros(0), jnp.zeros(0))
+        slope = jax.jacfwd(lambda z: model.observation.misfit(x, model.parameters.unflatten(z), w, t, seen))(z)
     if np.any(np.asarray(slope)[model.exactly_observed] != 0.0):
         raise SettingsError(
             "observations_per_block cannot be used: an exact observation depends on parameters, so that holding the "

@@ -20,7 +20,7 @@ from pathfold.engine import table as at
 from pathfold.engine.installation import compile_sampler
 from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
 from pathfold.errors import SettingsError
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, TimeGrid
+from pathfold.model import DiffusionModel, Observations, TimeGrid
 from pathfold.model.memory import check_memory
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain import ChainTask, Monitor, run_chain
@@ -152,10 +152,10 @@ def _warn_of_loss(results: list[Draws], made: int, interrupted: bool, settings: 
 
 
 def _check_unconstrained(model: DiffusionModel, observations_per_block: int | None) -> None:
-    if not isinstance(model.observation, GaussianNoise) or model.exactly_observed.any():
+    if not model.observation.has_density or model.exactly_observed.any():
         raise SettingsError(
-            "sampler=pf.UnconstrainedHMC() needs additive noise in every component, pf.GaussianNoise(mean, scale): "
-            "without it (u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
+            "sampler=pf.UnconstrainedHMC() needs noise in every component, pf.GaussianNoise(mean, scale) or "
+            "pf.Likelihood(f): without it (u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
         )
     if observations_per_block is not None:
         raise SettingsError("observations_per_block has no meaning for pf.UnconstrainedHMC(): leave it out")

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.native.start import FROM_GUESS, FROM_POSITION, FROM_PRIOR, try_start
+from pathfold.engine.native.start import FROM_GUESS, FROM_PATH, FROM_POSITION, FROM_PRIOR, try_start
 from pathfold.engine.native.trajectory import COUNTS, CURRENT
-from pathfold.engine.status import CONVERGED, MEANING
+from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
 from pathfold.errors import InitialisationError
 
 ATTEMPTS = 30
@@ -100,6 +100,9 @@ def find_start(
             candidates.append(Candidate(point.copy(), step, potential, near))
         else:
             failures.append(status)
+            if guess is None and status == NON_FINITE and not candidates:
+                # A state near the data may be none that the model knows; a path of its own may lead further.
+                source = FROM_PATH if source == FROM_PRIOR else FROM_PRIOR
             if not worst or residual < smallest:
                 smallest, worst = residual, _worst_residuals(layout, problem, scratch)
         enough = sum(each.good for each in candidates) >= min(CANDIDATES, attempts)

@@ -15,25 +15,36 @@ def set_scales(engine: Engine) -> None:
     """Let the engine measure every gap in the size of its state, every misfit in that of its observations.
 
     A row's size is that of its data, or what the noise of an interval and of an observation moves it by, if that is
-    more. A state's is the largest along a path. What depends on the path is the median of a few that begin with prior
-    draws; first with all nodes at the initial state, then, in these units, with nodes moved towards the data. Without
-    scales a tolerance would mean something else for a state counted in thousands than in millions.
+    more; rows of unit noise (likelihoods, censored values) know nothing of the unit of the data. A state's is the
+    largest along a path. What depends on the path is the median of a few that begin with prior draws; first with all
+    nodes at the initial state, then, in these units, with nodes moved towards the data. Without scales a tolerance
+    would mean something else for a state counted in thousands than in millions.
     """
-    observed = engine.model.observation_dim
-    of_data = np.abs(engine.grid.values).max(axis=0)
+    observed, unit = engine.model.observation_dim, _unit_rows(engine)
+    of_data = np.where(engine.grid.mask & ~unit[:, :observed], np.abs(engine.grid.values), 0.0).max(axis=0)
     for guesses in (0, GUESSES):
-        states, rows = _median_sizes(engine, guesses)
+        states, rows, unit_rows = _median_sizes(engine, guesses, unit)
         rows[:observed] = np.maximum(of_data, rows[:observed])
         rows[:observed] = np.where(rows[:observed] > 0.0, rows[:observed], 1.0)  # data that are zero, and no noise
         rows[observed:] = states[: engine.sizes.Y - observed]
         engine.set("problem", engine.problem, "settings", "state_scale", states)
-        engine.set("problem", engine.problem, "settings", "row_scale", rows)
+        engine.set("problem", engine.problem, "grid", "row_scale", np.where(unit, np.maximum(unit_rows, 1.0), rows))
 
 
-def _median_sizes(engine: Engine, guesses: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of states and rows; gaps count as states, since with nodes that have not moved they are what moves."""
+def _unit_rows(engine: Engine) -> np.ndarray:
+    """Which rows (N, Y) are of unit noise."""
+    observed, unit = engine.model.observation_dim, np.zeros((engine.intervals, engine.sizes.Y), dtype=bool)
+    unit[:, :observed] = engine.model.observation.unit_rows | (engine.grid.censored != 0.0)
+    return unit
+
+
+def _median_sizes(engine: Engine, guesses: int, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of states, rows, and rows of unit noise.
+
+    Gaps count as states, since with nodes that have not moved they are what moves.
+    """
     rng, point, scratch = np.random.default_rng(31), engine.block("point"), engine.block("scratch")
-    states, rows = np.zeros((DRAWS, engine.sizes.X)), np.zeros((DRAWS, engine.sizes.Y))
+    states, rows = np.zeros((DRAWS, engine.sizes.X)), np.zeros((2, DRAWS, engine.sizes.Y))
     for draw in range(DRAWS):
         engine.set_vector(point, *(rng.standard_normal(part.shape) for part in engine.get_vector(point)))
         guess_nodes(engine.layout, engine.problem, point, guesses, scratch)
@@ -43,8 +54,9 @@ def _median_sizes(engine: Engine, guesses: int) -> tuple[np.ndarray, np.ndarray]
         with np.errstate(all="ignore"):  # of a path that explodes, which does not count
             states[draw] = np.maximum(np.abs(nodes), np.abs(gap)).max(axis=0)
             variances = np.einsum("nyx,nxk,nyk->ny", H, Q, H) + np.sum(Hw**2, axis=2)
-            rows[draw] = np.sqrt(variances).max(axis=0)
-    return _medians(states, otherwise=1.0), _medians(rows, otherwise=0.0)
+            for k, of_kind in enumerate((~unit, unit)):
+                rows[k, draw] = np.sqrt(np.where(of_kind, variances, 0.0)).max(axis=0)
+    return _medians(states, otherwise=1.0), *(_medians(each, otherwise=0.0) for each in rows)
 
 
 def _medians(sizes: np.ndarray, otherwise: float) -> np.ndarray:
@@ -57,7 +69,9 @@ def _medians(sizes: np.ndarray, otherwise: float) -> np.ndarray:
 
 def relative_spread(engine: Engine) -> float:
     """The mean variance of the data in units of their scales: what a first path may be off by."""
-    scales = engine.get("problem", engine.problem, "settings", "row_scale")[: engine.model.observation_dim]
-    columns = [values[mask] for values, mask in zip(engine.grid.values.T, engine.grid.mask.T, strict=True)]
-    spreads = [np.var(values / s) for values, s in zip(columns, scales, strict=True) if values.size > 1]
+    observed, grid = engine.model.observation_dim, engine.grid
+    scaled = grid.values / engine.get("problem", engine.problem, "grid", "row_scale")[:, :observed]
+    counted = grid.mask & ~_unit_rows(engine)[:, :observed]
+    columns = [values[of_data] for values, of_data in zip(scaled.T, counted.T, strict=True)]
+    spreads = [np.var(values) for values in columns if values.size > 1]
     return float(np.mean(spreads)) if spreads and np.mean(spreads) > 0.0 else 1.0

@@ -23,16 +23,16 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """Forward filter: M = A P A^T + Q, Sig = H M H^T + W W^T, K = M H^T Sig^{-1}, and the U columns d, eU with it.
 
     P is updated in Joseph's form, (I - K H) M (I - K H)^T + K W W^T K^T: it stays accurate when the path noise is much
-    smaller than the uncertainty before the observation. `relaxation` is a variance, in units of the squared scales,
-    that is added to every gap and every observation while a start is sought (section 6), else zero.
+    smaller than the uncertainty before the observation. Relaxations are variances, in units of the squared scales,
+    that are added to every gap and every observation while a start is sought (section 6), else zero.
     """
 
     def init(B0, E0, C, log_det):
         return {"P": B0 @ B0.T, "d": E0, "C": C, "log_det": log_det}
 
-    def body(P, d, C, log_det, A, E, Q, H, Hu, Hw, mask, relaxation, state_scale, row_scale):
-        M = lower_mirrored(A @ P @ A.T + Q + jnp.diag(relaxation * state_scale**2))
-        noise = lower_mirrored(Hw @ Hw.T + jnp.diag(relaxation * mask * row_scale**2))
+    def body(P, d, C, log_det, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
+        M = lower_mirrored(A @ P @ A.T + Q + jnp.diag(gap_relaxation * state_scale**2))
+        noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
         Sig = lower_mirrored(H @ M @ H.T + noise + jnp.diag(1.0 - mask))
         Sig_inv, pivots = eliminate(Sig)
         Sig_inv = lower_mirrored(Sig_inv)

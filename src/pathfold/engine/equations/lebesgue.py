@@ -1,6 +1,6 @@
-"""The posterior of (u, v0, v) by its Lebesgue density, for additive Gaussian noise: the paper's baseline (section 7).
+"""The posterior of (u, v0, v) by its Lebesgue density, where observations have one: the paper's baseline (section 7).
 
-    -log density = 1/2 |q|^2 + excess of the priors + sum_n (1/2 |r_n|^2 + log|scale|),  scale r_n = y_n - mean(x_n)
+    -log density = 1/2 |q|^2 + excess of the priors - sum_n log p(y_n | x_n, z)
 
 The path is one sequence: every fine step is an interval of its own, and kernels go from one to the next.
 """
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from pathfold.engine.equations.linearise import parameters, start_states
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
+from pathfold.model import GaussianNoise, Seen
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
 from pathfold.program.matrices import eliminate
@@ -21,8 +22,8 @@ from pathfold.program.matrices import eliminate
 class LebesgueRecords(Records):
     """Records of the path as one sequence; the noise of a fine step belongs to its interval."""
 
-    def __init__(self, n: Sizes, *, regular: bool) -> None:
-        super().__init__(n, regular=regular)
+    def __init__(self, n: Sizes, *, regular: bool, censored: int) -> None:
+        super().__init__(n, regular=regular, censored=censored)
         self.v = Record("v", "lane", {"v": (n.V,)})
         self.forcing = Record("forcing", "lane", self.forcing.fields)
         self.node = Record("node", "lane", {"x_start": (n.X,), "x_node": (n.X,)})
@@ -66,14 +67,29 @@ def _precision_derivative(primals, tangents):
     return (precision, log_det), (-precision @ change @ precision, jnp.sum(precision * change))
 
 
-def _misfit(f: ModelFunctions, z, x, t, y, mask):
-    """1/2 |r|^2 + log|scale| of the observed components."""
-    mean, scale = f.mean_and_scale(z, x, t)
-    observed = mask[:, None] * mask
-    covariance = observed * (scale @ scale.T) + jnp.diag(1.0 - mask)
+def _misfit(f: ModelFunctions, z, x, t, seen: Seen):
+    """-log p(y | x, z) of the observed components: of Gaussian noise 1/2 |r|^2 + log|scale|, else by its root."""
+    named, total = f.model.parameters.unflatten(z), 0.0
+    for columns, part in f.model.observation.parts:
+        of_part = seen.part(columns)
+        if isinstance(part, GaussianNoise):
+            total += _gaussian(part, named, x, t, of_part)
+        else:
+            split = part.split(x, named, t, of_part)
+            total += of_part.of_observed(0.5 * split.root**2 + split.remainder)
+    return total
+
+
+def _gaussian(noise: GaussianNoise, z, x, t, seen: Seen):
+    mean, scale, mask = noise.state_function(x, z, t), noise.scale_matrix(z, t), seen.mask
+    censored = 0.0
+    if seen.any_censored:
+        censored = seen.of_observed(0.5 * noise.censored_root(x, z, t, seen) ** 2)
+        mask = mask * (seen.censored == 0.0)
+    covariance = mask[:, None] * mask * (scale @ scale.T) + jnp.diag(1.0 - mask)
     precision, log_det = _precision(covariance)
-    away = mask * (y - mean)
-    return 0.5 * (away @ precision @ away) + 0.5 * log_det
+    away = mask * (seen.value - mean)
+    return 0.5 * (away @ precision @ away) + 0.5 * log_det + censored
 
 
 def _path(f: ModelFunctions, r: Records) -> Kernel:
@@ -82,9 +98,9 @@ def _path(f: ModelFunctions, r: Records) -> Kernel:
     def init(x0, misfit):
         return {"state": x0, "misfit": misfit}
 
-    def body(state, misfit, z, v, delta, t_start, t_end, inputs, slopes, inputs_end, y, mask):
-        x = f.step(z, state, v, delta, f.clock(t_start, inputs, slopes))
-        misfit = misfit + _misfit(f, z, x, f.clock(t_end, inputs_end), y, mask)
+    def body(state, misfit, z, v, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
+        x = f.step(z, state, v, delta, f.clock(t_start, forcing))
+        misfit = misfit + _misfit(f, z, x, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
         return {"x_start": state, "x_node": x, "state": x, "misfit": misfit}
 
     def final(misfit):
@@ -100,9 +116,10 @@ def _path_gradient(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init(gz):
         return {"eta": jnp.zeros(n.X), "gz": gz}
 
-    def body(eta, gz, z, v, x_start, x_node, delta, t_start, t_end, inputs, slopes, inputs_end, y, mask):
-        start, end = f.clock(t_start, inputs, slopes), f.clock(t_end, inputs_end)
-        gz_misfit, gx = jax.grad(lambda z, x: _misfit(f, z, x, end, y, mask), argnums=(0, 1))(z, x_node)
+    def body(eta, gz, z, v, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
+        start, end = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end)
+        seen = Seen(y, mask, censored, upper)
+        gz_misfit, gx = jax.grad(lambda z, x: _misfit(f, z, x, end, seen), argnums=(0, 1))(z, x_node)
         _, pull = jax.vjp(lambda z, x, v: f.step(z, x, v, delta, start), z, x_start, v)
         gz_step, gx_start, gv = pull(eta + gx)
         return {"v_g": gv, "eta": gx_start, "gz": gz + gz_misfit + gz_step}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
+from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.matrices import lower_mirrored
 
@@ -66,8 +67,8 @@ def _simulate(f: ModelFunctions, r: Records) -> Kernel:
     def init(x_start):
         return {"state": x_start}
 
-    def body(z, state, v, delta, t_start, s, inputs, slopes):
-        return {"x": state, "state": f.step(z, state, v, delta, f.clock(t_start + s * delta, inputs, slopes))}
+    def body(z, state, v, delta, t_start, s, forcing):
+        return {"x": state, "state": f.step(z, state, v, delta, f.clock(t_start + s * delta, forcing))}
 
     def final(state, x_node):
         return {"gap": state - x_node}
@@ -82,8 +83,8 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init():
         return {"Phi": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "Q": jnp.zeros((n.X, n.X))}
 
-    def body(z, x, v, delta, t_start, s, inputs, slopes, Phi, Ez, Q):
-        _, E, F, Sv = f.step_jacobians(z, x, v, delta, f.clock(t_start + s * delta, inputs, slopes))
+    def body(z, x, v, delta, t_start, s, forcing, Phi, Ez, Q):
+        _, E, F, Sv = f.step_jacobians(z, x, v, delta, f.clock(t_start + s * delta, forcing))
         B = Phi @ Sv
         return {"B": B, "Phi": Phi @ F, "Ez": Ez + Phi @ E, "Q": lower_mirrored(Q + B @ B.T)}
 
@@ -97,13 +98,13 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 def _observe(f: ModelFunctions, r: Records) -> Kernel:
     """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw and the misfit o at the nodes; masked rows are zero.
 
-    Also the part of the noise's potential that is not Gaussian.
+    Also what the potential has besides: noise that is not Gaussian, remainders of likelihoods.
     """
 
-    def final(z, x_node, w, t_end, inputs_end, y, mask, D):
-        Hz, H, Hw = f.row_jacobians(z, x_node, w, f.clock(t_end, inputs_end), y, mask)
-        o = f.rows(z, x_node, w, f.clock(t_end, inputs_end), y, mask)
-        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": o, "excess_w": f.noise_excess(z, w)}
+    def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, D):
+        node = (z, x_node, w, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+        Hz, H, Hw = f.row_jacobians(*node)
+        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": f.rows(*node), "excess": f.node_excess(*node)}
 
     uses = r.uses(problem="grid", point="theta w node", scratch="newton")
     return LaneScan("observe", uses, final=final, fixes=("H", "Hz", "Hu", "Hw"))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
+from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.matrices import lower_mirrored
 
@@ -74,8 +75,8 @@ def _spread(f: ModelFunctions, r: Records) -> Kernel:
     def init(Lam0):
         return {"running": Lam0}
 
-    def body(running, z, x, v, delta, t_start, s, inputs, slopes, B, Th, Gam):
-        _, E, F, Sv = f.step_jacobians(z, x, v, delta, f.clock(t_start + s * delta, inputs, slopes))
+    def body(running, z, x, v, delta, t_start, s, forcing, B, Th, Gam):
+        _, E, F, Sv = f.step_jacobians(z, x, v, delta, f.clock(t_start + s * delta, forcing))
         return {"Lam": running, "running": F @ running + Sv @ (B.T @ Th) + E @ Gam.T}
 
     uses = r.uses(problem="settings grid forcing", point="theta v path", scratch="work slope")
@@ -92,8 +93,8 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init():
         return {"Phi": jnp.eye(n.X), "eta": jnp.zeros(n.X), "gz": jnp.zeros(n.Z), "Bg": jnp.zeros(n.X)}
 
-    def body(Phi, eta, gz, Bg, z, x, v, delta, t_start, s, inputs, slopes, B, Lam, Th, Gam, verlet):
-        t = f.clock(t_start + s * delta, inputs, slopes)
+    def body(Phi, eta, gz, Bg, z, x, v, delta, t_start, s, forcing, B, Lam, Th, Gam, verlet):
+        t = f.clock(t_start + s * delta, forcing)
         _, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
         curvature = f.curvature(z, x, v, delta, t)
         weight = Phi.T @ jnp.concatenate([Gam, Lam.T, Th @ B], axis=1)
@@ -112,12 +113,13 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
-    """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>, and of the excess of the noise."""
+    """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>, and of the excess of the node."""
 
-    def final(z, x_node, w, t_end, inputs_end, y, mask, wH, wHz, wHw, verlet):
+    def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, wH, wHz, wHw, verlet):
         def contraction(z, x, w):
-            Hz, H, Hw = f.row_jacobians(z, x, w, f.clock(t_end, inputs_end), y, mask)
-            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw) + f.noise_excess(z, w)
+            node = (z, x, w, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+            Hz, H, Hw = f.row_jacobians(*node)
+            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw) + f.node_excess(*node)
 
         gz, gx, gw = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
         return {"gz_node": gz, "gx_node": gx, "w_g": gw + verlet * w}

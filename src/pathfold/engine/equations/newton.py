@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
+from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.matrices import eliminate
 
@@ -44,9 +45,9 @@ def _shoot(f: ModelFunctions, r: Records) -> Kernel:
     def init(x_start_new):
         return {"state": x_start_new}
 
-    def body(state, z_new, v_new, delta, t_start, s, inputs, slopes, B, eta):
+    def body(state, z_new, v_new, delta, t_start, s, forcing, B, eta):
         v = v_new - B.T @ eta
-        return {"v_new": v, "state": f.step(z_new, state, v, delta, f.clock(t_start + s * delta, inputs, slopes))}
+        return {"v_new": v, "state": f.step(z_new, state, v, delta, f.clock(t_start + s * delta, forcing))}
 
     def final(state, x_node_new):
         return {"gap": state - x_node_new}
@@ -62,9 +63,9 @@ def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         zeros = {"A": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "cross": jnp.zeros((n.X, n.X))}
         return {"state": x_start_new, **zeros}
 
-    def body(state, A, Ez, cross, z_new, v_new, delta, t_start, s, inputs, slopes, B, eta):
+    def body(state, A, Ez, cross, z_new, v_new, delta, t_start, s, forcing, B, eta):
         v = v_new - B.T @ eta
-        state, E, F, Sv = f.step_jacobians(z_new, state, v, delta, f.clock(t_start + s * delta, inputs, slopes))
+        state, E, F, Sv = f.step_jacobians(z_new, state, v, delta, f.clock(t_start + s * delta, forcing))
         return {"v_new": v, "state": state, "A": F @ A, "Ez": F @ Ez + E, "cross": F @ cross + Sv @ B.T}
 
     def final(state, A, Ez, cross, x_node_new, D_new):
@@ -77,9 +78,10 @@ def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 def _residual(f: ModelFunctions, r: Records) -> Kernel:
     """Move the observation noise, w' -= W^T lam, and compare with the data: o_n = h(u', xhat_n, w'_n) - y_n."""
 
-    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, Hw, lam):
+    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, Hw, lam):
         w = w_new - Hw.T @ lam
-        return {"w_new": w, "o": f.rows(z_new, x_node_new, w, f.clock(t_end, inputs_end), y, mask)}
+        seen = Seen(y, mask, censored, upper)
+        return {"w_new": w, "o": f.rows(z_new, x_node_new, w, f.node_clock(t_end, inputs_end), seen)}
 
     uses = r.uses(problem="grid", origin="node", target="theta w node", scratch="newton")
     return LaneScan("residual", uses, final=final)
@@ -88,11 +90,11 @@ def _residual(f: ModelFunctions, r: Records) -> Kernel:
 def _residual_linearised(f: ModelFunctions, r: Records) -> Kernel:
     """The same with the Jacobians of the observation at the moving point."""
 
-    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, Hw, lam, D_new):
+    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, Hw, lam, D_new):
         w = w_new - Hw.T @ lam
-        Hz, H, Hw = f.row_jacobians(z_new, x_node_new, w, f.clock(t_end, inputs_end), y, mask)
-        o = f.rows(z_new, x_node_new, w, f.clock(t_end, inputs_end), y, mask)
-        return {"w_new": w, "o": o, "H_new": H, "Hu_new": Hz @ D_new, "Hw_new": Hw}
+        node = (z_new, x_node_new, w, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+        Hz, H, Hw = f.row_jacobians(*node)
+        return {"w_new": w, "o": f.rows(*node), "H_new": H, "Hu_new": Hz @ D_new, "Hw_new": Hw}
 
     uses = r.uses(problem="grid", origin="node", target="theta w node", scratch="newton")
     return LaneScan("residual_linearised", uses, final=final)

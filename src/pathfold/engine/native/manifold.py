@@ -178,5 +178,5 @@ def potential(layout, point):
     for k in range(layout[at.SERIES]):
         total += point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
     for n in range(layout[at.INTERVALS]):
-        total += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS_W, n)]
+        total += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
     return total

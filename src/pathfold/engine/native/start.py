@@ -13,13 +13,13 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .dynamics import potential, prepare
-from .jit import compiled
+from .jit import compiled, kernel
 from .lanes import of_interval, of_series, setting
 from .manifold import evaluate_start, factorise, linearise, pull_start
 from .projection import predict, shoot
 from .step_size import first_step_size
 from .trajectory import CURRENT, MOVING, NEXT
-from .vector import copy, draw_normals, gradient, position
+from .vector import clear_idle, copy, draw_normals, gradient, position
 
 ITERATIONS = 100
 GUESSES = 20
@@ -41,15 +41,17 @@ def residuals(layout, problem, scratch):
     largest = 0.0
     lanes = layout[at.LANES]
     for n in range(layout[at.INTERVALS]):
-        for field, size, of_size in (
-            (at.NEWTON_GAP, at.X, at.SETTINGS_STATE_SCALE),
-            (at.NEWTON_O, at.Y, at.SETTINGS_ROW_SCALE),
-        ):
-            begin, scale = of_interval(layout, at.SCRATCH_NEWTON, field, n), setting(layout, of_size)
-            for i in range(layout[size]):
-                r = scratch[begin + i * lanes] / problem[scale + i]
-                total += r * r
-                largest = larger(largest, fabs(r))
+        gap, scale = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n), setting(layout, at.SETTINGS_STATE_SCALE)
+        for i in range(layout[at.X]):
+            r = scratch[gap + i * lanes] / problem[scale + i]
+            total += r * r
+            largest = larger(largest, fabs(r))
+        o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
+        row_scale = of_interval(layout, at.PROBLEM_GRID, at.GRID_ROW_SCALE, n)
+        for j in range(layout[at.Y]):
+            r = scratch[o + j * lanes] / problem[row_scale + j * lanes]
+            total += r * r
+            largest = larger(largest, fabs(r))
     return total, largest
 
 
@@ -83,7 +85,8 @@ def guess_nodes(layout, problem, point, guesses, scratch):
     """Node states to begin with: the initial state of the series, moved towards the observations.
 
     For one node and row: x <- x - S^2 H^T o / |S H^T|^2, with S the scales of the states, taken back by halves as long
-    as that makes |o| larger, a number of times over; with one observed component that is its value. The best state of a
+    as that makes |o| larger, a number of times over; with one observed component that is its value. Where o is not a
+    number (no case can be reported before anyone fell ill), the state is where the path comes to. The best state of a
     node and |o|^2 there, in units of the scales, are kept in scratch.
     """
     X, lanes = layout[at.X], layout[at.LANES]
@@ -117,10 +120,17 @@ def improve_node(layout, problem, point, n, scratch):
     o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
     best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
     least = of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)
-    scale, row_scale = setting(layout, at.SETTINGS_STATE_SCALE), setting(layout, at.SETTINGS_ROW_SCALE)
+    scale = setting(layout, at.SETTINGS_STATE_SCALE)
+    row_scale = of_interval(layout, at.PROBLEM_GRID, at.GRID_ROW_SCALE, n)
     misfit = 0.0
     for j in range(Y):
-        misfit += (scratch[o + j * lanes] / problem[row_scale + j]) ** 2
+        misfit += (scratch[o + j * lanes] / problem[row_scale + j * lanes]) ** 2
+    if scratch[least] == inf and not misfit < inf:
+        gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
+        for i in range(X):
+            if fabs(scratch[gap + i * lanes]) < inf:
+                point[node + i * lanes] += scratch[gap + i * lanes]
+        return
     if not misfit < scratch[least]:
         for i in range(X):
             point[node + i * lanes] = 0.5 * (point[node + i * lanes] + scratch[best + i * lanes])
@@ -139,16 +149,39 @@ def improve_node(layout, problem, point, n, scratch):
 
 
 @compiled
-def relax(layout, problem, variance):
-    """Set the variance that is added to every gap and every observation, in units of the squared scales."""
-    problem[setting(layout, at.SETTINGS_RELAXATION)] = variance
+def follow(layout, problem, point, scratch):
+    """Node states on the path: each interval simulated from where the one before it ended."""
+    X, lanes = layout[at.X], layout[at.LANES]
+    evaluate_start(layout, problem, point, scratch)
+    for k in range(layout[at.SERIES]):
+        before, stride = of_series(layout, at.POINT_START, at.START_X0, k), 1
+        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
+            start = of_interval(layout, at.POINT_NODE, at.NODE_X_START, n)
+            node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+            gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
+            for i in range(X):
+                point[start + i * lanes] = point[before + i * stride]
+                point[node + i * lanes] = 0.0
+            kernel(at.SIMULATE, n // lanes, layout, problem, point, point, scratch)
+            for i in range(X):
+                point[node + i * lanes] = scratch[gap + i * lanes]
+            before, stride = node, lanes
 
 
 @compiled
-def project_start(layout, problem, points, q0, relaxation, scratch):
+def relax(layout, problem, variance, lifted):
+    """Set the variance that is added to every observation and, of a lifted path, to every gap, in units of scales."""
+    problem[setting(layout, at.SETTINGS_ROW_RELAXATION)] = variance
+    problem[setting(layout, at.SETTINGS_GAP_RELAXATION)] = variance if lifted else 0.0
+
+
+@compiled
+def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
     """Move points[CURRENT], which holds q0 and a guess of the node states, onto the manifold.
 
-    Returns a status, the largest residual left and the number of iterations; all residuals of the point are in scratch.
+    Unless the path is `lifted`, its nodes are where it comes to at every iteration; that is slow and needs a path that
+    can be followed, but leads through states that the model knows. Returns a status, the largest residual left and the
+    number of iterations; all residuals of the point are in scratch.
     """
     first = relaxation
     constraint_tolerance = problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
@@ -158,12 +191,12 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
     change = inf
     for iteration in range(ITERATIONS):
         if relaxation == 0.0 and largest < constraint_tolerance and change < position_tolerance:
-            relax(layout, problem, 0.0)
+            relax(layout, problem, 0.0, lifted)
             return CONVERGED, largest, iteration
-        relax(layout, problem, relaxation)
+        relax(layout, problem, relaxation, lifted)
         origin, target = points[CURRENT], points[NEXT]
         if factorise(layout, problem, origin, scratch) != CONVERGED:
-            relax(layout, problem, 0.0)
+            relax(layout, problem, 0.0, lifted)
             return NON_FINITE, largest, iteration
         if relaxation == 0.0:
             copy(position(layout, origin), q0)
@@ -174,6 +207,10 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         predict(layout, problem, origin, target, displacement, scratch)
         pull_start(layout, position(layout, target), scratch)
         shoot(layout, problem, origin, target, False, scratch)
+        clear_idle(layout, position(layout, target))
+        if not lifted:
+            follow(layout, problem, target, scratch)
+            linearise(layout, problem, target, scratch)
         squares_new, _ = residuals(layout, problem, scratch)
         weight = relaxation if relaxation > 0.0 else EXACT * first
         merit = distance(position(layout, origin), q0)[0] + squares / weight
@@ -182,11 +219,13 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         while not (merit_new < merit) and fraction > SHORTEST and largest > constraint_tolerance:
             fraction *= 0.5
             shorten(layout, origin, target, 0.5)
+            if not lifted:
+                follow(layout, problem, target, scratch)
             linearise(layout, problem, target, scratch)
             squares_new, _ = residuals(layout, problem, scratch)
             merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
-            relax(layout, problem, 0.0)
+            relax(layout, problem, 0.0, lifted)
             linearise(layout, problem, points[CURRENT], scratch)
             return NON_FINITE, largest, iteration
         change = distance(position(layout, origin), position(layout, target))[1]
@@ -194,12 +233,13 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         linearise(layout, problem, points[CURRENT], scratch)
         squares, largest = residuals(layout, problem, scratch)
         relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
-    relax(layout, problem, 0.0)
+    relax(layout, problem, 0.0, lifted)
     return NOT_CONVERGED, largest, ITERATIONS
 
 
-# What a start is sought from: a prior draw, a guess that points[CURRENT] holds, or a position that was found before.
-FROM_PRIOR, FROM_GUESS, FROM_POSITION = 0, 1, 2
+# What a start is sought from: a prior draw with nodes near the data, a guess that points[CURRENT] holds, a position
+# that was found before, or a prior draw with its own path.
+FROM_PRIOR, FROM_GUESS, FROM_POSITION, FROM_PATH = 0, 1, 2, 3
 
 
 @compiled
@@ -211,12 +251,16 @@ def try_start(layout, problem, points, momenta, source, relaxation, rng, scratch
     point, q0 = points[CURRENT], momenta[MOVING]
     if source == FROM_POSITION:
         return prepare(layout, problem, point, scratch), 0.0, 0.0, 0.0
-    if source == FROM_PRIOR:
+    lifted = source != FROM_PATH
+    if source in (FROM_PRIOR, FROM_PATH):
         draw_normals(layout, q0, rng)
         copy(q0, position(layout, point))
-        guess_nodes(layout, problem, point, GUESSES, scratch)
+        if lifted:
+            guess_nodes(layout, problem, point, GUESSES, scratch)
+        else:
+            follow(layout, problem, point, scratch)
     copy(position(layout, point), q0)
-    status, residual, _ = project_start(layout, problem, points, q0, relaxation, scratch)
+    status, residual, _ = project_start(layout, problem, points, q0, relaxation, lifted, scratch)
     if status == CONVERGED:
         status = prepare(layout, problem, point, scratch)
     if status != CONVERGED:

@@ -25,11 +25,10 @@ def adam(paths: Paths) -> Attempt:
         )
     _, unravel = ravel_pytree(paths.draw(np.random.default_rng()))
 
-    def noise(z, x, w, *observed):
+    def noise(z, x, w, t, seen):
         """The smallest w with mean + L w = y where observed, and log of the size of the observed rows of L."""
-        mask = observed[-1]
-        misfit, L = f.rows(z, x, w, *observed), jax.jacfwd(f.rows, argnums=2)(z, x, w, *observed)
-        covariance = L @ L.T + jnp.diag(1.0 - mask)
+        misfit, L = f.rows(z, x, w, t, seen), jax.jacfwd(f.rows, argnums=2)(z, x, w, t, seen)
+        covariance = L @ L.T + jnp.diag(1.0 - seen.mask)
         return -L.T @ jnp.linalg.solve(covariance, misfit), 0.5 * jnp.linalg.slogdet(covariance)[1]
 
     def objective(q):
@@ -37,7 +36,7 @@ def adam(paths: Paths) -> Attempt:
         u, v0, v = unravel(q)
         z = f.parameters(u)
         nodes = paths.nodes(z, v0, v)
-        w, log_scales = jax.vmap(noise, (None, 0, 0, 0, 0, 0))(z, nodes, paths.no_noise, *paths.observed)
+        w, log_scales = jax.vmap(noise, (None, 0, 0, 0, 0))(z, nodes, paths.no_noise, *paths.observed)
         prior = 0.5 * q @ q + f.parameter_excess(u) + jnp.sum(jax.vmap(f.start_excess, (None, 0))(z, v0))
         return prior + 0.5 * jnp.sum(w**2) + jnp.sum(log_scales), (jnp.sum(w**2) / grid.mask.sum(), (w, nodes))
 

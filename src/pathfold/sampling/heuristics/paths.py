@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.engine.model_functions import ModelFunctions
-from pathfold.model import TimeGrid, clocks
+from pathfold.model import Seen, TimeGrid
 
 NODE_ITERATIONS = 50
 FRACTIONS = 0.5 ** np.arange(10)  # of an iteration for the state of a node; the best is taken
@@ -48,8 +48,9 @@ class Paths:
         self.shape = (len(grid.starts), grid.steps)
         self.begins = np.isin(np.arange(len(grid.starts)), grid.first)
         self.series = np.cumsum(self.begins) - 1
-        self.times, ends = clocks(f.model.inputs, grid)
-        self.observed = (ends, grid.values, grid.mask.astype(float))
+        self.times, ends = f.model.clocks(grid)
+        bounds = (grid.censored, grid.upper) if grid.censored.any() else 2 * (np.zeros((len(grid.starts), 0)),)
+        self.observed = (ends, Seen(grid.values, grid.mask.astype(float), *bounds))
         self.no_noise = np.zeros((len(grid.starts), f.model.observation_noise_dim))
         self.consistent = jax.jit(self._consistent)
 
@@ -96,9 +97,9 @@ class Paths:
         path = self.nodes(z, v0, v)
         path = jnp.where(jnp.all(jnp.isfinite(path)), path, self.initial_states(z, v0))
 
-        def node(x, w, *observed):
+        def node(x, w, t, seen):
             def misfit(x):
-                return self.f.rows(z, x, w, *observed)
+                return self.f.rows(z, x, w, t, seen)
 
             def size(x):
                 return jnp.max(jnp.abs(misfit(x)))

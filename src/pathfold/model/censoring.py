@@ -1,0 +1,57 @@
+"""Values that are known only to lie below, above, or between bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pathfold.errors import DataError, told
+from pathfold.model.arrays import real_array
+
+EXACT, BELOW, ABOVE, BETWEEN = 0, -1, 1, 2
+
+
+def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values, kinds and upper bounds, all (T, Y), from what the user gives for `censored`.
+
+    An array of -1 (below the value), 0 and 1 (above it); or a pair (low, high) of bounds, NaN where the value is what
+    was observed. Of an interval, the value is the lower bound.
+    """
+    values, kinds, upper = values.copy(), np.zeros(values.shape), np.zeros(values.shape)
+    if censored is None:
+        return values, kinds, upper
+    if isinstance(censored, tuple):
+        if len(censored) != 2:
+            raise DataError(f"censored must be an array of -1, 0 and 1, or a pair (low, high), not {told(censored)}")
+        return _of_bounds(values, *(_shaped("bounds", each, values) for each in censored))
+    kinds[:] = _shaped("censored", censored, values)
+    if not np.all(np.isin(kinds, (BELOW, EXACT, ABOVE))):
+        odd = kinds[~np.isin(kinds, (BELOW, EXACT, ABOVE))][0]
+        raise DataError(f"censored has {odd:g}; give -1 (below the value), 0 (observed) or 1 (above the value)")
+    kinds[np.isnan(values)] = EXACT  # which is missing
+    return values, kinds, upper
+
+
+def _of_bounds(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    given = ~(np.isnan(low) | np.isnan(high))
+    if np.any(np.isnan(low) != np.isnan(high)):
+        raise DataError("censored: a low bound without a high one; write -np.inf or np.inf where there is none")
+    if np.any(low[given] > high[given]):
+        row, column = np.argwhere(given & (np.nan_to_num(low) > np.nan_to_num(high)))[0]
+        raise DataError(f"censored: the low bound {low[row, column]:g} is above the high one, {high[row, column]:g}")
+    if np.any(given & (low == -np.inf) & (high == np.inf)):
+        raise DataError("censored: a value between -inf and inf says nothing; write NaN for a missing entry")
+    kinds = np.where(given, BETWEEN, EXACT)
+    kinds = np.where(given & (low == -np.inf), BELOW, np.where(given & (high == np.inf), ABOVE, kinds))
+    kinds = np.where(given & (low == high), EXACT, kinds)
+    values = np.where(kinds == BELOW, high, np.where(given, low, values))
+    return values, kinds.astype(float), np.where(kinds == BETWEEN, high, 0.0)
+
+
+def _shaped(name: str, given: Any, values: np.ndarray) -> np.ndarray:
+    array = real_array(name, given, missing=True).astype(np.float64)
+    array = array[:, None] if array.ndim == 1 and values.shape[1] == 1 else array
+    if array.ndim > 2 or np.broadcast_shapes(array.shape, values.shape) != values.shape:
+        raise DataError(f"{name} have shape {array.shape}, expected that of the values, {values.shape}")
+    return np.broadcast_to(array, values.shape)

@@ -1,0 +1,67 @@
+"""When events happen in a series, and how large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pathfold.errors import DataError, told
+from pathfold.model.arrays import real_array
+from pathfold.model.dates import in_unit
+from pathfold.model.names import check_name
+
+type Events = dict[str, tuple[np.ndarray, np.ndarray]]
+"""By name: increasing times and amounts, both (E,)."""
+
+
+def read_events(events: Any, times: Any, initial_time: Any, unit: str | None) -> Events:
+    """The user's name -> (times, amounts), sorted; dates are counted as those of the series are."""
+    if events is None:
+        return {}
+    if not isinstance(events, Mapping):
+        raise DataError(f"events must be a dict of name -> (times, amounts), not {told(events)}")
+    return {name: _read(name, given, times, initial_time, unit) for name, given in events.items()}
+
+
+def _read(name: Any, given: Any, times: Any, initial_time: Any, unit: str | None) -> tuple[np.ndarray, np.ndarray]:
+    check_name("event", name, DataError)
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise DataError(f"the event {name!r} must be a pair (times, amounts), not {told(given)}")
+    at, amounts = given
+    if unit is not None:
+        at = _counted(at, times, initial_time, unit)
+    at = real_array(f"the times of the event {name!r}", at).astype(np.float64)
+    amounts = real_array(f"the amounts of the event {name!r}", amounts).astype(np.float64)
+    if at.ndim != 1 or amounts.shape not in ((), at.shape):
+        raise DataError(
+            f"the event {name!r} has times {at.shape} and amounts {amounts.shape}, expected one amount a time"
+        )
+    amounts = np.broadcast_to(amounts, at.shape)
+    if not (np.all(np.isfinite(at)) and np.all(np.isfinite(amounts))):
+        raise DataError(f"the event {name!r} has a time or an amount that is not finite; leave it out")
+    order = np.argsort(at, kind="stable")
+    at, amounts = at[order], amounts[order]
+    if np.any(np.diff(at) == 0.0):
+        twice = at[:-1][np.diff(at) == 0.0][0]
+        raise DataError(f"the event {name!r} happens twice at time {twice:g}; give it once, with the total amount")
+    return at, amounts
+
+
+def _counted(at: Any, times: Any, initial_time: Any, unit: str) -> Any:
+    """Dates of events in the unit and from the date that those of the series are counted from."""
+    both, _ = in_unit(np.concatenate([np.ravel(np.asarray(times)), np.ravel(np.asarray(at))]), initial_time, unit)
+    origin, _ = in_unit(times, initial_time, unit)
+    size = np.size(np.asarray(times))
+    return np.asarray(both)[size:] - np.asarray(both)[0] + np.asarray(origin)[0]
+
+
+def check_event_times(events: Events, times: np.ndarray, initial_time: float) -> None:
+    """Raise DataError for an event before the series begins."""
+    for name, (at, _) in events.items():
+        if at.size and at[0] < initial_time:
+            raise DataError(
+                f"the event {name!r} at time {at[0]:g} is before initial_time = {initial_time:g}; give an earlier "
+                "initial_time, or leave it out"
+            )

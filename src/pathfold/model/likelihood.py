@@ -1,0 +1,231 @@
+"""Observations by a likelihood, p(y | x, z), and several observations of one state.
+
+L(x, z) = p(y | x, z) is written as phi(a) exp(-b) with a root a and a remainder b (see `roots`). Then the row
+
+    a(x, z) + w = 0,  w ~ N(0, 1),
+
+together with b in the potential has the posterior of the likelihood, exactly. Where there is no root, a = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+
+from pathfold.errors import DataError, ModelError, told
+from pathfold.model.functions import OfTime, traced, with_time
+from pathfold.model.observation import Observation
+from pathfold.model.roots import Split, plain, split
+from pathfold.model.seen import Seen
+
+
+class Block(NamedTuple):
+    """A distribution of some columns, each by itself or all of them jointly."""
+
+    distribution: dist.Distribution
+    columns: slice
+    joint: bool
+
+
+@dataclass(frozen=True)
+class Likelihood(Observation):
+    """y ~ f(x, z), f(x, z, t) or f(x, z, t, inputs): a numpyro distribution of the observed values, or a list of them.
+
+    A distribution with a batch of shape (Y,) is of Y independent columns, as is a list of Y scalar ones. With
+    `plain=True` the likelihood is a factor of the density instead of a constraint; the posterior is the same, but steps
+    get the shorter the more the data say. What has no root is always treated so.
+    """
+
+    f: Callable[..., Any]
+    plain: bool = False
+
+    def given(self, x, z, t, *, compilable=None):
+        found: list[Block] = []
+        traced("the likelihood", lambda *values: found.extend(self._blocks(*values)), (x, z, t))
+        return replace(self, dim=found[-1].columns.stop)
+
+    def of(self, state):
+        f = self._function
+        return replace(self, f=OfTime(lambda x, z, t: f(state(x, z), z, t)))
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        return with_time("the likelihood", self.f, ("x", "z"))
+
+    def _blocks(self, x: Any, z: Any, t: Any) -> Iterator[Block]:
+        value, begin = self._function(x, z, t), 0
+        listed = value if isinstance(value, list | tuple) else [value]
+        for each in listed:
+            if not isinstance(each, dist.Distribution):
+                raise ModelError(
+                    f"the likelihood gave {told(each)}; give a numpyro distribution of the observed values, such as "
+                    "dist.Poisson(jnp.exp(x[0])), or a list of them"
+                )
+            while isinstance(each, dist.Independent):
+                each = each.base_dist
+            shape = (*each.batch_shape, *each.event_shape)
+            if len(shape) > 1 or 0 in shape:
+                raise ModelError(
+                    f"the likelihood gave a distribution of shape {shape}, expected () or (Y,): one value a column"
+                )
+            width = shape[0] if shape else 1
+            yield Block(each, slice(begin, begin + width), bool(each.event_shape))
+            begin += width
+        if not listed:
+            raise ModelError("the likelihood gave an empty list; give a distribution for each observed column")
+
+    @property
+    def noise_dim(self):
+        return self.dim
+
+    @property
+    def unit_rows(self):
+        return np.ones(self.dim, dtype=bool)
+
+    @property
+    def has_density(self):
+        return True
+
+    def split(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Split:
+        """Roots and remainders (Y,)."""
+        parts = [self._split_block(block, seen.part(block.columns)) for block in self._blocks(x, z, t)]
+        return Split(*(jnp.concatenate(one) for one in zip(*parts, strict=True)))
+
+    def _split_block(self, block: Block, seen: Seen) -> Split:
+        d, nothing = block.distribution, jnp.zeros(block.columns.stop - block.columns.start)
+        if block.joint:
+            return Split(nothing, nothing.at[0].set(-d.log_prob(seen.value)))
+        rooted = None if self.plain else split(d, seen.value)
+        exact = plain(d, seen.value) if rooted is None else rooted
+        return seen.split(d, Split(*(nothing + each for each in exact)), as_factor=self.plain)
+
+    def misfit(self, x, z, w, t, seen):
+        return self.split(x, z, t, seen).root + w
+
+    def excess(self, x, z, w, t, seen):
+        return seen.of_observed(self.split(x, z, t, seen).remainder)
+
+    def draw(self, x, z, t, rng):
+        def one(x, t, key):
+            blocks = list(self._blocks(x, z, t))
+            keys = jax.random.split(key, len(blocks))
+            drawn = [jnp.ravel(block.distribution.sample(key)) for block, key in zip(blocks, keys, strict=True)]
+            return jnp.concatenate([each.astype(jnp.float64) for each in drawn])
+
+        keys = jax.random.split(jax.random.key(rng.integers(2**31)), len(x))
+        return np.asarray(jax.jit(jax.vmap(one))(x, t, keys))
+
+    def check_values(self, data, at):
+        """Values outside the support at every point that is tried, and likelihoods that are nowhere a number."""
+        states, parameters, times = at()
+        blocks = list(self._blocks(states[0], parameters[0], jax.tree.map(lambda each: each[0], times)))
+        for block in blocks:
+            self._check_joint(block, data)
+        nothing = np.zeros((len(data.mask), 0))
+        seen = data if np.any(data.censored) else data._replace(censored=nothing, upper=nothing)
+        seen = jax.tree.map(jnp.asarray, seen)
+        inside, number = np.zeros(data.mask.shape, dtype=bool), False
+        for x, z in zip(states, parameters, strict=True):
+            inside |= np.asarray(jax.vmap(self._supported, (None, None, 0, 0))(x, z, times, seen.value))
+            parts = jax.vmap(self.split, (None, None, 0, 0))(x, z, times, seen)
+            number |= all(bool(np.all(np.isfinite(np.where(data.mask, each, 0.0)))) for each in parts)
+        outside = np.argwhere(data.mask & ~inside & (data.censored == 0))
+        if outside.size:
+            row, column = outside[0]
+            d = next(block.distribution for block in blocks if column < block.columns.stop)
+            raise DataError(
+                f"the value {data.value[row, column]:g} in row {row}, column {column}, cannot come from "
+                f"dist.{type(d).__name__}, whose values are {_told_support(d)}; correct it, write NaN if it is "
+                "missing, or choose another distribution"
+            )
+        if not number:
+            raise ModelError(
+                "the likelihood of the data is not a number at any of the states and parameters that were drawn from "
+                "the prior: keep rates and scales positive (jnp.exp), probabilities between 0 and 1 (logits=...)"
+            )
+
+    def _supported(self, x, z, t, y):
+        """Which of the values are in the support."""
+        parts = [(y[block.columns], block.distribution) for block in self._blocks(x, z, t)]
+        return jnp.concatenate([jnp.broadcast_to(d.support(own), own.shape) for own, d in parts])
+
+    def _check_joint(self, block: Block, data: Seen) -> None:
+        """Raise DataError for a part of what is observed as a whole."""
+        name, some = f"dist.{type(block.distribution).__name__}", np.asarray(data.mask)[:, block.columns]
+        if block.joint and np.any(data.censored[:, block.columns]):
+            raise DataError(f"values of {name}, which is of several columns, cannot be censored; leave them out")
+        if block.joint and np.any(some.any(axis=1) != some.all(axis=1)):
+            raise DataError(
+                f"of the columns of {name} some are missing (NaN) where others are not: give all or none of them at a "
+                "time, or independent columns"
+            )
+
+
+def _told_support(d: dist.Distribution) -> str:
+    return type(d.support).__name__.strip("_").replace("_", " ").lower()
+
+
+@dataclass(frozen=True)
+class Several(Observation):
+    """Several observations of one state; the columns of the data follow on in their order."""
+
+    observations: tuple[Observation, ...]
+
+    def given(self, x, z, t, *, compilable=None):
+        parts = tuple(each.given(x, z, t, compilable=compilable) for each in self.observations)
+        return replace(self, observations=parts, dim=sum(each.dim for each in parts))
+
+    def of(self, state):
+        return replace(self, observations=tuple(each.of(state) for each in self.observations))
+
+    @property
+    def parts(self):
+        ends = np.cumsum([0, *(each.dim for each in self.observations)])
+        return [(slice(ends[i], ends[i + 1]), each) for i, each in enumerate(self.observations)]
+
+    @property
+    def noise_dim(self):
+        return sum(each.noise_dim for each in self.observations)
+
+    def _with_noise(self, w: Array) -> Iterator[tuple[slice, Observation, Array]]:
+        begin = 0
+        for columns, each in self.parts:
+            yield columns, each, w[begin : begin + each.noise_dim]
+            begin += each.noise_dim
+
+    def misfit(self, x, z, w, t, seen):
+        rows = [each.misfit(x, z, own, t, seen.part(columns)) for columns, each, own in self._with_noise(w)]
+        return jnp.concatenate(rows)
+
+    def excess(self, x, z, w, t, seen):
+        terms = (each.excess(x, z, own, t, seen.part(columns)) for columns, each, own in self._with_noise(w))
+        return sum(terms, start=0.0)
+
+    def draw(self, x, z, t, rng):
+        return np.concatenate([each.draw(x, z, t, rng) for each in self.observations], axis=1)
+
+    def exact(self, draws):
+        return np.concatenate([each.exact(draws) for each in self.observations])
+
+    @property
+    def unit_rows(self):
+        return np.concatenate([each.unit_rows for each in self.observations])
+
+    @property
+    def has_density(self):
+        return all(each.has_density for each in self.observations)
+
+    def check(self, z, t, draws):
+        for each in self.observations:
+            each.check(z, t, draws)
+
+    def check_values(self, data, at):
+        for columns, each in self.parts:
+            each.check_values(Seen(*(array[:, columns] for array in data)), at)
