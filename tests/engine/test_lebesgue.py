@@ -46,6 +46,7 @@ def potential(model: pf.DiffusionModel, grid: TimeGrid, u, v0, v):
     """Minus the log density, from the model's own functions; `grid` has one fine step an interval."""
     z = model.parameters.unflatten(model.parameters.push(u))
     excess, start = model.parameters.excess, model.initial_state
+    observation: Any = model.observation
     total = 0.5 * (u @ u + jnp.sum(v0**2) + jnp.sum(v**2)) + (excess(u) if excess else 0.0)
     ends = [*grid.first[1:], len(grid.starts)]
     for k, (first, end) in enumerate(zip(grid.first, ends, strict=True)):
@@ -55,8 +56,8 @@ def potential(model: pf.DiffusionModel, grid: TimeGrid, u, v0, v):
             seen = np.flatnonzero(grid.mask[n])
             if len(seen):
                 zero, one = jnp.zeros(2), jnp.eye(2)
-                mean = model.observation.observe(x, z, zero, grid.ends[n])
-                scale = jnp.stack([model.observation.observe(x, z, w, grid.ends[n]) - mean for w in one], axis=1)
+                mean = observation.observe(x, z, zero, grid.ends[n])
+                scale = jnp.stack([observation.observe(x, z, w, grid.ends[n]) - mean for w in one], axis=1)
                 covariance = (scale @ scale.T)[np.ix_(seen, seen)]
                 away = jnp.asarray(grid.values[n])[seen] - mean[seen]
                 total += 0.5 * away @ jnp.linalg.solve(covariance, away) + 0.5 * jnp.linalg.slogdet(covariance)[1]

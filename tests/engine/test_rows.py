@@ -161,12 +161,13 @@ def _potential(m: pf.DiffusionModel, data: pf.Observations, u, v0, v):
 def _misfit(m: pf.DiffusionModel, z, x, t, y):
     if np.isnan(y).any():
         return 0.0
-    total = 0.0
-    for columns, part in m.observation.parts:
+    total, parts = 0.0, m.observation.parts
+    for columns, part in parts:
         own = y[columns]
         if isinstance(part, pf.GaussianNoise):
             d = dist.Normal(part.state_function(x, z, t), part._scale(z, t))
         else:
+            assert isinstance(part, pf.Likelihood)
             d = part.f(x, z)
         total -= jnp.sum(d.log_prob(own))
     return total

@@ -1,6 +1,7 @@
 """What the constructor accepts, what it makes of it, and the sentence for each mistake."""
 
 import random
+from typing import Any
 
 import jax
 import jax.numpy as jnp

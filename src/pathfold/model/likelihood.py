@@ -49,7 +49,7 @@ class Likelihood(Observation):
     def given(self, x, z, t, *, compilable=None):
         found: list[Block] = []
         traced("the likelihood", lambda *values: found.extend(self._blocks(*values)), (x, z, t))
-        return replace(self, dim=found[-1].columns.stop)
+        return self._of_size(found[-1].columns.stop)
 
     def of(self, state):
         f = self._function
@@ -101,7 +101,7 @@ class Likelihood(Observation):
     def _split_block(self, block: Block, seen: Seen) -> Split:
         d, nothing = block.distribution, jnp.zeros(block.columns.stop - block.columns.start)
         if block.joint:
-            return Split(nothing, nothing.at[0].set(-d.log_prob(seen.value)))
+            return Split(nothing, nothing.at[0].set(-jnp.asarray(d.log_prob(seen.value))))
         rooted = None if self.plain else split(d, seen.value)
         exact = plain(d, seen.value) if rooted is None else rooted
         return seen.split(d, Split(*(nothing + each for each in exact)), as_factor=self.plain)
@@ -153,7 +153,7 @@ class Likelihood(Observation):
 
     def _supported(self, x, z, t, y):
         """Which of the values are in the support."""
-        parts = [(y[block.columns], block.distribution) for block in self._blocks(x, z, t)]
+        parts: list[tuple[Any, Any]] = [(y[block.columns], block.distribution) for block in self._blocks(x, z, t)]
         return jnp.concatenate([jnp.broadcast_to(d.support(own), own.shape) for own, d in parts])
 
     def _check_joint(self, block: Block, data: Seen) -> None:
@@ -180,7 +180,7 @@ class Several(Observation):
 
     def given(self, x, z, t, *, compilable=None):
         parts = tuple(each.given(x, z, t, compilable=compilable) for each in self.observations)
-        return replace(self, observations=parts, dim=sum(each.dim for each in parts))
+        return replace(self, observations=parts)._of_size(sum(each.dim for each in parts))
 
     def of(self, state):
         return replace(self, observations=tuple(each.of(state) for each in self.observations))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import jax
@@ -35,7 +36,13 @@ class Observation(ABC):
     Y, known once the observation belongs to a model.
     """
 
-    dim: int = field(default=0, kw_only=True, repr=False)
+    dim = 0
+
+    def _of_size(self, dim: int) -> Self:
+        """A copy that knows its Y."""
+        sized = copy(self)
+        object.__setattr__(sized, "dim", dim)
+        return sized
 
     @abstractmethod
     def given(self, x: Struct, z: dict[str, Any], t: Any, *, compilable: Compilable | None = None) -> Self:
@@ -93,7 +100,6 @@ class Observation(ABC):
             )
 
 
-@dataclass(frozen=True)
 class StateFunction(Observation):
     """An observation y = observe(x, z, w, t): a function of the state and standard normals."""
 
@@ -108,7 +114,7 @@ class StateFunction(Observation):
         return as_float64(self.user_function)
 
     def given(self, x, z, t, *, compilable=None):
-        return replace(self, dim=self._checked_dim((x, z, t)))
+        return self._of_size(self._checked_dim((x, z, t)))
 
     def _checked_dim(self, examples: tuple[Any, ...]) -> int:
         """Y, having looked at the user's function."""
@@ -297,7 +303,7 @@ class NoisyObservation(StateFunction):
         built = ConditionalMap.build("the observation noise", noise, z, compilable=compilable)
         if built.size == 0:
             raise ModelError(f"the observation noise, {told(self.noise)}, is not random; use pf.Noiseless(h)")
-        return replace(self, _map=built, dim=self._checked_dim((x, z, struct(built.dim), t)))
+        return replace(self, _map=built)._of_size(self._checked_dim((x, z, struct(built.dim), t)))
 
     def of(self, state):
         h = self.user_function

@@ -56,7 +56,7 @@ def _median_sizes(engine: Engine, guesses: int, unit: np.ndarray) -> tuple[np.nd
             variances = np.einsum("nyx,nxk,nyk->ny", H, Q, H) + np.sum(Hw**2, axis=2)
             for k, of_kind in enumerate((~unit, unit)):
                 rows[k, draw] = np.sqrt(np.where(of_kind, variances, 0.0)).max(axis=0)
-    return _medians(states, otherwise=1.0), *(_medians(each, otherwise=0.0) for each in rows)
+    return _medians(states, otherwise=1.0), _medians(rows[0], otherwise=0.0), _medians(rows[1], otherwise=0.0)
 
 
 def _medians(sizes: np.ndarray, otherwise: float) -> np.ndarray:

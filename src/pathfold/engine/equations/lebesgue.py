@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from pathfold.engine.equations.linearise import parameters, start_states
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
-from pathfold.model import GaussianNoise, Seen
+from pathfold.model import GaussianNoise, Likelihood, Seen
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
 from pathfold.program.matrices import eliminate
@@ -74,7 +74,7 @@ def _misfit(f: ModelFunctions, z, x, t, seen: Seen):
         of_part = seen.part(columns)
         if isinstance(part, GaussianNoise):
             total += _gaussian(part, named, x, t, of_part)
-        else:
+        elif isinstance(part, Likelihood):
             split = part.split(x, named, t, of_part)
             total += of_part.of_observed(0.5 * split.root**2 + split.remainder)
     return total
