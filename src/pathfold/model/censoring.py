@@ -52,6 +52,6 @@ def _of_bounds(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[n
 def _shaped(name: str, given: Any, values: np.ndarray) -> np.ndarray:
     array = real_array(name, given, missing=True).astype(np.float64)
     array = array[:, None] if array.ndim == 1 and values.shape[1] == 1 else array
-    if array.ndim > 2 or np.broadcast_shapes(array.shape, values.shape) != values.shape:
+    if array.shape not in ((), values.shape):
         raise DataError(f"{name} have shape {array.shape}, expected that of the values, {values.shape}")
     return np.broadcast_to(array, values.shape)

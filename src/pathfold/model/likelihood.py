@@ -47,9 +47,13 @@ class Likelihood(Observation):
     plain: bool = False
 
     def given(self, x, z, t, *, compilable=None):
+        return self._of_size(self._traced_blocks(x, z, t)[-1].columns.stop)
+
+    def _traced_blocks(self, x: Any, z: Any, t: Any) -> list[Block]:
+        """The blocks as they are while the function is traced: what numpyro would check of numbers, it cannot."""
         found: list[Block] = []
         traced("the likelihood", lambda *values: found.extend(self._blocks(*values)), (x, z, t))
-        return self._of_size(found[-1].columns.stop)
+        return found
 
     def of(self, state):
         f = self._function
@@ -125,16 +129,17 @@ class Likelihood(Observation):
     def check_values(self, data, at):
         """Values outside the support at every point that is tried, and likelihoods that are nowhere a number."""
         states, parameters, times = at()
-        blocks = list(self._blocks(states[0], parameters[0], jax.tree.map(lambda each: each[0], times)))
+        blocks = self._traced_blocks(states[0], parameters[0], jax.tree.map(lambda each: each[0], times))
         for block in blocks:
             self._check_joint(block, data)
         nothing = np.zeros((len(data.mask), 0))
         seen = data if np.any(data.censored) else data._replace(censored=nothing, upper=nothing)
         seen = jax.tree.map(jnp.asarray, seen)
         inside, number = np.zeros(data.mask.shape, dtype=bool), False
+        supported, split = (jax.jit(jax.vmap(each, (None, None, 0, 0))) for each in (self._supported, self.split))
         for x, z in zip(states, parameters, strict=True):
-            inside |= np.asarray(jax.vmap(self._supported, (None, None, 0, 0))(x, z, times, seen.value))
-            parts = jax.vmap(self.split, (None, None, 0, 0))(x, z, times, seen)
+            inside |= np.asarray(supported(x, z, times, seen.value))
+            parts = split(x, z, times, seen)
             number |= all(bool(np.all(np.isfinite(np.where(data.mask, each, 0.0)))) for each in parts)
         outside = np.argwhere(data.mask & ~inside & (data.censored == 0))
         if outside.size:

@@ -1,0 +1,213 @@
+"""Likelihoods, censored values, accumulators and events as the user enters them: what they become, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+
+import pathfold as pf
+from pathfold.errors import DataError, ModelError
+from pathfold.model import TimeGrid
+
+NAN, INF = np.nan, np.inf
+
+
+def build(observation: Any = None, **changes: Any) -> pf.DiffusionModel:
+    parts: dict[str, Any] = {
+        "drift": lambda x, z: jnp.array([1.0, z["a"]]),
+        "diffusion": lambda x, z: jnp.array([[0.0], [1e-9]]),
+        "parameters": {"a": dist.LogNormal(0.0, 0.3)},
+        "initial_state": [0.5, dist.Normal(0.0, 1.0)],
+        "observation": observation or pf.GaussianNoise(lambda x, z: x, 1e-12),
+    }
+    return pf.DiffusionModel(**(parts | changes))
+
+
+def test_kinds_of_censored_values():
+    data = pf.Observations([1, 2, 3, 4], [0.1, 0.2, NAN, 0.4], censored=[-1, 0, 1, 1])
+    assert data.censored.ravel().tolist() == [-1, 0, 0, 1]
+    low, high = [-INF, NAN, 2.0, 0.3, 5.0], [0.05, NAN, 4.0, INF, 5.0]
+    data = pf.Observations([1, 2, 3, 4, 5], [NAN, 0.31, NAN, NAN, NAN], censored=(low, high))
+    assert data.censored.ravel().tolist() == [-1, 0, 2, 1, 0]
+    np.testing.assert_array_equal(data.values.ravel(), [0.05, 0.31, 2.0, 0.3, 5.0])
+    assert data.upper[2, 0] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("censored", "words"),
+    [
+        ([2, 0], ("censored has 2", "-1 (below the value)")),
+        ([0, 0, 0], ("censored have shape (3,)", "(2, 1)")),
+        (([NAN, 0.0], [NAN, NAN]), ("low bound without a high one", "np.inf")),
+        (([3.0, NAN], [1.0, NAN]), ("low bound 3 is above the high one, 1",)),
+        (([-INF, NAN], [INF, NAN]), ("between -inf and inf says nothing",)),
+        ((1, 2, 3), ("a pair (low, high)",)),
+        ("no", ("censored", "real numbers")),
+    ],
+)
+def test_censoring_that_cannot_be(censored, words):
+    with pytest.raises(DataError) as caught:
+        pf.Observations([1.0, 2.0], [0.1, 0.2], censored=censored)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_events_are_nodes_between_the_observations():
+    events = {"dose": ([2.5, 0.0, 2.0, 9.0], [3.0, 1.0, 2.0, 7.0]), "wash": ([2.5], 1.0)}
+    grid = TimeGrid.build(pf.Observations([1.0, 2.0, 3.0], [1.0, NAN, 2.0], events=events), steps_per_interval=2)
+    assert grid.ends.tolist() == [0.0, 1.0, 2.0, 2.5, 3.0]
+    assert grid.rows.tolist() == [False, True, True, False, True]
+    np.testing.assert_array_equal(grid.events["dose"], [1.0, NAN, 2.0, 3.0, NAN])
+    np.testing.assert_array_equal(grid.events["wash"], [NAN, NAN, NAN, 1.0, NAN])
+    fine = grid.refined()
+    assert np.flatnonzero(~np.isnan(fine.events["dose"])).tolist() == [1, 5, 7]
+    assert np.flatnonzero(fine.rows).tolist() == [3, 5, 9]
+
+
+def test_dates_of_events_are_counted_as_those_of_the_data():
+    days = pd.to_datetime(["2026-03-02", "2026-03-05"])
+    dose = (pd.to_datetime(["2026-03-03T12:00"]), [5.0])
+    data = pf.Observations(
+        days, [1.0, 2.0], initial_time=pd.Timestamp("2026-03-01"), unit="days", events={"dose": dose}
+    )
+    assert data.events["dose"][0].tolist() == [2.5]
+    data = pf.Observations(days, [1.0, 2.0], unit="days", events={"dose": dose})
+    assert data.events["dose"][0].tolist() == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([1], ("dict of name -> (times, amounts)",)),
+        ({"dose": 3.0}, ("'dose'", "a pair (times, amounts)")),
+        ({"dose": ([1.0, 2.0], [1.0])}, ("times (2,) and amounts (1,)",)),
+        ({"dose": ([1.0, 1.0], [1.0, 2.0])}, ("twice at time 1", "total amount")),
+        ({"dose": ([-1.0], [1.0])}, ("before initial_time",)),
+        ({"dose": ([1.0], [NAN])}, ("not finite",)),
+    ],
+)
+def test_events_that_cannot_be(events, words):
+    with pytest.raises(DataError) as caught:
+        pf.Observations([1.0, 2.0], [0.1, 0.2], events=events)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_path_with_accumulators_and_events():
+    """x_0 counts time since the last row, doses aside; a row at which all is missing counts too."""
+    model = build(accumulators=0, events={"dose": lambda x, z, amount: x.at[0].add(z["a"] * amount)})
+    events = {"dose": ([1.5, 2.0, 3.2], [10.0, 100.0, 1000.0])}
+    data = pf.simulate(
+        model, {"a": 2.0}, [1.0, 2.0, 3.0, 4.0], initial_state=[0.5, 0.0], events=events, steps_per_interval=4
+    )
+    np.testing.assert_allclose(data.values[:, 0], [1.5, 1.0 + 20.0 + 200.0, 1.0, 1.0 + 2000.0], rtol=1e-9)
+    np.testing.assert_allclose(data.values[:, 1], [2.0, 4.0, 6.0, 8.0], rtol=1e-6)
+    assert data.events["dose"][0].tolist() == [1.5, 2.0, 3.2]
+
+
+def test_jumps_of_a_transformed_model():
+    model = build(
+        initial_state=[1.5, dist.Normal(1.0, 0.1)],
+        events={"dose": lambda x, z, amount: x.at[0].add(amount)},
+    ).transform(lambda x: 2.0 * x, lambda y: 0.5 * y)
+    data = pf.simulate(
+        model, {"a": 2.0}, [1.0, 2.0], initial_state=[1.0, 0.0], events={"dose": ([1.5], [10.0])}, steps_per_interval=2
+    )
+    np.testing.assert_allclose(data.values[:, 0], [1.5, 12.5], rtol=1e-9)
+    with pytest.raises(ModelError, match="forward is not finite where the accumulators are zero"):
+        build(accumulators=0, initial_state=[1.0, 1.0]).transform(jnp.log, jnp.exp)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"accumulators": 2}, ("accumulators have 2", "states 0 to 1")),
+        ({"accumulators": "S"}, ("'S'", "no names of states")),
+        ({"accumulators": [0, -2]}, ("a state twice",)),
+        ({"accumulators": 0.5}, ("names or indices",)),
+        ({"events": [1]}, ("events must be a dict",)),
+        ({"events": {"dose": 3}}, ("'dose'", "function of (x, z, amount)")),
+        ({"events": {"dose": lambda x, z, amount: x[0]}}, ("shape ()", "x.at[0].add(amount)")),
+        ({"events": {"dose": lambda x, z: x}}, ("'dose'",)),
+        ({"observation": []}, ("empty list",)),
+        ({"observation": [pf.Noiseless(lambda x, z: x), 3]}, ("or a list of these", "3")),
+        ({"observation": pf.Likelihood(lambda x, z: x)}, ("numpyro distribution",)),
+        ({"observation": pf.Likelihood(lambda x, z: [])}, ("empty list",)),
+        ({"observation": pf.Likelihood(lambda x, z: dist.Poisson(jnp.ones((2, 2))))}, ("shape (2, 2)",)),
+        ({"observation": pf.Likelihood(lambda x, z: dist.Poisson(z["b"]))}, ("'b'",)),
+    ],
+)
+def test_what_a_model_cannot_have(changes, words):
+    with pytest.raises(ModelError) as caught:
+        build(**changes)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+COUNTS = pf.Likelihood(lambda x, z: dist.Poisson(jnp.exp(x[0])))
+JOINT = pf.Likelihood(lambda x, z: dist.MultivariateNormal(x, jnp.eye(2)))
+
+
+@pytest.mark.parametrize(
+    ("observation", "values", "options", "error", "words"),
+    [
+        (COUNTS, [1.0, 2.5], {}, DataError, ("the value 2.5 in row 1, column 0", "Poisson", "integer")),
+        (COUNTS, [1.0, -1.0], {}, DataError, ("the value -1",)),
+        (JOINT, [[1.0, NAN], [1.0, 2.0]], {}, DataError, ("MultivariateNormal", "all or none")),
+        (JOINT, [[1.0, 1.0], [1.0, 2.0]], {"censored": [[1, 0], [0, 0]]}, DataError, ("cannot be censored",)),
+        (pf.Noiseless(lambda x, z: x[:1]), [1.0, 2.0], {"censored": [1, 0]}, DataError, ("need a likelihood",)),
+        (
+            pf.GaussianNoise(lambda x, z: x, np.array([1.0, 0.0])),
+            [[1.0, 1.0], [1.0, 2.0]],
+            {"censored": [[0, 1], [0, 0]]},
+            DataError,
+            ("observed without noise",),
+        ),
+        (
+            pf.GaussianNoise(lambda x, z: x, np.eye(2)),
+            [[1.0, 1.0], [1.0, 2.0]],
+            {"censored": [[0, 1], [0, 0]]},
+            DataError,
+            ("scale is a matrix",),
+        ),
+        (
+            pf.Likelihood(lambda x, z: dist.VonMises(x[0], 1.0)),
+            [1.0, 2.0],
+            {"censored": [1, 0]},
+            ModelError,
+            ("VonMises", "cannot be censored"),
+        ),
+        (
+            pf.Likelihood(lambda x, z: dist.Poisson(-jnp.exp(x[0]))),
+            [1.0, 2.0],
+            {},
+            ModelError,
+            ("not a number", "jnp.exp"),
+        ),
+        (COUNTS, [1.0, 2.0], {"events": {"dose": ([1.0], [1.0])}}, DataError, ("an event 'dose'",)),
+    ],
+)
+def test_data_that_the_model_cannot_have(observation, values, options, error, words):
+    with pytest.raises(error) as caught:
+        build(observation).check_data(pf.Observations([1.0, 2.0], values, **options))
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_draws_of_a_likelihood_follow_it():
+    several = [
+        COUNTS,
+        pf.GaussianNoise(lambda x, z: x[1:], 0.1),
+        pf.Likelihood(lambda x, z: dist.Bernoulli(logits=x[1:])),
+    ]
+    model = build(several)
+    with jax.enable_x64(True):
+        states = jnp.broadcast_to(jnp.array([1.0, 0.7]), (4000, 2))
+        drawn = model.observation.draw(states, {"a": jnp.array(1.0)}, jnp.zeros(4000), np.random.default_rng(1))
+    assert drawn.shape == (4000, 3)
+    expected = np.array([np.e, 0.7, 1 / (1 + np.exp(-0.7))])
+    spread = np.array([np.sqrt(np.e), 0.1, 0.47])
+    assert np.all(np.abs(drawn.mean(axis=0) - expected) < 4.0 * spread / np.sqrt(4000))
+    assert np.all(np.abs(drawn.std(axis=0) / spread - 1.0) < 0.1)
