@@ -1,4 +1,4 @@
-"""Likelihoods, censored values, accumulators and events as the user enters them: what they become, and what is refused."""
+"""Likelihoods, censored values, accumulators and events: what they become, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from pathfold.errors import DataError, ModelError
 from pathfold.model import TimeGrid
 
 NAN, INF = np.nan, np.inf
+NOISE = pf.GaussianNoise(lambda x, z: x, 1e-12)
 
 
-def build(observation: Any = None, **changes: Any) -> pf.DiffusionModel:
+def build(observation: Any = NOISE, **changes: Any) -> pf.DiffusionModel:
     parts: dict[str, Any] = {
         "drift": lambda x, z: jnp.array([1.0, z["a"]]),
         "diffusion": lambda x, z: jnp.array([[0.0], [1e-9]]),
         "parameters": {"a": dist.LogNormal(0.0, 0.3)},
         "initial_state": [0.5, dist.Normal(0.0, 1.0)],
-        "observation": observation or pf.GaussianNoise(lambda x, z: x, 1e-12),
+        "observation": observation,
     }
     return pf.DiffusionModel(**(parts | changes))
 
@@ -43,7 +44,7 @@ def test_kinds_of_censored_values():
     ("censored", "words"),
     [
         ([2, 0], ("censored has 2", "-1 (below the value)")),
-        ([0, 0, 0], ("censored have shape (3,)", "(2, 1)")),
+        ([0, 0, 0], ("censored have shape (3, 1)", "(2, 1)")),
         (([NAN, 0.0], [NAN, NAN]), ("low bound without a high one", "np.inf")),
         (([3.0, NAN], [1.0, NAN]), ("low bound 3 is above the high one, 1",)),
         (([-INF, NAN], [INF, NAN]), ("between -inf and inf says nothing",)),

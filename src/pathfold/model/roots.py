@@ -169,9 +169,14 @@ def _beta(d: Any, y: Array):
 
 
 def _poisson(d: Any, y: Array):
-    some = y > 0
-    rate, count = jnp.where(some, jnp.maximum(d.rate, TINY), 1.0), jnp.where(some, y, 1.0)
-    return jnp.where(some, -jnp.sqrt(count) * exp_root(jnp.log(rate / count)), -root_of(d.rate)), 0.0
+    some, rate = y > 0, _not_negative(d.rate)
+    positive, count = jnp.where(some, jnp.maximum(rate, TINY), 1.0), jnp.where(some, y, 1.0)
+    return jnp.where(some, -jnp.sqrt(count) * exp_root(jnp.log(positive / count)), -root_of(rate)), 0.0
+
+
+def _not_negative(mean: Any) -> Array:
+    """NaN where a mean is negative: no count can be seen there, not even none."""
+    return jnp.where(mean >= 0.0, mean, jnp.nan)
 
 
 def _binomial(d: Any, y: Array):
@@ -193,7 +198,7 @@ def _geometric(d: Any, y: Array):
 
 def _gamma_poisson(y: Array, shape: Any, mean: Any):
     """y failures among y + shape trials, with mean / shape the odds of a failure."""
-    some = y > 0
+    some, mean = y > 0, _not_negative(mean)
     count = jnp.where(some, y, 1.0)
     within = -logit_root(jnp.log(jnp.where(some, mean, 1.0) / count), count, shape)
     root = jnp.where(some, within, -root_of(mean * log_ratio(mean / shape)))
