@@ -4,7 +4,16 @@ from importlib.metadata import version
 
 from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
-from pathfold.model import DiffusionModel, GaussianNoise, Input, Noiseless, NoisyObservation, Observations, simulate
+from pathfold.model import (
+    DiffusionModel,
+    GaussianNoise,
+    Input,
+    Noiseless,
+    NoisyObservation,
+    Observations,
+    Varying,
+    simulate,
+)
 from pathfold.results import sample
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
@@ -31,6 +40,7 @@ __all__ = [
     "StaticHMC",
     "StrongOrder1p5",
     "UnconstrainedHMC",
+    "Varying",
     "__version__",
     "sample",
     "simulate",

@@ -106,9 +106,9 @@ def test_sir_with_the_prior_of_the_authors_code():
     with jax.enable_x64(True):
         prior = model.parameters.maps["alpha_sigma"]
         u = jnp.array([0.3, -0.7])
-        spread = jax.jacfwd(lambda u: jnp.log(prior.push(u)))(u)
+        spread = jax.jacfwd(lambda u: jnp.log(prior.push({}, u)))(u)
         np.testing.assert_allclose(spread @ spread.T, [[1.0, 0.5], [0.5, 1.0]], rtol=1e-6)
-        np.testing.assert_allclose(jnp.log(prior.push(jnp.zeros(2))), [0.0, -3.0], atol=1e-12)
+        np.testing.assert_allclose(jnp.log(prior.push({}, jnp.zeros(2))), [0.0, -3.0], atol=1e-12)
         x, z = jnp.array([6.0, 3.0, 0.4]), {"gamma": 0.5, "beta": 0.6, "sigma_y": 5.0}
         apart, together = {**z, "alpha": 1.2, "sigma": 0.2}, {**z, "alpha_sigma": jnp.array([1.2, 0.2])}
         assert np.array_equal(model.sde.drift(x, together, 0.0), independent.sde.drift(x, apart, 0.0))

@@ -54,11 +54,10 @@ class ModelFunctions:
         return 0.0 if excess is None else excess(u)
 
     def start(self, z, v0):
-        return self.model.initial_state.push(self.model.parameters.unflatten(z), v0)
+        return self.model.start(self.model.parameters.unflatten(z), v0)
 
     def start_excess(self, z, v0):
-        excess = self.model.initial_state.excess
-        return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), v0)
+        return self.model.start_excess(self.model.parameters.unflatten(z), v0)
 
     def clock(self, t, inputs, slopes=None):
         """What the model's functions take for the time t; at nodes inputs have no slopes, nothing asks for them."""
@@ -69,13 +68,14 @@ class ModelFunctions:
 
     def mean_and_scale(self, z, x, t):
         """Of additive Gaussian noise, the scale as a matrix."""
-        named, observation = self.model.parameters.unflatten(z), self.model.observation
+        observation = self.model.observation
         assert isinstance(observation, GaussianNoise)
-        return observation.state_function(x, named, t), observation.scale_matrix(self.model.observation_dim, named, t)
+        state, named = self.model.in_series(self.model.parameters.unflatten(z), x)
+        mean = observation.state_function(state, named, t)
+        return mean, observation.scale_matrix(self.model.observation_dim, named, t)
 
-    def noise_excess(self, z, w):
-        excess = self.model.observation.noise_excess
-        return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), w)
+    def noise_excess(self, z, x, w):
+        return self.model.noise_excess(self.model.parameters.unflatten(z), x, w)
 
     def seen_state(self, x, y, mask):
         """The state that the observations and the next interval see: the given one where it is conditioned on."""
@@ -111,7 +111,7 @@ class ModelFunctions:
 
         observed: list[tuple[Callable, tuple[tuple[int, ...], ...]]] = [(mean_and_scale, (z, x, (), t))]
         if observation_noise:
-            observed = [(rows, (z, x, (n.W,), (), t, (n.Y,), (n.Y,))), (_real(self.noise_excess), (z, (n.W,)))]
+            observed = [(rows, (z, x, (n.W,), (), t, (n.Y,), (n.Y,))), (_real(self.noise_excess), (z, x, (n.W,)))]
         return [
             (self.parameters, ((n.U,),)),
             (_real(self.parameter_excess), ((n.U,),)),

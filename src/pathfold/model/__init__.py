@@ -1,17 +1,18 @@
 """What the user writes down: a diffusion, its parameters and priors, its observation, and the data."""
 
 from pathfold.model.conditional import ConditionalMap
-from pathfold.model.data import Observations
+from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.inputs import Input
 from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
-from pathfold.model.parameters import Parameters
+from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.priors import NormalMap, normal_map
 from pathfold.model.simulate import simulate, simulate_path
 from pathfold.model.time_grid import TimeGrid, clocks
 
 __all__ = [
     "ConditionalMap",
+    "Data",
     "DiffusionModel",
     "GaussianNoise",
     "Input",
@@ -22,8 +23,11 @@ __all__ = [
     "Observations",
     "Parameters",
     "TimeGrid",
+    "Varying",
+    "build_parameters",
     "clocks",
     "normal_map",
+    "panel_of",
     "simulate",
     "simulate_path",
 ]

@@ -1,7 +1,7 @@
 """The model: a diffusion, its priors, how it is observed, and how it is discretised. All validation starts here."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from pathfold.errors import DataError, ModelError, told
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations
 from pathfold.model.functions import (
+    Compilable,
     OfTime,
     as_float64,
     at_values,
@@ -24,8 +25,9 @@ from pathfold.model.functions import (
     with_time,
 )
 from pathfold.model.inputs import Input, check_inputs
+from pathfold.model.names import check_labels
 from pathfold.model.observation import Observation
-from pathfold.model.parameters import Compilable, Parameters
+from pathfold.model.parameters import build_parameters
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
 from pathfold.schemes.ito import Clock, noise_operator, time_operator
 
@@ -45,8 +47,13 @@ class DiffusionModel:
 
         z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  y = observe(z, x, w, t)
 
-    with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. The constructor evaluates every function on shapes
-    alone, in double precision, and the scheme's requirement at prior draws; anything amiss is a ModelError.
+    with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. Here z are the parameters that all series share, and
+    x is the augmented state: the state followed by the values of what varies between series (`pf.Varying`), which v_0
+    draws and no step changes. The user's functions take the state alone, and find what varies in z like all else.
+
+    The constructor evaluates every function on shapes alone, in double precision, and the scheme's requirement at prior
+    draws; anything amiss is a ModelError. `states` and `observed` are names of the components of x and y, which label
+    the results.
     """
 
     def __init__(
@@ -58,6 +65,8 @@ class DiffusionModel:
         observation: Observation,
         scheme: Scheme | None = None,
         inputs: Mapping[str, Input] | None = None,
+        states: Sequence[str] | None = None,
+        observed: Sequence[str] | None = None,
     ):
         self.kept: dict[Any, Any] = {}  # what the layers above made of the model, for as long as it lives
         self.inputs = check_inputs({} if inputs is None else inputs, ModelError)
@@ -73,23 +82,27 @@ class DiffusionModel:
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
         with jax.enable_x64(True):
-            self.parameters = Parameters.build(parameters)
-            z = self.parameters.structs()
+            self.parameters, self.varying = build_parameters(parameters)
+            self.priors = dict(parameters)
+            z = self.structs()
             if not isinstance(initial_state, ConditionalMap):
                 initial_state = ConditionalMap.build("initial_state", initial_state, z)
             self.initial_state = initial_state
             self.observation = observation.given(z)
             self.state_dim = self.initial_state.dim
+            self.states = check_labels("states", states, self.state_dim, ModelError)
+            self.augmented_dim = self.state_dim + self.varying.z_size
             self.wiener_dim = self._checked_wiener_dim()
             self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
             self._check_step()
             self.observation_dim = self._checked_observation_dim()
+            self.observed = check_labels("observed", observed, self.observation_dim, ModelError)
             self.observation_noise_dim = self.observation.noise_dim(self.observation_dim)
             points = self._points()
             self._check_finite(points)
             times = [(z, t) for _, z, t in points]
             with at_values("the observation", "parameters drawn from their priors"):
-                observation.check(self.observation_dim, self.parameters.structs(), self._time(), times)
+                observation.check(self.observation_dim, z, self._time(), times)
                 self.exactly_observed = observation.exact(self.observation_dim, times)
             self.scheme.check(self.sde, points)
 
@@ -97,34 +110,77 @@ class DiffusionModel:
         """Copies, here or in another process, begin with nothing kept."""
         return self.__dict__ | {"kept": {}}
 
+    @property
+    def start_dim(self) -> int:
+        """V0, the normals of what varies and of the initial state."""
+        return self.varying.size + self.initial_state.size
+
+    def structs(self) -> dict[str, Any]:
+        """All parameters, as the user's functions take them."""
+        return self._in_order(self.parameters.structs() | self.varying.structs())
+
+    def _in_order(self, z: dict[str, Any]) -> dict[str, Any]:
+        return {name: z[name] for name in self.priors}
+
+    def in_series(self, z: dict[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
+        """The state and all parameters of a series, from what the series share and the augmented state."""
+        return x[: self.state_dim], self._in_order(z | self.varying.unflatten(x[self.state_dim :]))
+
+    def augmented(self, x: Array, varying: Array) -> Array:
+        """The state followed by what varies."""
+        return jnp.concatenate([x, varying]) if self.varying.z_size else x
+
+    def start(self, z: dict[str, Array], v0: Array) -> Array:
+        """x_0 from V0 standard normals."""
+        varying = self.varying.push(v0[: self.varying.size], z)
+        named = self._in_order(z | self.varying.unflatten(varying))
+        return self.augmented(self.initial_state.push(named, v0[self.varying.size :]), varying)
+
+    def start_excess(self, z: dict[str, Array], v0: Array) -> Any:
+        """The non-Gaussian term of the potential of v_0."""
+        apart, total = v0[: self.varying.size], 0.0
+        if self.varying.excess is not None:
+            total += self.varying.excess(apart, z)
+        if self.initial_state.excess is not None:
+            named = self._in_order(z | self.varying.unflatten(self.varying.push(apart, z)))
+            total += self.initial_state.excess(named, v0[self.varying.size :])
+        return total
+
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
         """x(t + delta) from x(t) = x and v ~ N(0, I_V)."""
-        return self.scheme.step(self.sde, dict(z), x, v, delta, t)
+        state, named = self.in_series(z, x)
+        return self.augmented(self._user_step(named, state, v, delta, t), x[self.state_dim :])
 
     def observe(self, z: dict[str, Array], x: Array, w: Array, t: Any) -> Array:
         """y at time t from W standard normals w."""
-        return self.observation.observe(x, z, w, t)
+        state, named = self.in_series(z, x)
+        return self.observation.observe(state, named, w, t)
+
+    def noise_excess(self, z: dict[str, Array], x: Array, w: Array) -> Any:
+        """The non-Gaussian term of the potential of w at one node."""
+        excess = self.observation.noise_excess
+        return 0.0 if excess is None else excess(self.in_series(z, x)[1], w)
 
     def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         """Each of the user's functions by name, with example shapes, so that an error can name the one it is in."""
-        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
+        x, z, t = struct(self.state_dim), self.structs(), self._time()
         functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
             "drift": (self.sde.drift, (x, z, t)),
             "diffusion": (self.sde.diffusion, (x, z, t)),
             "initial_state": (self.initial_state.push, (z, struct(self.initial_state.size))),
             "observation": (self.observation.observe, (x, z, struct(self.observation_noise_dim), t)),
-            "scheme": (self.step, (z, x, struct(self.noise_dim), struct(), t)),
+            "scheme": (self._user_step, (z, x, struct(self.noise_dim), struct(), t)),
         }
-        for name, prior in self.parameters.maps.items():
-            functions[f"prior of {name!r}"] = (prior.push, (struct(prior.size),))
+        for name, prior in (self.parameters.maps | self.varying.maps).items():
+            functions[f"prior of {name!r}"] = (prior.push, (z, struct(prior.size)))
         return functions
 
     def restricted_to(self, compilable: Compilable) -> "DiffusionModel":
         """This model with the quantile functions that cannot be compiled replaced by a bijection and a density."""
         model = copy.copy(self)
         with jax.enable_x64(True):
-            model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
-            z = self.parameters.structs()
+            model.parameters, model.varying = build_parameters(self.priors, compilable=compilable)
+            z = self.structs()
             model.initial_state = self.initial_state.restricted_to(compilable, z)
             model.observation = self.observation.given(z, compilable=compilable)
             model.observation_noise_dim = model.observation.noise_dim(self.observation_dim)
@@ -156,15 +212,17 @@ class DiffusionModel:
         return DiffusionModel(
             drift=OfTime(lambda x, z, t: mean(back(x, z), z, t)),
             diffusion=OfTime(lambda x, z, t: jnp.stack([image(back(x, z), z, t) for image in images], axis=1)),
-            parameters=self.parameters.priors,
+            parameters=self.priors,
             initial_state=replace(start, then=lambda x, z: to(before(x, z), z)),
             observation=self.observation.of(back),
             scheme=self.scheme,
             inputs=self.inputs,
+            states=self.states,
+            observed=self.observed,
         )
 
     def _check_inverse(self, to: Callable[..., Array], back: Callable[..., Array]) -> None:
-        x, z, rng = struct(self.state_dim), self.parameters.structs(), np.random.default_rng(21)
+        x, z, rng = struct(self.state_dim), self.structs(), np.random.default_rng(21)
         for name, function in (("forward", to), ("inverse", back)):
             if (shape := result_shape(name, function, (x, z))) != (self.state_dim,):
                 raise ModelError(f"{name} returned shape {shape}, expected ({self.state_dim},), the size of the state")
@@ -188,13 +246,23 @@ class DiffusionModel:
                 f"values have {observations.observation_dim} columns, but the model's observation has "
                 f"{self.observation_dim}; give values of shape (T, {self.observation_dim}), NaN where missing"
             )
+        self._check_columns(observations.components or ())
         self.check_inputs(observations)
         at_start = observations.values[observations.times == observations.initial_time]
-        if np.isfinite(at_start).sum() > self.initial_state.size + self.observation_noise_dim:
+        if np.isfinite(at_start).sum() > self.start_dim + self.observation_noise_dim:
             raise DataError(
                 f"the initial state, observed at initial_time = {observations.initial_time}, is fixed or nearly so and "
                 "cannot meet the data; give initial_state a distribution, or leave that observation out"
             )
+
+    def _check_columns(self, columns: tuple[str, ...]) -> None:
+        """Raise DataError if a column has the name of another component."""
+        for i, column in enumerate(columns):
+            if self.observed and column != self.observed[i] and column in self.observed:
+                raise DataError(
+                    f"the columns of the data are {columns}, but the model observes {self.observed}; give the columns "
+                    "in this order"
+                )
 
     def check_inputs(self, observations: Observations) -> None:
         """Raise DataError unless the inputs are known for as long as the series runs."""
@@ -204,7 +272,7 @@ class DiffusionModel:
             given.check_cover(name, observations.initial_time, observations.times[-1])
 
     def _checked_wiener_dim(self) -> int:
-        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
+        x, z, t = struct(self.state_dim), self.structs(), self._time()
         dim, source = self.state_dim, "the size of initial_state"
         if (shape := result_shape("drift", self._drift, (x, z, t))) != (dim,):
             raise ModelError(f"drift returned shape {shape}, expected ({dim},), {source}")
@@ -218,14 +286,18 @@ class DiffusionModel:
         try_twice("diffusion", self._diffusion, (x, z, t))
         return shape[1]
 
+    def _user_step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
+        """The scheme's step of the state alone, with all parameters in z."""
+        return self.scheme.step(self.sde, dict(z), x, v, delta, t)
+
     def _check_step(self) -> None:
-        x, z, v = struct(self.state_dim), self.parameters.structs(), struct(self.noise_dim)
+        x, z, v = struct(self.state_dim), self.structs(), struct(self.noise_dim)
         examples = (z, x, v, struct(), self._time())
-        shape = result_shape("the scheme's step", self.step, examples)
+        shape = result_shape("the scheme's step", self._user_step, examples)
         if shape != (self.state_dim,):
             raise ModelError(f"the scheme's step returned shape {shape}, expected ({self.state_dim},)")
         if isinstance(self.scheme, CustomScheme):
-            try_twice("the scheme's step", self.step, examples)
+            try_twice("the scheme's step", self._user_step, examples)
 
     def _check_finite(self, points: list[tuple[np.ndarray, dict[str, Any], Any]]) -> None:
         for x, z, _ in points:
@@ -242,7 +314,7 @@ class DiffusionModel:
                 )
 
     def _checked_observation_dim(self) -> int:
-        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
+        x, z, t = struct(self.state_dim), self.structs(), self._time()
         noise_dim = self.observation.input_noise_dim()
         examples = (x, z, t) if noise_dim is None else (x, z, struct(noise_dim), t)
         shape = result_shape("the observation function", self.observation.user_function, examples)
@@ -274,10 +346,11 @@ class DiffusionModel:
                 inputs = {name: each.values[i % each.values.size] for name, each in self.inputs.items()}
                 t = Clock(t, inputs, dict.fromkeys(inputs, 0.0))
             u = jnp.asarray(rng.standard_normal(self.parameters.size))
-            v0 = jnp.asarray(rng.standard_normal(self.initial_state.size))
+            v0 = jnp.asarray(rng.standard_normal(self.start_dim))
             z = self.parameters.unflatten(self.parameters.push(u))
             with at_values("initial_state", "parameters drawn from their priors"):
-                x = np.asarray(self.initial_state.push(z, v0))
+                x, z = self.in_series(z, self.start(z, v0))
+                x = np.asarray(x)
             near = x + 0.3 * (1 + np.abs(x)) * rng.standard_normal(self.state_dim)
             points += [(x, z, t), (near, z, t), (np.abs(near), z, t)]
         return points

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Self
 
 import numpy as np
 
-from pathfold.errors import DataError, SettingsError, told
-from pathfold.model.data import Observations
+from pathfold.errors import DataError, SettingsError
+from pathfold.model.data import Data, panel_of
 from pathfold.model.inputs import Input
 from pathfold.model.settings import positive, whole
 from pathfold.schemes.ito import Clock
@@ -23,9 +22,9 @@ class TimeGrid:
     """N intervals, each of `steps` fine steps, with the observation (if any) at its end; a panel's series follow on.
 
     starts, ends (N,); values (N, Y), zero where missing; mask (N, Y), True where observed; first (K,), the index of the
-    first interval of each series; components, the names of the Y observed components or their numbers; inputs, those
-    that each series has of its own. An observation at the initial time ends an interval of length zero, over which
-    every scheme leaves the state as it is.
+    first interval of each series; series, their names or numbers; components, the names of the Y observed components
+    or their numbers; inputs, those that each series has of its own. An observation at the initial time ends an interval
+    of length zero, over which every scheme leaves the state as it is.
     """
 
     starts: np.ndarray
@@ -33,6 +32,7 @@ class TimeGrid:
     values: np.ndarray
     mask: np.ndarray
     first: np.ndarray
+    series: tuple[str | int, ...]
     steps: int
     components: tuple[str, ...] | tuple[int, ...]
     inputs: tuple[dict[str, Input], ...]
@@ -40,7 +40,7 @@ class TimeGrid:
     @classmethod
     def build(
         cls,
-        series: Observations | Sequence[Observations],
+        data: Data,
         *,
         steps_per_interval: int | None = None,
         max_step: float | None = None,
@@ -48,12 +48,8 @@ class TimeGrid:
         """Cut each interval between observations into S = `steps_per_interval` fine steps; or into steps no longer than
         `max_step`, with S = ceil(median interval / max_step) and longer intervals split at nodes without observation.
         """
-        panel = [series] if not isinstance(series, Sequence) else list(series)
-        if not panel:
-            raise DataError("data are an empty list; give at least one pf.Observations")
-        if not all(isinstance(each, Observations) for each in panel):
-            odd = next(each for each in panel if not isinstance(each, Observations))
-            raise DataError(f"data must be pf.Observations, or a list of them, not {told(odd)}")
+        by_name = panel_of(data)
+        panel = [*by_name.values()]
         if len(widths := sorted({each.observation_dim for each in panel})) > 1:
             raise DataError(f"the series of the panel have different widths, {widths}; write NaN for a missing entry")
         if len(names := {each.components for each in panel if each.components is not None}) > 1:
@@ -88,6 +84,7 @@ class TimeGrid:
             values=np.where(mask, values, 0.0),
             mask=mask,
             first=np.array(first, dtype=np.int64),
+            series=tuple(by_name),
             steps=steps,
             components=names.pop() if names else tuple(range(widths[0])),
             inputs=tuple(each.inputs for each in panel),

@@ -103,7 +103,7 @@ def _observe(f: ModelFunctions, r: Records) -> Kernel:
     def final(z, x_node, w, t_end, inputs_end, y, mask, D):
         Hz, H, Hw = f.row_jacobians(z, x_node, w, f.clock(t_end, inputs_end), y, mask)
         o = f.rows(z, x_node, w, f.clock(t_end, inputs_end), y, mask)
-        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": o, "excess_w": f.noise_excess(z, w)}
+        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": o, "excess_w": f.noise_excess(z, x_node, w)}
 
     uses = r.uses(problem="grid", point="theta w node", scratch="newton")
     return LaneScan("observe", uses, final=final, fixes=("H", "Hz", "Hu", "Hw"))

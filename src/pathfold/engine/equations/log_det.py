@@ -117,7 +117,7 @@ def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
     def final(z, x_node, w, t_end, inputs_end, y, mask, wH, wHz, wHw, verlet):
         def contraction(z, x, w):
             Hz, H, Hw = f.row_jacobians(z, x, w, f.clock(t_end, inputs_end), y, mask)
-            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw) + f.noise_excess(z, w)
+            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw) + f.noise_excess(z, x, w)
 
         gz, gx, gw = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
         return {"gz_node": gz, "gx_node": gx, "w_g": gw + verlet * w}
