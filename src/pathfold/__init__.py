@@ -11,6 +11,7 @@ from pathfold.model import (
     Noiseless,
     NoisyObservation,
     Observations,
+    Reactions,
     Varying,
     simulate,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "NoisyObservation",
     "Observations",
     "PathfoldError",
+    "Reactions",
     "SettingsError",
     "Solver",
     "StaticHMC",

@@ -7,6 +7,7 @@ from pathfold.model.inputs import Input
 from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
 from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.priors import NormalMap, normal_map
+from pathfold.model.reactions import Reactions
 from pathfold.model.simulate import simulate, simulate_path
 from pathfold.model.time_grid import TimeGrid, clocks
 
@@ -22,6 +23,7 @@ __all__ = [
     "Observation",
     "Observations",
     "Parameters",
+    "Reactions",
     "TimeGrid",
     "Varying",
     "build_parameters",

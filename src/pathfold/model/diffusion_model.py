@@ -28,6 +28,7 @@ from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.names import check_labels
 from pathfold.model.observation import Observation
 from pathfold.model.parameters import build_parameters
+from pathfold.model.reactions import ReactionFunction
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
 from pathfold.schemes.ito import Clock, noise_operator, time_operator
 
@@ -80,6 +81,7 @@ class DiffusionModel:
             )
         self._drift = with_time("drift", drift, ("x", "z"))
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
+        self.network = self._drift.network if isinstance(self._drift, ReactionFunction) else None
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
         with jax.enable_x64(True):
             self.parameters, self.varying = build_parameters(parameters)

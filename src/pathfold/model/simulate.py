@@ -17,6 +17,7 @@ from pathfold.model.functions import at_values
 from pathfold.model.inputs import Input
 from pathfold.model.memory import check_memory
 from pathfold.model.parameters import check_values
+from pathfold.model.reactions import ENDS
 from pathfold.model.settings import whole
 from pathfold.model.time_grid import TimeGrid, clocks
 
@@ -93,10 +94,20 @@ def simulate(
         raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
     if not np.all(np.isfinite(x0)):
         raise DataError(f"initial_state is {told(x0)}; give finite numbers")
-    _, values = simulate_path(model, grid, z, np.concatenate([x0, varying]), v, w)
+    states, values = simulate_path(model, grid, z, np.concatenate([x0, varying]), v, w)
     values = values[grid.mask.any(axis=1)]
     if not np.isfinite(values).all():
-        raise DataError(
-            "the simulated path is not finite: take smaller steps (steps_per_interval, max_step) or other parameters"
-        )
+        raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
     return Observations(times, values, initial_time, inputs)
+
+
+def _remedy(model: DiffusionModel, states: np.ndarray) -> str:
+    """What to do about a path that went through these states before it was lost."""
+    if model.network is not None:
+        before = states[np.isfinite(states).all(axis=1)]
+        name, amount = model.network.least(before[-1])
+        return f"the amount of {name!r} was {amount:.2g} at the last time before, and {ENDS}"
+    return (
+        "take smaller steps (steps_per_interval, max_step) or other parameters; a state that must be positive is best "
+        "written as its logarithm, with model.transform(jnp.log, jnp.exp)"
+    )

@@ -87,5 +87,5 @@ def sample(
     functions = check_deterministics({} if deterministics is None else deterministics, model, len(grid.first), times)
     run = run_chains(model, data, grid, settings)
     tree = to_datatree(run, keep_warmup=settings.keep_warmup, deterministics=functions)
-    warn_of_trouble(tree, list(model.priors))
+    warn_of_trouble(tree, list(model.priors), model.network)
     return tree

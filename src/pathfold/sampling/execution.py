@@ -22,6 +22,7 @@ from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, GaussianNoise, TimeGrid, panel_of
 from pathfold.model.memory import check_memory
+from pathfold.model.reactions import ENDS
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain import ChainTask, Monitor, run_chain
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
@@ -62,7 +63,11 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         layout=sampled.layout,
         problems=blocked_problems(sampled, held),
         block_sizes=sampled.block_sizes,
-        start=Start(relaxation=relative_spread(engine), series=grid.series),
+        start=Start(
+            relaxation=relative_spread(engine),
+            series=grid.series,
+            remark="" if model.network is None else f". Besides, {ENDS}",
+        ),
         sampler=settings.sampler,
         warmup=settings.warmup,
         draws=settings.draws,

@@ -34,14 +34,15 @@ class Guess:
 class Start:
     """How a start is sought: from a guess, or else from prior draws; or a position that was found before.
 
-    `relaxation` is the variance of gaps and misfits that the projection begins with, in units of their scales, and
-    `series` what the series are called.
+    `relaxation` is the variance of gaps and misfits that the projection begins with, in units of their scales;
+    `series` is what the series are called, `remark` what else to say of the model if there is no start.
     """
 
     relaxation: float = 1.0
     guess: Guess | None = None
     position: np.ndarray | None = None
     series: Sequence[str | int] = ()
+    remark: str = ""
 
 
 class Candidate(NamedTuple):
@@ -115,6 +116,7 @@ def find_start(
         f"no start on the manifold was found in {tried}: {MEANING[common]}; the smallest residuals of observations and "
         f"path were {worst}. Check that the model can produce the data (range of the observation function, scales of "
         "the priors, units of time), take more steps_per_interval, narrow the priors, or choose other initial_states"
+        f"{start.remark}"
     )
 
 
