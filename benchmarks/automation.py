@@ -37,7 +37,7 @@ def measure(example: Example, seed: int, sampler: pf.StaticHMC | pf.DynamicHMC |
             seed=seed,
             progress=False,
         )
-    found = {label: convergence(x) for name in model.parameters.names for label, x in scalars(tree.posterior[name])}
+    found = {label: convergence(x) for name in model.priors for label, x in scalars(tree.posterior[name])}
     slowest = min(found, key=lambda label: found[label].effective)
     stats, seconds = tree.sample_stats, float(np.sum(tree.attrs["main_seconds"]))
     return {

@@ -24,10 +24,10 @@ class Dense:
         self.model, self.grid = model, grid
         self.N, self.S, self.K = len(grid.starts), grid.steps, len(grid.first)
         self.mask = np.asarray(grid.mask if mask is None else mask, dtype=bool)
-        self.states = np.full((self.N, model.state_dim), np.nan) if states is None else np.asarray(states)
+        self.states = np.full((self.N, model.augmented_dim), np.nan) if states is None else np.asarray(states)
         self.sizes = (
             model.parameters.size,
-            self.K * model.initial_state.size,
+            self.K * model.start_dim,
             self.N * model.observation_noise_dim,
             self.N * self.S * model.noise_dim,
         )
@@ -46,7 +46,7 @@ class Dense:
         u, v0, w, v = jnp.split(q, np.cumsum(self.sizes)[:-1])
         return (
             u,
-            v0.reshape(self.K, m.initial_state.size),
+            v0.reshape(self.K, m.start_dim),
             w.reshape(self.N, m.observation_noise_dim),
             v.reshape(self.N, self.S, m.noise_dim),
         )
@@ -61,12 +61,12 @@ class Dense:
         m, grid, N, S = self.model, self.grid, self.N, self.S
         u, v0, w, v = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
-        starts = jax.vmap(lambda v0: m.initial_state.push(z, v0))(v0)
+        starts = jax.vmap(lambda v0: m.start(z, v0))(v0)
         given = jnp.asarray(self.given)[:, None]
         states = jnp.asarray(np.nan_to_num(self.states))
 
         # An interval begins anew at the first node of a series and after a node whose state is conditioned on.
-        anew = jnp.zeros((N, m.state_dim)).at[1:].set(states[:-1]).at[np.asarray(grid.first)].set(starts)
+        anew = jnp.zeros((N, m.augmented_dim)).at[1:].set(states[:-1]).at[np.asarray(grid.first)].set(starts)
         begins = np.zeros((N, S), dtype=bool)
         begins[1:, 0] = self.given[:-1]
         begins[np.asarray(grid.first), 0] = True
@@ -87,8 +87,8 @@ class Dense:
         _, path = jax.lax.scan(step, starts[0], inputs)
         ends = path[S - 1 :: S]
         seen_states, seen = jnp.where(given, states, ends), self.seen
-        misfits = jax.vmap(m.observation.misfit, (0, None, 0, 0, 0))(seen_states, z, w, node_times, seen)
-        excess = jax.vmap(m.observation.excess, (0, None, 0, 0, 0))(seen_states, z, w, node_times, seen)
+        misfits = jax.vmap(m.misfit, (None, 0, 0, 0, 0))(z, seen_states, w, node_times, seen)
+        excess = jax.vmap(m.node_excess, (None, 0, 0, 0, 0))(z, seen_states, w, node_times, seen)
         return ends, misfits, excess
 
     def _constraint(self, q):
@@ -129,8 +129,7 @@ class Dense:
         total = jnp.asarray(0.0)
         if m.parameters.excess is not None:
             total += m.parameters.excess(u)
-        if m.initial_state.excess is not None:
-            total += sum(m.initial_state.excess(z, v0[k]) for k in range(self.K))
+        total += sum(m.start_excess(z, v0[k]) for k in range(self.K))
         return total + jnp.sum(self.rows(q)[2])
 
     def _call(self, name: str, *args) -> Any:
@@ -193,7 +192,7 @@ class Dense:
         J = self.jacobian(q)
         columns, noise = J[:, : self.sizes[0]], J[:, self.sizes[0] :]
         lower = np.linalg.qr(noise.T, mode="r").T  # D = lower @ lower.T, its diagonal blocks give the Sig_n
-        ends = np.cumsum(self.mask.sum(axis=1) + self.given * self.model.state_dim)
+        ends = np.cumsum(self.mask.sum(axis=1) + self.given * self.model.augmented_dim)
         blocks = [lower[a:b, a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True) if b > a]
         white = np.linalg.svd(np.linalg.solve(lower, columns), compute_uv=False)
         return max(np.linalg.cond(block) ** 2 for block in blocks), 1.0 + float(np.max(white, initial=0.0)) ** 2

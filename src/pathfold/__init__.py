@@ -12,6 +12,8 @@ from pathfold.model import (
     Noiseless,
     NoisyObservation,
     Observations,
+    Reactions,
+    Varying,
     simulate,
 )
 from pathfold.results import sample
@@ -36,11 +38,13 @@ __all__ = [
     "NoisyObservation",
     "Observations",
     "PathfoldError",
+    "Reactions",
     "SettingsError",
     "Solver",
     "StaticHMC",
     "StrongOrder1p5",
     "UnconstrainedHMC",
+    "Varying",
     "__version__",
     "sample",
     "simulate",

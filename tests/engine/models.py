@@ -11,6 +11,7 @@ import numpy as np
 import numpyro.distributions as dist
 from hypothesis import strategies as st
 
+import pathfold as pf
 from pathfold.model import DiffusionModel, Input, Noiseless, NoisyObservation, Observations, TimeGrid
 from pathfold.model.time_grid import MISSING
 from pathfold.schemes import CustomScheme, EulerMaruyama, Scheme, StrongOrder1p5
@@ -22,6 +23,10 @@ PRIORS: dict[str, Callable[[], Any]] = {
     "exponential": lambda: dist.Exponential(1.5),
     "gamma": lambda: dist.Gamma(3.0, 3.0),  # with an excess
     "beta": lambda: dist.Beta(2.0, 3.0),  # with an excess
+}
+GIVEN: dict[str, Callable[[Any], Any]] = {
+    "normal given": lambda other: dist.Normal(0.4 * jnp.tanh(other), 0.3 + 0.2 * jnp.tanh(other) ** 2),
+    "gamma given": lambda other: dist.Gamma(2.0 + jnp.tanh(other), 2.0),  # with an excess that depends on the other
 }
 STARTS: dict[str, Callable[[Any], Any]] = {
     "normal": lambda theta: dist.Normal(0.4 * jnp.tanh(jnp.sum(theta)), 0.8),
@@ -46,7 +51,7 @@ class Case:
     Y: int  # observed components
     W: int  # observation noise
     S: int  # fine steps an interval
-    priors: tuple[str, ...]  # U of them
+    priors: tuple[str, ...]  # U of them; those that are given another are given the next one
     starts: tuple[str, ...]  # V0 of them, the other components are fixed
     lengths: tuple[int, ...]  # intervals of each series
     scheme: str = "euler"
@@ -59,11 +64,13 @@ class Case:
     noise_scale: float = 1.0
     noise: str = "normal"  # of the observations
     inputs: bool = False  # which move the time that the functions see
+    varying: tuple[str, ...] = ()  # between series, each given the first of the priors
 
     def model(self) -> DiffusionModel:
         """Coupled linear terms with bounded non-linear ones; time, state and parameters enter every function."""
         rng = np.random.default_rng(self.seed)
-        X, B, Y, W, Z = self.X, self.B, self.Y, self.W, len(self.priors) + 1
+        X, B, Y, W = self.X, self.B, self.Y, self.W
+        Z = len(self.priors) + len(self.varying) + 1
         A, shift, turn = 0.6 * rng.normal(size=(X, X)), 0.5 * rng.normal(size=(X, Z)), rng.normal(size=(X, X))
         noise, sway, lean = rng.normal(size=(X, B)), 0.7 * rng.normal(size=(X, X)), 0.5 * rng.normal(size=(X, Z))
         seen, gain, bend = rng.normal(size=(Y, X)), 0.4 * rng.normal(size=(Y, Z)), 0.5 * rng.normal(size=(Y, X))
@@ -122,12 +129,25 @@ class Case:
         return DiffusionModel(
             drift=a,
             diffusion=b,
-            parameters={"fixed": 0.6, **{f"p{i}": PRIORS[kind]() for i, kind in enumerate(self.priors)}},
+            parameters=self._parameters(),
             initial_state=start if self.starts else [0.3 * (k + 1) for k in range(X)],
             observation=NoisyObservation(h_noisy, NOISES[self.noise](W)) if W else Noiseless(h),
             scheme=schemes.get(self.scheme, EulerMaruyama()),
             inputs=inputs,
         )
+
+    def _parameters(self) -> dict[str, Any]:
+        def given(kind: str, other: str) -> Callable[..., Any]:
+            return lambda z: GIVEN[kind](z[other])
+
+        names = [f"p{i}" for i in range(len(self.priors))]
+        shared = {
+            name: given(kind, other) if kind in GIVEN else PRIORS[kind]()
+            for name, kind, other in zip(names, self.priors, [*names[1:], "fixed"], strict=False)
+        }
+        first = names[0] if names else "fixed"
+        varying = {f"v{i}": pf.Varying(given(kind, first)) for i, kind in enumerate(self.varying)}
+        return {"fixed": 0.6, **varying, **shared}
 
     def grid(self) -> TimeGrid:
         """Arbitrary observations at (ir)regular times, some missing, some nodes without any."""
@@ -176,7 +196,7 @@ def draw_case(entropy: int, *, scaled: bool = False) -> Case:
         Y=int(rng.integers(1, min(3, spanned) + 1)),
         W=W,
         S=S,
-        priors=some(PRIORS, 6),
+        priors=some(PRIORS | GIVEN, 6),
         starts=some(STARTS, X),
         lengths=tuple(int(n) for n in np.diff(cuts)),
         scheme=scheme,
@@ -187,6 +207,7 @@ def draw_case(entropy: int, *, scaled: bool = False) -> Case:
         path_scale=scale,
         noise_scale=scale if chance() else 1.0,
         noise=str(rng.choice([*NOISES])),
+        varying=some(GIVEN, 2),
     )
 
 

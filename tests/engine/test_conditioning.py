@@ -48,7 +48,7 @@ def test_gram_matrix_is_block_diagonal_plus_the_parameters(name):
     U = d.dense.sizes[0]
     D = J[:, U:] @ J[:, U:].T
     assert np.linalg.matrix_rank(J @ J.T - D, tol=1e-9) <= U
-    nodes = np.repeat(np.arange(d.dense.N), d.dense.mask.sum(axis=1) + d.dense.given * d.dense.model.state_dim)
+    nodes = np.repeat(np.arange(d.dense.N), d.dense.mask.sum(axis=1) + d.dense.given * d.dense.model.augmented_dim)
     assert len(nodes) == len(J)
     for node in NODES:
         assert np.max(np.abs(D[np.ix_(nodes <= node, nodes > node)]), initial=0.0) == 0.0

@@ -154,6 +154,34 @@ def test_inputs(scheme):
     assert max(found.values()) < TOLERANCE, found
 
 
+HIERARCHY = replace(
+    ROUND, priors=("normal given", "gamma given", "normal"), varying=("normal given", "gamma given"), noise="given z"
+)
+
+
+@pytest.mark.parametrize("scheme", ["euler", "custom"])
+def test_a_hierarchy(scheme):
+    """Priors given other parameters, parameters that vary between series; the noise's density depends on them too."""
+    case = replace(HIERARCHY, scheme=scheme)
+    d = Driven(case.model(), case.grid(), lanes=2)
+    q, p = 0.5 * np.random.default_rng(5).normal(size=(2, d.dense.dim))
+    found = all_errors(d, q, p)
+    assert max(found.values()) < TOLERANCE, found
+
+
+def test_what_varies_is_that_of_the_series():
+    """The normals of one series move its observations and no others."""
+    dense = Dense(HIERARCHY.model(), HIERARCHY.grid())
+    q = 0.5 * np.random.default_rng(5).normal(size=dense.dim)
+    u, v0, _, _ = dense.split(np.arange(dense.dim))
+    assert (len(u), v0.shape) == (3, (2, 2 + 1))
+    for k, mine in ((0, slice(0, 3)), (1, slice(3, 5))):
+        for i in np.asarray(v0)[k, :2].astype(int):
+            moved = dense.predicted(q + 0.5 * (np.arange(dense.dim) == i)) != dense.predicted(q)
+            assert moved[mine].all()
+            assert moved.sum() == moved[mine].size
+
+
 def small_noise_errors() -> tuple[dict[str, float], float]:
     """Noise small beside the effect of the parameters, J well conditioned: the Woodbury split must not cancel.
 

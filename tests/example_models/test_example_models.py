@@ -12,7 +12,6 @@ import pytest
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES, autoregulation, lotka_volterra, sir
-from pathfold.example_models.reactions import langevin
 from pathfold.model import Seen
 
 NOISE = 6.0  # standard deviations of the observation noise, which no draw of a few hundred should exceed
@@ -69,7 +68,7 @@ def test_a_few_draws_reproduce_the_data(name):
 
 def test_lotka_volterra_in_logarithms_as_derived_by_hand():
     rng = np.random.default_rng(1)
-    drift, diffusion = langevin(lotka_volterra.STOICHIOMETRY, lotka_volterra.hazards)
+    drift, diffusion = lotka_volterra.NETWORK.drift, lotka_volterra.NETWORK.diffusion
     z = lotka_volterra.TRUTH
     a, b, c = z["c_1"], z["c_2"], z["c_3"]
     with jax.enable_x64(True):
@@ -83,21 +82,42 @@ def test_lotka_volterra_in_logarithms_as_derived_by_hand():
                 [np.sqrt(a / prey), -np.sqrt(b * predators / prey), 0.0],
                 [0.0, np.sqrt(b * prey / predators), -np.sqrt(c / predators)],
             ]
-            np.testing.assert_allclose(drift(jnp.array(x), z), expected, rtol=1e-12)
-            np.testing.assert_allclose(diffusion(jnp.array(x), z), noise, rtol=1e-12)
+            np.testing.assert_allclose(drift(jnp.array(x), z, 0.0), expected, rtol=1e-12)
+            np.testing.assert_allclose(diffusion(jnp.array(x), z, 0.0), noise, rtol=1e-12)
 
 
 def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
     """Ito's lemma back from x to y = g(x): drift S h and covariance S diag(h) S^T."""
-    S, z = np.array(autoregulation.STOICHIOMETRY, float), autoregulation.TRUTH
-    drift, diffusion = langevin(S, autoregulation.hazards, autoregulation.amounts)
+    network, z = autoregulation.NETWORK, autoregulation.TRUTH
+    S = np.array(
+        [
+            [0, 0, 1, 0, 0, 0, -1, 0],
+            [0, 0, 0, 1, -2, 2, 0, -1],
+            [-1, 1, 0, 0, 1, -1, 0, 0],
+            [-1, 1, 0, 0, 0, 0, 0, 0],
+        ]
+    )
+    np.testing.assert_array_equal(network.stoichiometry, S)
     with jax.enable_x64(True):
         x = jnp.array([4.0, 3.5, 4.5, -0.4])
-        h = autoregulation.hazards(autoregulation.amounts(x), z)
+        rna, p, p2, dna = autoregulation.amounts(x)
+        c, V, K = [z[f"c_{i + 1}"] for i in range(8)], autoregulation.VOLUME, autoregulation.K
+        h = np.array(
+            [
+                c[0] / V * dna * p2,
+                c[1] * (K - dna),
+                c[2] * dna,
+                c[3] * rna,
+                c[4] / V * p**2 / 2,
+                c[5] * p2,
+                c[6] * rna,
+                c[7] * p,
+            ]
+        )
         slope = jax.jacfwd(autoregulation.amounts)(x)
         bend = jax.jacfwd(jax.jacfwd(autoregulation.amounts))(x)
-        B = diffusion(x, z)
-        mean = slope @ drift(x, z) + 0.5 * jnp.einsum("ijk,jl,kl->i", bend, B, B)
+        B = network.diffusion(x, z, 0.0)
+        mean = slope @ network.drift(x, z, 0.0) + 0.5 * jnp.einsum("ijk,jl,kl->i", bend, B, B)
         np.testing.assert_allclose(mean, S @ h, rtol=1e-10)
         np.testing.assert_allclose(slope @ B @ B.T @ slope.T, S @ np.diag(h) @ S.T, atol=1e-9)
 
@@ -107,9 +127,9 @@ def test_sir_with_the_prior_of_the_authors_code():
     with jax.enable_x64(True):
         prior = model.parameters.maps["alpha_sigma"]
         u = jnp.array([0.3, -0.7])
-        spread = jax.jacfwd(lambda u: jnp.log(prior.push(u)))(u)
+        spread = jax.jacfwd(lambda u: jnp.log(prior.push({}, u)))(u)
         np.testing.assert_allclose(spread @ spread.T, [[1.0, 0.5], [0.5, 1.0]], rtol=1e-6)
-        np.testing.assert_allclose(jnp.log(prior.push(jnp.zeros(2))), [0.0, -3.0], atol=1e-12)
+        np.testing.assert_allclose(jnp.log(prior.push({}, jnp.zeros(2))), [0.0, -3.0], atol=1e-12)
         x, z = jnp.array([6.0, 3.0, 0.4]), {"gamma": 0.5, "beta": 0.6, "sigma_y": 5.0}
         apart, together = {**z, "alpha": 1.2, "sigma": 0.2}, {**z, "alpha_sigma": jnp.array([1.2, 0.2])}
         assert np.array_equal(model.sde.drift(x, together, 0.0), independent.sde.drift(x, apart, 0.0))

@@ -19,7 +19,7 @@ from pathfold.example_models import (
     ornstein_uhlenbeck,
     sir,
 )
-from pathfold.model import ConditionalMap, Parameters
+from pathfold.model import ConditionalMap, build_parameters
 
 
 def observe(model: pf.DiffusionModel, *args: Any) -> Any:
@@ -362,10 +362,10 @@ def test_quantiles_that_cannot_be_compiled_give_way_to_a_density():
 
 
 def test_parameters_flatten_and_unflatten():
-    parameters = Parameters.build(
+    parameters, varying = build_parameters(
         {"a": dist.Normal(0.0, 1.0), "b": 2.5, "c": dist.Normal(np.zeros((2, 2)), 1.0), "d": dist.Delta(4.0)}
     )
-    assert (parameters.size, parameters.z_size) == (5, 7)
+    assert (parameters.size, parameters.z_size, varying.size, varying.z_size) == (5, 7, 0, 0)
     flat = parameters.flatten({"a": 1.0, "c": [[1.0, 2.0], [3.0, 4.0]]})
     np.testing.assert_array_equal(flat, [1.0, 2.5, 1.0, 2.0, 3.0, 4.0, 4.0])
     back = parameters.unflatten(flat)

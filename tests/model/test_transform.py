@@ -72,7 +72,7 @@ def test_log_of_cox_ingersoll_ross():
     original = pf.DiffusionModel(
         drift=lambda x, z: z["kappa"] * (z["mu"] - x),
         diffusion=lambda x, z: (z["sigma"] * jnp.sqrt(x))[:, None],
-        parameters=expected.parameters.priors,
+        parameters=expected.priors,
         initial_state=lambda z: dist.LogNormal(jnp.log(z["mu"])[None], 0.3),
         observation=pf.GaussianNoise(lambda x, z: x, cox_ingersoll_ross.OBSERVATION_SCALE),
         scheme=pf.Milstein(),
@@ -125,7 +125,7 @@ def test_log_of_the_epidemic():
     original = pf.DiffusionModel(
         drift=drift,
         diffusion=diffusion,
-        parameters=expected.parameters.priors,
+        parameters=expected.priors,
         initial_state=[762.0, 1.0, dist.LogNormal(0.0, 1.0)],
         observation=pf.GaussianNoise(lambda x, z: x[1:2], "sigma_y"),
     )

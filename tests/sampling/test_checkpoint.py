@@ -20,7 +20,19 @@ from pathfold.sampling.checkpoint import FORMAT, Checkpoint, claim_folder, make_
 from pathfold.sampling.draws import ARRAYS, Draws, Shape
 from tests.sampling.small_run import assert_same_draws, small_run
 
-SHAPE = Shape(total=50, unkept=10, z_size=2, series=1, state_dim=3, steps=2, intervals=4, nodes=4, path=0, statistics=5)
+SHAPE = Shape(
+    total=50,
+    unkept=10,
+    z_size=2,
+    series=1,
+    state_dim=3,
+    augmented_dim=3,
+    steps=2,
+    intervals=4,
+    nodes=4,
+    path=0,
+    statistics=5,
+)
 STATE = {"point": np.arange(3.0), "rng": np.array("{}")}
 SHORT: dict[str, Any] = {"chains": 2, "warmup": 20, "threads": 1}
 

@@ -103,15 +103,15 @@ class CompiledModel:
 
     def __init__(self, model: DiffusionModel, variant: Variant) -> None:
         self.model, self.variant = model, variant
-        rows = model.observation_dim + (model.state_dim if variant.conditioned else 0)
+        rows = model.observation_dim + (model.augmented_dim if variant.conditioned else 0)
         self.sizes = Sizes(
-            X=model.state_dim,
+            X=model.augmented_dim,
             V=model.noise_dim,
             U=model.parameters.size,
             Z=model.parameters.z_size,
             Y=rows,
             W=model.observation_noise_dim if variant.method.observation_noise else 0,
-            V0=model.initial_state.size,
+            V0=model.start_dim,
             IN=len(model.inputs),
             F=model.forcing_dim,
         )

@@ -54,11 +54,10 @@ class ModelFunctions:
         return 0.0 if excess is None else excess(u)
 
     def start(self, z, v0):
-        return self.model.initial_state.push(self.model.parameters.unflatten(z), v0)
+        return self.model.start(self.model.parameters.unflatten(z), v0)
 
     def start_excess(self, z, v0):
-        excess = self.model.initial_state.excess
-        return 0.0 if excess is None else excess(self.model.parameters.unflatten(z), v0)
+        return self.model.start_excess(self.model.parameters.unflatten(z), v0)
 
     def clock(self, t, forcing):
         """What the model's functions take for the time t of a step."""
@@ -78,20 +77,19 @@ class ModelFunctions:
 
     def rows(self, z, x, w, t, seen):
         """The constraint rows of a node, zero where masked."""
-        observed = self._observed(z, x, seen)
-        misfit = self.model.observation.misfit(*observed, w, t, seen.part(slice(0, self.model.observation_dim)))
+        misfit = self.model.misfit(*self._observed(z, x, w, t, seen))
         if self.conditioned:
             misfit = jnp.concatenate([misfit, x - seen.value[self.model.observation_dim :]])
         return seen.mask * misfit
 
-    def _observed(self, z, x, seen):
-        """The state as the observations see it, and the parameters by name."""
-        return self.seen_state(x, seen.value, seen.mask), self.model.parameters.unflatten(z)
-
     def node_excess(self, z, x, w, t, seen):
         """What the potential has at a node besides 1/2 w.w."""
-        observed = self._observed(z, x, seen)
-        return self.model.observation.excess(*observed, w, t, seen.part(slice(0, self.model.observation_dim)))
+        return self.model.node_excess(*self._observed(z, x, w, t, seen))
+
+    def _observed(self, z, x, w, t, seen):
+        """A node as the observations see it: with parameters by name, the state that counts, and their rows alone."""
+        state = self.seen_state(x, seen.value, seen.mask)
+        return self.model.parameters.unflatten(z), state, w, t, seen.part(slice(0, self.model.observation_dim))
 
     def row_jacobians(self, z, x, w, t, seen):
         """Derivatives of the rows with respect to z, x, w."""

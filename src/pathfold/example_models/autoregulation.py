@@ -16,8 +16,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from pathfold.example_models.example import Example
-from pathfold.example_models.reactions import langevin
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, Observations, Reactions, simulate
 from pathfold.schemes import EulerMaruyama
 
 TRUTH = {f"c_{i + 1}": c for i, c in enumerate([0.1, 0.7, 0.35, 0.2, 0.1, 0.9, 0.3, 0.1])}
@@ -25,44 +24,49 @@ VOLUME = 10.0
 K = 10.0 * VOLUME
 INITIAL_AMOUNTS = VOLUME * np.array([8.0, 8.0, 8.0, 5.0])
 OBSERVATION_SCALE = 2.0
-STOICHIOMETRY = [
-    [0, 0, 1, 0, 0, 0, -1, 0],
-    [0, 0, 0, 1, -2, 2, 0, -1],
-    [-1, 1, 0, 0, 1, -1, 0, 0],
-    [-1, 1, 0, 0, 0, 0, 0, 0],
-]
-
-
-def hazards(y, z):
-    rna, p, p2, dna = y[0], y[1], y[2], y[3]
-    return jnp.array(
-        [
-            z["c_1"] / VOLUME * dna * p2,
-            z["c_2"] * (K - dna),
-            z["c_3"] * dna,
-            z["c_4"] * rna,
-            0.5 * z["c_5"] / VOLUME * p**2,
-            z["c_6"] * p2,
-            z["c_7"] * rna,
-            z["c_8"] * p,
-        ]
-    )
 
 
 def amounts(x):
     return jnp.where(jnp.arange(4) < 3, jnp.exp(x), K * jax.nn.sigmoid(x))
 
 
+NETWORK = Reactions(
+    {
+        "binding": "DNA + P2 -> 0",
+        "unbinding": "0 -> DNA + P2",
+        "transcription": "DNA -> DNA + RNA",
+        "translation": "RNA -> RNA + P",
+        "dimerisation": "2 P -> P2",
+        "dissociation": "P2 -> 2 P",
+        "RNA decay": "RNA -> 0",
+        "P decay": "P -> 0",
+    },
+    rates={
+        "binding": lambda y, z: z["c_1"] / VOLUME * y["DNA"] * y["P2"],
+        "unbinding": lambda y, z: z["c_2"] * (K - y["DNA"]),
+        "transcription": "c_3",
+        "translation": "c_4",
+        "dimerisation": lambda y, z: 0.5 * z["c_5"] / VOLUME * y["P"] ** 2,
+        "dissociation": "c_6",
+        "RNA decay": "c_7",
+        "P decay": "c_8",
+    },
+    species=("RNA", "P", "P2", "DNA"),
+    amounts=amounts,
+)
+
+
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
     """RNA, P and P2, each with Gaussian noise; DNA is not seen."""
-    drift, diffusion = langevin(STOICHIOMETRY, hazards, amounts)
     return DiffusionModel(
-        drift=drift,
-        diffusion=diffusion,
+        drift=NETWORK.drift,
+        diffusion=NETWORK.diffusion,
         parameters={name: dist.LogNormal(-1.5, 1.0) for name in TRUTH},
         initial_state=[*np.log(INITIAL_AMOUNTS[:3]), np.log(INITIAL_AMOUNTS[3] / (K - INITIAL_AMOUNTS[3]))],
         observation=GaussianNoise(lambda x, z: amounts(x)[:3], scale),
         scheme=EulerMaruyama(),
+        states=NETWORK.species,
+        observed=NETWORK.species[:3],
     )
 
 

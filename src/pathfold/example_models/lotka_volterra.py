@@ -9,39 +9,36 @@ import numpy as np
 import numpyro.distributions as dist
 
 from pathfold.example_models.example import Example
-from pathfold.example_models.reactions import langevin
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, Reactions, simulate
 from pathfold.schemes import EulerMaruyama
 
 TRUTH = {"c_1": 0.5, "c_2": 0.0025, "c_3": 0.3}
 INITIAL_COUNTS = [71.0, 79.0]
 OBSERVATION_SCALE = 10.0
-STOICHIOMETRY = [[1, -1, 0], [0, 1, -1]]
-
-
-def hazards(y, z):
-    return jnp.array([z["c_1"] * y[0], z["c_2"] * y[0] * y[1], z["c_3"] * y[1]])
+NETWORK = Reactions(
+    {"birth": "prey -> 2 prey", "predation": "prey + predators -> 2 predators", "death": "predators -> 0"},
+    rates={"birth": "c_1", "predation": "c_2", "death": "c_3"},
+)
 
 
 def noiseless() -> DiffusionModel:
     """Both species counted exactly."""
-    return _model(Noiseless(lambda x, z: jnp.exp(x)))
+    return _model(Noiseless(lambda x, z: jnp.exp(x)), NETWORK.species)
 
 
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
     """Prey alone, y_0 + scale w."""
-    return _model(GaussianNoise(lambda x, z: jnp.exp(x[:1]), scale))
+    return _model(GaussianNoise(lambda x, z: jnp.exp(x[:1]), scale), NETWORK.species[:1])
 
 
 def data(model: DiffusionModel) -> Observations:
     return simulate(model, TRUTH, np.arange(1, 41), steps_per_interval=200, seed=1)
 
 
-def _model(observation: Observation) -> DiffusionModel:
-    drift, diffusion = langevin(STOICHIOMETRY, hazards)
+def _model(observation: Observation, observed: tuple[str, ...]) -> DiffusionModel:
     return DiffusionModel(
-        drift=drift,
-        diffusion=diffusion,
+        drift=NETWORK.drift,
+        diffusion=NETWORK.diffusion,
         parameters={
             "c_1": dist.LogNormal(-1.0, 1.0),
             "c_2": dist.LogNormal(-6.0, 1.0),
@@ -50,6 +47,8 @@ def _model(observation: Observation) -> DiffusionModel:
         initial_state=np.log(INITIAL_COUNTS),
         observation=observation,
         scheme=EulerMaruyama(),
+        states=NETWORK.species,
+        observed=observed,
     )
 
 

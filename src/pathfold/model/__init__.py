@@ -1,19 +1,21 @@
 """What the user writes down: a diffusion, its parameters and priors, its observation, and the data."""
 
 from pathfold.model.conditional import ConditionalMap
-from pathfold.model.data import Observations
+from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.inputs import Input
 from pathfold.model.likelihood import Likelihood
 from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
-from pathfold.model.parameters import Parameters
+from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.priors import NormalMap, normal_map
+from pathfold.model.reactions import Reactions
 from pathfold.model.seen import Seen
 from pathfold.model.simulate import simulate, simulate_path
 from pathfold.model.time_grid import TimeGrid, clocks
 
 __all__ = [
     "ConditionalMap",
+    "Data",
     "DiffusionModel",
     "GaussianNoise",
     "Input",
@@ -24,10 +26,14 @@ __all__ = [
     "Observation",
     "Observations",
     "Parameters",
+    "Reactions",
     "Seen",
     "TimeGrid",
+    "Varying",
+    "build_parameters",
     "clocks",
     "normal_map",
+    "panel_of",
     "simulate",
     "simulate_path",
 ]

@@ -1,4 +1,4 @@
-"""Random vectors given the parameters, as maps of standard normals: the initial state and the observation noise."""
+"""Random arrays given the parameters, as maps of standard normals: priors, the initial state, the observation noise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,22 +12,21 @@ from jax.core import Tracer
 
 from pathfold.errors import ModelError, told
 from pathfold.model.arrays import real_array
-from pathfold.model.functions import apart, struct, traced, try_twice
-from pathfold.model.parameters import Compilable
+from pathfold.model.functions import Compilable, apart, struct, traced, try_twice
 from pathfold.model.priors import NormalMap, fixed, normal_map, product
 
 
 @dataclass(frozen=True)
 class ConditionalMap:
-    """A vector of length `dim` from `size` standard normals v, given z; `name` is what the user calls it.
+    """An array of `shape` from `size` standard normals v, given z; `name` is what the user calls it.
 
     The user gives a distribution, a fixed array, a list of one scalar distribution or number for each component, or a
-    function of z giving any of these. Batch and event dimensions of a distribution together are the vector.
+    function of z giving any of these. Batch and event dimensions of a distribution together are the shape.
     """
 
     name: str
     given: Any
-    dim: int
+    shape: tuple[int, ...]
     size: int
     gaussian: bool
     quantiles: bool = True
@@ -38,11 +37,21 @@ class ConditionalMap:
     def build(
         cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], *, compilable: Compilable | None = None
     ) -> "ConditionalMap":
+        """Of a vector; a scalar is one of length 1."""
+        built = cls.of_any_shape(name, given, z, compilable=compilable)
+        if len(built.shape) > 1 or 0 in built.shape:
+            raise ModelError(f"{name} has shape {built.shape}, expected one dimension")
+        return replace(built, shape=built.shape or (1,))
+
+    @classmethod
+    def of_any_shape(
+        cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], *, compilable: Compilable | None = None
+    ) -> "ConditionalMap":
         if isinstance(given, type):
             raise ModelError(f"{name} is the class {given.__name__}; give an instance, such as dist.Normal(0.0, 1.0)")
-        given = apart(given) if _is_function(given) else given
+        given = apart(given) if is_function(given) else given
         built = cls._probe(name, given, z, True)
-        if _is_function(given):
+        if is_function(given):
             try_twice(name, built.push, (z, struct(built.size)))
         if compilable is not None and not compilable(built.push, z, struct(built.size)):
             built = cls._probe(name, given, z, False)
@@ -56,16 +65,18 @@ class ConditionalMap:
         def look(z):
             found.append(_map_of_value(name, given(z), quantiles=quantiles, standardise=False))
 
-        if _is_function(given):
+        if is_function(given):
             traced(name, look, (z,))
         else:
             constant = _map_of_value(name, given, quantiles=quantiles, standardise=True)
             found.append(constant)
         (m,) = found
-        if len(m.shape) > 1 or 0 in m.shape:
-            raise ModelError(f"{name} has shape {m.shape}, expected one dimension")
-        dim = m.shape[0] if m.shape else 1
-        return cls(name, given, dim, m.size, m.excess is None, quantiles, constant=constant)
+        return cls(name, given, m.shape, m.size, m.excess is None, quantiles, constant=constant)
+
+    @property
+    def dim(self) -> int:
+        """The length of a vector."""
+        return self.shape[0]
 
     def _map(self, z: dict[str, Any]) -> NormalMap:
         if self.constant is not None:
@@ -73,8 +84,8 @@ class ConditionalMap:
         return _map_of_value(self.name, self.given(z), quantiles=self.quantiles, standardise=False)
 
     def push(self, z: dict[str, Any], v: Array) -> Array:
-        """The vector, of shape (dim,)."""
-        value = self._map(z).push(v).reshape(self.dim)
+        """The array, of `shape`."""
+        value = self._map(z).push(v).reshape(self.shape)
         return value if self.then is None else self.then(value, z)
 
     def restricted_to(self, compilable: Compilable, z: dict[str, jax.ShapeDtypeStruct]) -> "ConditionalMap":
@@ -98,7 +109,7 @@ class ConditionalMap:
         return excess(v)
 
 
-def _is_function(given: Any) -> bool:
+def is_function(given: Any) -> bool:
     return callable(given) and not isinstance(given, dist.Distribution)
 
 

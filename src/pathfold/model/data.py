@@ -1,6 +1,7 @@
 """Observed series."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,8 @@ class Observations:
 
     A pandas DataFrame or Series (times in its index) or an xarray.DataArray (with a coordinate of times) is given
     alone, without `values`; the names of its columns label the observed components. What is observed at `initial_time`
-    itself observes the initial state. `inputs` take the place of the model's inputs of the same name.
+    itself observes the initial state. `inputs` take the place of the model's inputs of the same name. The results call
+    the series by its `name`.
 
     `censored` says which values are bounds: an array (T, Y) of -1 (the true one is below), 0, and 1 (above); or a pair
     (low, high) of arrays of bounds, infinite on an open side, NaN where the value is what was observed. `events` has
@@ -41,6 +43,7 @@ class Observations:
     censored: np.ndarray
     upper: np.ndarray
     events: dict[str, tuple[np.ndarray, np.ndarray]]
+    name: str | int | None
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class Observations:
         unit: str | None = None,
         censored: Any = None,
         events: Mapping[str, tuple[Any, Any]] | None = None,
+        name: str | int | None = None,
     ):
         components = None
         if values is None:
@@ -86,9 +90,9 @@ class Observations:
             raise DataError("values contain an infinity; write NaN for a missing entry")
         if np.all(np.isnan(values)):
             raise DataError("every value is missing (NaN); give at least one")
-        for name, array in (("times", np.append(times, initial_time)), ("values", values), ("bounds", upper)):
+        for what, array in (("times", np.append(times, initial_time)), ("values", values), ("bounds", upper)):
             if (most := np.nanmax(np.abs(array))) > LARGEST:
-                raise DataError(f"{name} are as large as {most:g}, whose powers overflow; change the unit")
+                raise DataError(f"{what} are as large as {most:g}, whose powers overflow; change the unit")
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "initial_time", initial_time)
@@ -97,11 +101,42 @@ class Observations:
         object.__setattr__(self, "censored", kinds)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "events", events)
+        object.__setattr__(self, "name", None if name is None else _series_name(name))
 
     @property
     def observation_dim(self) -> int:
         """Y."""
         return self.values.shape[1]
+
+
+type Data = Observations | Sequence[Observations] | Mapping[Any, Observations]
+"""One series, or a panel of them: a list, or a dict by name."""
+
+
+def panel_of(data: Any) -> dict[str | int, Observations]:
+    """The series of the user's data by name: the keys of a dict, their own names, or else their numbers."""
+    if isinstance(data, Mapping):
+        names, panel = [_series_name(name) for name in data], list(data.values())
+    else:
+        panel = list(data) if isinstance(data, Sequence) else [data]
+        names = [i if getattr(each, "name", None) is None else each.name for i, each in enumerate(panel)]
+    if not panel:
+        raise DataError(f"data are an empty {type(data).__name__}; give at least one pf.Observations")
+    if odd := [each for each in panel if not isinstance(each, Observations)]:
+        raise DataError(f"data must be pf.Observations, or a list or dict of them, not {told(odd[0])}")
+    if any(isinstance(name, str) for name in names):
+        names = list(map(str, names))  # in a file they are of one kind
+    if again := [name for name, count in Counter(names).items() if count > 1]:
+        raise DataError(f"two series of the panel are called {again[0]!r}; give each a name of its own")
+    return dict(zip(names, panel, strict=True))
+
+
+def _series_name(name: Any) -> str | int:
+    if isinstance(name, str) and name.strip() and name.isprintable():
+        return name
+    if isinstance(name, int | np.integer) and not isinstance(name, bool):
+        return int(name)
+    raise DataError(f"a series is called {told(name)}; give a string that can be printed, or a whole number")
 
 
 def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:

@@ -15,6 +15,7 @@ from pathfold.errors import DataError, ModelError, told
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations
 from pathfold.model.functions import (
+    Compilable,
     OfTime,
     as_float64,
     at_values,
@@ -27,8 +28,10 @@ from pathfold.model.functions import (
 from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.likelihood import Several
+from pathfold.model.names import check_labels
 from pathfold.model.observation import Observation, Points
-from pathfold.model.parameters import Compilable, Parameters
+from pathfold.model.parameters import Compilable, build_parameters
+from pathfold.model.reactions import ReactionFunction
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid, clocks
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
@@ -67,8 +70,13 @@ class DiffusionModel:
 
         z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  0 = misfit(z, x, w, t, y)
 
-    with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. The constructor evaluates every function on shapes
-    alone, in double precision, and the scheme's requirement at prior draws; anything amiss is a ModelError.
+    with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. Here z are the parameters that all series share, and
+    x is the augmented state: the state followed by the values of what varies between series (`pf.Varying`), which v_0
+    draws and no step changes. The user's functions take the state alone, and find what varies in z like all else.
+
+    The constructor evaluates every function on shapes alone, in double precision, and the scheme's requirement at prior
+    draws; anything amiss is a ModelError. `states` and `observed` are names of the components of x and y, which label
+    the results.
     """
 
     def __init__(
@@ -80,6 +88,8 @@ class DiffusionModel:
         observation: Observation | Sequence[Observation],
         scheme: Scheme | None = None,
         inputs: Mapping[str, Input] | None = None,
+        states: Sequence[str] | None = None,
+        observed: Sequence[str] | None = None,
         accumulators: str | int | Sequence[str | int] = (),
         events: Mapping[str, Callable[..., Any]] | None = None,
     ):
@@ -90,21 +100,26 @@ class DiffusionModel:
             raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {told(scheme)}")
         self._drift = with_time("drift", drift, ("x", "z"))
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
+        self.network = self._drift.network if isinstance(self._drift, ReactionFunction) else None
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
         with jax.enable_x64(True):
-            self.parameters = Parameters.build(parameters)
-            z = self.parameters.structs()
+            self.parameters, self.varying = build_parameters(parameters)
+            self.priors = dict(parameters)
+            z = self.structs()
             if not isinstance(initial_state, ConditionalMap):
                 initial_state = ConditionalMap.build("initial_state", initial_state, z)
             self.initial_state = initial_state
             self.state_dim = self.initial_state.dim
-            self.jumps = Jumps.build(accumulators, {} if events is None else events, None, self.state_dim)
+            self.states = check_labels("states", states, self.state_dim, ModelError)
+            self.augmented_dim = self.state_dim + self.varying.z_size
+            self.jumps = Jumps.build(accumulators, {} if events is None else events, self.states, self.state_dim)
             self.wiener_dim = self._checked_wiener_dim()
             self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
             self._check_step()
             self.jumps.check(self.state_dim, z)
             self.observation = _as_one(observation).given(struct(self.state_dim), z, self._time())
             self.observation_dim, self.observation_noise_dim = self.observation.dim, self.observation.noise_dim
+            self.observed = check_labels("observed", observed, self.observation_dim, ModelError)
             points = self._points()
             self._check_finite(points)
             times = [(z, t) for _, z, t in points]
@@ -117,36 +132,82 @@ class DiffusionModel:
         """Copies, here or in another process, begin with nothing kept."""
         return self.__dict__ | {"kept": {}}
 
+    @property
+    def start_dim(self) -> int:
+        """V0, the normals of what varies and of the initial state."""
+        return self.varying.size + self.initial_state.size
+
+    def structs(self) -> dict[str, Any]:
+        """All parameters, as the user's functions take them."""
+        return self._in_order(self.parameters.structs() | self.varying.structs())
+
+    def _in_order(self, z: dict[str, Any]) -> dict[str, Any]:
+        return {name: z[name] for name in self.priors}
+
+    def in_series(self, z: dict[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
+        """The state and all parameters of a series, from what the series share and the augmented state."""
+        return x[: self.state_dim], self._in_order(z | self.varying.unflatten(x[self.state_dim :]))
+
+    def augmented(self, x: Array, varying: Array) -> Array:
+        """The state followed by what varies."""
+        return jnp.concatenate([x, varying]) if self.varying.z_size else x
+
+    def start(self, z: dict[str, Array], v0: Array) -> Array:
+        """x_0 from V0 standard normals."""
+        varying = self.varying.push(v0[: self.varying.size], z)
+        named = self._in_order(z | self.varying.unflatten(varying))
+        return self.augmented(self.initial_state.push(named, v0[self.varying.size :]), varying)
+
+    def start_excess(self, z: dict[str, Array], v0: Array) -> Any:
+        """The non-Gaussian term of the potential of v_0."""
+        apart, total = v0[: self.varying.size], 0.0
+        if self.varying.excess is not None:
+            total += self.varying.excess(apart, z)
+        if self.initial_state.excess is not None:
+            named = self._in_order(z | self.varying.unflatten(self.varying.push(apart, z)))
+            total += self.initial_state.excess(named, v0[self.varying.size :])
+        return total
+
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
         """x(t + delta) from x(t) = x and v ~ N(0, I_V), with the jumps of the step."""
+        state, named = self.in_series(z, x)
         if not isinstance(t, Moment):
-            return self.scheme.step(self.sde, dict(z), x, v, delta, t)
-        x = self.jumps.before(x, dict(z), t)
-        x = self.scheme.step(self.sde, dict(z), x, v, delta, t.time)
-        return self.jumps.after(x, dict(z), t)
+            return self.augmented(self._user_step(named, state, v, delta, t), x[self.state_dim :])
+        state = self._user_step(named, self.jumps.before(state, dict(named), t), v, delta, t.time)
+        return self.augmented(self.jumps.after(state, dict(named), t), x[self.state_dim :])
+
+    def misfit(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen) -> Array:
+        """The rows (Y,) of the constraint at one node."""
+        state, named = self.in_series(z, x)
+        return self.observation.misfit(state, named, w, t, seen)
+
+    def node_excess(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen) -> Any:
+        """What the potential has at one node besides 1/2 w.w."""
+        state, named = self.in_series(z, x)
+        return self.observation.excess(state, named, w, t, seen)
 
     def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         """Each of the user's functions by name, with example shapes, so that an error can name the one it is in."""
-        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
+        x, z, t = struct(self.state_dim), self.structs(), self._time()
         functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
             "drift": (self.sde.drift, (x, z, t)),
             "diffusion": (self.sde.diffusion, (x, z, t)),
             "initial_state": (self.initial_state.push, (z, struct(self.initial_state.size))),
             "observation": (self.observation.misfit, (x, z, struct(self.observation_noise_dim), t, self._seen())),
-            "scheme": (self.step, (z, x, struct(self.noise_dim), struct(), t)),
+            "scheme": (self._user_step, (z, x, struct(self.noise_dim), struct(), t)),
         }
         for name, event in self.jumps.events.items():
             functions[f"event {name!r}"] = (event, (x, z, struct()))
-        for name, prior in self.parameters.maps.items():
-            functions[f"prior of {name!r}"] = (prior.push, (struct(prior.size),))
+        for name, prior in (self.parameters.maps | self.varying.maps).items():
+            functions[f"prior of {name!r}"] = (prior.push, (z, struct(prior.size)))
         return functions
 
     def restricted_to(self, compilable: Compilable) -> "DiffusionModel":
         """This model with the quantile functions that cannot be compiled replaced by a bijection and a density."""
         model = copy.copy(self)
         with jax.enable_x64(True):
-            model.parameters = Parameters.build(self.parameters.priors, compilable=compilable)
-            z = self.parameters.structs()
+            model.parameters, model.varying = build_parameters(self.priors, compilable=compilable)
+            z = self.structs()
             model.initial_state = self.initial_state.restricted_to(compilable, z)
             x = struct(self.state_dim)
             model.observation = self.observation.given(x, z, self._time(), compilable=compilable)
@@ -179,17 +240,19 @@ class DiffusionModel:
         model = DiffusionModel(
             drift=OfTime(lambda x, z, t: mean(back(x, z), z, t)),
             diffusion=OfTime(lambda x, z, t: jnp.stack([image(back(x, z), z, t) for image in images], axis=1)),
-            parameters=self.parameters.priors,
+            parameters=self.priors,
             initial_state=replace(start, then=lambda x, z: to(before(x, z), z)),
             observation=self.observation.of(back),
             scheme=self.scheme,
             inputs=self.inputs,
+            states=self.states,
+            observed=self.observed,
         )
         model.jumps = self.jumps.of(to, back)
         return model
 
     def _check_inverse(self, to: Callable[..., Array], back: Callable[..., Array]) -> None:
-        x, z, rng = struct(self.state_dim), self.parameters.structs(), np.random.default_rng(21)
+        x, z, rng = struct(self.state_dim), self.structs(), np.random.default_rng(21)
         for name, function in (("forward", to), ("inverse", back)):
             if (shape := result_shape(name, function, (x, z))) != (self.state_dim,):
                 raise ModelError(f"{name} returned shape {shape}, expected ({self.state_dim},), the size of the state")
@@ -217,17 +280,27 @@ class DiffusionModel:
                 f"values have {observations.observation_dim} columns, but the model's observation has "
                 f"{self.observation_dim}; give values of shape (T, {self.observation_dim}), NaN where missing"
             )
+        self._check_columns(observations.components or ())
         self.check_inputs(observations)
         with jax.enable_x64(True):
             values, known = observations.values, ~np.isnan(observations.values)
             data = Seen(np.where(known, values, MISSING), known, observations.censored, observations.upper)
             self.observation.check_values(data, partial(self._points_of, observations))
         at_start = observations.values[observations.times == observations.initial_time]
-        if np.isfinite(at_start).sum() > self.initial_state.size + self.observation_noise_dim:
+        if np.isfinite(at_start).sum() > self.start_dim + self.observation_noise_dim:
             raise DataError(
                 f"the initial state, observed at initial_time = {observations.initial_time}, is fixed or nearly so and "
                 "cannot meet the data; give initial_state a distribution, or leave that observation out"
             )
+
+    def _check_columns(self, columns: tuple[str, ...]) -> None:
+        """Raise DataError if a column has the name of another component."""
+        for i, column in enumerate(columns):
+            if self.observed and column != self.observed[i] and column in self.observed:
+                raise DataError(
+                    f"the columns of the data are {columns}, but the model observes {self.observed}; give the columns "
+                    "in this order"
+                )
 
     def check_inputs(self, observations: Observations) -> None:
         """Raise DataError unless the inputs are known for as long as the series runs, and the model has its events."""
@@ -241,7 +314,7 @@ class DiffusionModel:
             given.check_cover(name, observations.initial_time, observations.times[-1])
 
     def _checked_wiener_dim(self) -> int:
-        x, z, t = struct(self.state_dim), self.parameters.structs(), self._time()
+        x, z, t = struct(self.state_dim), self.structs(), self._time()
         dim, source = self.state_dim, "the size of initial_state"
         if (shape := result_shape("drift", self._drift, (x, z, t))) != (dim,):
             raise ModelError(f"drift returned shape {shape}, expected ({dim},), {source}")
@@ -255,14 +328,18 @@ class DiffusionModel:
         try_twice("diffusion", self._diffusion, (x, z, t))
         return shape[1]
 
+    def _user_step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
+        """The scheme's step of the state alone, with all parameters in z."""
+        return self.scheme.step(self.sde, dict(z), x, v, delta, t)
+
     def _check_step(self) -> None:
-        x, z, v = struct(self.state_dim), self.parameters.structs(), struct(self.noise_dim)
+        x, z, v = struct(self.state_dim), self.structs(), struct(self.noise_dim)
         examples = (z, x, v, struct(), self._time())
-        shape = result_shape("the scheme's step", self.step, examples)
+        shape = result_shape("the scheme's step", self._user_step, examples)
         if shape != (self.state_dim,):
             raise ModelError(f"the scheme's step returned shape {shape}, expected ({self.state_dim},)")
         if isinstance(self.scheme, CustomScheme):
-            try_twice("the scheme's step", self.step, examples)
+            try_twice("the scheme's step", self._user_step, examples)
 
     def _check_finite(self, points: list[tuple[np.ndarray, dict[str, Any], Any]]) -> None:
         for x, z, _ in points:
@@ -337,10 +414,11 @@ class DiffusionModel:
                 inputs = {name: each.values[i % each.values.size] for name, each in self.inputs.items()}
                 t = Clock(t, inputs, dict.fromkeys(inputs, 0.0))
             u = jnp.asarray(rng.standard_normal(self.parameters.size))
-            v0 = jnp.asarray(rng.standard_normal(self.initial_state.size))
+            v0 = jnp.asarray(rng.standard_normal(self.start_dim))
             z = self.parameters.unflatten(self.parameters.push(u))
             with at_values("initial_state", "parameters drawn from their priors"):
-                x = np.asarray(self.initial_state.push(z, v0))
+                x, z = self.in_series(z, self.start(z, v0))
+                x = np.asarray(x)
             near = x + 0.3 * (1 + np.abs(x)) * rng.standard_normal(self.state_dim)
             points += [(x, z, t), (near, z, t), (np.abs(near), z, t)]
         return points

@@ -18,6 +18,9 @@ from pathfold.schemes.ito import Clock, time_arguments
 
 type Struct = jax.ShapeDtypeStruct
 
+type Compilable = Callable[..., bool]
+"""compilable(function, *example structs): whether the layers above can compile the function."""
+
 
 def struct(*shape: int) -> Struct:
     """A float64 array of this shape, without its values."""

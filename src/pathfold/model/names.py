@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pathfold.errors import PathfoldError, told
@@ -36,3 +37,17 @@ def check_dimensions(what: str, dims: dict[str, int], error: type[PathfoldError]
                     f"{what} {taken!r} needs another name: the results call the dimensions of {name!r} "
                     f"{', '.join(map(repr, dimensions(name, count)))}"
                 )
+
+
+def check_labels(what: str, labels: Any, count: int, error: type[PathfoldError]) -> tuple[str, ...] | None:
+    """What the user calls the components of a vector of this length, if anything."""
+    if labels is None:
+        return None
+    if isinstance(labels, str) or not isinstance(labels, Sequence) or not all(isinstance(each, str) for each in labels):
+        raise error(f"{what} must be a tuple of names, not {told(labels)}")
+    if len(labels) != count:
+        raise error(f"{what} has {len(labels)} names, {told(tuple(labels))}, for {count} components; give each a name")
+    for i, each in enumerate(labels):
+        if not each.strip() or not each.isprintable() or each in labels[:i]:
+            raise error(f"{what} has the name {told(each)}, which is empty, not printable or there twice; give another")
+    return tuple(labels)

@@ -1,49 +1,46 @@
-"""The named parameters z and their map z = g_z(u) from standard normals."""
+"""The named parameters z and their map z = g_z(u) from standard normals; those that vary between series."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
 from pathfold.errors import ModelError, told
 from pathfold.model.arrays import real_array
-from pathfold.model.functions import listed, struct
+from pathfold.model.conditional import ConditionalMap, is_function
+from pathfold.model.functions import Compilable, listed, struct, traced
 from pathfold.model.names import check_dimensions, check_name
-from pathfold.model.priors import NormalMap, fixed, normal_map, product
 
-type Compilable = Callable[..., bool]
-"""compilable(function, *example structs): whether the layers above can compile the function."""
+
+@dataclass(frozen=True)
+class Varying:
+    """A parameter that every series of a panel has its own value of, drawn from `prior`.
+
+    The prior is a numpyro distribution, or a function of z giving one: of what the series share, or of what else varies
+    between them.
+    """
+
+    prior: Any
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Named parameters, each with its prior as a map of normals, or fixed.
+    """Named parameters, each with its prior as a map of normals given others, or fixed.
 
     u is split over the parameters in the order of `names`; z as a vector is their values, flattened, in that order.
+    They are computed in the order of `sequence`, each after those that its prior asks for. What is `given` besides are
+    the shared parameters, where these are the ones that vary.
     """
 
-    priors: dict[str, Any]
-    maps: dict[str, NormalMap]
-
-    @classmethod
-    def build(cls, priors: Mapping[str, Any], *, compilable: Compilable | None = None) -> "Parameters":
-        """From the user's name -> distribution (or number, for a fixed parameter)."""
-        if not isinstance(priors, Mapping):
-            raise ModelError(f"parameters must be a dict of name -> distribution, not {told(priors)}")
-        for name in priors:
-            check_name("parameter", name, ModelError)
-        maps = {name: _map(name, prior) for name, prior in priors.items()}
-        check_dimensions("parameter", {name: len(m.shape) for name, m in maps.items()}, ModelError)
-        for name, current in maps.items():
-            if compilable is not None and not compilable(current.push, struct(current.size)):
-                maps[name] = _map(name, priors[name], quantiles=False)
-        return cls(dict(priors), maps)
+    maps: dict[str, ConditionalMap]
+    sequence: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,28 +50,42 @@ class Parameters:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: m.shape for name, m in self.maps.items()}
 
-    @cached_property
-    def _joint(self) -> NormalMap:
-        return product(list(self.maps.values()))
-
     @property
     def size(self) -> int:
         """U, the number of standard normals."""
-        return self._joint.size
+        return sum(m.size for m in self.maps.values())
 
     @property
     def z_size(self) -> int:
         """The number of scalars in z, fixed parameters included."""
-        return self._joint.shape[0]
+        return sum(prod(shape) for shape in self.shapes.values())
 
-    def push(self, u: Array) -> Array:
+    @cached_property
+    def _parts(self) -> dict[str, slice]:
+        """Of u, the normals of each parameter."""
+        stops = np.cumsum([m.size for m in self.maps.values()], dtype=int).tolist()
+        return {name: slice(stop - m.size, stop) for (name, m), stop in zip(self.maps.items(), stops, strict=True)}
+
+    def _values(self, u: Array, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        values = dict(given or {})
+        for name in self.sequence:
+            values[name] = self.maps[name].push(values, u[self._parts[name]])
+        return values
+
+    def push(self, u: Array, given: Mapping[str, Any] | None = None) -> Array:
         """z as a vector, from u."""
-        return self._joint.push(u)
+        values = self._values(u, given)
+        return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(values[name]) for name in self.names)])
 
     @property
-    def excess(self) -> Callable[[Array], Array] | None:
-        """The non-Gaussian term of the potential of u, or None."""
-        return self._joint.excess
+    def excess(self) -> Callable[..., Array] | None:
+        """The non-Gaussian term of the potential of u, a function of u and what is given, or None."""
+        return None if all(m.gaussian for m in self.maps.values()) else self._excess
+
+    def _excess(self, u: Array, given: Mapping[str, Any] | None = None) -> Array:
+        values = self._values(u, given)
+        parts = [(m.excess, self._parts[name]) for name, m in self.maps.items()]
+        return jnp.sum(jnp.stack([excess(values, u[part]) for excess, part in parts if excess is not None]))
 
     def structs(self) -> dict[str, jax.ShapeDtypeStruct]:
         return {name: struct(*shape) for name, shape in self.shapes.items()}
@@ -88,41 +99,153 @@ class Parameters:
             start = stop
         return values
 
-    def flatten(self, values: Mapping[str, Any]) -> np.ndarray:
-        """z as a vector, from a dict of concrete values; fixed parameters may be left out."""
-        if not isinstance(values, Mapping):
-            raise ModelError(f"parameters must be a dict of name -> value, not {told(values)}")
-        if unknown := [name for name in values if name not in self.maps]:
-            raise ModelError(f"unknown parameter {listed(unknown)}; the model has {listed(self.names)}")
-        complete = {name: prior for name, prior in self.priors.items() if self.maps[name].size == 0} | dict(values)
-        if missing := [name for name in self.names if name not in complete]:
+    def flatten(
+        self,
+        values: Mapping[str, Any],
+        given: Mapping[str, Any] | None = None,
+        draw: Callable[[ConditionalMap, dict[str, Any]], Array] | None = None,
+    ) -> np.ndarray:
+        """z as a vector, from a dict of concrete values.
+
+        What follows from the others, or is fixed, may be left out; anything may where there is a `draw` for it, a
+        function of the map and of the values before it that gives normals.
+        """
+        check_values(values, self.names)
+        if missing := [name for name, m in self.maps.items() if name not in values and m.size and draw is None]:
             raise ModelError(f"no value was given for parameter {listed(missing)}")
-        parts = []
-        for name, shape in self.shapes.items():
-            value = complete[name].v if isinstance(complete[name], dist.Delta) else complete[name]
-            value = real_array(f"the values of parameter {name!r}", value, error=ModelError)
-            if value.shape != shape:
-                raise ModelError(f"parameter {name!r} was given with shape {value.shape}, expected {shape}")
-            if not np.all(np.isfinite(value)):
-                raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
-            parts.append(value.ravel())
-        return np.concatenate([np.zeros(0), *parts])
+        found = dict(given or {})
+        with jax.enable_x64(True):
+            for name in self.sequence:
+                m = self.maps[name]
+                if name in values:
+                    value = real_array(f"the values of parameter {name!r}", values[name], error=ModelError)
+                else:
+                    value = np.asarray(m.push(found, jnp.zeros(0) if draw is None else draw(m, found)))
+                if value.shape != m.shape:
+                    raise ModelError(f"parameter {name!r} was given with shape {value.shape}, expected {m.shape}")
+                if not np.all(np.isfinite(value)):
+                    raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
+                found[name] = jnp.asarray(value, float)
+            return np.concatenate([np.zeros(0), *(np.ravel(found[name]) for name in self.names)])
 
 
-def _map(name: str, prior: Any, **options: bool) -> NormalMap:
+def check_values(values: Any, names: Iterable[str]) -> None:
+    """Raise ModelError unless these are values by name, of parameters that there are."""
+    if not isinstance(values, Mapping):
+        raise ModelError(f"parameters must be a dict of name -> value, not {told(values)}")
+    if unknown := [name for name in values if name not in names]:
+        raise ModelError(f"unknown parameter {listed(unknown)}; the model has {listed(names)}")
+
+
+def build_parameters(priors: Any, *, compilable: Compilable | None = None) -> tuple[Parameters, Parameters]:
+    """Those that all series share and those that vary between them, from the user's name -> prior."""
+    if not isinstance(priors, Mapping):
+        raise ModelError(f"parameters must be a dict of name -> distribution, not {told(priors)}")
+    for name in priors:
+        check_name("parameter", name, ModelError)
+    building = _Building(dict(priors), compilable)
+    for name in priors:
+        building.add(name)
+    maps = building.maps
+    check_dimensions("parameter", {name: len(maps[name].shape) for name in priors}, ModelError)
+
+    def those(varying: bool) -> Parameters:
+        chosen = [name for name, prior in priors.items() if isinstance(prior, Varying) == varying]
+        return Parameters({name: maps[name] for name in chosen}, tuple(name for name in maps if name in chosen))
+
+    return those(False), those(True)
+
+
+class _Building:
+    """The maps of the priors, in an order in which each comes after those that it asks for."""
+
+    def __init__(self, priors: dict[str, Any], compilable: Compilable | None) -> None:
+        self.priors, self.compilable = priors, compilable
+        self.maps: dict[str, ConditionalMap] = {}
+        self.begun: list[str] = []  # a prior that asks for one of these closes a circle
+
+    def add(self, name: str) -> None:
+        if name in self.maps:
+            return
+        if name in self.begun:
+            circle = [*self.begun[self.begun.index(name) :], name]
+            raise ModelError(
+                f"priors depend on each other in a circle: {' asks for '.join(map(repr, circle))}; give one of them a "
+                "prior that does not"
+            )
+        self.begun.append(name)
+        prior, what = self.priors[name], f"the prior of parameter {name!r}"
+        varies = isinstance(prior, Varying)
+        prior = prior.prior if varies else prior
+        if is_function(prior) and not isinstance(prior, type):
+            z = self._asked(name, what, prior)
+            m = ConditionalMap.of_any_shape(what, _by_name(prior), z, compilable=self.compilable)
+        else:
+            _check_prior(name, prior)
+            m = ConditionalMap.of_any_shape(what, prior, {}, compilable=self.compilable)
+            if varies and m.size == 0:
+                raise ModelError(
+                    f"parameter {name!r} is pf.Varying, but {told(prior)} is the same for every series; give "
+                    "pf.Varying a distribution"
+                )
+        if 0 in m.shape:
+            raise ModelError(f"parameter {name!r} has shape {m.shape} and no entry; leave it out")
+        self.begun.pop()
+        self.maps[name] = m
+
+    def _asked(self, name: str, what: str, prior: Callable[..., Any]) -> dict[str, jax.ShapeDtypeStruct]:
+        """The shapes of the parameters that a prior asks for, which are added before it."""
+        asked: dict[str, jax.ShapeDtypeStruct] = {}
+
+        def value(other: Any) -> Array:
+            if other not in self.priors:
+                raise ModelError(f"{what} asks for parameter {other!r}; the model has {listed(self.priors)}")
+            if isinstance(self.priors[other], Varying) and not isinstance(self.priors[name], Varying):
+                raise ModelError(
+                    f"{what}, which all series share, asks for {other!r}, which varies between them; let it depend on "
+                    "parameters that are shared, or make it pf.Varying too"
+                )
+            self.add(other)
+            asked[other] = struct(*self.maps[other].shape)
+            return jnp.zeros(asked[other].shape)
+
+        def look() -> None:
+            prior(_ByName(value, what))
+
+        traced(what, look, ())
+        return asked
+
+
+class _ByName(Mapping[str, Any]):
+    """Parameters that can be asked for one by one, since which there are depends on the order of computing."""
+
+    def __init__(self, value: Callable[[Any], Any], what: str) -> None:
+        self._value, self._what = value, what
+
+    def __getitem__(self, name: str) -> Any:
+        return self._value(name)
+
+    def __iter__(self) -> Iterator[str]:
+        raise ModelError(f"{self._what} goes through all of z; ask for parameters by name, z['name']")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _by_name(prior: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda z: prior(_ByName(z.__getitem__, "a prior"))
+
+
+def _check_prior(name: str, prior: Any) -> None:
+    """Raise ModelError unless this is a distribution, or numbers that fix the parameter."""
     if isinstance(prior, dist.Distribution):
-        try:
-            return normal_map(prior, **options)
-        except ModelError as error:
-            raise ModelError(f"the prior of parameter {name!r} cannot be used: {error}") from error
+        return
     if isinstance(prior, int | float | complex | np.ndarray | np.number | jax.Array) and not isinstance(prior, bool):
         value = real_array(f"the values that parameter {name!r} is fixed to", prior, error=ModelError)
         if not np.all(np.isfinite(value)):
             raise ModelError(f"parameter {name!r} is fixed to {told(prior)}; give finite real numbers")
-        if value.size == 0:
-            raise ModelError(f"parameter {name!r} has shape {value.shape} and no entry; leave it out")
-        return fixed(value)
+        return
     raise ModelError(
         f"the prior of parameter {name!r} is {told(prior)}; give a numpyro distribution such as dist.Normal(0.0, 1.0), "
-        "or a number to fix the parameter"
+        "a function of z giving one, or a number to fix the parameter"
     )

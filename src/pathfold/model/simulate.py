@@ -16,25 +16,39 @@ from pathfold.model.diffusion_model import DiffusionModel, check_model
 from pathfold.model.functions import at_values
 from pathfold.model.inputs import Input
 from pathfold.model.memory import check_memory
+from pathfold.model.parameters import check_values
+from pathfold.model.reactions import ENDS
 from pathfold.model.settings import whole
 from pathfold.model.time_grid import TimeGrid
 
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
-    """Node states (N, X) of one series, from z (flat), x_0 and v (N, S, V)."""
+    """Node states (N, X) of one series, from z (flat), x_0 (augmented) and v (N, S, V)."""
 
-    def run(z, x0, v):
+    def run(z, x0, *along):
         named = model.parameters.unflatten(z)
 
         def interval(x, inputs):
             v_n, delta, times = inputs
             x, _ = jax.lax.scan(lambda x, vt: (model.step(named, x, vt[0], delta, vt[1]), None), x, (v_n, times))
-            return x, x
+            return x, x[: model.state_dim]
 
-        return jax.lax.scan(interval, x0, (v, grid.delta, model.clocks(grid)[0]))[1]
+        return jax.lax.scan(interval, x0, along)[1]
 
     with jax.enable_x64(True):
-        return np.asarray(jax.jit(run)(*(jnp.asarray(a, dtype=float) for a in (z, x0, v))))
+        compiled = model.kept.setdefault("simulate", jax.jit(run))  # the next series of a panel has it ready
+        given = (z, x0, v, grid.delta, model.clocks(grid)[0])
+        return np.asarray(compiled(*jax.tree.map(lambda a: jnp.asarray(a, dtype=float), given)))
+
+
+def _values(model: DiffusionModel, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Of the parameters that are shared, and of those that vary, drawn where they are not given."""
+    check_values(values, model.priors)
+    shared, own = ({name: v for name, v in values.items() if name in part.maps}
+                   for part in (model.parameters, model.varying))  # fmt: skip
+    z = model.parameters.flatten(shared)
+    given = model.parameters.unflatten(jnp.asarray(z))
+    return z, model.varying.flatten(own, given, lambda m, before: jnp.asarray(m.draw(before, rng, 1)[0]))
 
 
 def simulate(
@@ -52,8 +66,9 @@ def simulate(
 ) -> Observations:
     """Observations of the model at `times`, simulated on a fine grid with the model's own scheme.
 
-    `parameters` are the true values by name; `initial_state` is drawn from its distribution when it is not given,
-    `inputs` take the place of the model's, and `events` are as in `pf.Observations`.
+    `parameters` are the true values by name, of what varies between series those of this one. What varies is drawn from
+    its prior when it is not given, and so is `initial_state`. `inputs` take the place of the model's, and `events` are
+    as in `pf.Observations`.
     """
     check_model(model)
     times, seed = real_array("times", times), whole("seed", seed, least=0)
@@ -63,9 +78,9 @@ def simulate(
     noise = 8 * len(grid.starts) * grid.steps * model.noise_dim
     check_memory("the noise of the path", 2 * noise, "fewer steps_per_interval, a longer max_step or fewer times")
     rng = np.random.default_rng(seed)
-    z = model.parameters.flatten(parameters)
     with jax.enable_x64(True):
-        named = model.parameters.unflatten(jnp.asarray(z))
+        z, varying = _values(model, parameters, rng)
+        named = model.parameters.unflatten(jnp.asarray(z)) | model.varying.unflatten(jnp.asarray(varying))
         with at_values("initial_state", "these parameters"):
             (v0,) = model.initial_state.draw(named, rng, 1)
         v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
@@ -76,11 +91,21 @@ def simulate(
         raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
     if not np.all(np.isfinite(x0)):
         raise DataError(f"initial_state is {told(x0)}; give finite numbers")
-    states = simulate_path(model, grid, z, x0, v)
+    states = simulate_path(model, grid, z, np.concatenate([x0, varying]), v)
     with jax.enable_x64(True), at_values("the observation", "these parameters"):
         values = model.observation.draw(jnp.asarray(states), named, model.clocks(grid)[1], rng)[grid.rows]
     if not np.isfinite(values).all():
-        raise DataError(
-            "the simulated path is not finite: take smaller steps (steps_per_interval, max_step) or other parameters"
-        )
+        raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
     return Observations(times, values, initial_time, inputs, events=events)
+
+
+def _remedy(model: DiffusionModel, states: np.ndarray) -> str:
+    """What to do about a path that went through these states before it was lost."""
+    if model.network is not None:
+        before = states[np.isfinite(states).all(axis=1)]
+        name, amount = model.network.least(before[-1])
+        return f"the amount of {name!r} was {amount:.2g} at the last time before, and {ENDS}"
+    return (
+        "take smaller steps (steps_per_interval, max_step) or other parameters; a state that must be positive is best "
+        "written as its logarithm, with model.transform(jnp.log, jnp.exp)"
+    )

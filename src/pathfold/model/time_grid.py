@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Self
 
 import numpy as np
 
-from pathfold.errors import DataError, SettingsError, told
-from pathfold.model.data import Observations
+from pathfold.errors import DataError, SettingsError
+from pathfold.model.data import Data, panel_of
 from pathfold.model.inputs import Input
 from pathfold.model.settings import positive, whole
 from pathfold.schemes.ito import Clock
@@ -26,9 +25,9 @@ class TimeGrid:
     starts, ends (N,); values (N, Y), MISSING where missing; mask (N, Y), True where observed; censored, upper (N, Y),
     kinds and upper bounds of censored values; rows (N,), True at the times of the data, whatever is missing there;
     events, by name their amounts (N,) at the ends of intervals, NaN where there is none; first (K,), the index of the
-    first interval of each series; components, the names of the Y observed components or their numbers; inputs, those
-    that each series has of its own. An observation or event at the initial time ends an interval of length zero, over
-    which every scheme leaves the state as it is.
+    first interval of each series; series, their names or numbers; components, the names of the Y observed components
+    or their numbers; inputs, those that each series has of its own. An observation or event at the initial time ends an
+    interval of length zero, over which every scheme leaves the state as it is.
     """
 
     starts: np.ndarray
@@ -40,6 +39,7 @@ class TimeGrid:
     rows: np.ndarray
     events: dict[str, np.ndarray]
     first: np.ndarray
+    series: tuple[str | int, ...]
     steps: int
     components: tuple[str, ...] | tuple[int, ...]
     inputs: tuple[dict[str, Input], ...]
@@ -47,7 +47,7 @@ class TimeGrid:
     @classmethod
     def build(
         cls,
-        series: Observations | Sequence[Observations],
+        data: Data,
         *,
         steps_per_interval: int | None = None,
         max_step: float | None = None,
@@ -55,12 +55,8 @@ class TimeGrid:
         """Cut each interval between observations into S = `steps_per_interval` fine steps; or into steps no longer than
         `max_step`, with S = ceil(median interval / max_step) and longer intervals split at nodes without observation.
         """
-        panel = [series] if not isinstance(series, Sequence) else list(series)
-        if not panel:
-            raise DataError("data are an empty list; give at least one pf.Observations")
-        if not all(isinstance(each, Observations) for each in panel):
-            odd = next(each for each in panel if not isinstance(each, Observations))
-            raise DataError(f"data must be pf.Observations, or a list of them, not {told(odd)}")
+        by_name = panel_of(data)
+        panel = [*by_name.values()]
         if len(widths := sorted({each.observation_dim for each in panel})) > 1:
             raise DataError(f"the series of the panel have different widths, {widths}; write NaN for a missing entry")
         if len(names := {each.components for each in panel if each.components is not None}) > 1:
@@ -94,6 +90,7 @@ class TimeGrid:
             rows=np.concatenate([each.rows for each in cut]),
             events=_events(panel, cut),
             first=np.cumsum([0, *counts[:-1]], dtype=np.int64),
+            series=tuple(by_name),
             steps=steps,
             components=names.pop() if names else tuple(range(widths[0])),
             inputs=tuple(each.inputs for each in panel),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,9 +32,17 @@ def convergence(x: np.ndarray) -> Convergence:
 
 def scalars(values: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
     """Label and draws (chain, draw) of every scalar of a variable that is not constant."""
-    extra = [d for d in values.dims if d not in ("chain", "draw")]
-    ordered = values.transpose("chain", "draw", *extra).values
+    ordered = values.transpose("chain", "draw", ...).values
     columns = ordered.reshape(*ordered.shape[:2], -1)
-    for i in range(columns.shape[-1]):
+    for i, label in enumerate(labels(values)):
         if np.ptp(columns[..., i]) > 0.0:
-            yield str(values.name) if columns.shape[-1] == 1 else f"{values.name}[{i}]", columns[..., i]
+            yield label, columns[..., i]
+
+
+def labels(values: xr.DataArray) -> list[str]:
+    """Of every scalar of a variable, in order: its name and, if there are several, its coordinates or its numbers."""
+    dims = [dim for dim in values.dims if dim not in ("chain", "draw")]
+    if all(values.sizes[dim] == 1 for dim in dims):
+        return [str(values.name)]
+    places = [values.coords[dim].values if dim in values.coords else range(values.sizes[dim]) for dim in dims]
+    return [f"{values.name}[{', '.join(map(str, place))}]" for place in product(*places)]

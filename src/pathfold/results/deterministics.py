@@ -23,17 +23,22 @@ EXPECTED = "z, (z, path) or (z, path, times)"
 
 
 def check_deterministics(
-    deterministics: Any, model: DiffusionModel, times: np.ndarray | None
+    deterministics: Any, model: DiffusionModel, series: int, times: np.ndarray | None
 ) -> dict[str, Callable[..., Any]]:
-    """Functions of (z, path, times), tried on shapes and at a point; `times` are those of the states kept, if any."""
+    """Functions of (z, path, times), tried on shapes and at a point; `times` are those of the states kept, if any.
+
+    What varies has a row for each of the `series` there.
+    """
     if not isinstance(deterministics, Mapping):
         raise ModelError(f"deterministics must be a dict of name -> function of {EXPECTED}, not {told(deterministics)}")
-    functions, dims = {}, {name: len(shape) for name, shape in model.parameters.shapes.items()}
+    varying = {name: struct(series, *shape) for name, shape in model.varying.shapes.items()}
+    z = {name: varying.get(name, one) for name, one in model.structs().items()}
+    functions, dims = {}, {name: len(one.shape) for name, one in model.structs().items()}
     rows = 0 if times is None else len(times)
-    examples = (model.parameters.structs(), struct(rows, model.state_dim), struct(rows))
+    examples = (z, struct(rows, model.state_dim), struct(rows))
     for name, function in deterministics.items():
         check_name("the deterministic", name, ModelError)
-        if name in model.parameters.names:
+        if name in model.priors:
             raise ModelError(f"the deterministic {name!r} needs another name: a parameter has this one")
         count = _arguments(name, function)
         if count > 1 and times is None:

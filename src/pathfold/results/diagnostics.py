@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
+from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.results.convergence import Convergence, convergence, scalars
 
 RHAT = 1.01
@@ -19,9 +20,9 @@ APART = 3.0  # a chain whose mean is further from the others', in standard devia
 STEPS_APART = 5.0  # ... or one whose steps are longer or shorter by this factor
 
 
-def warn_of_trouble(tree: xr.DataTree, names: list[str]) -> None:
+def warn_of_trouble(tree: xr.DataTree, names: list[str], network: Reactions | None = None) -> None:
     """Warn once of all that is amiss, each with a remedy; nothing when all is well."""
-    found = list(troubles(tree, names))
+    found = list(troubles(tree, names, network))
     if len(found) == 1:
         warnings.warn(found[0], stacklevel=3)
     elif found:
@@ -29,7 +30,7 @@ def warn_of_trouble(tree: xr.DataTree, names: list[str]) -> None:
         warnings.warn(f"{len(found)} things are amiss, the worst first: {numbered}", stacklevel=3)
 
 
-def troubles(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
+def troubles(tree: xr.DataTree, names: list[str], network: Reactions | None = None) -> Iterator[str]:
     """A sentence for everything that is amiss, the worst first."""
     draws = tree.posterior.sizes["draw"]
     if draws == 0:
@@ -38,7 +39,7 @@ def troubles(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
     if draws >= 4:
         yield from _modes(tree, by_label)
         yield from _standstill(tree)
-    yield from _failures(tree)
+    yield from _failures(tree, network)
     if draws >= 4:
         yield from _convergence(by_label)
 
@@ -74,16 +75,19 @@ def _standstill(tree: xr.DataTree) -> Iterator[str]:
         )
 
 
-def _failures(tree: xr.DataTree) -> Iterator[str]:
+def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
     status = tree.sample_stats["status"].values
     failed = status != 0
     if failed.mean() > FAILURES:
         codes, counts = np.unique(status[failed], return_counts=True)
         cause = MEANING[int(codes[np.argmax(counts)])]
-        yield (
-            f"{100 * failed.mean():.1f} % of the trajectories failed, most often because {cause}: raise the sampler's "
-            "target_acceptance, or take more steps_per_interval"
-        )
+        remedy = "raise the sampler's target_acceptance, or take more steps_per_interval"
+        if network is not None:
+            states = tree.posterior["state" if "state" in tree.posterior else "initial_state"].values
+            name, amount = network.least(states)
+            if amount < NEAR_ZERO:
+                remedy = f"the amount of {name!r} comes down to {amount:.2g} in the draws, and {ENDS}"
+        yield f"{100 * failed.mean():.1f} % of the trajectories failed, most often because {cause}: {remedy}"
     diverged = tree.sample_stats["diverging"].values.mean()
     if diverged > FAILURES:
         yield (

@@ -34,12 +34,13 @@ def plot_paths(
     states = posterior["state"].values.reshape(-1, *posterior["state"].shape[2:])
     states = states if natural is None else natural(states)
     times, components = posterior["time"].values, states.shape[-1]
-    series = _series(posterior)
-    columns = series.max() + 1
+    series, called = _series(posterior), posterior["state"]["component"].values
+    names = [*dict.fromkeys(series.tolist())]
+    columns = len(names)
     figure = Figure(figsize=(max(9.0, 2.6 * columns), 2.6 * components + 0.6), layout="constrained")
     axes = figure.subplots(components, columns, sharex=True, sharey="row", squeeze=False)
     for (k, j), ax in np.ndenumerate(axes):
-        mine = series == j
+        mine = series == names[j]
         for band in BANDS:
             low, high = np.quantile(states[:, mine, k], [0.5 - band / 2, 0.5 + band / 2], axis=0)
             label = f"{band:.0%} of the posterior"
@@ -48,19 +49,21 @@ def plot_paths(
         if truth is not None:
             ax.plot(times[mine], truth[mine, k], color="black", lw=0.8, ls="--", label="truth")
         if observed and k in observed:
-            seen = _series(observations) == j
+            seen = _series(observations) == names[j]
             y = observations["y"].values[seen, observed[k]]
             ax.plot(observations["time"].values[seen], y, "o", color="black", ms=2.5, label="observed")
         if j == 0:
-            ax.set_ylabel(f"$x_{k}$")
+            ax.set_ylabel(called[k] if isinstance(called[k], str) else f"$x_{k}$")
             ax.legend(loc="upper right", fontsize="x-small", ncols=1 if columns > 1 else 5, frameon=False)
+        if k == 0 and isinstance(names[j], str):
+            ax.set_title(names[j], fontsize="small")
         if k == components - 1:
             ax.set_xlabel("time")
     return figure
 
 
 def _series(group: xr.DataTree | xr.Dataset) -> np.ndarray:
-    """The series that each node belongs to."""
+    """The name or number of the series that each node belongs to."""
     coordinates = group.coords
     return coordinates["node_series"].values if "node_series" in coordinates else np.zeros(group.sizes["time"], int)
 

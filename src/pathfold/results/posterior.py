@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
-from pathfold.model import TimeGrid
+from pathfold.model import Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
@@ -40,7 +40,7 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     made = run.chains[0].made
 
     def posterior(begin: int, end: int) -> xr.Dataset:
-        return with_deterministics(_posterior(run, begin, end), deterministics, run.model.parameters.names)
+        return with_deterministics(_posterior(run, begin, end), deterministics, tuple(run.model.priors))
 
     groups: dict[str, xr.Dataset] = {
         "/posterior": posterior(warmup, made),
@@ -62,28 +62,22 @@ def _stacked(run: Run, name: str, begin: int, end: int) -> np.ndarray:
 
 
 def _posterior(run: Run, begin: int, end: int) -> xr.Dataset:
-    parameters, grid = run.model.parameters, run.grid
-    z = _stacked(run, "z", begin, end)
+    model, grid = run.model, run.grid
+    z, augmented = _stacked(run, "z", begin, end), _stacked(run, "x0", begin, end)
+    x0, varying = np.split(augmented, [model.state_dim], axis=-1)
     chains, draws = z.shape[:2]
+    several = len(grid.first) > 1
     coordinates: dict[str, Any] = {
         "chain": np.arange(chains),
         "draw": np.arange(draws),
-        "component": np.arange(run.model.state_dim),
+        "component": list(model.states or range(model.state_dim)),
     }
-    variables: dict[str, Any] = {}
-    at = 0
-    for name in parameters.names:
-        shape = parameters.shapes[name]
-        size = int(np.prod(shape, dtype=int))
-        variables[name] = (
-            ["chain", "draw", *dimensions(name, len(shape))],
-            z[..., at : at + size].reshape(chains, draws, *shape),
-        )
-        at += size
-    x0 = _stacked(run, "x0", begin, end)
-    several = len(grid.first) > 1
+    if several or model.varying.names:
+        coordinates["series"] = list(grid.series)
+    found = _by_name(model.parameters, z, ["chain", "draw"])
+    found |= _by_name(model.varying, varying, ["chain", "draw", "series"])
+    variables: dict[str, Any] = {name: found[name] for name in model.priors}
     if several:
-        coordinates["series"] = np.arange(len(grid.first))
         variables["initial_state"] = (["chain", "draw", "series", "component"], x0)
     else:
         variables["initial_state"] = (["chain", "draw", "component"], x0[:, :, 0])
@@ -95,6 +89,16 @@ def _posterior(run: Run, begin: int, end: int) -> xr.Dataset:
         if several:
             coordinates["node_series"] = (time_dim, np.repeat(_series_of_intervals(run), kept.sum(axis=1)))
     return xr.Dataset(variables, coordinates)
+
+
+def _by_name(parameters: Parameters, values: np.ndarray, dims: list[str]) -> dict[str, Any]:
+    """Dimensions and draws of each parameter, from all of them along the last axis."""
+    sizes = [int(np.prod(shape, dtype=int)) for shape in parameters.shapes.values()]
+    parts = np.split(values, np.cumsum(sizes)[:-1], axis=-1) if sizes else []
+    return {
+        name: ([*dims, *dimensions(name, len(shape))], part.reshape(*values.shape[:-1], *shape))
+        for (name, shape), part in zip(parameters.shapes.items(), parts, strict=True)
+    }
 
 
 def _states(run: Run, kept: np.ndarray, begin: int, end: int) -> np.ndarray:
@@ -127,8 +131,9 @@ def state_times(grid: TimeGrid, keep_path: str) -> np.ndarray | None:
 
 
 def _series_of_intervals(run: Run) -> np.ndarray:
-    """The number of the series that each interval belongs to."""
-    return np.searchsorted(run.grid.first, np.arange(len(run.grid.starts)), side="right") - 1
+    """The name of the series that each interval belongs to, or its number."""
+    numbers = np.searchsorted(run.grid.first, np.arange(len(run.grid.starts)), side="right") - 1
+    return np.array(run.grid.series)[numbers]
 
 
 def _statistics(run: Run, begin: int, end: int) -> xr.Dataset:
@@ -154,7 +159,7 @@ def _observed(run: Run) -> xr.Dataset:
     dim = "node" if several else "time"
     coordinates: dict[str, Any] = {
         "time": (dim, np.asarray(grid.ends)[rows]),
-        "observation": list(grid.components),
+        "observation": list(run.model.observed or grid.components),
     }
     if several:
         coordinates["node_series"] = (dim, _series_of_intervals(run)[rows])
@@ -173,7 +178,8 @@ def _constant(run: Run) -> xr.Dataset:
             "interval_end": ("interval", np.asarray(grid.ends)),
             "fine_step": ("interval", np.asarray(grid.delta)),
             "first_interval": ("series", np.asarray(grid.first)),
-        }
+        },
+        {"series": list(grid.series)},
     )
 
 

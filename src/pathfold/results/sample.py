@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Literal
 
 import xarray as xr
 
 from pathfold.engine import Solver
-from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.deterministics import check_deterministics
 from pathfold.results.diagnostics import warn_of_trouble
@@ -20,7 +20,7 @@ from pathfold.sampling import DynamicHMC, Settings, StaticHMC, UnconstrainedHMC,
 
 def sample(
     model: DiffusionModel,
-    data: Observations | Sequence[Observations],
+    data: Data,
     *,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
@@ -41,7 +41,7 @@ def sample(
     executor: Executor | None = None,
     threads: int | None = None,
 ) -> xr.DataTree:
-    """Draws from the posterior of parameters and paths, given observations; a list of them is a panel of series.
+    """Draws from the posterior of parameters and paths, given observations; a list or dict of them is a panel.
 
     The result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
     resumed from its `checkpoint`. Whatever can be checked is checked before anything is compiled; errors are derived
@@ -59,7 +59,7 @@ def sample(
     keep_path: which states are kept: at the "nodes", "all" after every fine step, or "none".
     keep_warmup: whether the results have the draws of warm-up too.
     deterministics: functions of z, (z, path) or (z, path, times) by name, recorded with the draws; path (time,
-        component) are the states that are kept.
+        component) are the states that are kept; what varies has a row for each series in z.
     progress: whether to show how far the chains are.
     checkpoint: a folder; the same call goes on where the last one ended, and more `draws` make the run longer.
     executor, threads: where the chains run: a `concurrent.futures.Executor`, or so many threads.
@@ -84,8 +84,8 @@ def sample(
     )
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     times = state_times(grid, settings.keep_path)
-    functions = check_deterministics({} if deterministics is None else deterministics, model, times)
+    functions = check_deterministics({} if deterministics is None else deterministics, model, len(grid.first), times)
     run = run_chains(model, data, grid, settings)
     tree = to_datatree(run, keep_warmup=settings.keep_warmup, deterministics=functions)
-    warn_of_trouble(tree, list(model.parameters.names))
+    warn_of_trouble(tree, list(model.priors), model.network)
     return tree

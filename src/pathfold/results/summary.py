@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pathfold.results.convergence import convergence, scalars
+from pathfold.results.convergence import convergence, labels, scalars
 
 
 def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | None = None) -> str:
@@ -16,7 +16,8 @@ def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | N
     lines = [head + f"{'mean':>10s}{'sd':>10s}{'5 %':>10s}{'95 %':>10s}{'bulk ESS':>10s}{'tail ESS':>10s}{'R-hat':>8s}"]
     seconds = sum(tree.attrs["chain_seconds"])
     fewest, slowest = float("inf"), ""
-    true = _by_label(truth or {})
+    true = {label: each for name, value in (truth or {}).items() if name in names
+            for label, each in zip(labels(tree.posterior[name]), np.ravel(value).tolist(), strict=True)}  # fmt: skip
     for name in names:
         for label, x in scalars(tree.posterior[name]):
             found = convergence(x)
@@ -34,12 +35,3 @@ def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | N
         f"the smaller of bulk and tail ESS)"
     )
     return "\n".join(lines)
-
-
-def _by_label(truth: dict[str, Any]) -> dict[str, float]:
-    """True values by the labels of `scalars`."""
-    found = {}
-    for name, value in truth.items():
-        elements = np.ravel(value).tolist()
-        found |= {name if len(elements) == 1 else f"{name}[{i}]": each for i, each in enumerate(elements)}
-    return found

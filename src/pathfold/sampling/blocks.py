@@ -12,6 +12,7 @@ import numpy as np
 from pathfold.engine import Engine
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel, Seen, TimeGrid
+from pathfold.model.functions import listed
 
 
 def partitions(model: DiffusionModel, grid: TimeGrid, observations_per_block: int) -> list[np.ndarray]:
@@ -41,6 +42,11 @@ def blocked_problems(engine: Engine, held: list[np.ndarray]) -> np.ndarray:
 
 def _check(model: DiffusionModel) -> None:
     """Exact observations are implied by the state that is held, unless they depend on parameters."""
+    if model.varying.names:
+        raise SettingsError(
+            f"observations_per_block cannot be used, since {listed(model.varying.names)} varies between series: "
+            "holding the state of a series would hold that value too; sample without blocks"
+        )
     with jax.enable_x64(True):
         x, z = jnp.ones(model.state_dim), model.parameters.push(jnp.zeros(model.parameters.size))
         w, t = jnp.zeros(model.observation_noise_dim), model.node_clock(0.0, jnp.ones(len(model.inputs)))

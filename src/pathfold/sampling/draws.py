@@ -21,6 +21,7 @@ class Shape:
     z_size: int
     series: int
     state_dim: int
+    augmented_dim: int
     steps: int
     intervals: int
     nodes: int  # intervals whose last state is kept
@@ -31,7 +32,7 @@ class Shape:
         kept = self.total - self.unkept
         return {
             "z": (self.total, self.z_size),
-            "x0": (self.total, self.series, self.state_dim),
+            "x0": (self.total, self.series, self.augmented_dim),
             "statistics": (self.total, self.statistics),
             "nodes": (kept, self.nodes, self.state_dim),
             "path": (kept, self.path, self.steps, self.state_dim),

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,8 +20,9 @@ from pathfold.engine import table as at
 from pathfold.engine.installation import compile_sampler
 from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
 from pathfold.errors import SettingsError
-from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
 from pathfold.model.memory import check_memory
+from pathfold.model.reactions import ENDS
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain import ChainTask, Monitor, run_chain
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
@@ -35,12 +36,9 @@ from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import Settings
 
 
-def run_chains(
-    model: DiffusionModel, data: Observations | Sequence[Observations], grid: TimeGrid, settings: Settings
-) -> Run:
+def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings) -> Run:
     """Compile, start, warm up and run the chains; what they drew, and all that it depended on."""
-    series = list(data) if isinstance(data, Sequence) else [data]
-    for observations in series:
+    for observations in panel_of(data).values():
         model.check_data(observations)
     block = settings.observations_per_block
     unconstrained = isinstance(settings.sampler, UnconstrainedHMC)
@@ -65,7 +63,11 @@ def run_chains(
         layout=sampled.layout,
         problems=blocked_problems(sampled, held),
         block_sizes=sampled.block_sizes,
-        start=Start(relaxation=relative_spread(engine)),
+        start=Start(
+            relaxation=relative_spread(engine),
+            series=grid.series,
+            remark="" if model.network is None else f". Besides, {ENDS}",
+        ),
         sampler=settings.sampler,
         warmup=settings.warmup,
         draws=settings.draws,
@@ -93,6 +95,7 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
         z_size=model.parameters.z_size,
         series=len(grid.first),
         state_dim=model.state_dim,
+        augmented_dim=model.augmented_dim,
         steps=grid.steps,
         intervals=intervals,
         nodes=0 if settings.keep_path == "none" else intervals,
@@ -103,7 +106,7 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
 
 def check_draws_fit(shape: Shape, settings: Settings) -> None:
     """Raise SettingsError if a path, or the draws of all chains with their copy in the results, are too much."""
-    path = 8 * shape.intervals * shape.steps * shape.state_dim
+    path = 8 * shape.intervals * shape.steps * shape.augmented_dim
     check_memory("the fine steps of one path", 2 * path, "fewer steps_per_interval or a longer max_step")
     less = {"all": "keep_path='nodes' or 'none', ", "nodes": "keep_path='none', ", "none": ""}[settings.keep_path]
     check_memory(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,12 +34,15 @@ class Guess:
 class Start:
     """How a start is sought: from a guess, or else from prior draws; or a position that was found before.
 
-    `relaxation` is the variance of gaps and misfits that the projection begins with, in units of their scales.
+    `relaxation` is the variance of gaps and misfits that the projection begins with, in units of their scales;
+    `series` is what the series are called, `remark` what else to say of the model if there is no start.
     """
 
     relaxation: float = 1.0
     guess: Guess | None = None
     position: np.ndarray | None = None
+    series: Sequence[str | int] = ()
+    remark: str = ""
 
 
 class Candidate(NamedTuple):
@@ -104,7 +108,7 @@ def find_start(
                 # A state near the data may be none that the model knows; a path of its own may lead further.
                 source = FROM_PATH if source == FROM_PRIOR else FROM_PRIOR
             if not worst or residual < smallest:
-                smallest, worst = residual, _worst_residuals(layout, problem, scratch)
+                smallest, worst = residual, _worst_residuals(layout, problem, scratch, start.series)
         enough = sum(each.good for each in candidates) >= min(CANDIDATES, attempts)
         if enough or (candidates and attempt >= attempts // 2):
             point[:] = best(candidates).point
@@ -115,18 +119,20 @@ def find_start(
         f"no start on the manifold was found in {tried}: {MEANING[common]}; the smallest residuals of observations and "
         f"path were {worst}. Check that the model can produce the data (range of the observation function, scales of "
         "the priors, units of time), take more steps_per_interval, narrow the priors, or choose other initial_states"
+        f"{start.remark}"
     )
 
 
-def name_worst(residuals: np.ndarray, times: np.ndarray, first: np.ndarray) -> str:
+def name_worst(residuals: np.ndarray, times: np.ndarray, first: np.ndarray, names: Sequence[str | int] = ()) -> str:
     """The three largest of the residuals of the nodes, with their times; `first` is the first node of each series."""
+    names = names or range(len(first))
     order = np.argsort(np.where(np.isnan(residuals), -np.inf, -residuals), kind="stable")[:3]
     series = np.searchsorted(first, order, side="right") - 1
-    of_series = [f" of series {k}" if len(first) > 1 else "" for k in series]
+    of_series = [f" of series {names[k]!r}" if len(first) > 1 else "" for k in series]
     return ", ".join(f"{residuals[n]:.2g} at t = {times[n]:g}{of}" for n, of in zip(order, of_series, strict=True))
 
 
-def _worst_residuals(layout: np.ndarray, problem: np.ndarray, scratch: np.ndarray) -> str:
+def _worst_residuals(layout: np.ndarray, problem: np.ndarray, scratch: np.ndarray, names: Sequence[str | int]) -> str:
     """The largest of the gaps and misfits that the last linearisation left."""
 
     def rows(block: np.ndarray, record: int) -> np.ndarray:
@@ -137,4 +143,4 @@ def _worst_residuals(layout: np.ndarray, problem: np.ndarray, scratch: np.ndarra
     columns = [*range(gap, gap + layout[at.X]), *range(o, o + layout[at.Y])]
     residuals = np.abs(rows(scratch, at.SCRATCH_NEWTON)[:, columns]).max(axis=1)
     times = rows(problem, at.PROBLEM_GRID)[:, layout[at.GRID_T_END]]
-    return name_worst(residuals.ravel()[:end], times.ravel()[:end], np.array(first))
+    return name_worst(residuals.ravel()[:end], times.ravel()[:end], np.array(first), names)

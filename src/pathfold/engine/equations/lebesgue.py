@@ -69,7 +69,7 @@ def _precision_derivative(primals, tangents):
 
 def _misfit(f: ModelFunctions, z, x, t, seen: Seen):
     """-log p(y | x, z) of the observed components: of Gaussian noise 1/2 |r|^2 + log|scale|, else by its root."""
-    named, total = f.model.parameters.unflatten(z), 0.0
+    (x, named), total = f.model.in_series(f.model.parameters.unflatten(z), x), 0.0
     for columns, part in f.model.observation.parts:
         of_part = seen.part(columns)
         if isinstance(part, GaussianNoise):

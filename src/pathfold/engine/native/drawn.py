@@ -15,7 +15,7 @@ def record(layout, point, z, x0, nodes, path):
         z[i] = point[layout[at.POINT_THETA] + layout[at.THETA_Z] + i]
     for k in range(layout[at.SERIES]):
         begin = of_series(layout, at.POINT_START, at.START_X0, k)
-        for i in range(layout[at.X]):
+        for i in range(x0.shape[1]):
             x0[k, i] = point[begin + i]
     if layout[at.METHOD] == at.CONSTRAINED:
         record_intervals(layout, point, nodes, path)
@@ -25,8 +25,8 @@ def record(layout, point, z, x0, nodes, path):
 
 @compiled
 def take(layout, point, begin, state):
-    """The state that begins at a place of the point."""
-    for i in range(layout[at.X]):
+    """The state that begins at a place of the point, as far as there is room for it."""
+    for i in range(state.size):
         state[i] = point[begin + i * layout[at.LANES]]
 
 

@@ -43,7 +43,7 @@ def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain
             engine.set_vector(point, found.u, found.v0, found.w, found.v)
             engine.set("point", point, "node", "x_node", found.nodes)
             return Guess(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
-    residuals = name_worst(found.residuals, engine.grid.ends, engine.grid.first)
+    residuals = name_worst(found.residuals, engine.grid.ends, engine.grid.first, engine.grid.series)
     raise InitialisationError(
         f"initial_states={choice!r} found no start for chain {chain} in {ATTEMPTS} prior draws. In the last one "
         f"{found.stage} {residuals}. {found.mend}, or leave initial_states at 'projection'"

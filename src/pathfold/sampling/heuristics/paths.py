@@ -57,7 +57,7 @@ class Paths:
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """u, v_0 and v from the prior."""
         m = self.f.model
-        shapes = (m.parameters.size, (len(self.grid.first), m.initial_state.size), (*self.shape, m.noise_dim))
+        shapes = (m.parameters.size, (len(self.grid.first), m.start_dim), (*self.shape, m.noise_dim))
         u, v0, v = (rng.standard_normal(shape) for shape in shapes)
         return u, v0, v
 
@@ -92,14 +92,17 @@ class Paths:
             x <- x - c H^+ (h(z, x, 0) - y), H = dh/dx,
 
         for linear h the paper's projection, otherwise its Gauss-Newton iteration, with c the best of 1, 1/2, 1/4, ...
+        What varies between series stays what it was drawn to be.
         """
         z = self.f.parameters(u)
         path = self.nodes(z, v0, v)
         path = jnp.where(jnp.all(jnp.isfinite(path)), path, self.initial_states(z, v0))
 
-        def node(x, w, t, seen):
+        def node(augmented, w, t, seen):
+            x, varying = jnp.split(augmented, [self.f.model.state_dim])
+
             def misfit(x):
-                return self.f.rows(z, x, w, t, seen)
+                return self.f.rows(z, jnp.concatenate([x, varying]), w, t, seen)
 
             def size(x):
                 return jnp.max(jnp.abs(misfit(x)))
@@ -110,7 +113,7 @@ class Paths:
                 return tries[jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))]
 
             x = jax.lax.fori_loop(0, NODE_ITERATIONS, improve, x)
-            return x, size(x)
+            return jnp.concatenate([x, varying]), size(x)
 
         return jax.vmap(node)(path, self.no_noise, *self.observed)
 

@@ -1,0 +1,199 @@
+"""Reaction networks as diffusions: the chemical Langevin equation, in coordinates without bounds.
+
+For reactions with rates h(y) that change the amounts y by the columns of the stoichiometry S, it is (Gillespie 2000)
+
+    dy = S h dt + S diag(sqrt(h)) dW.
+
+With y = g(x), component by component, Ito's lemma gives
+
+    dx = (S h / g' - 1/2 g'' S^2 h / g'^3) dt + diag(1 / g') S diag(sqrt(h)) dW,
+
+S^2 being the squares of the elements; for g = exp this keeps amounts positive at every step of any discretisation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import factorial, prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from pathfold.errors import ModelError, told
+from pathfold.model.arrays import real_number
+from pathfold.model.functions import OfTime, listed, with_time
+from pathfold.model.names import check_labels
+
+NEAR_ZERO = 1.0  # amounts below this are less than one reaction makes
+ENDS = (
+    "a chemical Langevin equation ends where an amount comes to zero, and does not approximate counts near it: take "
+    "a system with larger counts, priors and a start that keep away from zero, logarithms as the state "
+    "(amounts=jnp.exp, the default), or more steps_per_interval"
+)
+
+_TERM = re.compile(r"(\d*)\s*\*?\s*([^\W\d][\w.]*)")
+
+
+@dataclass(frozen=True)
+class ReactionFunction(OfTime):
+    """Drift or diffusion of a network, which it tells."""
+
+    network: Reactions
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Reactions:
+    """A network of reactions by name, such as {"infection": "S + I -> 2 I", "recovery": "I -> 0"}, as a diffusion.
+
+    `rates` says by name of a reaction what its rate is: the name of a parameter or a number, the constant of mass
+    action, k y_1^m_1 / m_1! y_2^m_2 / m_2! ... for m_1, m_2, ... of its reactants; or a function of (y, z), (y, z, t)
+    or (y, z, t, inputs) that is the rate itself, with y a dict of the amounts. A reaction left out has mass action with
+    the parameter of its own name.
+
+    The state is x with y = amounts(x), component by component: logarithms of the amounts unless it is said otherwise,
+    the amounts themselves with None. `species` gives another order than that in which the network names them.
+    """
+
+    species: tuple[str, ...]
+    stoichiometry: np.ndarray  # (species, reactions): what each reaction adds
+    rates: dict[str, OfTime]
+    _amounts: Callable[[Any], Any]
+
+    def __init__(
+        self,
+        network: Mapping[str, str],
+        rates: Mapping[str, Any] | None = None,
+        *,
+        species: Sequence[str] | None = None,
+        amounts: Callable[[Array], Array] | None = jnp.exp,
+    ):
+        if not isinstance(network, Mapping) or not network:
+            raise ModelError(f'reactions must be a dict such as {{"decay": "A -> 0"}}, not {told(network)}')
+        sides = {name: _sides(name, reaction) for name, reaction in network.items()}
+        found = tuple(dict.fromkeys(one for pair in sides.values() for side in pair for one in side))
+        ordered = _in_order(found, species)
+        changes = [[made.get(one, 0) - used.get(one, 0) for used, made in sides.values()] for one in ordered]
+        rates = {} if rates is None else rates
+        if not isinstance(rates, Mapping):
+            raise ModelError(f"rates must be a dict of reaction -> rate, not {told(rates)}")
+        if unknown := [name for name in rates if name not in network]:
+            raise ModelError(f"rates has {told(unknown[0])}, which is not a reaction; there are {listed(network)}")
+        if not (amounts is None or callable(amounts)):
+            raise ModelError(f"amounts must be a function of the state, or None, not {told(amounts)}")
+        object.__setattr__(self, "species", ordered)
+        object.__setattr__(self, "stoichiometry", np.array(changes, dtype=float))
+        object.__setattr__(self, "rates", {n: _rate(n, rates.get(n, n), used) for n, (used, _) in sides.items()})
+        object.__setattr__(self, "_amounts", amounts or (lambda x: x))
+
+    def amounts(self, x: Any) -> dict[str, Any]:
+        """The amounts by species, from states (..., component)."""
+        y = self._amounts(x)
+        return {name: y[..., i] for i, name in enumerate(self.species)}
+
+    @property
+    def drift(self) -> OfTime:
+        """Of x, a function of (x, z, t)."""
+
+        def drift(x, z, t):
+            S, h, (g1, g2) = self.stoichiometry, self._rates(x, z, t), jax.jvp(self._slope, (x,), (jnp.ones_like(x),))
+            return (S @ h) / g1 - 0.5 * g2 * (S**2 @ h) / g1**3
+
+        return ReactionFunction(drift, self)
+
+    @property
+    def diffusion(self) -> OfTime:
+        """Of x, a function of (x, z, t): a column for each reaction."""
+
+        def diffusion(x, z, t):
+            return self.stoichiometry * jnp.sqrt(self._rates(x, z, t)) / self._slope(x)[:, None]
+
+        return ReactionFunction(diffusion, self)
+
+    def _slope(self, x: Array) -> Array:
+        """g', of a map that acts on each component alone."""
+        return jax.jvp(self._amounts, (x,), (jnp.ones_like(x),))[1]
+
+    def _rates(self, x: Array, z: dict[str, Any], t: Any) -> Array:
+        y = self.amounts(x)
+        return jnp.stack([rate(y, z, t) for rate in self.rates.values()])
+
+    def least(self, states: Any) -> tuple[str, float]:
+        """The species of which there is least anywhere in these states (..., component), and how much."""
+        with jax.enable_x64(True):
+            found = {name: float(np.nanmin(y)) for name, y in self.amounts(jnp.asarray(states)).items()}
+        name = min(found, key=lambda one: found[one])
+        return name, found[name]
+
+
+def _sides(name: Any, reaction: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """How many of each species a reaction uses and makes."""
+    if not isinstance(name, str) or not isinstance(reaction, str) or reaction.count("->") != 1 or "<->" in reaction:
+        raise ModelError(
+            f"reaction {told(name)} is {told(reaction)}; write 'A + 2 B -> C', with one arrow, and what goes both ways "
+            "as two reactions"
+        )
+    used, made = (_side(name, reaction, side) for side in reaction.split("->"))
+    if used == made:
+        raise ModelError(f"reaction {name!r}, {reaction!r}, changes no amount; leave it out")
+    return used, made
+
+
+def _side(name: str, reaction: str, side: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    if side.strip() in ("", "0"):
+        return counts
+    for term in side.split("+"):
+        found = _TERM.fullmatch(term.strip())
+        if found is None or found[1].strip("0") == "" != found[1]:
+            raise ModelError(
+                f"reaction {name!r}, {reaction!r}, has the term {term.strip()!r}; write a species such as 'A', several "
+                "such as '2 A', or 0 for nothing"
+            )
+        counts[found[2]] = counts.get(found[2], 0) + int(found[1] or 1)
+    return counts
+
+
+def _in_order(found: tuple[str, ...], species: Sequence[str] | None) -> tuple[str, ...]:
+    wanted = check_labels("species", species, len(found), ModelError)
+    if wanted is None:
+        return found
+    if odd := [one for one in wanted if one not in found]:
+        raise ModelError(f"species has {odd[0]!r}, which no reaction names; there are {listed(found)}")
+    return wanted
+
+
+def _rate(name: str, given: Any, used: dict[str, int]) -> OfTime:
+    """The rate of a reaction as a function of (y, z, t), y by species."""
+    what = f"the rate of reaction {name!r}"
+    if callable(given) and not isinstance(given, type):
+        rate = with_time(what, given, ("y", "z"))
+    elif isinstance(given, str):
+        rate = OfTime(lambda y, z, t: z[given] * _encounters(y, used))
+    else:
+        constant = real_number(what, given, error=ModelError)
+        if constant <= 0.0:
+            raise ModelError(f"{what} is {constant:g}; give a positive number, a parameter's name or a function")
+        rate = OfTime(lambda y, z, t: constant * _encounters(y, used))
+
+    def checked(y: dict[str, Any], z: dict[str, Any], t: Any) -> Any:
+        try:
+            value = rate(y, z, t)
+        except KeyError as error:
+            raise ModelError(
+                f"{what} asks for {error.args[0]!r}; there are species {listed(y)} and parameters {listed(z)}"
+            ) from error
+        if jnp.shape(value):
+            raise ModelError(f"{what} has shape {jnp.shape(value)}, expected a number")
+        return value
+
+    return OfTime(checked)
+
+
+def _encounters(y: dict[str, Any], used: dict[str, int]) -> Any:
+    """The number of ways in which the reactants can meet, for large amounts: the product of y^m / m!."""
+    return prod((y[name] ** count / factorial(count) for name, count in used.items()), start=1.0)
