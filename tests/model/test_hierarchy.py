@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import kstest
 
 import pathfold as pf
-from pathfold.model import Parameters, build_parameters, panel_of
+from pathfold.model import Parameters, Seen, build_parameters, panel_of
 
 
 def build(**changes):
@@ -122,7 +122,8 @@ def test_what_varies_follows_the_state_and_stays():
         moved = model.step(z, x, v, 0.1, 0.0)
         np.testing.assert_allclose(moved[:2], state + 0.1 * (rate - 0.3 * state) + np.sqrt(0.1) * 0.2 * v, rtol=1e-12)
         np.testing.assert_array_equal(moved[2:], x[2:])
-        np.testing.assert_allclose(model.observe(z, x, w, 0.0), state + level + 0.1 * level * w, rtol=1e-12)
+        nothing = Seen(jnp.zeros(2), jnp.ones(2), jnp.zeros(0), jnp.zeros(0))
+        np.testing.assert_allclose(model.misfit(z, x, w, 0.0, nothing), state + level + 0.1 * level * w, rtol=1e-12)
         gamma = dist.Gamma(3.0, 2.0)
         slope = jax.jacfwd(lambda v: model.start(z, v0.at[2].set(v))[4])(v0[2])
         density = gamma.log_prob(level) + jnp.log(slope)
@@ -138,7 +139,9 @@ def test_transformed_and_restricted_models_vary_too():
         before, after = model.start(z, v0), logarithmic.start(z, v0)
         np.testing.assert_allclose(after, [*(np.log(before[:2]) - before[2:4]), *before[2:]], rtol=1e-12)
         w = jnp.ones(2)
-        np.testing.assert_allclose(logarithmic.observe(z, after, w, 0.0), model.observe(z, before, w, 0.0), rtol=1e-12)
+        nothing = Seen(jnp.zeros(2), jnp.ones(2), jnp.zeros(0), jnp.zeros(0))
+        seen = [each.misfit(z, x, w, 0.0, nothing) for each, x in ((logarithmic, after), (model, before))]
+        np.testing.assert_allclose(*seen, rtol=1e-12)
     plain = build(parameters=model.priors | {"spread": lambda z: dist.Exponential(jnp.exp(z["mean"]))})
     restricted = plain.restricted_to(lambda function, *given: "erf" not in str(jax.make_jaxpr(function)(*given)))
     assert (plain.parameters.excess is None, restricted.parameters.excess is None) == (True, False)

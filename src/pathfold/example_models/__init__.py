@@ -6,6 +6,7 @@
 from pathfold.example_models import (
     autoregulation,
     cox_ingersoll_ross,
+    doses,
     double_well,
     fitzhugh_nagumo,
     hare_lynx,
@@ -38,6 +39,7 @@ EXAMPLES: dict[str, Example] = {
         lotka_volterra,
         autoregulation,
         pharmacokinetics,
+        doses,
         seir,
         redstart,
         learning,

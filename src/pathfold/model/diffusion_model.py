@@ -30,7 +30,7 @@ from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.likelihood import Several
 from pathfold.model.names import check_labels
 from pathfold.model.observation import Observation, Points
-from pathfold.model.parameters import Compilable, build_parameters
+from pathfold.model.parameters import build_parameters
 from pathfold.model.reactions import ReactionFunction
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid, clocks

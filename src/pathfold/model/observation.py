@@ -17,8 +17,17 @@ from jax import Array
 from pathfold.errors import DataError, ModelError, told
 from pathfold.model.arrays import real_array
 from pathfold.model.conditional import ConditionalMap
-from pathfold.model.functions import OfTime, Struct, as_float64, listed, result_shape, struct, try_twice, with_time
-from pathfold.model.parameters import Compilable
+from pathfold.model.functions import (
+    Compilable,
+    OfTime,
+    Struct,
+    as_float64,
+    listed,
+    result_shape,
+    struct,
+    try_twice,
+    with_time,
+)
 from pathfold.model.roots import Split
 from pathfold.model.seen import Seen
 

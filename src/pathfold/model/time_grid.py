@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Self
@@ -9,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from pathfold.errors import DataError, SettingsError
-from pathfold.model.data import Data, panel_of
+from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.inputs import Input
 from pathfold.model.settings import positive, whole
 from pathfold.schemes.ito import Clock
