@@ -1,0 +1,213 @@
+"""Panels whose parameters vary between series, through pf.sample: against exact posteriors, and as results."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+
+import pathfold as pf
+from tests.sampling.comparing import mean_scores, threshold
+from tests.sampling.small_run import assert_same_draws
+
+FALSE_ALARMS = 1e-3  # for everything in this file together
+SIGMA, TAU, LEVEL = 0.3, 0.2, (1.0, 0.5)
+TIMES = [np.array([0.5, 1.0, 1.5, 2.0]), np.array([0.4, 2.0]), np.array([1.0, 1.2, 1.4, 1.6, 1.8])]
+
+
+def growth(**changes: Any) -> pf.DiffusionModel:
+    """dx = rate dt + sigma dW from a level, both of the series' own: Gaussian given the spread of the rates."""
+    parts: dict[str, Any] = {
+        "drift": lambda x, z: z["rate"][None],
+        "diffusion": lambda x, z: jnp.array([[SIGMA]]),
+        "parameters": {
+            "rate": pf.Varying(lambda z: dist.Normal(z["mean"], z["spread"])),
+            "spread": lambda z: dist.LogNormal(z["log_spread"], 0.6),
+            "level": pf.Varying(dist.Normal(*LEVEL)),
+            "log_spread": -0.7,
+            "mean": dist.Normal(0.0, 1.0),
+        },
+        "initial_state": lambda z: z["level"][None],
+        "observation": pf.GaussianNoise(lambda x, z: x, TAU),
+    }
+    return pf.DiffusionModel(**(parts | changes))
+
+
+def panel() -> dict[str, pf.Observations]:
+    rng = np.random.default_rng(8)
+    series = {}
+    for k, times in enumerate([*TIMES, *TIMES]):
+        values = rng.normal(*LEVEL) + rng.normal(0.6, 0.6) * times + rng.normal(0.0, 0.3, size=times.size)
+        series[f"patient {k}"] = pf.Observations(times, values)
+    return series
+
+
+def exact_moments() -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of (log spread, mean, rates, levels): Gaussian conditioning, quadrature over the spread.
+
+    With constant coefficients the Euler-Maruyama path is x(t) = level + rate t + sigma W(t) at the nodes, whatever the
+    number of steps.
+    """
+    data = [*panel().values()]
+    K, y = len(data), np.concatenate([each.values[:, 0] for each in data])
+    logs = -0.7 + 0.6 * np.linspace(-7.0, 7.0, 401)
+    design = np.zeros((y.size, 1 + 2 * K))  # of (mean, rates, levels)
+    noise, row = np.zeros((y.size, y.size)), 0
+    for k, each in enumerate(data):
+        mine = slice(row, row + each.times.size)
+        design[mine, 1 + k], design[mine, 1 + K + k] = each.times, 1.0
+        noise[mine, mine] = SIGMA**2 * np.minimum.outer(each.times, each.times) + TAU**2 * np.eye(each.times.size)
+        row += each.times.size
+    centre = np.array([0.0] * (1 + K) + [LEVEL[0]] * K)
+    weights, means, covariances = [], [], []
+    for log in logs:
+        prior = np.zeros((1 + 2 * K, 1 + 2 * K))
+        prior[: 1 + K, : 1 + K] = 1.0
+        prior[1 : 1 + K, 1 : 1 + K] += np.exp(2 * log) * np.eye(K)
+        prior[1 + K :, 1 + K :] = LEVEL[1] ** 2 * np.eye(K)
+        gram = design @ prior @ design.T + noise
+        gain, misfit = np.linalg.solve(gram, design @ prior).T, y - design @ centre
+        likelihood = -0.5 * (misfit @ np.linalg.solve(gram, misfit) + np.linalg.slogdet(gram)[1])
+        weights.append(likelihood - 0.5 * ((log + 0.7) / 0.6) ** 2)
+        means.append(np.concatenate([[log], centre + gain @ misfit]))
+        covariance = np.zeros((2 + 2 * K, 2 + 2 * K))
+        covariance[1:, 1:] = prior - gain @ design @ prior
+        covariances.append(covariance)
+    weight = np.exp(np.array(weights) - max(weights))
+    weight /= weight.sum()
+    mean = weight @ np.array(means)
+    away = np.array(means) - mean
+    return mean, np.einsum("g,gij->ij", weight, np.array(covariances)) + (weight[:, None] * away).T @ away
+
+
+@pytest.mark.parametrize("sampler", [pf.StaticHMC(), pf.UnconstrainedHMC()])
+def test_a_hierarchical_panel_against_its_exact_posterior(sampler):
+    tree = pf.sample(
+        growth(),
+        panel(),
+        steps_per_interval=2,
+        chains=4,
+        warmup=500,
+        draws=2000,
+        seed=3,
+        sampler=sampler,
+        keep_path="none",
+        progress=False,
+    )
+    mean, covariance = exact_moments()
+    draws = tree.posterior
+    x = np.stack(
+        [
+            np.log(draws["spread"].values),
+            draws["mean"].values,
+            *np.moveaxis(draws["rate"].values, -1, 0),
+            *np.moveaxis(draws["level"].values, -1, 0),
+        ]
+    )
+    i, j = np.tril_indices(len(mean))
+    away = x - mean[:, None, None]
+    scores = np.concatenate([mean_scores(x, mean), mean_scores(away[i] * away[j], covariance[i, j])])
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 2), np.round(scores, 1)
+
+
+def vector_model() -> pf.DiffusionModel:
+    """Two rates for each series, of two states with names; one column of the data is observed."""
+    return growth(
+        drift=lambda x, z: z["rates"] - z["pull"] * x,
+        diffusion=lambda x, z: 0.3 * jnp.eye(2),
+        parameters={
+            "rates": pf.Varying(lambda z: dist.Normal(z["mean"] * jnp.ones(2), 0.5)),
+            "pull": pf.Varying(dist.LogNormal(0.0, 0.3)),
+            "mean": dist.Normal(0.0, 1.0),
+        },
+        initial_state=dist.Normal(jnp.zeros(2), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x[:1] + z["pull"], 0.2),
+        states=("prey", "hunters"),
+        observed=("seen",),
+    )
+
+
+def short_run(model: pf.DiffusionModel, data: Any, **settings: Any) -> xr.DataTree:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(.*)(has (not converged|few effective draws)|are amiss|stood still)")
+        settings = {"steps_per_interval": 2, "chains": 2, "warmup": 40, "draws": 40, "progress": False} | settings
+        return pf.sample(model, data, **settings)
+
+
+def test_results_have_the_names_of_series_states_and_columns(tmp_path):
+    model, data = vector_model(), [*panel().values()][:2]
+    named = {"first": data[0], "second": data[1]}
+    tree = short_run(
+        model,
+        named,
+        keep_warmup=True,
+        deterministics={"gap": lambda z: z["rates"][:, 0] - z["mean"], "top": lambda z, path: path[:, 1].max()},
+    )
+    posterior = tree.posterior
+    assert posterior["rates"].dims == ("chain", "draw", "series", "rates_dim_0")
+    assert posterior["pull"].dims == ("chain", "draw", "series")
+    assert posterior["initial_state"].dims == ("chain", "draw", "series", "component")
+    assert posterior["component"].values.tolist() == ["prey", "hunters"]
+    assert posterior["series"].values.tolist() == tree.constant_data["series"].values.tolist() == ["first", "second"]
+    assert posterior["node_series"].values.tolist() == ["first"] * 4 + ["second"] * 2
+    assert tree.observed_data["node_series"].values.tolist() == ["first"] * 4 + ["second"] * 2
+    assert tree.observed_data["observation"].values.tolist() == ["seen"]
+    assert list(posterior.data_vars)[:3] == ["rates", "pull", "mean"]
+    expected = posterior["rates"].values[..., 0] - posterior["mean"].values[..., None]
+    np.testing.assert_allclose(posterior["gap"], expected)
+    np.testing.assert_allclose(posterior["top"], posterior["state"].sel(component="hunters").max("node"))
+    seen = posterior["state"].sel(component="prey") + posterior["pull"].sel(series=posterior["node_series"])
+    noise = (tree.observed_data["y"].values[:, 0] - seen.transpose("chain", "draw", "node").values) / 0.2
+    assert np.abs(noise).max() < 6.0
+
+    tree.to_netcdf(tmp_path / "results.nc")
+    with xr.open_datatree(tmp_path / "results.nc") as again:
+        assert again.posterior["series"].values.tolist() == ["first", "second"]
+
+    assert short_run(model, data).posterior["pull"]["series"].values.tolist() == [0, 1]
+    assert short_run(model, data[0]).posterior["pull"].shape == (2, 40, 1)
+
+
+def test_a_checkpoint_resumes_what_varies(tmp_path):
+    model, data = vector_model(), [*panel().values()][:2]
+    settings = {"keep_warmup": True, "keep_path": "all"}
+    whole = short_run(model, data, **settings)
+    short_run(model, data, draws=10, checkpoint=tmp_path, **settings)
+    assert_same_draws(short_run(model, data, checkpoint=tmp_path, **settings), whole)
+
+
+def test_warnings_name_what_they_are_about():
+    with pytest.warns(UserWarning, match=r"(rates|pull|initial_state)\[patient [01](, (0|1|prey|hunters))?\]"):
+        pf.sample(
+            vector_model(),
+            dict([*panel().items()][:2]),
+            steps_per_interval=2,
+            chains=2,
+            warmup=40,
+            draws=40,
+            progress=False,
+        )
+
+
+@pytest.mark.parametrize("initial_states", ["interpolation", "adam", "adam-states"])
+def test_heuristics_start_a_panel_that_varies(initial_states):
+    model = growth(diffusion=lambda x, z: jnp.array([[0.3]]), initial_state=dist.Normal(jnp.zeros(1), 1.0))
+    tree = short_run(model, dict([*panel().items()][:2]), initial_states=initial_states)
+    assert np.isfinite(tree.posterior["rate"].values).all()
+
+
+def test_blocks_are_refused():
+    with pytest.raises(pf.SettingsError, match="observations_per_block cannot be used, since 'rate', 'level' var"):
+        short_run(growth(), panel(), observations_per_block=2)
+
+
+def test_a_start_that_is_not_found_names_the_series():
+    data = panel() | {"odd one": pf.Observations([1.0], [-5.0])}
+    positive = pf.Noiseless(lambda x, z: jnp.exp(x))
+    with pytest.raises(pf.InitialisationError, match=r"at t = 1 of series 'odd one'"):
+        short_run(growth(observation=positive), data)
