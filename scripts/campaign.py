@@ -3,8 +3,8 @@
     python scripts/campaign.py [--kills 100] [--interrupts 100] [--corruptions 200] [--seed 0]
 
 A small run is killed (SIGKILL) or interrupted (SIGINT) at a random moment while it compiles, warms up, samples or
-saves, and then made again: it must end with the draws, to the bit, of a run that nobody disturbed. Files of the cache of
-models are damaged: the draws must be the same. Files of a checkpoint are damaged: the draws must be the same, or an
+saves, and then made again: it must end with the draws, to the bit, of a run that nobody disturbed. Files of the cache
+of models are damaged: the draws must be the same. Files of a checkpoint are damaged: the draws must be the same, or an
 error of pathfold must say what is wrong. What happened is printed as counts; the exit status is 1 if anything else did.
 
 Every run is a process of its own, forked from one that has imported everything and computed nothing.
@@ -37,21 +37,21 @@ from pathfold.engine.installation import compile_sampler
 from pathfold.example_models import ornstein_uhlenbeck
 from pathfold.sampling import chain, checkpoint, execution
 
-STAGES = {"compiling": 1.5, "warm-up": 0.3, "sampling": 0.5, "saving": 0.003}  # seconds within which the blow falls
-WARMUP, DRAWS, CHAINS = 400, 1000, 2
+STAGES = {"compiling": 1.5, "warm-up": 0.02, "sampling": 0.02, "saving": 0.003}  # seconds within which the blow falls
+WARMUP, DRAWS, CHAINS = 200, 300, 2
 SAME, SENTENCE, INTERRUPTED = "the same draws", "an error of pathfold", "interrupted"
 
 
 def draw(folder: Path) -> str:
     """A digest of all draws of a small run with a checkpoint."""
     model = ornstein_uhlenbeck.EXAMPLE.model()
-    times = 0.5 * np.arange(1, 31)
+    times = 0.5 * np.arange(1, 11)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tree = pf.sample(
             model,
             pf.Observations(times, np.sin(times)),
-            steps_per_interval=10,
+            steps_per_interval=4,
             chains=CHAINS,
             warmup=WARMUP,
             draws=DRAWS,
@@ -84,7 +84,7 @@ def announce(stage: Callable[[str], None]) -> None:
     told(CompiledModel, "_build", lambda _: "compiling")
     told(chain._Chain, "advance", lambda self: "warm-up" if self.draws.made < WARMUP else "sampling")
     told(checkpoint.Checkpoint, "save", lambda _: "saving")
-    execution.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.05)  # type: ignore[misc]
+    execution.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
 
 
 def child(place: Path, pipe: int) -> None:
@@ -157,6 +157,13 @@ class Campaign:
         if kind not in allowed:
             self.faults.append(f"{what}: {kind}: {result.get('text', '')}")
 
+    def show(self) -> None:
+        """Print what was counted since the last time."""
+        for what, counts in sorted(self.counts.items()):
+            kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(counts.items()))
+            print(f"{what:60s} {kinds}", flush=True)
+        self.counts.clear()
+
     def strike(self, what: signal.Signals, times: int) -> None:
         """At random moments; then go on, with the same cache and checkpoint."""
         struck, tries = 0, 0
@@ -164,7 +171,7 @@ class Campaign:
             tries += 1
             stage = [*STAGES][tries % len(STAGES)]
             place = self.place("struck", cache=stage != "compiling")
-            turn = int(self.rng.integers(1, {"compiling": 2, "saving": 8}.get(stage, 40)))
+            turn = int(self.rng.integers(1, {"compiling": 2}.get(stage, 30)))
             first = run(place, (what, stage, turn, float(self.rng.uniform(0.0, STAGES[stage]))))
             if not first["struck"] or first["kind"] == "drawn":
                 continue  # it ended before the blow fell
@@ -220,12 +227,14 @@ def main() -> int:
     compile_sampler(announce=True)
     with tempfile.TemporaryDirectory() as folder:
         campaign = Campaign(Path(folder), options.seed)
-        campaign.strike(signal.SIGKILL, options.kills)
-        campaign.strike(signal.SIGINT, options.interrupts)
-        campaign.corrupt("cache", options.corruptions // 2)
-        campaign.corrupt("checkpoint", options.corruptions - options.corruptions // 2)
-    for what, counts in sorted(campaign.counts.items()):
-        print(f"{what:60s} {', '.join(f'{kind}: {number}' for kind, number in sorted(counts.items()))}")
+        for part in (
+            lambda: campaign.strike(signal.SIGKILL, options.kills),
+            lambda: campaign.strike(signal.SIGINT, options.interrupts),
+            lambda: campaign.corrupt("cache", options.corruptions // 2),
+            lambda: campaign.corrupt("checkpoint", options.corruptions - options.corruptions // 2),
+        ):
+            part()
+            campaign.show()
     print(f"{len(campaign.faults)} faults in {time.monotonic() - begin:.0f} s")
     for fault in campaign.faults[:20]:
         print(fault)
