@@ -13,7 +13,7 @@ export PYTHON
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow bench experiments demo lint format clean FORCE
+.PHONY: help install test test-slow test-lowest test-newest bench experiments demo lint format clean FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,6 +43,21 @@ test: lint ## lint, types and the tests (not the slow ones), a file a core; ARGS
 test-slow: install ## the slow tests; ARGS goes to pytest
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
+# The ends of the range of versions that pyproject.toml claims, each in an environment of its own, which also keeps what
+# is compiled there.
+test-lowest: ENVIRONMENT := .venv-lowest
+test-lowest: VERSIONS := --constraint constraints-lowest.txt
+test-newest: ENVIRONMENT := .venv-newest
+test-newest: VERSIONS := --upgrade --upgrade-strategy eager
+test-lowest: ## tests of program, model and engine with the lowest versions that pyproject.toml allows; ARGS goes to pytest
+test-newest: ## the same with the newest versions there are
+test-lowest test-newest:
+	@python=$$(sh scripts/find_python.sh) && "$$python" -m venv $(ENVIRONMENT)
+	@$(ENVIRONMENT)/bin/python -m pip --disable-pip-version-check --no-input -qq install $(VERSIONS) \
+		hypothesis pytest pytest-xdist --editable .
+	NUMBA_CACHE_DIR=$(CURDIR)/$(ENVIRONMENT)/numba PATHFOLD_CACHE=$(CURDIR)/$(ENVIRONMENT)/models \
+		$(ENVIRONMENT)/bin/python -m pytest --numprocesses auto --dist loadfile tests/program tests/model tests/engine $(ARGS)
+
 bench: install ## cost of a step, as a table; ARGS=--json adds a machine-readable line
 	$(BIN)/python benchmarks/step_cost.py $(ARGS)
 
@@ -62,5 +77,5 @@ format: install ## let ruff format, and mend what it can
 	$(BIN)/python -m ruff format
 
 clean: ## remove the environment and what tools left behind
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-newest build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -44,6 +44,39 @@ def test_an_example_runs_and_leaves_pictures(capsys, tmp_path):
         assert (tmp_path / "new" / picture).stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["demo", "--draws", "0"], "draws"),
+        (["demo", "--draws", "-3"], "draws"),
+        (["demo", "--observations", "0"], "the series is empty"),
+        (["demo", "--seed", "-1"], "seed"),
+        (["examples", "sir", "--draws", "0"], "draws"),
+        (["examples", "heston", "--seed", "-1"], "seed"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_one_sentence(arguments, sentence, capsys, tmp_path):
+    assert main([*arguments, "--folder", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("pathfold: ")
+    assert sentence in message
+    assert message.count("\n") == 1
+
+
+def test_a_folder_that_cannot_hold_pictures_is_named_before_anything_is_drawn(capsys, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    assert main(["demo", "--folder", str(file)]) == 2
+    assert f"pathfold: --folder {file} cannot be used for pictures: " in capsys.readouterr().err
+
+
+def test_windows_is_told_at_once_that_it_is_not_supported():
+    code = "import sys; sys.platform = 'win32'; import pathfold"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ImportError: pathfold does not run on Windows yet: use it in")
+
+
 WITHOUT_PLOTS = """
 import importlib.util, sys, warnings
 

@@ -1,5 +1,10 @@
 """Exact, automatic Bayesian calibration of stochastic differential equation models to discrete observations."""
 
+import sys
+
+if sys.platform == "win32":
+    raise ImportError("pathfold does not run on Windows yet: use it in the Windows Subsystem for Linux, or on Linux")
+
 from importlib.metadata import version
 
 from pathfold.engine import Solver

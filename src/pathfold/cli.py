@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from pathfold.engine import model_cache
 from pathfold.engine.installation import compile_sampler
+from pathfold.errors import PathfoldError, SettingsError
 from pathfold.example_models import EXAMPLES, Example, fitzhugh_nagumo
 from pathfold.program.machine import machine_name
 from pathfold.results import sample
@@ -33,6 +35,9 @@ def demo(folder: Path, *, observations: int, draws: int, seed: int) -> None:
 def calibrate(example: Example, folder: Path, *, draws: int, seed: int) -> None:
     """Run an example with default settings, print a table of its parameters and draw pictures."""
     begin = time.perf_counter()
+    pictures = importlib.util.find_spec("matplotlib") is not None
+    if pictures:
+        _make_folder(folder)
     model, data, truth = example.model(), example.data(), example.truth
     print(f"{example.name}: {example.summary} ({example.reference})")
     print(f"data simulated from {truth}" if truth else "data from the reference")
@@ -40,14 +45,24 @@ def calibrate(example: Example, folder: Path, *, draws: int, seed: int) -> None:
     posterior = sample(model, data, steps_per_interval=example.steps_per_interval, chains=4, draws=draws, seed=seed)
     names = list(model.parameters.names)
     print(summary_table(posterior, names, truth))
-    if importlib.util.find_spec("matplotlib") is None:
+    if not pictures:
         print("no pictures: they need Matplotlib, which `pip install 'pathfold[plots]'` brings")
     else:
-        folder.mkdir(parents=True, exist_ok=True)
         plot_paths(posterior, observed=example.observed, natural=example.natural).savefig(folder / "paths.png", dpi=150)
         plot_marginals(posterior, names, truth).savefig(folder / "marginals.png", dpi=150)
         print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
     print(f"all in {time.perf_counter() - begin:.0f} s")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SettingsError(
+            f"--folder {folder} cannot be used for pictures: {error.strerror}; give a folder that can be written to"
+        ) from error
 
 
 def list_examples() -> None:
@@ -131,6 +146,15 @@ def _size(size: float) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Do what the arguments say; the exit status, 2 with a sentence where they cannot be used."""
+    try:
+        return _main(arguments)
+    except PathfoldError as error:
+        print(f"pathfold: {error}", file=sys.stderr)
+        return 2
+
+
+def _main(arguments: list[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="pathfold", description="Calibrate diffusion models to discrete observations."
     )

@@ -40,9 +40,9 @@ def test_a_few_draws_reproduce_the_data(name):
     data = [pf.Observations(each.times[:3], each.values[:3]) for each in series_of(name)[:2]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so short a run has not converged
-        tree = pf.sample(model, data, steps_per_interval=steps, chains=1, warmup=10, draws=10, seed=1, progress=False)
+        tree = pf.sample(model, data, steps_per_interval=steps, chains=1, warmup=10, draws=10, seed=2, progress=False)
     posterior, stats = tree.posterior, tree.sample_stats
-    assert (stats["status"] == 0).mean() >= 0.8, "the step size is that of ten iterations"
+    assert np.all(stats["status"] == 0)
     for parameter in model.parameters.names:
         values = posterior[parameter].values
         assert np.isfinite(values).all()

@@ -70,6 +70,81 @@ def test_units_do_not_matter(seed, noisy):
         np.testing.assert_allclose(other.sample_stats["step_size"], plain.sample_stats["step_size"], rtol=1e-6)
 
 
+def random_model(seed: int) -> tuple[pf.DiffusionModel, pf.Observations]:
+    """One to three states, some seen, exactly or with noise, some data missing; a unit for each state, row and time.
+
+    The units are inputs: x_i = c_i x'_i, y_j = d_j y'_j, t = tau t'.
+    """
+    rng = np.random.default_rng([9, seed])
+    X = 1 + seed % 3
+    Y, noisy, multiplicative = int(rng.integers(1, X + 1)), bool(rng.integers(2)), bool(rng.integers(2))
+    A, turn, H = -np.eye(X) + 0.4 * rng.normal(size=(X, X)), rng.normal(size=(X, X)), rng.normal(size=(Y, X))
+    mixing = 0.3 * np.eye(X) + 0.1 * rng.normal(size=(X, X))
+
+    def of(inputs, letter, size):
+        return jnp.stack([inputs[f"{letter}{i}"] for i in range(size)])
+
+    def drift(x, z, t, inputs):
+        c = of(inputs, "c", X)
+        return c / inputs["tau"] * (A @ (x / c) + z["a"] * jnp.sin(turn @ (x / c)) + 0.5)
+
+    def diffusion(x, z, t, inputs):
+        c = of(inputs, "c", X)
+        size = z["s"] * (1.0 + 0.3 * jnp.cos(x / c)) if multiplicative else z["s"] * jnp.ones(X)
+        return (c * size / jnp.sqrt(inputs["tau"]))[:, None] * mixing
+
+    def seen(x, z, t, inputs):
+        return of(inputs, "d", Y) * (H @ (x / of(inputs, "c", X)))
+
+    def scale(z, t, inputs):
+        return 0.2 * of(inputs, "d", Y)
+
+    names = ["tau", *(f"c{i}" for i in range(X)), *(f"d{j}" for j in range(Y))]
+    m = pf.DiffusionModel(
+        drift=drift,
+        diffusion=diffusion,
+        parameters={"a": dist.Normal(0.0, 1.0), "s": dist.LogNormal(-0.5, 0.5)},
+        initial_state=np.zeros(X),
+        observation=pf.GaussianNoise(seen, scale) if noisy else pf.Noiseless(seen),
+        inputs={name: constant(1.0) for name in names},
+    )
+    values = 0.5 * np.sin(np.outer(TIMES, 1.0 + np.arange(Y))) + 0.1 * rng.normal(size=(TIMES.size, Y))
+    values[rng.uniform(size=values.shape) < 0.2] = np.nan
+    values[0] = 0.1
+    return m, pf.Observations(TIMES, values)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
+def test_the_unit_of_every_state_and_row_does_not_matter(seed):
+    """Random units between 1e-8 and 1e12, of time between 1e-6 and 1e6, six of each random model."""
+    m, data = random_model(seed)
+    rng, plain = np.random.default_rng([10, seed]), None
+    for turn in range(7):
+        ranges = {name: (-6.0, 6.0) if name == "tau" else (-8.0, 12.0) for name in m.inputs}
+        units = {name: 10.0 ** rng.uniform(*ends) if turn else 1.0 for name, ends in ranges.items()}
+        rows = np.array([units[f"d{j}"] for j in range(m.observation_dim)])
+        states = np.array([units[f"c{i}"] for i in range(m.state_dim)])
+        inputs = {name: constant(value) for name, value in units.items()}
+        scaled = pf.Observations(units["tau"] * TIMES, rows * data.values, inputs=inputs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = pf.sample(
+                m, scaled, steps_per_interval=4, chains=2, warmup=4, draws=3, seed=3, progress=False, keep_warmup=True
+            )
+        if plain is None:
+            plain = tree
+            continue
+        for group in ("posterior", "warmup_posterior"):
+            for name in m.parameters.names:
+                np.testing.assert_allclose(
+                    tree[group][name], plain[group][name], rtol=1e-5, atol=1e-6, err_msg=f"{units}"
+                )
+            np.testing.assert_allclose(tree[group]["state"] / states, plain[group]["state"], rtol=1e-5, atol=1e-5)
+        for name in ("n_steps", "n_failed_steps", "status"):
+            np.testing.assert_array_equal(tree.sample_stats[name], plain.sample_stats[name])
+        np.testing.assert_allclose(tree.sample_stats["step_size"], plain.sample_stats["step_size"], rtol=1e-6)
+
+
 def test_large_numbers_with_small_changes():
     """Data about 1e7 that change by one: rounding is within the tolerance, and steps are as long as about zero."""
     steps = []

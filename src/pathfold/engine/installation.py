@@ -11,6 +11,7 @@ from numba import boolean, float64, int64, typeof
 
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.refinement import first_order_shift
 from pathfold.engine.native.start import guess_nodes, try_start
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
@@ -29,6 +30,7 @@ ENTRIES = (
     (linearise, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
     (try_start, _START),
+    (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (run, (*_CHAIN, *_SETTINGS, *_DRAWN)),
 )
 

@@ -66,10 +66,7 @@ def _hi_primitive(g: Graph, eqn, args):
 
 def _scan(g: Graph, eqn, args):
     p = eqn.params
-    if "ft_in" in p:
-        n_consts, n_carry, _ = (len(list(part)) for part in p["ft_in"].unpack())
-    else:
-        n_consts, n_carry = p["num_consts"], p["num_carry"]
+    n_consts, n_carry, _ = (len(list(part)) for part in p["ft_in"].unpack())
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
     length = p["length"]
     collected: list = [None] * length
@@ -125,13 +122,9 @@ RULES.update(
     {
         "platform_index": _platform_index,
         "jit": _call("jaxpr"),
-        "pjit": _call("jaxpr"),
-        "closed_call": _call("call_jaxpr"),
-        "core_call": _call("call_jaxpr"),
         "custom_vmap_call": _call("call"),
-        "composite": _call("jaxpr"),
+        "composite": _call("call_jaxpr"),
         "call_hi_primitive": _hi_primitive,
-        "checkpoint": _call("jaxpr"),
         "remat2": _call("jaxpr"),
         "custom_jvp_call": _call("call_jaxpr"),
         "custom_vjp_call": _call("call_jaxpr"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -16,6 +17,7 @@ RHAT = 1.01
 ESS_A_CHAIN = 100
 FAILURES = 0.03
 STANDSTILL = 0.02
+SHIFT = 0.3  # with half steps, in posterior standard deviations
 APART = 3.0  # a chain whose mean is further from the others', in standard deviations, is in another mode ...
 STEPS_APART = 5.0  # ... or one whose steps are longer or shorter by this factor
 
@@ -41,6 +43,7 @@ def troubles(tree: xr.DataTree, names: list[str], network: Reactions | None = No
         yield from _standstill(tree)
     yield from _failures(tree, network)
     if draws >= 4:
+        yield from _time_step(tree, names)
         yield from _convergence(by_label)
 
 
@@ -96,6 +99,26 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
         )
 
 
+def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
+    """Parameters that would move with half steps."""
+    shifts = dict(zip(_labels(tree, names), tree.attrs.get("half_step_shift", ()), strict=False))
+    moved = {label: shift for label, shift in shifts.items() if abs(shift) > SHIFT}
+    if moved:
+        worst = max(moved, key=lambda label: abs(moved[label]))
+        yield (
+            f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
+            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst)}; take more steps_per_interval (a "
+            "smaller max_step) or a scheme of higher order"
+        )
+
+
+def _labels(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
+    """Of all scalars of the parameters, in order."""
+    for name in names:
+        size = tree.posterior[name][0, 0].size
+        yield from [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
+
+
 def _convergence(by_label: dict[str, np.ndarray]) -> Iterator[str]:
     """By R-hat; where that is good, by the number of effective draws. The worst is named with its figure."""
     found = {label: convergence(x) for label, x in by_label.items()}
@@ -117,7 +140,7 @@ def _convergence(by_label: dict[str, np.ndarray]) -> Iterator[str]:
         )
 
 
-def _others(found: dict[str, Convergence], worst: str) -> str:
+def _others(found: dict[str, Any], worst: str) -> str:
     names = [label for label in found if label != worst]
     listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return f" (so are {listed})" if names else ""

@@ -185,6 +185,7 @@ def _constant(run: Run) -> xr.Dataset:
 
 def _attributes(run: Run) -> dict[str, Any]:
     versions = {f"{name}_version": metadata.version(name) for name in ("pathfold", "jax", "numba", "numpy")}
+    shift = {"half_step_shift": run.half_step_shift.tolist()} if run.half_step_shift.size else {}
     return {
         "inference_library": "pathfold",
         "created_at": datetime.now(UTC).isoformat(),
@@ -192,6 +193,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         **versions,
         **run.settings,
         **run.seconds,
+        **shift,
         "chain_seconds": [chain.seconds for chain in run.chains],
         "main_seconds": [chain.main_seconds for chain in run.chains],
         "start_attempts": [chain.start_attempts for chain in run.chains],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +80,7 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
             last_save = time.monotonic()
     if checkpoint and checkpoint.counted < chain.draws.made:
         chain.save(checkpoint)
-    return chain.draws.first(total)
+    return replace(chain.draws.first(total), last=chain.current.copy())
 
 
 class _Chain:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,7 @@ class Draws:
     seconds: float = 0.0  # of its core: the time that others had it does not count
     main_seconds: float = 0.0  # of these after warm-up
     start_attempts: int = 0
+    last: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the point where the chain is
     unsaved: str = ""  # why the checkpoint does not hold all of them, if so
 
     @classmethod

@@ -30,6 +30,7 @@ from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.progress import Progress
+from pathfold.sampling.refinement import half_step_shift
 from pathfold.sampling.run import Run
 from pathfold.sampling.samplers import UnconstrainedHMC
 from pathfold.sampling.scales import relative_spread, set_scales
@@ -82,8 +83,9 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     results = _worth_keeping(results, settings.warmup) if interrupted else results
     made = min(d.made for d in results)
     _warn_of_loss(results, made, interrupted, settings)
+    shift = np.zeros(0) if unconstrained else half_step_shift(model, engine, results)
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
-    return Run(model, grid, recorded, [d.first(made) for d in results], seconds)
+    return Run(model, grid, recorded, [d.first(made) for d in results], seconds, shift)
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:

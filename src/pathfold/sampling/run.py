@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.draws import Draws
@@ -16,3 +18,4 @@ class Run:
     settings: dict[str, Any]
     chains: list[Draws]
     seconds: dict[str, float]
+    half_step_shift: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of z, as far as it is known

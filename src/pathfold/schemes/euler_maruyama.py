@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from pathfold.schemes.scheme import Scheme
+from pathfold.schemes.scheme import Scheme, halve_increments
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,9 @@ class EulerMaruyama(Scheme):
 
     def noise_dim(self, wiener_dim):
         return wiener_dim
+
+    def halve(self, v, fresh):
+        return halve_increments(v, fresh)
 
     def step(self, sde, z, x, v, delta, t):
         return x + delta * sde.drift(x, z, t) + jnp.sqrt(delta) * (sde.diffusion(x, z, t) @ v)

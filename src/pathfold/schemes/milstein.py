@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from pathfold.schemes.ito import noise_operator
-from pathfold.schemes.scheme import Scheme, require_zero
+from pathfold.schemes.scheme import Scheme, halve_increments, require_zero
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,9 @@ class Milstein(Scheme):
 
     def noise_dim(self, wiener_dim):
         return wiener_dim
+
+    def halve(self, v, fresh):
+        return halve_increments(v, fresh)
 
     def step(self, sde, z, x, v, delta, t):
         dw, b = jnp.sqrt(delta) * v, sde.diffusion(x, z, t)

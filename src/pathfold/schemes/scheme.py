@@ -28,8 +28,20 @@ class Scheme(ABC):
     def step(self, sde: SDE, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
         """x(t + delta) from x(t) = x."""
 
+    def halve(self, v: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Noise of two half steps that follow the same Wiener path as a step with noise v (..., V), if that is known.
+
+        `fresh` are standard normals of the same shape, for what v leaves open. If v is standard normal, the halves are.
+        """
+        return None
+
     def check(self, sde: SDE, points: Sequence[Point]) -> None:
         """Raise ModelError when the SDE, seen at these points, is not one the scheme is made for."""
+
+
+def halve_increments(v: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For noise that is the Wiener increment, dW = sqrt(delta) v: its halves, by a Brownian bridge."""
+    return (v + fresh) / 2**0.5, (v - fresh) / 2**0.5
 
 
 def require_zero(residual: Callable[[Any, Any, Any], tuple[Array, Array]], points: Sequence[Point], fault: str) -> None:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from pathfold.schemes.ito import noise_operator, time_operator
-from pathfold.schemes.scheme import Scheme, require_zero
+from pathfold.schemes.scheme import Scheme, halve_increments, require_zero
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,13 @@ class StrongOrder1p5(Scheme):
 
     def noise_dim(self, wiener_dim):
         return 2 * wiener_dim
+
+    def halve(self, v, fresh):
+        """dW = dW_1 + dW_2 and dZ = dZ_1 + dZ_2 + (delta / 2) dW_1 of the two halves."""
+        (v1, v2), (f1, f2) = np.split(v, 2, axis=-1), np.split(fresh, 2, axis=-1)
+        mean = np.concatenate([v1, (v2 - 3**0.5 * f1) / 2], axis=-1)
+        difference = np.concatenate([(3**0.5 * v2 + f1) / 2, f2], axis=-1)
+        return halve_increments(mean, difference)
 
     def step(self, sde, z, x, v, delta, t):
         b = sde.diffusion(x, z, t)
