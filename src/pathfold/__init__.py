@@ -16,13 +16,18 @@ from pathfold.model import (
     Varying,
     simulate,
 )
-from pathfold.results import sample
+from pathfold.results import (
+    Check,
+    check,
+    sample,
+)
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 
 __version__ = version("pathfold")
 
 __all__ = [
+    "Check",
     "CustomScheme",
     "DataError",
     "DiffusionModel",
@@ -46,6 +51,7 @@ __all__ = [
     "UnconstrainedHMC",
     "Varying",
     "__version__",
+    "check",
     "sample",
     "simulate",
 ]

@@ -16,6 +16,7 @@ from pathfold.model import Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
+from pathfold.results.noise import noise_dataset
 from pathfold.sampling import Run
 
 STATISTICS = (
@@ -34,7 +35,7 @@ _WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
-    """Groups posterior, sample_stats, observed_data, constant_data, and warmup_* when kept."""
+    """Groups posterior, sample_stats, observed_data, constant_data, noise, and warmup_* when kept."""
     warmup = min(run.settings["warmup"], run.chains[0].made)
 
     made = run.chains[0].made
@@ -48,6 +49,8 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
         "/observed_data": _observed(run),
         "/constant_data": _constant(run),
     }
+    if run.noise.draws.size:
+        groups["/noise"] = noise_dataset(run)
     if keep_warmup:
         groups["/warmup_posterior"] = posterior(0, warmup)
         groups["/warmup_sample_stats"] = _statistics(run, 0, warmup)
@@ -195,4 +198,5 @@ def _attributes(run: Run) -> dict[str, Any]:
         "chain_seconds": [chain.seconds for chain in run.chains],
         "main_seconds": [chain.main_seconds for chain in run.chains],
         "start_attempts": [chain.start_attempts for chain in run.chains],
+        "integration_times": [chain.integration_time for chain in run.chains],
     }

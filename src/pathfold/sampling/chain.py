@@ -17,12 +17,13 @@ from pathfold.engine import table as at
 from pathfold.engine.compile import Program
 from pathfold.engine.native import trajectory
 from pathfold.engine.native.chain_loop import run
-from pathfold.engine.native.integration_time import search_size
-from pathfold.engine.native.step_size import STATE
+from pathfold.engine.native.integration_time import integration_time, search_size
+from pathfold.engine.native.step_size import ITERATION, STATE
 from pathfold.errors import SettingsError
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
+from pathfold.sampling.noise import STRIDE, is_held
 from pathfold.sampling.samplers import Sampler, StaticHMC
 
 PIECE = 10  # transitions a native call: small enough to be interrupted, large enough to cost nothing
@@ -74,7 +75,7 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
     monitor.done[0] = min(chain.draws.made, total)
     last_save = time.monotonic()
     while chain.draws.made < total and monitor.stop[0] == 0:
-        chain.advance(PIECE, monitor)
+        chain.advance(monitor)
         if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
             chain.save(checkpoint)
             last_save = time.monotonic()
@@ -115,11 +116,12 @@ class _Chain:
         blocks = (self.layout, self.problems[0], self.points, self.momenta, self.scratch)
         self.draws.start_attempts = find_start(*blocks, self.rng, self.task.start)
 
-    def advance(self, count: int, monitor: Monitor) -> None:
-        """Make up to `count` transitions."""
+    def advance(self, monitor: Monitor) -> None:
+        """Make a few transitions, none beyond the next draw that may be held."""
         task, draws = self.task, self.draws
         end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
-        rows = draws.made, min(draws.made + count, end)
+        held_next = draws.made + STRIDE - (draws.made - task.warmup) % STRIDE
+        rows = draws.made, min(draws.made + PIECE, held_next, end)
         time_given = task.sampler.integration_time if isinstance(task.sampler, StaticHMC) else None
         begin = time.thread_time()
         made = run(
@@ -154,6 +156,20 @@ class _Chain:
         draws.seconds += seconds
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
+        if not self.dynamic:
+            found = integration_time(self.search, int(self.state[ITERATION]), task.warmup)
+            draws.integration_time = float(time_given or found)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Keep the position of the last draw, and drop those that are not to be held."""
+        made, warmup = self.draws.made, self.task.warmup
+        if made <= warmup:
+            return
+        held = self.draws.positions
+        held[made] = self.current[: self.momenta.shape[1]].copy()
+        for number in [n for n in held if not is_held(n - warmup, made - warmup)]:
+            del held[number]
 
     def _room(self, name: str, begin: int, end: int) -> np.ndarray:
         """Where states go: draws whose states are not kept have rows without any."""
@@ -173,6 +189,9 @@ class _Chain:
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
             "seconds": np.array([d.seconds, d.main_seconds]),
             "start_attempts": np.array(d.start_attempts),
+            "held": np.array([*d.positions], dtype=np.int64),
+            "positions": np.array([*d.positions.values()]),
+            "integration_time": np.array(d.integration_time),
         }
         try:
             checkpoint.save(d, state)
@@ -189,6 +208,8 @@ class _Chain:
         try:
             d.start_attempts = int(saved["start_attempts"])
             d.seconds, d.main_seconds = saved["seconds"].tolist()
+            d.positions = dict(zip(saved["held"].tolist(), saved["positions"], strict=True))
+            d.integration_time = float(saved["integration_time"])
             for name, array in self._state().items():
                 if saved[name].shape != array.shape:
                     raise ValueError(name)

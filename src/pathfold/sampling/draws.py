@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,8 @@ class Draws:
     seconds: float = 0.0  # of its core: the time that others had it does not count
     main_seconds: float = 0.0  # of these after warm-up
     start_attempts: int = 0
+    positions: dict[int, np.ndarray] = field(default_factory=dict)  # of a few draws, by how many were made with it
+    integration_time: float = 0.0  # of static trajectories, as warm-up chose it
     unsaved: str = ""  # why the checkpoint does not hold all of them, if so
 
     @classmethod
@@ -79,7 +81,9 @@ class Draws:
 
     def first(self, count: int) -> Draws:
         """The first draws alone."""
-        return replace(self, **self._each(lambda name: self.rows(name, 0, count)), made=min(self.made, count))
+        positions = {number: q for number, q in self.positions.items() if number <= count}
+        made = min(self.made, count)
+        return replace(self, **self._each(lambda name: self.rows(name, 0, count)), positions=positions, made=made)
 
     def with_room(self, total: int) -> Draws:
         """The same, empty, for at least so many draws."""

@@ -29,6 +29,7 @@ from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, 
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
+from pathfold.sampling.noise import noise_of
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.run import Run
 from pathfold.sampling.samplers import UnconstrainedHMC
@@ -83,7 +84,8 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     made = min(d.made for d in results)
     _warn_of_loss(results, made, interrupted, settings)
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
-    return Run(model, grid, recorded, [d.first(made) for d in results], seconds)
+    chains = [d.first(made) for d in results]
+    return Run(model, grid, recorded, chains, seconds, noise_of(sampled, grid, chains, settings.warmup))
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.draws import Draws
+from pathfold.sampling.noise import Noise
 
 
 @dataclass(frozen=True)
@@ -16,3 +17,4 @@ class Run:
     settings: dict[str, Any]
     chains: list[Draws]
     seconds: dict[str, float]
+    noise: Noise
