@@ -19,6 +19,10 @@ from pathfold.model import (
 from pathfold.results import (
     Check,
     check,
+    plot_check,
+    plot_marginals,
+    plot_paths,
+    plot_predictions,
     sample,
 )
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
@@ -52,6 +56,10 @@ __all__ = [
     "Varying",
     "__version__",
     "check",
+    "plot_check",
+    "plot_marginals",
+    "plot_paths",
+    "plot_predictions",
     "sample",
     "simulate",
 ]

@@ -45,7 +45,7 @@ def calibrate(example: Example, folder: Path, *, draws: int, seed: int) -> None:
     else:
         folder.mkdir(parents=True, exist_ok=True)
         plot_paths(posterior, observed=example.observed, natural=example.natural).savefig(folder / "paths.png", dpi=150)
-        plot_marginals(posterior, names, truth).savefig(folder / "marginals.png", dpi=150)
+        plot_marginals(posterior, names, truth=truth).savefig(folder / "marginals.png", dpi=150)
         print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
     print(f"all in {time.perf_counter() - begin:.0f} s")
 

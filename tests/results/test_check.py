@@ -118,8 +118,10 @@ def test_channels_leave_out_what_nobody_saw():
     values[[3, 4, 10]] = np.nan
     data = pf.Observations(np.append(0.0, TIMES), np.append(0.1, values))
     tree = sample(linear(), data, draws=10)
+    forecast = pf.Observations(np.append(data.times, [13.0, 14.0]), np.append(data.values, [np.nan, np.nan]))
+    assert channels(sample(linear(), forecast, draws=10))[0].ends[-1] == TIMES[-1], "not what comes after the data"
     path, late, error = channels(tree)
-    assert (late.kind, late.name) == ("path", "x[0], late against early,")
+    assert (late.kind, late.name) == ("path", "x[0] (late against early)")
     assert np.array_equal(late.intervals, path.intervals)
     assert (path.kind, path.name, error.kind, error.name) == ("path", "x[0]", "observation", "y[0]")
     assert path.values.shape[1] == len(TIMES), "not the interval of length zero"

@@ -93,10 +93,17 @@ def two_series() -> xr.DataTree:
 
 def test_groups():
     assert set(one_series().children) == {
-        "posterior", "sample_stats", "observed_data", "constant_data", "noise",
+        "posterior", "sample_stats", "observed_data", "constant_data", "noise", "prior",
         "warmup_posterior", "warmup_sample_stats",
     }  # fmt: skip
-    assert set(two_series().children) == {"posterior", "sample_stats", "observed_data", "constant_data", "noise"}
+    assert set(two_series().children) == {
+        "posterior",
+        "sample_stats",
+        "observed_data",
+        "constant_data",
+        "noise",
+        "prior",
+    }
 
 
 def test_posterior_names_and_dimensions():

@@ -1,6 +1,7 @@
 """Draws as a DataTree; diagnostics; checks of the model; plots."""
 
 from pathfold.results.check import Check, check
+from pathfold.results.plots import plot_check, plot_marginals, plot_paths, plot_predictions
 from pathfold.results.sample import sample
 
-__all__ = ["Check", "check", "sample"]
+__all__ = ["Check", "check", "plot_check", "plot_marginals", "plot_paths", "plot_predictions", "sample"]

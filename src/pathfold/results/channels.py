@@ -73,10 +73,11 @@ def channels(tree: xr.DataTree) -> list[Channel]:
 
     if "path_noise" in noise:
         v = _of_draws(noise["path_noise"])
+        rows = (ends > begins) & _before_the_last_observation(noise["observed"].values > 0, first)
         for weights, how in _weights(v.shape[2]):
             summed = np.einsum("dnsk,s->dnk", v, weights)
             for k, name in enumerate(_path_names(tree, noise)):
-                add("path", name + how, summed[:, :, k], ends > begins, at_begins)
+                add("path", name + how, summed[:, :, k], rows, at_begins)
     if "observation_noise" in noise and np.all(noise["observation_noise"].attrs["standard"]):
         w, seen = _of_draws(noise["observation_noise"]), noise["observed"].values > 0
         own = w.shape[2] == seen.shape[1]
@@ -94,7 +95,13 @@ def _weights(steps: int) -> list[tuple[np.ndarray, str]]:
     even, rising = np.full(steps, steps**-0.5), np.arange(steps) - 0.5 * (steps - 1)
     if steps == 1:
         return [(even, "")]
-    return [(even, ""), (rising / np.linalg.norm(rising), ", late against early,")]
+    return [(even, ""), (rising / np.linalg.norm(rising), " (late against early)")]
+
+
+def _before_the_last_observation(seen: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Which intervals have an observation at their end or later, in their series: of the others data tell nothing."""
+    parts = np.split(seen.any(axis=1), first[1:])
+    return np.concatenate([np.logical_or.accumulate(part[::-1])[::-1] for part in parts])
 
 
 def _of_draws(values: xr.DataArray) -> np.ndarray:
@@ -107,7 +114,7 @@ def _path_names(tree: xr.DataTree, noise: xr.Dataset) -> list[str]:
     drives, components = noise["drives"].values, component_names(tree)
     names = [components[j] if j >= 0 else f"Wiener process {k}" for k, j in enumerate(drives)]
     repeated = [names[:k].count(name) for k, name in enumerate(names)]
-    return [f"{name} ({again + 1})" if again else name for name, again in zip(names, repeated, strict=True)]
+    return [f"{name} (noise {again + 1})" if again else name for name, again in zip(names, repeated, strict=True)]
 
 
 def _node_states(tree: xr.DataTree) -> np.ndarray | None:

@@ -180,7 +180,8 @@ def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 # Which tests are made.
 
 
-def _subject(source: Channel) -> str:
+def noise_name(source: Channel) -> str:
+    """What a source of noise is called in tables and sentences."""
     return f"the noise in {source.name}" if source.kind == "path" else f"the error of {source.name}"
 
 
@@ -195,25 +196,23 @@ def _direction(mean: float) -> str:
 def _mean(source: Channel, family: str, e: np.ndarray, where: str, span: Any = None) -> NoiseTest:
     def say(mean: float) -> str:
         cause = _cause(source, "the drift does not explain it", "the observation function does not")
-        return (
-            f"{_subject(source)} is shifted {_direction(mean)}{where}, by {abs(mean):.2g} standard deviations: {cause}"
-        )
+        return f"{noise_name(source)} is shifted {_direction(mean)}{where}, by {abs(mean):.2g} of its size: {cause}"
 
-    return NoiseTest(family, _subject(source), where.strip(), *mean_test(e), say, span)
+    return NoiseTest(family, noise_name(source), where.strip(), *mean_test(e), say, span)
 
 
 def _variance(source: Channel, family: str, e: np.ndarray, where: str, span: Any = None) -> NoiseTest:
     def say(squares: float) -> str:
         cause = _cause(source, "the diffusion, or a drift that misses something", "the scale of the errors")
         size = "large" if squares > 1.0 else "small"
-        return f"{_subject(source)} is too {size}{where}, {np.sqrt(squares):.2g} times what it should be: {cause}"
+        return f"{noise_name(source)} is too {size}{where}, {np.sqrt(squares):.2g} times what it should be: {cause}"
 
-    return NoiseTest(family, _subject(source), where.strip(), *variance_test(e), say, span)
+    return NoiseTest(family, noise_name(source), where.strip(), *variance_test(e), say, span)
 
 
 def _moments(source: Channel) -> Iterator[NoiseTest]:
     """Over all of the time: mean, variance, tails, correlation of neighbours."""
-    e, name = source.values, _subject(source)
+    e, name = source.values, noise_name(source)
     yield _mean(source, "mean", e, "")
     yield _variance(source, "variance", e, "")
 
@@ -257,7 +256,7 @@ def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
     """
     if source.states is None or source.values.shape[1] < 2 * FEWEST:
         return
-    name, count = _subject(source), np.arange(1.0, source.values.shape[1] + 1)
+    name, count = noise_name(source), np.arange(1.0, source.values.shape[1] + 1)
     for j, component in enumerate(components):
         x = source.states[:, :, j]
         away = x - np.cumsum(x, axis=1) / count
@@ -299,9 +298,9 @@ def _correlation(a: Channel, b: Channel) -> Iterator[NoiseTest]:
 
     def say(r: float) -> str:
         sign = "together" if r > 0 else "against each other"
-        return f"{_subject(a)} and {_subject(b)} go {sign} (correlation {r:.2g}): they have a cause in common"
+        return f"{noise_name(a)} and {noise_name(b)} go {sign} (correlation {r:.2g}): they have a cause in common"
 
-    both = f"{_subject(a)}, {_subject(b)}"
+    both = f"{noise_name(a)}, {noise_name(b)}"
     yield NoiseTest("cross-correlation", both, "", *correlation_test(a.values[:, i], b.values[:, j]), say)
 
 

@@ -8,15 +8,18 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
-from pathfold.model import Parameters, TimeGrid
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.noise import noise_dataset
+from pathfold.results.prior import prior_dataset
 from pathfold.sampling import Run
 
 STATISTICS = (
@@ -35,7 +38,7 @@ _WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
-    """Groups posterior, sample_stats, observed_data, constant_data, noise, and warmup_* when kept."""
+    """Groups posterior, sample_stats, observed_data, constant_data, prior, noise, and warmup_* when kept."""
     warmup = min(run.settings["warmup"], run.chains[0].made)
 
     made = run.chains[0].made
@@ -48,6 +51,7 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
         "/sample_stats": _statistics(run, warmup, made),
         "/observed_data": _observed(run),
         "/constant_data": _constant(run),
+        "/prior": prior_dataset(run.model),
     }
     if run.noise.draws.size:
         groups["/noise"] = noise_dataset(run)
@@ -166,11 +170,24 @@ def _observed(run: Run) -> xr.Dataset:
     }
     if several:
         coordinates["node_series"] = (dim, _series_of_intervals(run)[rows])
-    variables: dict[str, Any] = {"y": ([dim, "observation"], values)}
+    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": components_shown(run.model)})}
     if grid.censored.any():
         variables["censored"] = ([dim, "observation"], grid.censored[rows].astype(np.int64))
         variables["upper"] = ([dim, "observation"], np.where(grid.censored == BETWEEN, grid.upper, np.nan)[rows])
     return xr.Dataset(variables, coordinates)
+
+
+def components_shown(model: DiffusionModel) -> np.ndarray:
+    """The component of the state that each observed value shows as it is, but for noise; -1 where it does not."""
+    shown = np.full(model.observation_dim, -1)
+    if isinstance(model.observation, Noiseless | GaussianNoise):
+        with jax.enable_x64(True):
+            z = model.parameters.unflatten(model.parameters.push(jnp.zeros(model.parameters.size)))
+            t = model.clock(0.0, *jnp.ones((2, len(model.inputs))))
+            for x in np.random.default_rng(0).uniform(1.0, 2.0, (2, model.state_dim)):
+                same = np.asarray(model.observation.state_function(jnp.asarray(x), z, t))[:, None] == x
+                shown = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
+    return shown
 
 
 def _constant(run: Run) -> xr.Dataset:

@@ -1,0 +1,7 @@
+"""Pictures of results: paths, marginals, predictions, checks. Each function returns a Matplotlib figure."""
+
+from pathfold.results.plots.check import plot_check
+from pathfold.results.plots.marginals import plot_marginals
+from pathfold.results.plots.paths import plot_paths, plot_predictions
+
+__all__ = ["plot_check", "plot_marginals", "plot_paths", "plot_predictions"]
