@@ -19,6 +19,7 @@ from pathfold.model import (
 from pathfold.results import (
     Check,
     check,
+    combine,
     plot_check,
     plot_marginals,
     plot_paths,
@@ -56,6 +57,7 @@ __all__ = [
     "Varying",
     "__version__",
     "check",
+    "combine",
     "plot_check",
     "plot_marginals",
     "plot_paths",

@@ -227,7 +227,7 @@ def test_what_cannot_be_checked_is_said():
         pf.check({"rate": 1.0})  # type: ignore[arg-type]
     tree = under_the_model()[0].copy()
     del tree["noise"]
-    with pytest.raises(pf.SettingsError, match="has no group 'noise'"):
+    with pytest.raises(pf.SettingsError, match="posterior has no group 'noise'"):
         pf.check(tree)
     with pytest.raises(pf.SettingsError, match="level"):
         pf.check(under_the_model()[0], level=2.0)

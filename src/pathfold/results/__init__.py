@@ -1,7 +1,8 @@
 """Draws as a DataTree; diagnostics; checks of the model; plots."""
 
 from pathfold.results.check import Check, check
+from pathfold.results.combine import combine
 from pathfold.results.plots import plot_check, plot_marginals, plot_paths, plot_predictions
 from pathfold.results.sample import sample
 
-__all__ = ["Check", "check", "plot_check", "plot_marginals", "plot_paths", "plot_predictions", "sample"]
+__all__ = ["Check", "check", "combine", "plot_check", "plot_marginals", "plot_paths", "plot_predictions", "sample"]

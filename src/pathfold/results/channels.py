@@ -30,13 +30,13 @@ class Channel:
     states: np.ndarray | None
 
 
-def check_posterior(posterior: Any, *groups: str) -> xr.DataTree:
+def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr.DataTree:
     """Raise SettingsError unless these are results of pf.sample with the groups named."""
     if not isinstance(posterior, xr.DataTree) or "posterior" not in posterior.children:
-        raise SettingsError(f"posterior must be what pf.sample returned, not {told(posterior)}")
+        raise SettingsError(f"{name} must be what pf.sample returned, not {told(posterior)}")
     if missing := [group for group in groups if group not in posterior.children]:
         raise SettingsError(
-            f"the posterior has no group {missing[0]!r}; give the results of pf.sample as they are, made by this "
+            f"{name} has no group {missing[0]!r}: give the results of pf.sample as they are, made by this "
             "version of pathfold and with at least one draw after warm-up"
         )
     return posterior
@@ -61,7 +61,7 @@ def channels(tree: xr.DataTree) -> list[Channel]:
     begins, ends = constant["interval_start"].values, constant["interval_end"].values
     first = constant["first_interval"].values
     series = np.searchsorted(first, np.arange(len(ends)), side="right") - 1
-    at_ends = _node_states(tree)
+    at_ends = node_states(tree)
     at_begins = None if at_ends is None else _states_before(tree, at_ends, first)
     found = []
 
@@ -117,7 +117,7 @@ def _path_names(tree: xr.DataTree, noise: xr.Dataset) -> list[str]:
     return [f"{name} (noise {again + 1})" if again else name for name, again in zip(names, repeated, strict=True)]
 
 
-def _node_states(tree: xr.DataTree) -> np.ndarray | None:
+def node_states(tree: xr.DataTree) -> np.ndarray | None:
     """States (draw, interval, component) at the ends of intervals, of the draws held; None if none are kept."""
     if "state" not in tree.posterior:
         return None

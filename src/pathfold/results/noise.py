@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.sampling import Run
+from pathfold.sampling.noise import Noise
 
 DIMENSIONS = {
     "parameter_noise": ("parameter_normal",),
@@ -19,9 +20,9 @@ DIMENSIONS = {
 }
 
 
-def noise_dataset(run: Run) -> xr.Dataset:
+def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     """The normals of every draw held, those of each kind under its name; `standard` marks which are standard."""
-    noise, variables = run.noise, {}
+    variables: dict[str, Any] = {}
     for letter, (name, dims) in zip(("u", "v0", "w", "v"), DIMENSIONS.items(), strict=True):
         values = getattr(noise, letter)
         if values.size:

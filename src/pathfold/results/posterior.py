@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Parameters,
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
+from pathfold.results.model_text import model_text
 from pathfold.results.noise import noise_dataset
 from pathfold.results.prior import prior_dataset
 from pathfold.sampling import Run
@@ -53,8 +55,8 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
         "/constant_data": _constant(run),
         "/prior": prior_dataset(run.model),
     }
-    if run.noise.draws.size:
-        groups["/noise"] = noise_dataset(run)
+    if run.noise is not None:
+        groups["/noise"] = noise_dataset(run, run.noise)
     if keep_warmup:
         groups["/warmup_posterior"] = posterior(0, warmup)
         groups["/warmup_sample_stats"] = _statistics(run, 0, warmup)
@@ -210,6 +212,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         "created_at": datetime.now(UTC).isoformat(),
         "machine": platform.machine(),
         **versions,
+        "model": json.dumps(model_text(run.model)),
         **run.settings,
         **run.seconds,
         "chain_seconds": [chain.seconds for chain in run.chains],

@@ -15,6 +15,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.results.deterministics import check_deterministics
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
+from pathfold.results.start import earlier_run
 from pathfold.sampling import DynamicHMC, Settings, StaticHMC, UnconstrainedHMC, run_chains
 
 
@@ -25,9 +26,10 @@ def sample(
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     chains: int = 4,
-    warmup: int = 250,
+    warmup: int | None = None,
     draws: int = 1000,
     seed: int = 0,
+    start: xr.DataTree | None = None,
     sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
     splitting: Literal["gaussian", "stormer-verlet"] | None = None,
     solver: Solver | None = None,
@@ -48,7 +50,10 @@ def sample(
     from `pf.PathfoldError`.
 
     steps_per_interval, max_step: one of them: fine steps between neighbouring observations, or their greatest length.
-    chains, warmup, draws, seed: how many chains, of how many iterations, of which the first `warmup` adapt.
+    chains, warmup, draws, seed: how many chains, of how many iterations, of which the first `warmup` adapt: 250, or 50
+        after a warm start.
+    start: results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
+        step sizes and integration times.
     sampler: `pf.StaticHMC()`, the default, `pf.DynamicHMC()` or `pf.UnconstrainedHMC()`.
     splitting: of the Hamiltonian, "gaussian" or "stormer-verlet".
     solver: `pf.Solver(...)`, when the projection of a step onto the manifold has converged.
@@ -70,6 +75,7 @@ def sample(
         warmup=warmup,
         draws=draws,
         seed=seed,
+        start=None if start is None else earlier_run(start, model),
         sampler=sampler,
         splitting=splitting,
         solver=solver,

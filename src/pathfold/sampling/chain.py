@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +17,27 @@ from pathfold.engine import table as at
 from pathfold.engine.compile import Program
 from pathfold.engine.native import trajectory
 from pathfold.engine.native.chain_loop import run
-from pathfold.engine.native.integration_time import integration_time, search_size
-from pathfold.engine.native.step_size import ITERATION, STATE
-from pathfold.errors import SettingsError
+from pathfold.engine.native.integration_time import CHOSEN, integration_time, search_size
+from pathfold.engine.native.step_size import (
+    ADAPTED,
+    ERROR_MEAN,
+    ITERATION,
+    REGULARISATION,
+    SHORTENED,
+    STATE,
+    start_adaptation,
+)
+from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import STRIDE, is_held
 from pathfold.sampling.samplers import Sampler, StaticHMC
+from pathfold.sampling.warm_start import Pace
 
+# A warm start joins a warm-up of which nine tenths have passed, with a step size that weighs as much as one adapted for
+# a few iterations.
+PASSED, WEIGHT = 9, 25.0
 PIECE = 10  # transitions a native call: small enough to be interrupted, large enough to cost nothing
 
 
@@ -44,6 +56,7 @@ class ChainTask:
     warmup: int
     draws: int
     shape: Shape
+    pace: Pace | None = None  # of an earlier run, to begin with
     checkpoint: str | None = None
     checkpoint_seconds: float = 5.0
 
@@ -100,6 +113,7 @@ class _Chain:
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
         self.state = np.zeros(STATE)
         self.search = np.zeros(search_size(self.layout))
+        self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         self.counts, self.result = np.zeros(trajectory.COUNTS, dtype=np.int64), np.zeros(4)
         self.draws = Draws.empty(task.shape)
 
@@ -114,7 +128,23 @@ class _Chain:
 
     def initialise(self) -> None:
         blocks = (self.layout, self.problems[0], self.points, self.momenta, self.scratch)
-        self.draws.start_attempts = find_start(*blocks, self.rng, self.task.start)
+        try:
+            self.draws.start_attempts = find_start(*blocks, self.rng, self.task.start)
+        except InitialisationError:
+            if self.task.pace is None:
+                raise
+            afresh = replace(self.task.start, guess=None)  # the data have changed too much
+            self.draws.start_attempts = 1 + find_start(*blocks, self.rng, afresh)
+        if self.task.pace is not None:
+            self._keep_pace(self.task.pace)
+
+    def _keep_pace(self, pace: Pace) -> None:
+        """Join a warm-up of which nine tenths have passed: the step size is adapted further, the rest was chosen."""
+        start_adaptation(self.state, pace.step_size)
+        self.state[ADAPTED] = WEIGHT
+        self.state[ERROR_MEAN] = REGULARISATION * np.log(10.0) / np.sqrt(WEIGHT)  # for which the step size stays
+        self.state[[ITERATION, SHORTENED]] = self.passed, 1.0
+        self.search[CHOSEN] = pace.integration_time
 
     def advance(self, monitor: Monitor) -> None:
         """Make a few transitions, none beyond the next draw that may be held."""
@@ -137,7 +167,7 @@ class _Chain:
             self.result,
             self.dynamic,
             float(time_given or 0.0),
-            task.warmup,
+            self.passed + task.warmup,
             float(task.sampler.target_acceptance),
             draws.rows("z", *rows),
             draws.rows("x0", *rows),
@@ -157,7 +187,7 @@ class _Chain:
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
         if not self.dynamic:
-            found = integration_time(self.search, int(self.state[ITERATION]), task.warmup)
+            found = integration_time(self.search, int(self.state[ITERATION]), self.passed + task.warmup)
             draws.integration_time = float(time_given or found)
         self._hold()
 

@@ -49,9 +49,11 @@ class Noise:
     parameters: list[str]  # the name that each of u belongs to
 
 
-def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -> Noise:
-    """What the chains of an engine hold, taken apart; the grid is the one of the data."""
+def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -> Noise | None:
+    """What all chains of an engine hold, taken apart, or None; the grid is the one of the data."""
     numbers = sorted(set.intersection(*(set(chain.positions) for chain in chains)))
+    if not numbers:
+        return None
     names = [name for name, each in engine.model.parameters.maps.items() for _ in range(each.size)]
     parts = [[_parts(engine, grid, chain, number) for number in numbers] for chain in chains]
     u, v0, w, v = (np.array([[each[i] for each in chain] for chain in parts]) for i in range(4))

@@ -17,4 +17,4 @@ class Run:
     settings: dict[str, Any]
     chains: list[Draws]
     seconds: dict[str, float]
-    noise: Noise
+    noise: Noise | None = None  # of the draws that all chains hold, if there are any
