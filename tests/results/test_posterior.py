@@ -93,7 +93,7 @@ def two_series() -> xr.DataTree:
 
 def test_groups():
     assert set(one_series().children) == {
-        "posterior", "sample_stats", "observed_data", "constant_data", "noise", "prior",
+        "posterior", "sample_stats", "observed_data", "constant_data", "noise",
         "warmup_posterior", "warmup_sample_stats",
     }  # fmt: skip
     assert set(two_series().children) == {
@@ -102,7 +102,6 @@ def test_groups():
         "observed_data",
         "constant_data",
         "noise",
-        "prior",
     }
 
 

@@ -208,7 +208,7 @@ def test_the_results_are_one_copy_of_the_draws(keep_path):
     draws = Draws.empty(shape_of_draws(model(), grid, given))
     draws.made = 400
     run: Any = Run(model(), grid, {**given.recorded}, [draws] * 8, {})
-    to_datatree(run, keep_warmup=False, deterministics={})  # once before, since JAX compiles what draws from the prior
+    to_datatree(run, keep_warmup=False, deterministics={})  # once before: JAX compiles, the model's source is read
     tracemalloc.start()
     try:
         tree = to_datatree(run, keep_warmup=False, deterministics={})

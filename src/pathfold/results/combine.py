@@ -11,6 +11,7 @@ import xarray as xr
 from pathfold.errors import SettingsError, told
 from pathfold.results.channels import check_posterior
 from pathfold.results.diagnostics import warn_of_trouble
+from pathfold.results.prior import parameter_names
 
 BY_CHAIN = ("chain_seconds", "main_seconds", "start_attempts", "integration_times")
 SAME = ("model", "steps_per_interval", "keep_path")  # attributes without which draws are not of one posterior
@@ -37,11 +38,10 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
         datasets = [tree[name].to_dataset() for tree in parts if name in tree.children]
         if len(datasets) < len(parts):
             continue
-        joined[f"/{name}"] = _joined(datasets) if "chain" in group.dims and name != "prior" else datasets[0]
+        joined[f"/{name}"] = _joined(datasets) if "chain" in group.dims else datasets[0]
     tree = xr.DataTree.from_dict(joined)
     tree.attrs = _attributes(parts, tree.posterior.sizes["chain"])
-    names = [str(name) for name in tree.posterior.data_vars if name in tree.prior.data_vars]
-    warn_of_trouble(tree, names)
+    warn_of_trouble(tree, parameter_names(tree))
     return tree
 
 

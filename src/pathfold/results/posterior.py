@@ -21,7 +21,7 @@ from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.model_text import model_text
 from pathfold.results.noise import noise_dataset
-from pathfold.results.prior import prior_dataset
+from pathfold.results.prior import priors_text
 from pathfold.sampling import Run
 
 STATISTICS = (
@@ -40,7 +40,7 @@ _WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
-    """Groups posterior, sample_stats, observed_data, constant_data, prior, noise, and warmup_* when kept."""
+    """Groups posterior, sample_stats, observed_data, constant_data, noise, and warmup_* when kept."""
     warmup = min(run.settings["warmup"], run.chains[0].made)
 
     made = run.chains[0].made
@@ -53,7 +53,6 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
         "/sample_stats": _statistics(run, warmup, made),
         "/observed_data": _observed(run),
         "/constant_data": _constant(run),
-        "/prior": prior_dataset(run.model),
     }
     if run.noise is not None:
         groups["/noise"] = noise_dataset(run, run.noise)
@@ -213,6 +212,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         "machine": platform.machine(),
         **versions,
         "model": json.dumps(model_text(run.model)),
+        "priors": priors_text(run.model),
         **run.settings,
         **run.seconds,
         "chain_seconds": [chain.seconds for chain in run.chains],

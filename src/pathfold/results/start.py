@@ -9,14 +9,14 @@ import numpy as np
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
 from pathfold.results.channels import check_posterior, node_states
+from pathfold.results.prior import parameter_names
 from pathfold.sampling.warm_start import Earlier
 
 
 def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
     """Where its chains ended; a SettingsError where that is not known, or the parameters are others."""
     tree = check_posterior(start, "noise", "constant_data", "sample_stats", name="start")
-    names = {str(name) for name in tree.prior.data_vars} if "prior" in tree.children else set()
-    if unknown := sorted(names - set(model.parameters.names)):
+    if unknown := sorted(set(parameter_names(tree)) - set(model.parameters.names)):
         raise SettingsError(f"start is of another model: it has a parameter {unknown[0]!r} that this one has not")
     states = node_states(tree)
     if states is None:
