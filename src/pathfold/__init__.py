@@ -18,12 +18,15 @@ from pathfold.model import (
 )
 from pathfold.results import (
     Check,
+    Refinement,
     check,
     combine,
     plot_check,
     plot_marginals,
     plot_paths,
     plot_predictions,
+    plot_refinement,
+    refine,
     sample,
 )
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
@@ -49,6 +52,7 @@ __all__ = [
     "Observations",
     "PathfoldError",
     "Reactions",
+    "Refinement",
     "SettingsError",
     "Solver",
     "StaticHMC",
@@ -62,6 +66,8 @@ __all__ = [
     "plot_marginals",
     "plot_paths",
     "plot_predictions",
+    "plot_refinement",
+    "refine",
     "sample",
     "simulate",
 ]

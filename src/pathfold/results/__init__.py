@@ -2,7 +2,20 @@
 
 from pathfold.results.check import Check, check
 from pathfold.results.combine import combine
-from pathfold.results.plots import plot_check, plot_marginals, plot_paths, plot_predictions
+from pathfold.results.plots import plot_check, plot_marginals, plot_paths, plot_predictions, plot_refinement
+from pathfold.results.refine import Refinement, refine
 from pathfold.results.sample import sample
 
-__all__ = ["Check", "check", "combine", "plot_check", "plot_marginals", "plot_paths", "plot_predictions", "sample"]
+__all__ = [
+    "Check",
+    "Refinement",
+    "check",
+    "combine",
+    "plot_check",
+    "plot_marginals",
+    "plot_paths",
+    "plot_predictions",
+    "plot_refinement",
+    "refine",
+    "sample",
+]

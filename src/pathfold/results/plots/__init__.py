@@ -3,5 +3,6 @@
 from pathfold.results.plots.check import plot_check
 from pathfold.results.plots.marginals import plot_marginals
 from pathfold.results.plots.paths import plot_paths, plot_predictions
+from pathfold.results.plots.refinement import plot_refinement
 
-__all__ = ["plot_check", "plot_marginals", "plot_paths", "plot_predictions"]
+__all__ = ["plot_check", "plot_marginals", "plot_paths", "plot_predictions", "plot_refinement"]
