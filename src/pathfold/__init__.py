@@ -17,10 +17,13 @@ from pathfold.model import (
     simulate,
 )
 from pathfold.results import (
+    Calibration,
     Check,
     Refinement,
+    calibrate,
     check,
     combine,
+    plot_calibration,
     plot_check,
     plot_marginals,
     plot_paths,
@@ -35,6 +38,7 @@ from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1
 __version__ = version("pathfold")
 
 __all__ = [
+    "Calibration",
     "Check",
     "CustomScheme",
     "DataError",
@@ -60,8 +64,10 @@ __all__ = [
     "UnconstrainedHMC",
     "Varying",
     "__version__",
+    "calibrate",
     "check",
     "combine",
+    "plot_calibration",
     "plot_check",
     "plot_marginals",
     "plot_paths",

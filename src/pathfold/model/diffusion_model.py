@@ -100,6 +100,7 @@ class DiffusionModel:
             "initial_state": initial_state.given if isinstance(initial_state, ConditionalMap) else initial_state,
             "observation": observation,
             "scheme": EulerMaruyama() if scheme is None else scheme,
+            **{f"event {name}": jump for name, jump in (events if isinstance(events, Mapping) else {}).items()},
         }
         self.inputs = check_inputs({} if inputs is None else inputs, ModelError)
         self.scheme = EulerMaruyama() if scheme is None else scheme

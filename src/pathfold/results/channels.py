@@ -78,12 +78,13 @@ def channels(tree: xr.DataTree) -> list[Channel]:
             summed = np.einsum("dnsk,s->dnk", v, weights)
             for k, name in enumerate(_path_names(tree, noise)):
                 add("path", name + how, summed[:, :, k], rows, at_begins)
-    if "observation_noise" in noise and np.all(noise["observation_noise"].attrs["standard"]):
-        w, seen = _of_draws(noise["observation_noise"]), noise["observed"].values > 0
-        own = w.shape[2] == seen.shape[1]
-        names = observation_names(tree) if own else [f"observation noise {k}" for k in range(w.shape[2])]
-        for k, name in enumerate(names):
-            add("observation", name, w[:, :, k], seen[:, k] if own else seen.any(axis=1), at_ends)
+    if "observation_noise" in noise:
+        w, seen, names = _of_draws(noise["observation_noise"]), noise["observed"].values > 0, observation_names(tree)
+        standard = np.atleast_1d(noise["observation_noise"].attrs["standard"])
+        for k in np.flatnonzero(standard):
+            j = int(noise["observed_column"].values[k])
+            name, rows = (names[j], seen[:, j]) if j >= 0 else (f"observation noise {k}", seen.any(axis=1))
+            add("observation", name, w[:, :, k], rows, at_ends)
     return found
 
 

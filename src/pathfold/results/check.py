@@ -339,8 +339,8 @@ def _parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
 
 def _left_out(tree: xr.DataTree) -> Iterator[str]:
     """A sentence for what cannot be tested."""
-    for name, what in (("observation_noise", "the errors of the observations"), ("initial_noise", "the initial state")):
+    for name, what in (("observation_noise", "the errors of observations"), ("initial_noise", "initial states")):
         if name in tree.noise and not np.all(tree.noise[name].attrs["standard"]):
-            yield f"not checked: {what}, whose distribution has no map of standard normals that can be compiled"
+            yield f"not checked: {what}, or some of them, which are not made of standard normals"
     if "state" not in tree.posterior:
         yield "not checked: whether noise depends on the state; keep_path='none' kept no states"

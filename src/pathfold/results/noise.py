@@ -32,7 +32,10 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     if "parameter_noise" in variables:
         coordinates["parameter_normal"] = noise.parameters
     variables["drives"] = ("path_normal", _driven(run))
-    variables["observed"] = (["interval", "observation"], np.asarray(run.grid.mask).astype(np.int64))
+    exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)
+    variables["observed"] = (["interval", "observation"], exact.astype(np.int64))
+    if "observation_noise" in variables:
+        variables["observed_column"] = ("observation_normal", noise.columns)
     return xr.Dataset(variables, coordinates)
 
 
@@ -41,7 +44,7 @@ def _driven(run: Run) -> np.ndarray:
     model, draws = run.model, run.chains[0]
     with jax.enable_x64(True):
         z = model.parameters.unflatten(jnp.asarray(draws.z[-1]))
-        t = model.clock(0.0, *jnp.ones((2, len(model.inputs))))
+        t = model.node_clock(0.0, jnp.ones(len(model.inputs)))
         moved = np.asarray(model.sde.diffusion(jnp.asarray(draws.x0[-1, 0]), z, t)) != 0.0
     component = np.where(moved.sum(axis=0) == 1, np.argmax(moved, axis=0), -1)
     times, rest = divmod(model.noise_dim, model.wiener_dim)

@@ -181,13 +181,14 @@ def _observed(run: Run) -> xr.Dataset:
 def components_shown(model: DiffusionModel) -> np.ndarray:
     """The component of the state that each observed value shows as it is, but for noise; -1 where it does not."""
     shown = np.full(model.observation_dim, -1)
-    if isinstance(model.observation, Noiseless | GaussianNoise):
-        with jax.enable_x64(True):
-            z = model.parameters.unflatten(model.parameters.push(jnp.zeros(model.parameters.size)))
-            t = model.clock(0.0, *jnp.ones((2, len(model.inputs))))
-            for x in np.random.default_rng(0).uniform(1.0, 2.0, (2, model.state_dim)):
-                same = np.asarray(model.observation.state_function(jnp.asarray(x), z, t))[:, None] == x
-                shown = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
+    with jax.enable_x64(True):
+        z = model.parameters.unflatten(model.parameters.push(jnp.zeros(model.parameters.size)))
+        t = model.node_clock(0.0, jnp.ones(len(model.inputs)))
+        x = np.random.default_rng(0).uniform(1.0, 2.0, model.state_dim)
+        for columns, part in model.observation.parts:
+            if isinstance(part, Noiseless | GaussianNoise):
+                same = np.asarray(part.state_function(jnp.asarray(x), z, t))[:, None] == x
+                shown[columns] = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
     return shown
 
 

@@ -7,14 +7,13 @@ and path are made of. It is as large as a path with all its fine steps, so that 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pathfold.engine import Engine, UnconstrainedEngine
-from pathfold.model import DiffusionModel, GaussianNoise, TimeGrid
-from pathfold.model.time_grid import clocks
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observation, TimeGrid
 from pathfold.sampling.draws import Draws
 
 STRIDE = 10  # the chain's pieces end at multiples of it after warm-up
@@ -47,6 +46,7 @@ class Noise:
     v: np.ndarray  # (chain, draw, interval, step, V)
     standard: dict[str, np.ndarray]
     parameters: list[str]  # the name that each of u belongs to
+    columns: np.ndarray  # the observed column that each of w belongs to, -1 where it is not one alone
 
 
 def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -> Noise | None:
@@ -56,8 +56,9 @@ def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -
         return None
     names = [name for name, each in engine.model.parameters.maps.items() for _ in range(each.size)]
     parts = [[_parts(engine, grid, chain, number) for number in numbers] for chain in chains]
+    columns = _columns(engine.model.observation)
     u, v0, w, v = (np.array([[each[i] for each in chain] for chain in parts]) for i in range(4))
-    return Noise(np.array(numbers, dtype=np.int64) - warmup - 1, u, v0, w, v, _standard(engine), names)
+    return Noise(np.array(numbers, dtype=np.int64) - warmup - 1, u, v0, w, v, _standard(engine), names, columns)
 
 
 def _parts(engine: Engine, grid: TimeGrid, chain: Draws, number: int) -> tuple[np.ndarray, ...]:
@@ -66,31 +67,48 @@ def _parts(engine: Engine, grid: TimeGrid, chain: Draws, number: int) -> tuple[n
     if not isinstance(engine, UnconstrainedEngine):
         return u, v0, w, v
     states = chain.rows("nodes", number - 1, number)[0]
-    if len(states):
-        w = _misfits(engine.model, grid, chain.z[number - 1], states)
+    observation = engine.model.observation
+    if len(states) and isinstance(observation, GaussianNoise):
+        w = _misfits(engine.model, observation, grid, chain.z[number - 1], states)
     return u, v0, w.reshape(len(grid.starts), -1), v.reshape(len(grid.starts), grid.steps, -1)
 
 
-def _misfits(model: DiffusionModel, grid: TimeGrid, z: np.ndarray, states: np.ndarray) -> np.ndarray:
+def _misfits(
+    model: DiffusionModel, observation: GaussianNoise, grid: TimeGrid, z: np.ndarray, states: np.ndarray
+) -> np.ndarray:
     """The observation noise (N, Y), which is no part of the unconstrained sampler's position."""
-    observation: Any = model.observation
-    assert isinstance(observation, GaussianNoise)
     named = model.parameters.unflatten(z)
 
     def misfit(x, y, t):
-        scale = observation.scale_matrix(model.observation_dim, named, t)
-        return jax.numpy.linalg.solve(scale, y - observation.state_function(x, named, t))
+        return jnp.linalg.solve(observation.scale_matrix(named, t), y - observation.state_function(x, named, t))
 
     with jax.enable_x64(True):
-        return np.asarray(jax.vmap(misfit)(states, grid.values, clocks(model.inputs, grid)[1]))
+        return np.asarray(jax.vmap(misfit)(states, grid.values, model.clocks(grid)[1]))
 
 
 def _standard(engine: Engine) -> dict[str, np.ndarray]:
     model = engine.model
     exact = [np.full(m.size, m.excess is None) for m in model.parameters.maps.values()]
+    errors = [np.full(part.noise_dim, _has_standard_noise(part)) for _, part in model.observation.parts]
     return {
         "u": np.concatenate([np.zeros(0, dtype=bool), *exact]),
         "v0": np.array(model.initial_state.gaussian),
-        "w": np.array(model.observation.noise_excess is None),
+        "w": np.concatenate([np.zeros(0, dtype=bool), *errors]),
         "v": np.array(True),
     }
+
+
+def _has_standard_noise(observation: Observation) -> bool:
+    """The row of a likelihood is its root, which is only nearly normal."""
+    if isinstance(observation, NoisyObservation):
+        return observation.map.gaussian
+    return isinstance(observation, GaussianNoise | Noiseless)
+
+
+def _columns(observation: Observation) -> np.ndarray:
+    """The observed column that each of w belongs to; -1 where it is not one alone."""
+    found = [np.zeros(0, dtype=np.int64)]
+    for columns, part in observation.parts:
+        own = not isinstance(part, NoisyObservation)
+        found.append(np.arange(columns.start, columns.stop) if own and part.noise_dim else np.full(part.noise_dim, -1))
+    return np.concatenate(found)

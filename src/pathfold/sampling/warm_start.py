@@ -64,7 +64,8 @@ def check_start(earlier: Earlier, model: DiffusionModel) -> None:
         "normals of a step": (earlier.v.shape[-1], model.noise_dim),
     }
     for what, (before, now) in sizes.items():
-        if before != now:
+        none = before == 0 and what == "normals of an observation"  # of the baseline there are none
+        if before != now and not none:
             raise SettingsError(
                 f"start is of another model: it has {before} {what} where this one has {now}; give results of the same "
                 "model, or leave start out"
@@ -87,7 +88,8 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Guess
         if series < len(before):
             v0[series] = earlier.v0[k, series]
             same, where = _same_times(earlier.ends[old], grid.ends[rows])
-            w[rows[where]] = earlier.w[k, old[same]]
+            if earlier.w.shape[-1]:
+                w[rows[where]] = earlier.w[k, old[same]]
             fine = (
                 earlier.v[k, old].reshape(-1, sizes.V),
                 _edges(earlier.starts[old], earlier.ends[old], earlier.v.shape[2]),

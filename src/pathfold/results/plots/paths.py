@@ -54,11 +54,12 @@ def plot_paths(
     components = selected("component", names, known)
     shown = _shown(tree) if observed is None and natural is None else dict(observed or {})
     of_states, of_data = _series(tree.posterior), _series(tree.observed_data)
-    columns = selected("series", series, [str(k) for k in range(of_states.max() + 1)])
+    every = [*dict.fromkeys(of_states)]
+    columns = [every[k] for k in selected("series", series, every)]
     figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(components) + 0.9)
     axes = figure.subplots(len(components), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
     for j, column in enumerate(columns):
-        times, states = _with_start(tree, np.flatnonzero(of_states == column), column)
+        times, states = _with_start(tree, np.flatnonzero(of_states == column), every.index(column))
         states = transform(states)
         seen = of_data == column
         last = tree.observed_data["time"].values[seen].max(initial=-np.inf)
@@ -106,7 +107,8 @@ def plot_predictions(
     if not predicted:
         raise SettingsError("the predictions have states alone, which pf.plot_paths draws")
     of_predictions, of_data = _series(predictions), _series(tree.observed_data)
-    columns = selected("series", series, [str(k) for k in range(max(of_predictions.max(), of_data.max()) + 1)])
+    every = [*dict.fromkeys([*of_data, *of_predictions])]
+    columns = [every[k] for k in selected("series", series, every)]
     values = predicted[0].values.reshape(-1, *predicted[0].shape[2:])
     figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(rows) + 0.9)
     axes = figure.subplots(len(rows), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
@@ -126,7 +128,7 @@ def _draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
     ax.plot(data["time"].values[rows], data["y"].values[rows, column], "o", color=DATA, ms=2.5, label="observed")
 
 
-def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: int, transform: Any) -> None:
+def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: str, transform: Any) -> None:
     if "predictions" not in tree.children or "state" not in tree["predictions"].data_vars:
         return
     predictions: xr.Dataset = tree["predictions"].to_dataset()
@@ -154,6 +156,8 @@ def _shown(tree: xr.DataTree) -> dict[int, int]:
 
 
 def _series(group: xr.DataTree | xr.Dataset) -> np.ndarray:
-    """The series that each time belongs to."""
+    """The series that each time belongs to, by name or by its number as text."""
     coordinates = group.coords
-    return coordinates["node_series"].values if "node_series" in coordinates else np.zeros(group["time"].size, int)
+    if "node_series" not in coordinates:
+        return np.zeros(group["time"].size, dtype=int).astype(str)
+    return coordinates["node_series"].values.astype(str)
