@@ -30,6 +30,7 @@ from pathfold.results import (
     plot_predictions,
     plot_refinement,
     refine,
+    report,
     sample,
 )
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
@@ -74,6 +75,7 @@ __all__ = [
     "plot_predictions",
     "plot_refinement",
     "refine",
+    "report",
     "sample",
     "simulate",
 ]

@@ -1,4 +1,4 @@
-"""The command line: `pathfold demo`, `pathfold examples`, `pathfold compile`, `pathfold cache`."""
+"""The command line: `pathfold demo`, `pathfold examples`, `pathfold compile`, `pathfold cache`, `pathfold report`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import xarray as xr
+
 from pathfold.engine import model_cache
 from pathfold.engine.installation import compile_sampler
+from pathfold.errors import PathfoldError
 from pathfold.example_models import EXAMPLES, Example, fitzhugh_nagumo
 from pathfold.program.machine import machine_name
-from pathfold.results import sample
+from pathfold.results import report, sample
 from pathfold.results.plots import plot_marginals, plot_paths
 from pathfold.results.summary import summary_table
 
@@ -48,6 +51,18 @@ def calibrate(example: Example, folder: Path, *, draws: int, seed: int) -> None:
         plot_marginals(posterior, names, truth=truth).savefig(folder / "marginals.png", dpi=150)
         print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
     print(f"all in {time.perf_counter() - begin:.0f} s")
+
+
+def write_report(results: Path, file: Path | None) -> int:
+    """Write a report of results that were saved with to_netcdf or to_zarr; the exit status."""
+    try:
+        with xr.open_datatree(results, engine="zarr" if results.is_dir() else None) as tree:
+            print(f"report: {report(tree, file or results.with_suffix('.html'))}")
+    except (PathfoldError, OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        print(f"No report of {results}: {reason}.", file=sys.stderr)
+        return 1
+    return 0
 
 
 def list_examples() -> None:
@@ -149,10 +164,15 @@ def main(arguments: list[str] | None = None) -> int:
     task = kept.add_mutually_exclusive_group()
     task.add_argument("--verify", action="store_true", help="check every compiled model; exit 1 if one cannot be used")
     task.add_argument("--clear", action="store_true", help="remove every compiled model")
+    written = commands.add_parser("report", help="write an HTML report of results saved with to_netcdf or to_zarr")
+    written.add_argument("results", type=Path, help="the file, or Zarr folder, of the results")
+    written.add_argument("--file", type=Path, help="where the report goes; by default the results' name with .html")
     options = parser.parse_args(arguments)
     if options.command == "compile":
         print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
         return 0
+    if options.command == "report":
+        return write_report(options.results, options.file)
     if options.command == "cache":
         return cache(verify=options.verify, clear=options.clear)
     if options.command == "demo":

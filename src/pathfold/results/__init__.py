@@ -12,6 +12,7 @@ from pathfold.results.plots import (
     plot_refinement,
 )
 from pathfold.results.refine import Refinement, refine
+from pathfold.results.report import report
 from pathfold.results.sample import sample
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "plot_predictions",
     "plot_refinement",
     "refine",
+    "report",
     "sample",
 ]
