@@ -21,13 +21,31 @@ from pathfold.model import (
     Varying,
     simulate,
 )
-from pathfold.results import sample
+from pathfold.results import (
+    Calibration,
+    Check,
+    Refinement,
+    calibrate,
+    check,
+    combine,
+    plot_calibration,
+    plot_check,
+    plot_marginals,
+    plot_paths,
+    plot_predictions,
+    plot_refinement,
+    refine,
+    report,
+    sample,
+)
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 
 __version__ = version("pathfold")
 
 __all__ = [
+    "Calibration",
+    "Check",
     "CustomScheme",
     "DataError",
     "DiffusionModel",
@@ -44,6 +62,7 @@ __all__ = [
     "Observations",
     "PathfoldError",
     "Reactions",
+    "Refinement",
     "SettingsError",
     "Solver",
     "StaticHMC",
@@ -51,6 +70,17 @@ __all__ = [
     "UnconstrainedHMC",
     "Varying",
     "__version__",
+    "calibrate",
+    "check",
+    "combine",
+    "plot_calibration",
+    "plot_check",
+    "plot_marginals",
+    "plot_paths",
+    "plot_predictions",
+    "plot_refinement",
+    "refine",
+    "report",
     "sample",
     "simulate",
 ]

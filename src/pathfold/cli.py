@@ -1,4 +1,4 @@
-"""The command line: `pathfold demo`, `pathfold examples`, `pathfold compile`, `pathfold cache`."""
+"""The command line: `pathfold demo`, `pathfold examples`, `pathfold compile`, `pathfold cache`, `pathfold report`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import xarray as xr
+
 from pathfold.engine import model_cache
 from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError
 from pathfold.example_models import EXAMPLES, Example, fitzhugh_nagumo
 from pathfold.program.machine import machine_name
-from pathfold.results import sample
+from pathfold.results import report, sample
 from pathfold.results.plots import plot_marginals, plot_paths
 from pathfold.results.summary import summary_table
 
@@ -49,7 +51,7 @@ def calibrate(example: Example, folder: Path, *, draws: int, seed: int) -> None:
         print("no pictures: they need Matplotlib, which `pip install 'pathfold[plots]'` brings")
     else:
         plot_paths(posterior, observed=example.observed, natural=example.natural).savefig(folder / "paths.png", dpi=150)
-        plot_marginals(posterior, names, truth).savefig(folder / "marginals.png", dpi=150)
+        plot_marginals(posterior, names, truth=truth).savefig(folder / "marginals.png", dpi=150)
         print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
     print(f"all in {time.perf_counter() - begin:.0f} s")
 
@@ -63,6 +65,18 @@ def _make_folder(folder: Path) -> None:
         raise SettingsError(
             f"--folder {folder} cannot be used for pictures: {error.strerror}; give a folder that can be written to"
         ) from error
+
+
+def write_report(results: Path, file: Path | None) -> int:
+    """Write a report of results that were saved with to_netcdf or to_zarr; the exit status."""
+    try:
+        with xr.open_datatree(results, engine="zarr" if results.is_dir() else None) as tree:
+            print(f"report: {report(tree, file or results.with_suffix('.html'))}")
+    except (PathfoldError, OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        print(f"No report of {results}: {reason}.", file=sys.stderr)
+        return 1
+    return 0
 
 
 def list_examples() -> None:
@@ -173,10 +187,15 @@ def _main(arguments: list[str] | None) -> int:
     task = kept.add_mutually_exclusive_group()
     task.add_argument("--verify", action="store_true", help="check every compiled model; exit 1 if one cannot be used")
     task.add_argument("--clear", action="store_true", help="remove every compiled model")
+    written = commands.add_parser("report", help="write an HTML report of results saved with to_netcdf or to_zarr")
+    written.add_argument("results", type=Path, help="the file, or Zarr folder, of the results")
+    written.add_argument("--file", type=Path, help="where the report goes; by default the results' name with .html")
     options = parser.parse_args(arguments)
     if options.command == "compile":
         print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
         return 0
+    if options.command == "report":
+        return write_report(options.results, options.file)
     if options.command == "cache":
         return cache(verify=options.verify, clear=options.clear)
     if options.command == "demo":

@@ -93,9 +93,16 @@ def two_series() -> xr.DataTree:
 
 def test_groups():
     assert set(one_series().children) == {
-        "posterior", "sample_stats", "observed_data", "constant_data", "warmup_posterior", "warmup_sample_stats"
+        "posterior", "sample_stats", "observed_data", "constant_data", "noise",
+        "warmup_posterior", "warmup_sample_stats",
     }  # fmt: skip
-    assert set(two_series().children) == {"posterior", "sample_stats", "observed_data", "constant_data"}
+    assert set(two_series().children) == {
+        "posterior",
+        "sample_stats",
+        "observed_data",
+        "constant_data",
+        "noise",
+    }
 
 
 def test_posterior_names_and_dimensions():

@@ -268,14 +268,14 @@ ACCEPTED: dict[tuple[str, str], set[str]] = {
     ("sample", "max_step"): {"2.5"},
     ("sample", "progress"): {"True"},
     ("sample", "keep_warmup"): {"True"},
-    ("sample", "warmup"): {"zero"},
+    ("sample", "warmup"): {"None", "zero"},
     ("sample", "seed"): {"zero"},
     ("sample", "checkpoint"): {"None", "text"},
     **{("Observations", name): {"None"} for name in ("inputs", "unit")},
     **{("DiffusionModel", name): {"None"} for name in ("scheme", "inputs")},
     **{("simulate", name): {"None"} for name in ("initial_state", "inputs")},
     **{("sample", name): {"None"} for name in ("sampler", "splitting", "observations_per_block", "initial_states")},
-    **{("sample", name): {"None"} for name in ("deterministics", "executor", "solver", "threads")},
+    **{("sample", name): {"None"} for name in ("deterministics", "executor", "solver", "start", "threads")},
 }
 
 CASES = [(call, argument) for call, (_, arguments) in CALLS.items() for argument in arguments]

@@ -55,10 +55,11 @@ def small_run(sampler: str = "static", **options: Any) -> xr.DataTree:
         return pf.sample(model, data, **settings | options)
 
 
-def assert_same_draws(a: xr.DataTree, b: xr.DataTree) -> None:
-    """Every draw, path and statistic, warm-up included, bit for bit."""
-    for group in ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats"):
+def assert_same_draws(a: xr.DataTree, b: xr.DataTree, *, held: slice = slice(None)) -> None:
+    """Every draw, path and statistic, warm-up included, and of the noise in `b` the draws held, bit for bit."""
+    for group in ("posterior", "sample_stats", "noise", "warmup_posterior", "warmup_sample_stats"):
         first, second = a[group].to_dataset(), b[group].to_dataset()
+        second = second.isel(draw=held) if group == "noise" else second
         assert set(first.variables) == set(second.variables)
         for name in first.variables:
             assert first[name].values.tobytes() == second[name].values.tobytes(), (group, name)

@@ -69,7 +69,8 @@ class Text(os.PathLike):
         ({"draws": [10]}, "draws must be a whole number"),
         ({"draws": 10**30}, "draws must be a whole number of at most"),
         ({"warmup": -1}, "warmup must be a whole number of at least 0"),
-        ({"warmup": None}, "warmup must be a whole number"),
+        ({"warmup": 2.5}, "warmup must be a whole number"),
+        ({"start": "results.nc"}, "start must be what pf.sample returned, not 'results.nc'"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"seed": 2**64}, "seed must be a whole number of at most"),
         ({"threads": 0}, "threads must be a whole number of at least 1"),
@@ -152,6 +153,7 @@ def settings(**changes: Any) -> Settings:
         "solver",
         "observations_per_block",
         "initial_states",
+        "start",
         "checkpoint",
         "executor",
         "threads",
@@ -206,6 +208,7 @@ def test_the_results_are_one_copy_of_the_draws(keep_path):
     draws = Draws.empty(shape_of_draws(model(), grid, given))
     draws.made = 400
     run: Any = Run(model(), grid, {**given.recorded}, [draws] * 8, {})
+    to_datatree(run, keep_warmup=False, deterministics={})  # once before: JAX compiles, the model's source is read
     tracemalloc.start()
     try:
         tree = to_datatree(run, keep_warmup=False, deterministics={})
@@ -223,7 +226,9 @@ def test_states_of_a_whole_path_are_in_their_places():
     draws.made = 2
     draws.path[0, :, :, 0] = [[9.0, 9.0, 9.0], [0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]  # states that steps begin from
     draws.nodes[0, :, 0] = [0.0, 3.0, 6.0]
-    run: Any = SimpleNamespace(model=model(), grid=grid, settings={**given.recorded}, chains=[draws], seconds={})
+    run: Any = SimpleNamespace(
+        model=model(), grid=grid, settings={**given.recorded}, chains=[draws], seconds={}, noise=None
+    )
     states = to_datatree(run, keep_warmup=False, deterministics={}).posterior["state"]
     assert states.values[0, 0, :, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 

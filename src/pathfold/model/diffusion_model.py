@@ -94,6 +94,14 @@ class DiffusionModel:
         events: Mapping[str, Callable[..., Any]] | None = None,
     ):
         self.kept: dict[Any, Any] = {}  # what the layers above made of the model, for as long as it lives
+        self.written = {  # to be shown
+            "drift": drift,
+            "diffusion": diffusion,
+            "initial_state": initial_state.given if isinstance(initial_state, ConditionalMap) else initial_state,
+            "observation": observation,
+            "scheme": EulerMaruyama() if scheme is None else scheme,
+            **{f"event {name}": jump for name, jump in (events if isinstance(events, Mapping) else {}).items()},
+        }
         self.inputs = check_inputs({} if inputs is None else inputs, ModelError)
         self.scheme = EulerMaruyama() if scheme is None else scheme
         if not isinstance(self.scheme, Scheme):

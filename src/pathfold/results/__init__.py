@@ -1,5 +1,34 @@
-"""Draws as a DataTree; diagnostics; plots."""
+"""Draws as a DataTree; diagnostics; checks of the model, of the steps and of the sampler; plots."""
 
+from pathfold.results.calibrate import Calibration, calibrate
+from pathfold.results.check import Check, check
+from pathfold.results.combine import combine
+from pathfold.results.plots import (
+    plot_calibration,
+    plot_check,
+    plot_marginals,
+    plot_paths,
+    plot_predictions,
+    plot_refinement,
+)
+from pathfold.results.refine import Refinement, refine
+from pathfold.results.report import report
 from pathfold.results.sample import sample
 
-__all__ = ["sample"]
+__all__ = [
+    "Calibration",
+    "Check",
+    "Refinement",
+    "calibrate",
+    "check",
+    "combine",
+    "plot_calibration",
+    "plot_check",
+    "plot_marginals",
+    "plot_paths",
+    "plot_predictions",
+    "plot_refinement",
+    "refine",
+    "report",
+    "sample",
+]

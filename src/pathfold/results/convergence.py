@@ -30,12 +30,12 @@ def convergence(x: np.ndarray) -> Convergence:
         return Convergence(float(bulk), float(tail), float(stats.rhat(x)) if len(x) > 1 else np.nan)
 
 
-def scalars(values: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
-    """Label and draws (chain, draw) of every scalar of a variable that is not constant."""
+def scalars(values: xr.DataArray, *, constant: bool = False) -> Iterator[tuple[str, np.ndarray]]:
+    """Label and draws (chain, draw) of every scalar of a variable, without those that are constant unless told to."""
     ordered = values.transpose("chain", "draw", ...).values
     columns = ordered.reshape(*ordered.shape[:2], -1)
     for i, label in enumerate(labels(values)):
-        if np.ptp(columns[..., i]) > 0.0:
+        if constant or np.ptp(columns[..., i]) > 0.0:
             yield label, columns[..., i]
 
 

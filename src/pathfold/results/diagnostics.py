@@ -11,7 +11,7 @@ import xarray as xr
 
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
-from pathfold.results.convergence import Convergence, convergence, scalars
+from pathfold.results.convergence import convergence, scalars
 
 RHAT = 1.01
 ESS_A_CHAIN = 100

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
-from pathfold.model import Parameters, TimeGrid
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
+from pathfold.results.model_text import model_text
+from pathfold.results.noise import noise_dataset
+from pathfold.results.prior import priors_text
 from pathfold.sampling import Run
 
 STATISTICS = (
@@ -34,7 +40,7 @@ _WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
-    """Groups posterior, sample_stats, observed_data, constant_data, and warmup_* when kept."""
+    """Groups posterior, sample_stats, observed_data, constant_data, noise, and warmup_* when kept."""
     warmup = min(run.settings["warmup"], run.chains[0].made)
 
     made = run.chains[0].made
@@ -48,6 +54,8 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
         "/observed_data": _observed(run),
         "/constant_data": _constant(run),
     }
+    if run.noise is not None:
+        groups["/noise"] = noise_dataset(run, run.noise)
     if keep_warmup:
         groups["/warmup_posterior"] = posterior(0, warmup)
         groups["/warmup_sample_stats"] = _statistics(run, 0, warmup)
@@ -163,11 +171,25 @@ def _observed(run: Run) -> xr.Dataset:
     }
     if several:
         coordinates["node_series"] = (dim, _series_of_intervals(run)[rows])
-    variables: dict[str, Any] = {"y": ([dim, "observation"], values)}
+    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": components_shown(run.model)})}
     if grid.censored.any():
         variables["censored"] = ([dim, "observation"], grid.censored[rows].astype(np.int64))
         variables["upper"] = ([dim, "observation"], np.where(grid.censored == BETWEEN, grid.upper, np.nan)[rows])
     return xr.Dataset(variables, coordinates)
+
+
+def components_shown(model: DiffusionModel) -> np.ndarray:
+    """The component of the state that each observed value shows as it is, but for noise; -1 where it does not."""
+    shown = np.full(model.observation_dim, -1)
+    with jax.enable_x64(True):
+        z = model.parameters.unflatten(model.parameters.push(jnp.zeros(model.parameters.size)))
+        t = model.node_clock(0.0, jnp.ones(len(model.inputs)))
+        x = np.random.default_rng(0).uniform(1.0, 2.0, model.state_dim)
+        for columns, part in model.observation.parts:
+            if isinstance(part, Noiseless | GaussianNoise):
+                same = np.asarray(part.state_function(jnp.asarray(x), z, t))[:, None] == x
+                shown[columns] = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
+    return shown
 
 
 def _constant(run: Run) -> xr.Dataset:
@@ -191,10 +213,13 @@ def _attributes(run: Run) -> dict[str, Any]:
         "created_at": datetime.now(UTC).isoformat(),
         "machine": platform.machine(),
         **versions,
+        "model": json.dumps(model_text(run.model)),
+        "priors": priors_text(run.model),
         **run.settings,
         **run.seconds,
         **shift,
         "chain_seconds": [chain.seconds for chain in run.chains],
         "main_seconds": [chain.main_seconds for chain in run.chains],
         "start_attempts": [chain.start_attempts for chain in run.chains],
+        "integration_times": [chain.integration_time for chain in run.chains],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import xarray as xr
 
@@ -15,6 +15,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.results.deterministics import check_deterministics
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
+from pathfold.results.start import earlier_run
 from pathfold.sampling import DynamicHMC, Settings, StaticHMC, UnconstrainedHMC, run_chains
 
 
@@ -22,12 +23,13 @@ def sample(
     model: DiffusionModel,
     data: Data,
     *,
-    steps_per_interval: int | None = None,
+    steps_per_interval: int | Literal["auto"] | None = None,
     max_step: float | None = None,
     chains: int = 4,
-    warmup: int = 250,
+    warmup: int | None = None,
     draws: int = 1000,
     seed: int = 0,
+    start: xr.DataTree | None = None,
     sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
     splitting: Literal["gaussian", "stormer-verlet"] | None = None,
     solver: Solver | None = None,
@@ -48,7 +50,11 @@ def sample(
     from `pf.PathfoldError`.
 
     steps_per_interval, max_step: one of them: fine steps between neighbouring observations, or their greatest length.
-    chains, warmup, draws, seed: how many chains, of how many iterations, of which the first `warmup` adapt.
+        "auto" finds out with short runs how many are enough (`pf.refine` does so with care), and goes on from these.
+    chains, warmup, draws, seed: how many chains, of how many iterations, of which the first `warmup` adapt: 250, or 50
+        after a warm start.
+    start: results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
+        step sizes and integration times.
     sampler: `pf.StaticHMC()`, the default, `pf.DynamicHMC()` or `pf.UnconstrainedHMC()`.
     splitting: of the Hamiltonian, "gaussian" or "stormer-verlet".
     solver: `pf.Solver(...)`, when the projection of a step onto the manifold has converged.
@@ -65,11 +71,18 @@ def sample(
     executor, threads: where the chains run: a `concurrent.futures.Executor`, or so many threads.
     """
     check_model(model)
+    if isinstance(steps_per_interval, str) and steps_per_interval == "auto" and max_step is None:
+        from pathfold.results.refine import pilot  # which samples itself
+
+        where = {"checkpoint": checkpoint, "executor": executor, "threads": threads}
+        chosen = pilot(model, data, seed, sampler=sampler, solver=solver, progress=progress, **where)
+        steps_per_interval, start = chosen.steps[-1], chosen.posterior if start is None else start
     settings = Settings.checked(
         chains=chains,
         warmup=warmup,
         draws=draws,
         seed=seed,
+        start=None if start is None else earlier_run(start, model),
         sampler=sampler,
         splitting=splitting,
         solver=solver,
@@ -82,7 +95,7 @@ def sample(
         executor=executor,
         threads=threads,
     )
-    grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    grid = TimeGrid.build(data, steps_per_interval=cast(int | None, steps_per_interval), max_step=max_step)
     times = state_times(grid, settings.keep_path)
     functions = check_deterministics({} if deterministics is None else deterministics, model, len(grid.first), times)
     run = run_chains(model, data, grid, settings)

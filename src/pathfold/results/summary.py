@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,7 @@ def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | N
     lines = [head + f"{'mean':>10s}{'sd':>10s}{'5 %':>10s}{'95 %':>10s}{'bulk ESS':>10s}{'tail ESS':>10s}{'R-hat':>8s}"]
     seconds = sum(tree.attrs["chain_seconds"])
     fewest, slowest = float("inf"), ""
-    true = {label: each for name, value in (truth or {}).items() if name in names
-            for label, each in zip(labels(tree.posterior[name]), np.ravel(value).tolist(), strict=True)}  # fmt: skip
+    true = by_label(tree, truth or {})
     for name in names:
         for label, x in scalars(tree.posterior[name]):
             found = convergence(x)
@@ -35,3 +35,11 @@ def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | N
         f"the smaller of bulk and tail ESS)"
     )
     return "\n".join(lines)
+
+
+def by_label(tree: xr.DataTree, truth: Mapping[str, Any]) -> dict[str, float]:
+    """True values of variables of the posterior by the labels of `scalars`."""
+    found: dict[str, float] = {}
+    for name in [name for name in truth if name in tree.posterior]:
+        found |= dict(zip(labels(tree.posterior[name]), np.ravel(truth[name]).tolist(), strict=True))
+    return found

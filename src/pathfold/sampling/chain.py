@@ -17,14 +17,27 @@ from pathfold.engine import table as at
 from pathfold.engine.compile import Program
 from pathfold.engine.native import trajectory
 from pathfold.engine.native.chain_loop import run
-from pathfold.engine.native.integration_time import search_size
-from pathfold.engine.native.step_size import STATE
-from pathfold.errors import SettingsError
+from pathfold.engine.native.integration_time import CHOSEN, integration_time, search_size
+from pathfold.engine.native.step_size import (
+    ADAPTED,
+    ERROR_MEAN,
+    ITERATION,
+    REGULARISATION,
+    SHORTENED,
+    STATE,
+    start_adaptation,
+)
+from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
+from pathfold.sampling.noise import STRIDE, is_held
 from pathfold.sampling.samplers import Sampler, StaticHMC
+from pathfold.sampling.warm_start import Pace
 
+# A warm start joins a warm-up of which nine tenths have passed, with a step size that weighs as much as one adapted for
+# a few iterations.
+PASSED, WEIGHT = 9, 25.0
 PIECE = 10  # transitions a native call: small enough to be interrupted, large enough to cost nothing
 
 
@@ -43,6 +56,7 @@ class ChainTask:
     warmup: int
     draws: int
     shape: Shape
+    pace: Pace | None = None  # of an earlier run, to begin with
     checkpoint: str | None = None
     checkpoint_seconds: float = 5.0
 
@@ -74,7 +88,7 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
     monitor.done[0] = min(chain.draws.made, total)
     last_save = time.monotonic()
     while chain.draws.made < total and monitor.stop[0] == 0:
-        chain.advance(PIECE, monitor)
+        chain.advance(monitor)
         if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
             chain.save(checkpoint)
             last_save = time.monotonic()
@@ -99,6 +113,7 @@ class _Chain:
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
         self.state = np.zeros(STATE)
         self.search = np.zeros(search_size(self.layout))
+        self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         self.counts, self.result = np.zeros(trajectory.COUNTS, dtype=np.int64), np.zeros(4)
         self.draws = Draws.empty(task.shape)
 
@@ -113,13 +128,30 @@ class _Chain:
 
     def initialise(self) -> None:
         blocks = (self.layout, self.problems[0], self.points, self.momenta, self.scratch)
-        self.draws.start_attempts = find_start(*blocks, self.rng, self.task.start)
+        try:
+            self.draws.start_attempts = find_start(*blocks, self.rng, self.task.start)
+        except InitialisationError:
+            if self.task.pace is None:
+                raise
+            afresh = replace(self.task.start, guess=None)  # the data have changed too much
+            self.draws.start_attempts = 1 + find_start(*blocks, self.rng, afresh)
+        if self.task.pace is not None:
+            self._keep_pace(self.task.pace)
 
-    def advance(self, count: int, monitor: Monitor) -> None:
-        """Make up to `count` transitions."""
+    def _keep_pace(self, pace: Pace) -> None:
+        """Join a warm-up of which nine tenths have passed: the step size is adapted further, the rest was chosen."""
+        start_adaptation(self.state, pace.step_size)
+        self.state[ADAPTED] = WEIGHT
+        self.state[ERROR_MEAN] = REGULARISATION * np.log(10.0) / np.sqrt(WEIGHT)  # for which the step size stays
+        self.state[[ITERATION, SHORTENED]] = self.passed, 1.0
+        self.search[CHOSEN] = pace.integration_time
+
+    def advance(self, monitor: Monitor) -> None:
+        """Make a few transitions, none beyond the next draw that may be held."""
         task, draws = self.task, self.draws
         end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
-        rows = draws.made, min(draws.made + count, end)
+        held_next = draws.made + STRIDE - (draws.made - task.warmup) % STRIDE
+        rows = draws.made, min(draws.made + PIECE, held_next, end)
         time_given = task.sampler.integration_time if isinstance(task.sampler, StaticHMC) else None
         begin = time.thread_time()
         made = run(
@@ -135,7 +167,7 @@ class _Chain:
             self.result,
             self.dynamic,
             float(time_given or 0.0),
-            task.warmup,
+            self.passed + task.warmup,
             float(task.sampler.target_acceptance),
             draws.rows("z", *rows),
             draws.rows("x0", *rows),
@@ -154,6 +186,20 @@ class _Chain:
         draws.seconds += seconds
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
+        if not self.dynamic:
+            found = integration_time(self.search, int(self.state[ITERATION]), self.passed + task.warmup)
+            draws.integration_time = float(time_given or found)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Keep the position of the last draw, and drop those that are not to be held."""
+        made, warmup = self.draws.made, self.task.warmup
+        if made <= warmup:
+            return
+        held = self.draws.positions
+        held[made] = self.current[: self.momenta.shape[1]].copy()
+        for number in [n for n in held if not is_held(n - warmup, made - warmup)]:
+            del held[number]
 
     def _room(self, name: str, begin: int, end: int) -> np.ndarray:
         """Where states go: draws whose states are not kept have rows without any."""
@@ -173,6 +219,9 @@ class _Chain:
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
             "seconds": np.array([d.seconds, d.main_seconds]),
             "start_attempts": np.array(d.start_attempts),
+            "held": np.array([*d.positions], dtype=np.int64),
+            "positions": np.array([*d.positions.values()]),
+            "integration_time": np.array(d.integration_time),
         }
         try:
             checkpoint.save(d, state)
@@ -189,6 +238,8 @@ class _Chain:
         try:
             d.start_attempts = int(saved["start_attempts"])
             d.seconds, d.main_seconds = saved["seconds"].tolist()
+            d.positions = dict(zip(saved["held"].tolist(), saved["positions"], strict=True))
+            d.integration_time = float(saved["integration_time"])
             for name, array in self._state().items():
                 if saved[name].shape != array.shape:
                     raise ValueError(name)

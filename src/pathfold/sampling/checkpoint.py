@@ -27,7 +27,7 @@ try:
 except ImportError:  # not on Windows, where nothing keeps two processes apart
     fcntl = None
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass

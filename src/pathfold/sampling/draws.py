@@ -66,6 +66,8 @@ class Draws:
     main_seconds: float = 0.0  # of these after warm-up
     start_attempts: int = 0
     last: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the point where the chain is
+    positions: dict[int, np.ndarray] = field(default_factory=dict)  # of a few draws, by how many were made with it
+    integration_time: float = 0.0  # of static trajectories, as warm-up chose it
     unsaved: str = ""  # why the checkpoint does not hold all of them, if so
 
     @classmethod
@@ -80,7 +82,9 @@ class Draws:
 
     def first(self, count: int) -> Draws:
         """The first draws alone."""
-        return replace(self, **self._each(lambda name: self.rows(name, 0, count)), made=min(self.made, count))
+        positions = {number: q for number, q in self.positions.items() if number <= count}
+        made = min(self.made, count)
+        return replace(self, **self._each(lambda name: self.rows(name, 0, count)), positions=positions, made=made)
 
     def with_room(self, total: int) -> Draws:
         """The same, empty, for at least so many draws."""

@@ -29,18 +29,23 @@ from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, 
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
+from pathfold.sampling.noise import noise_of
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.refinement import half_step_shift
 from pathfold.sampling.run import Run
 from pathfold.sampling.samplers import UnconstrainedHMC
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import Settings
+from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 
 
 def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings) -> Run:
     """Compile, start, warm up and run the chains; what they drew, and all that it depended on."""
     for observations in panel_of(data).values():
         model.check_data(observations)
+    if settings.start is not None:
+        check_start(settings.start, model)
+        check_same_series(settings.start, grid)
     block = settings.observations_per_block
     unconstrained = isinstance(settings.sampler, UnconstrainedHMC)
     if unconstrained:
@@ -85,7 +90,9 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     _warn_of_loss(results, made, interrupted, settings)
     shift = np.zeros(0) if unconstrained else half_step_shift(model, engine, results)
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
-    return Run(model, grid, recorded, [d.first(made) for d in results], seconds, shift)
+    chains = [d.first(made) for d in results]
+    noise = noise_of(sampled, grid, chains, settings.warmup)
+    return Run(model, grid, recorded, chains, seconds, noise, shift)
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
@@ -131,8 +138,15 @@ def _with_starts(task: ChainTask, engine: Engine, sampled: Engine, settings: Set
     """A task for each chain, with what the chains without a checkpoint start from."""
     folder, chains = settings.checkpoint, range(settings.chains)
     tasks = [replace(task, index=i) for i in chains]
+    earlier = settings.start
     new = [i for i in chains if folder is None or not Checkpoint(folder, i).file.exists()]
-    if settings.initial_states != "projection":
+    if earlier is not None:
+        for i in new:
+            start = replace(task.start, guess=guess_from(engine, earlier, settings.seed, i))
+            tasks[i] = replace(tasks[i], start=start)
+        if not isinstance(sampled, UnconstrainedEngine):
+            tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
+    elif settings.initial_states != "projection":
         guesses = guess_starts(engine, settings.initial_states, settings.seed, new)
         tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
     if isinstance(sampled, UnconstrainedEngine):

@@ -9,6 +9,7 @@ import numpy as np
 
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.draws import Draws
+from pathfold.sampling.noise import Noise
 
 
 @dataclass(frozen=True)
@@ -18,4 +19,5 @@ class Run:
     settings: dict[str, Any]
     chains: list[Draws]
     seconds: dict[str, float]
+    noise: Noise | None = None  # of the draws that all chains hold, if there are any
     half_step_shift: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of z, as far as it is known

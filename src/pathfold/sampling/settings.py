@@ -13,9 +13,12 @@ from pathfold.errors import SettingsError, told
 from pathfold.model.settings import choice, truth, whole
 from pathfold.sampling.heuristics import Heuristic
 from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.warm_start import WARMUP as WARM_START
+from pathfold.sampling.warm_start import Earlier
 
 KeepPath = Literal["nodes", "all", "none"]
 InitialStates = Literal["projection"] | Heuristic
+WARMUP = 250
 INITIAL_STATES = ("projection", *get_args(Heuristic))
 
 
@@ -26,6 +29,7 @@ class Settings:
     chains: int
     warmup: int
     draws: int
+    start: Earlier | None
     seed: int
     sampler: Sampler
     splitting: Splitting
@@ -50,7 +54,8 @@ class Settings:
         block, threads = given["observations_per_block"], given["threads"]
         return cls(
             chains=whole("chains", given["chains"], least=1),
-            warmup=whole("warmup", given["warmup"], least=0),
+            warmup=_checked_warmup(given["warmup"], given["start"], sampler),
+            start=given["start"],
             draws=whole("draws", given["draws"], least=1),
             seed=whole("seed", given["seed"], least=0),
             sampler=sampler,
@@ -77,11 +82,19 @@ class Settings:
             "splitting": self.splitting,
             "observations_per_block": self.observations_per_block or 0,
             "initial_states": self.initial_states,
+            "start": "none" if self.start is None else self.start.digest,
             "keep_path": self.keep_path,
             "sampler": type(self.sampler).__name__,
             **asdict(self.solver),
             **{name: "adapted" if value is None else value for name, value in asdict(self.sampler).items()},
         }
+
+
+def _checked_warmup(given: Any, start: Earlier | None, sampler: Sampler) -> int:
+    """A run that begins with the pace of an earlier one needs little; the metric of the baseline is not kept."""
+    if given is None:
+        return WARMUP if start is None or isinstance(sampler, UnconstrainedHMC) else WARM_START
+    return whole("warmup", given, least=0)
 
 
 def _checked_sampler(given: Any) -> Sampler:

@@ -15,6 +15,8 @@ class EulerMaruyama(Scheme):
     (paper, section 2).
     """
 
+    weak_order = 1.0
+
     def noise_dim(self, wiener_dim):
         return wiener_dim
 

@@ -17,6 +17,8 @@ class Milstein(Scheme):
     (Kloeden and Platen 1992, section 10.3).
     """
 
+    weak_order = 1.0
+
     def noise_dim(self, wiener_dim):
         return wiener_dim
 

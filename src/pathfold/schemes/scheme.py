@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -18,7 +18,13 @@ type Point = tuple[Any, dict[str, Any], Any]
 
 @dataclass(frozen=True)
 class Scheme(ABC):
-    """A forward operator x' = step(sde, z, x, v, delta, t), with v ~ N(0, I) of size noise_dim(B)."""
+    """A forward operator x' = step(sde, z, x, v, delta, t), with v ~ N(0, I) of size noise_dim(B).
+
+    `weak_order` is that of the laws of the states, and so of posteriors: with steps of half the length their error is
+    2^-order times what it was. None where it is not known.
+    """
+
+    weak_order: ClassVar[float | None] = None
 
     @abstractmethod
     def noise_dim(self, wiener_dim: int) -> int:

@@ -20,9 +20,12 @@ class StrongOrder1p5(Scheme):
 
     With v = [v1; v2] ~ N(0, I_2B), dW = sqrt(delta) v1 and dZ = delta^(3/2)/2 (v1 + v2 / sqrt(3)) have the joint law of
     the Wiener increment and of its time integral. Converges to the Ito solution with strong order 3/2 for additive
-    noise (d b / dx = 0, checked at prior draws) and for scalar noise (Kloeden and Platen 1992, section 10.4;
+    noise (d b / dx = 0, checked at prior draws) and for scalar noise, with weak order 2, since it has all terms of the
+    weak Taylor scheme of that order (Kloeden and Platen 1992, sections 10.4 and 14.2;
     paper, appendix on the FitzHugh-Nagumo model).
     """
+
+    weak_order = 2.0
 
     def noise_dim(self, wiener_dim):
         return 2 * wiener_dim

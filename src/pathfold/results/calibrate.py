@@ -1,0 +1,264 @@
+"""Simulation-based calibration (Talts, Betancourt, Simpson, Vehtari and Gelman 2018): is the sampler right for a model?
+
+Parameters and initial states are drawn from the prior, data are simulated from them with the model's scheme, and the
+posterior is sampled. The rank of the truth among draws of the posterior is uniform if these are what they should be;
+where it is not, the shape tells how they are wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from pathfold.engine import Solver
+from pathfold.errors import DataError, InitialisationError, SettingsError
+from pathfold.model import DiffusionModel, Observations, TimeGrid, simulate
+from pathfold.model.diffusion_model import check_model
+from pathfold.model.settings import whole
+from pathfold.results.convergence import convergence
+from pathfold.results.model_text import model_text
+from pathfold.sampling import DynamicHMC, Settings, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
+
+RANKS = 100  # values that a rank can take, 0, ..., 99
+BINS = 20
+LEVEL = 0.01
+EFFECTIVE = 0.5  # of the draws that ranks are among; if fewer are, ranks at the ends are too many
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What `pf.calibrate` found: the rank of the truth among 99 draws for each run (row) and quantity (column).
+
+    `table` has for each quantity the p-value of uniform ranks, `adjusted` for the number of quantities, the mean of
+    rank / 99, which is 1/2, and its `spread` relative to that of a uniform distribution, which is 1.
+    """
+
+    ranks: pd.DataFrame
+    table: pd.DataFrame
+    failed: int
+    verdict: str
+
+    @property
+    def passed(self) -> bool:
+        return bool((self.table["adjusted"] >= LEVEL).all()) and self.failed == 0
+
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self.table.to_string(float_format=lambda x: f'{x:.3g}')}"
+
+    __repr__ = __str__
+
+
+def calibrate(
+    model: DiffusionModel,
+    times: Any,
+    *,
+    runs: int = 200,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    warmup: int = 250,
+    draws: int = 495,
+    seed: int = 0,
+    initial_time: float = 0.0,
+    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
+    solver: Solver | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    executor: Executor | None = None,
+    threads: int | None = None,
+) -> Calibration:
+    """Ranks of parameters and initial states drawn from the prior among their posterior draws, over many runs.
+
+    times, initial_time: of the observations that are simulated; a list of arrays of times makes a panel.
+    runs: how many data sets; a few hundred see errors of a fifth of a standard deviation.
+    steps_per_interval, max_step, warmup, draws, sampler, solver: as of `pf.sample`, one chain a run. Of the draws 99
+        are taken, as far apart as they allow.
+    checkpoint: a folder; the same call goes on where the last one ended, and more `runs` make it longer.
+    executor, threads: where the runs are made.
+    """
+    check_model(model)
+    runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)
+    unused = dict.fromkeys(("splitting", "observations_per_block", "initial_states", "start"))
+    settings = Settings.checked(
+        chains=1, warmup=warmup, draws=draws, seed=seed, sampler=sampler, solver=solver, keep_path="nodes",
+        keep_warmup=False, progress=False, checkpoint=None, executor=executor, threads=None, **unused,
+    )  # fmt: skip
+    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
+    fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
+    panel = times if isinstance(times, list) and times and np.ndim(times[0]) else [times]
+    plan = Plan(model, tuple(np.asarray(each) for each in panel), initial_time, fine, settings)
+    records = Records.open(checkpoint, plan)
+    todo = [i for i in range(runs) if i not in records.found]
+    if todo:
+        records.add(todo[0], plan.run(todo[0]))  # by itself, since it compiles the model
+    with ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(plan.run, i): i for i in todo[1:]}
+        try:
+            for future in as_completed(futures):
+                records.add(futures[future], future.result())
+        finally:
+            for future in futures:
+                future.cancel()
+    return judged([records.found[i] for i in range(runs)])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run depends on this and on its number alone."""
+
+    model: DiffusionModel
+    times: tuple[np.ndarray, ...]
+    initial_time: float
+    fine: dict[str, Any]
+    settings: Settings
+
+    def run(self, number: int) -> dict[str, Any]:
+        """Ranks and effective draws by quantity; an empty dict where no start was found or the path exploded."""
+        model, rng = self.model, np.random.default_rng([self.settings.seed, number])
+        with jax.enable_x64(True):
+            key = jax.random.key(int(rng.integers(2**31)))
+            z = np.asarray(model.parameters.push(model.parameters.draw(key)))
+            named = model.parameters.unflatten(jnp.asarray(z))
+            normals = model.initial_state.draw(named, rng, len(self.times))
+            starts = np.stack([np.asarray(model.initial_state.push(named, jnp.asarray(v0))) for v0 in normals])
+        seeds = rng.integers(2**31, size=1 + len(self.times)).tolist()
+        truth = model.parameters.unflatten(z)
+        try:
+            data = [self._series(truth, k, starts[k], seeds[k]) for k in range(len(self.times))]
+            grid = TimeGrid.build(data, **self.fine)
+            settings = Settings(
+                **vars(self.settings) | {"seed": seeds[-1], "threads": 1, "executor": self.settings.executor}
+            )
+            (chain,) = run_chains(model, data, grid, settings).chains
+        except (InitialisationError, DataError):
+            return {}
+        warmup = self.settings.warmup
+        columns = np.concatenate([chain.z[warmup:], chain.x0[warmup:].reshape(len(chain.z) - warmup, -1)], axis=1)
+        return _ranked(dict(zip(self._labels(), columns.T, strict=True)), np.concatenate([z, starts.ravel()]))
+
+    def _series(self, truth: Mapping[str, Any], k: int, start: np.ndarray, seed: int) -> Observations:
+        return simulate(
+            self.model,
+            dict(truth),
+            self.times[k],
+            initial_state=start,
+            initial_time=self.initial_time,
+            seed=seed,
+            **self.fine,
+        )
+
+    def _labels(self) -> list[str]:
+        labels = []
+        for name, shape in self.model.parameters.shapes.items():
+            size = int(np.prod(shape, dtype=int))
+            labels += [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
+        of_series = [f"[{k}]" if len(self.times) > 1 else "" for k in range(len(self.times))]
+        return labels + [f"initial_state{k}[{i}]" for k in of_series for i in range(self.model.state_dim)]
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        digest = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in self.times)).hexdigest()
+        asked = {name: value for name, value in self.settings.recorded.items() if name not in ("chains", "keep_path")}
+        return {
+            "model": model_text(self.model),
+            "times": digest,
+            "initial_time": self.initial_time,
+            **self.fine,
+            **asked,
+        }
+
+
+def _ranked(draws: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, Any]:
+    """By quantity that is not fixed, the rank of the truth among draws far apart, and how many are effective."""
+    found: dict[str, Any] = {}
+    for (label, x), value in zip(draws.items(), truth, strict=True):
+        apart = x[:: len(x) // (RANKS - 1)][: RANKS - 1]
+        if np.ptp(apart) > 0.0:
+            found[label] = [int(np.sum(apart < value)), round(min(convergence(apart[None]).bulk, RANKS - 1.0), 1)]
+    return found
+
+
+@dataclass
+class Records:
+    """Runs by number, each a line of a file if there is a folder; a line that was cut short does not count."""
+
+    found: dict[int, dict[str, Any]]
+    file: Path | None
+
+    @classmethod
+    def open(cls, folder: Any, plan: Plan) -> Records:
+        if folder is None:
+            return cls({}, None)
+        if not isinstance(folder, str | os.PathLike):
+            raise SettingsError(f"checkpoint must be the name of a folder, not {folder!r}")
+        path = Path(folder)
+        make_folder(path)
+        with sole_use(path / "lock"):
+            claim_folder(path, plan.fingerprint)
+        found, file = {}, path / "runs.jsonl"
+        for line in file.read_text().splitlines() if file.exists() else []:
+            try:
+                record = json.loads(line)
+                found[int(record["run"])] = record["found"]
+            except (ValueError, KeyError, TypeError):
+                continue
+        return cls(found, file)
+
+    def add(self, number: int, found: dict[str, Any]) -> None:
+        self.found[number] = found
+        if self.file is not None:
+            with self.file.open("a") as stream:
+                stream.write("\n" * (stream.tell() > 0) + json.dumps({"run": number, "found": found}))
+
+
+def judged(found: Sequence[dict[str, Any]]) -> Calibration:
+    """Uniformity of the ranks by chi-squared, with Bonferroni's bound over quantities, and words."""
+    good = [each for each in found if each]
+    failed = len(found) - len(good)
+    if not good:
+        raise SettingsError(
+            f"none of the {len(found)} runs found a starting point: narrow the priors, or take more steps"
+        )
+    ranks, effective = (pd.DataFrame([{k: v[i] for k, v in each.items()} for each in good]) for i in (0, 1))
+    bins = max(2, min(BINS, len(good) // 10))
+    rows = {}
+    for label in ranks:
+        values = ranks[label].dropna().to_numpy()
+        counts = np.bincount((values * bins // RANKS).astype(int), minlength=bins)
+        p = float(stats.chisquare(counts).pvalue)
+        rows[label] = {
+            "p_value": p,
+            "adjusted": min(1.0, p * ranks.shape[1]),
+            "mean": values.mean() / (RANKS - 1),
+            "spread": (values / (RANKS - 1)).std() * np.sqrt(12.0),
+            "effective": effective[label].to_numpy().mean(),
+        }
+    table = pd.DataFrame(rows).T
+    return Calibration(ranks, table, failed, _verdict(table, len(good), failed))
+
+
+def _verdict(table: pd.DataFrame, runs: int, failed: int) -> str:
+    worst = str(table["adjusted"].idxmin())
+    row = table.loc[worst]
+    lost = f" {failed} runs found no starting point, or exploded, and are not among them." if failed else ""
+    if row["adjusted"] >= LEVEL:
+        smallest = f"smallest adjusted p-value {row['adjusted']:.2g}"
+        return f"ranks of {runs} runs are uniform as far as these tell ({smallest}).{lost}"
+    if row["effective"] < EFFECTIVE * (RANKS - 1):
+        how = "its draws depend on each other too much to tell: take more draws"
+    elif abs(row["mean"] - 0.5) > 3.0 / np.sqrt(12.0 * runs):
+        how = f"the posterior lies too {'low' if row['mean'] > 0.5 else 'high'}"
+    else:
+        how = f"the posterior is too {'narrow' if row['spread'] > 1.0 else 'wide'}"
+    return f"ranks of {worst} are not uniform (adjusted p-value {row['adjusted']:.2g}, {runs} runs): {how}.{lost}"

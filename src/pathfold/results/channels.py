@@ -1,0 +1,137 @@
+"""The noise of posterior draws as series of standard normals, one for each source of it: what a model is checked by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+
+from pathfold.errors import SettingsError, told
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One source of noise over time, in every draw held; a panel's series follow on.
+
+    `values` (draw, time) are independent standard normals a priori. Those of the path are sums over the fine steps of
+    an interval, since that is what data tell of; the state at its beginning, or that which is observed, is in `states`
+    (draw, time, component), known before the noise is. `intervals` are the numbers of the intervals they belong to.
+    """
+
+    kind: Literal["path", "observation"]
+    name: str
+    values: np.ndarray
+    intervals: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+    series: np.ndarray
+    states: np.ndarray | None
+
+
+def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr.DataTree:
+    """Raise SettingsError unless these are results of pf.sample with the groups named."""
+    if not isinstance(posterior, xr.DataTree) or "posterior" not in posterior.children:
+        raise SettingsError(f"{name} must be what pf.sample returned, not {told(posterior)}")
+    if missing := [group for group in groups if group not in posterior.children]:
+        raise SettingsError(
+            f"{name} has no group {missing[0]!r}: give the results of pf.sample as they are, made by this "
+            "version of pathfold and with at least one draw after warm-up"
+        )
+    return posterior
+
+
+def component_names(tree: xr.DataTree) -> list[str]:
+    """What the components of the state are called: by their names, or as x[0], x[1], ..."""
+    return _labels(tree.posterior["component"].values, "x")
+
+
+def observation_names(tree: xr.DataTree) -> list[str]:
+    return _labels(tree.observed_data["observation"].values, "y")
+
+
+def _labels(values: np.ndarray, letter: str) -> list[str]:
+    return [str(each) if isinstance(each, str) else f"{letter}[{each}]" for each in values.tolist()]
+
+
+def channels(tree: xr.DataTree) -> list[Channel]:
+    """All noise of path and observations that is standard normal a priori."""
+    noise, constant = tree.noise.to_dataset(), tree.constant_data
+    begins, ends = constant["interval_start"].values, constant["interval_end"].values
+    first = constant["first_interval"].values
+    series = np.searchsorted(first, np.arange(len(ends)), side="right") - 1
+    at_ends = node_states(tree)
+    at_begins = None if at_ends is None else _states_before(tree, at_ends, first)
+    found = []
+
+    def add(kind: Literal["path", "observation"], name: str, values: np.ndarray, rows: np.ndarray, states: Any) -> None:
+        known = None if states is None else states[:, rows]
+        if np.any(rows):
+            where = (np.flatnonzero(rows), begins[rows], ends[rows], series[rows])
+            found.append(Channel(kind, name, values[:, rows], *where, known))
+
+    if "path_noise" in noise:
+        v = _of_draws(noise["path_noise"])
+        rows = (ends > begins) & _before_the_last_observation(noise["observed"].values > 0, first)
+        for weights, how in _weights(v.shape[2]):
+            summed = np.einsum("dnsk,s->dnk", v, weights)
+            for k, name in enumerate(_path_names(tree, noise)):
+                add("path", name + how, summed[:, :, k], rows, at_begins)
+    if "observation_noise" in noise:
+        w, seen, names = _of_draws(noise["observation_noise"]), noise["observed"].values > 0, observation_names(tree)
+        standard = np.atleast_1d(noise["observation_noise"].attrs["standard"])
+        for k in np.flatnonzero(standard):
+            j = int(noise["observed_column"].values[k])
+            name, rows = (names[j], seen[:, j]) if j >= 0 else (f"observation noise {k}", seen.any(axis=1))
+            add("observation", name, w[:, :, k], rows, at_ends)
+    return found
+
+
+def _weights(steps: int) -> list[tuple[np.ndarray, str]]:
+    """How the noise of an interval is summed: all of it, and the late against the early.
+
+    Where the path forgets much within an interval the data tell of the late noise alone.
+    """
+    even, rising = np.full(steps, steps**-0.5), np.arange(steps) - 0.5 * (steps - 1)
+    if steps == 1:
+        return [(even, "")]
+    return [(even, ""), (rising / np.linalg.norm(rising), " (late against early)")]
+
+
+def _before_the_last_observation(seen: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Which intervals have an observation at their end or later, in their series: of the others data tell nothing."""
+    parts = np.split(seen.any(axis=1), first[1:])
+    return np.concatenate([np.logical_or.accumulate(part[::-1])[::-1] for part in parts])
+
+
+def _of_draws(values: xr.DataArray) -> np.ndarray:
+    """(draw, ...) of all chains."""
+    return values.values.reshape(-1, *values.shape[2:])
+
+
+def _path_names(tree: xr.DataTree, noise: xr.Dataset) -> list[str]:
+    """By the component that each drives, where it is one; numbered otherwise."""
+    drives, components = noise["drives"].values, component_names(tree)
+    names = [components[j] if j >= 0 else f"Wiener process {k}" for k, j in enumerate(drives)]
+    repeated = [names[:k].count(name) for k, name in enumerate(names)]
+    return [f"{name} (noise {again + 1})" if again else name for name, again in zip(names, repeated, strict=True)]
+
+
+def node_states(tree: xr.DataTree) -> np.ndarray | None:
+    """States (draw, interval, component) at the ends of intervals, of the draws held; None if none are kept."""
+    if "state" not in tree.posterior:
+        return None
+    states = _of_draws(tree.posterior["state"].sel(draw=tree.noise["draw"].values))
+    if tree.attrs["keep_path"] == "nodes":
+        return states
+    steps = np.where(tree.constant_data["fine_step"].values > 0.0, tree.attrs["steps_per_interval"], 1)
+    return states[:, np.cumsum(steps) - 1]
+
+
+def _states_before(tree: xr.DataTree, at_ends: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """States at the beginning of intervals: those at the end of the one before, or the initial state."""
+    initial = _of_draws(tree.posterior["initial_state"].sel(draw=tree.noise["draw"].values))
+    states = np.roll(at_ends, 1, axis=1)
+    states[:, first] = initial.reshape(len(initial), len(first), -1)
+    return states

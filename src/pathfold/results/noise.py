@@ -1,0 +1,51 @@
+"""The noise of the draws that chains hold, as the group `noise` of the results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from pathfold.sampling import Run
+from pathfold.sampling.noise import Noise
+
+DIMENSIONS = {
+    "parameter_noise": ("parameter_normal",),
+    "initial_noise": ("series", "initial_normal"),
+    "observation_noise": ("interval", "observation_normal"),
+    "path_noise": ("interval", "step", "path_normal"),
+}
+
+
+def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
+    """The normals of every draw held, those of each kind under its name; `standard` marks which are standard."""
+    variables: dict[str, Any] = {}
+    for letter, (name, dims) in zip(("u", "v0", "w", "v"), DIMENSIONS.items(), strict=True):
+        values = getattr(noise, letter)
+        if values.size:
+            standard = np.broadcast_to(noise.standard[letter], values.shape[-1:]).astype(np.int64)
+            variables[name] = (["chain", "draw", *dims], values, {"standard": standard})
+    coordinates: dict[str, Any] = {"chain": np.arange(len(run.chains)), "draw": noise.draws}
+    if "parameter_noise" in variables:
+        coordinates["parameter_normal"] = noise.parameters
+    variables["drives"] = ("path_normal", _driven(run))
+    exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)
+    variables["observed"] = (["interval", "observation"], exact.astype(np.int64))
+    if "observation_noise" in variables:
+        variables["observed_column"] = ("observation_normal", noise.columns)
+    return xr.Dataset(variables, coordinates)
+
+
+def _driven(run: Run) -> np.ndarray:
+    """The component of the state that each normal of a step drives, -1 where it drives several: seen at a draw."""
+    model, draws = run.model, run.chains[0]
+    with jax.enable_x64(True):
+        z = model.parameters.unflatten(jnp.asarray(draws.z[-1]))
+        t = model.node_clock(0.0, jnp.ones(len(model.inputs)))
+        moved = np.asarray(model.sde.diffusion(jnp.asarray(draws.x0[-1, 0]), z, t)) != 0.0
+    component = np.where(moved.sum(axis=0) == 1, np.argmax(moved, axis=0), -1)
+    times, rest = divmod(model.noise_dim, model.wiener_dim)
+    return np.tile(component, times) if rest == 0 else np.full(model.noise_dim, -1)

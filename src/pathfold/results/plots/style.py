@@ -1,0 +1,73 @@
+"""What all pictures have in common: tones, bands, names to select, a legend that covers no data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pathfold.errors import SettingsError, told
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Tone(NamedTuple):
+    line: str
+    inner: str
+    outer: str
+
+
+POSTERIOR = Tone("#1f5f8b", "#8fb8d6", "#d3e3ef")
+FORECAST = Tone("#b35c00", "#eab676", "#f7e3c8")
+DATA, TRUTH, ALARM = "#000000", "#2f7d32", "#b3261e"
+BANDS = (0.95, 0.5)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure that no window shows by itself; a sentence where Matplotlib is missing."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise SettingsError("pictures need Matplotlib, which `pip install 'pathfold[plots]'` brings") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_bands(ax: Axes, times: np.ndarray, values: np.ndarray, tone: Tone, what: str) -> None:
+    """Median and bands that hold 50 and 95 % of values (draw, time)."""
+    for band, colour in zip(BANDS, (tone.outer, tone.inner), strict=True):
+        low, high = np.quantile(values, [0.5 - band / 2, 0.5 + band / 2], axis=0)
+        ax.fill_between(times, low, high, color=colour, lw=0, label=f"{band:.0%} of the {what}")
+    ax.plot(times, np.median(values, axis=0), color=tone.line, lw=1.2, label=f"median of the {what}")
+
+
+def legend_outside(figure: Figure, where: str = "upper") -> None:
+    """One legend for all axes, above or below them."""
+    entries: dict[str, Any] = {}
+    for ax in figure.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        columns = max(1, min(len(entries), int(figure.get_figwidth() / 2.2)))
+        place: Any = f"outside {where} center"
+        figure.legend([*entries.values()], [*entries], loc=place, ncols=columns, fontsize="small", frameon=False)
+
+
+def selected(what: str, names: Iterable[Any] | str | int | None, known: Sequence[str]) -> list[int]:
+    """Places of the names chosen, or numbers, among those known; all if none are."""
+    if names is None:
+        return list(range(len(known)))
+    chosen = [names] if isinstance(names, str | int) else list(names)
+    places = []
+    for name in chosen:
+        if name in known:
+            places.append(known.index(name))
+        elif isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(known):
+            places.append(int(name))
+        else:
+            raise SettingsError(f"there is no {what} {told(name)} to draw; there are {', '.join(known) or 'none'}")
+    if not places:
+        raise SettingsError(f"names select no {what}; leave them out to draw all")
+    return places

@@ -1,0 +1,49 @@
+"""Priors kept with the results as text, so that their densities can be seen beside the posterior."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpyro.distributions as dist
+import xarray as xr
+
+from pathfold.model import DiffusionModel
+
+
+def priors_text(model: DiffusionModel) -> str:
+    """By parameter the name of its prior's family and the arguments, where it is one of scalars; JSON."""
+    return json.dumps({name: _written(prior) for name, prior in model.parameters.priors.items()})
+
+
+def _written(prior: Any) -> dict[str, Any] | None:
+    while isinstance(prior, dist.Independent | dist.ExpandedDistribution):
+        prior = prior.base_dist
+    family = type(prior).__name__
+    if not isinstance(prior, dist.Distribution) or prior.event_dim or getattr(dist, family, None) is not type(prior):
+        return None
+    arguments = {name: vars(prior).get(name) for name in prior.arg_constraints}
+    if any(value is None for value in arguments.values()):
+        return None
+    return {"family": family, "arguments": {name: np.asarray(value).tolist() for name, value in arguments.items()}}
+
+
+def parameter_names(tree: xr.DataTree) -> list[str]:
+    """Of the model, in its order."""
+    return [*json.loads(tree.attrs["priors"])]
+
+
+def prior_density(tree: xr.DataTree, name: str, element: int, x: np.ndarray) -> np.ndarray | None:
+    """The prior density of one element of a parameter, or None where it is fixed or not known."""
+    written = json.loads(tree.attrs.get("priors", "{}")).get(name)
+    if written is None:
+        return None
+    arguments = {}
+    for each, value in written["arguments"].items():
+        shape = tree.posterior[name].shape[2:]
+        arguments[each] = np.broadcast_to(np.asarray(value, dtype=float), shape).reshape(-1)[element]
+    with np.errstate(all="ignore"):
+        density = np.exp(np.asarray(getattr(dist, written["family"])(**arguments).log_prob(x), dtype=float))
+    support: Any = getattr(dist, written["family"])(**arguments).support
+    return np.where(np.asarray(support(x)) & np.isfinite(density), density, 0.0)

@@ -1,0 +1,43 @@
+"""What a later run needs of the results of an earlier one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pathfold.errors import SettingsError
+from pathfold.model import DiffusionModel
+from pathfold.results.channels import check_posterior, node_states
+from pathfold.results.prior import parameter_names
+from pathfold.sampling.warm_start import Earlier
+
+
+def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
+    """Where its chains ended; a SettingsError where that is not known, or the parameters are others."""
+    tree = check_posterior(start, "noise", "constant_data", "sample_stats", name="start")
+    if unknown := sorted(set(parameter_names(tree)) - set(model.parameters.names)):
+        raise SettingsError(f"start is of another model: it has a parameter {unknown[0]!r} that this one has not")
+    states = node_states(tree)
+    if states is None:
+        raise SettingsError("start has no states (keep_path='none'); give results with keep_path='nodes' or 'all'")
+    noise, constant = tree.noise.isel(draw=-1), tree.constant_data
+    chains, series = tree.noise.sizes["chain"], constant["first_interval"].size
+    intervals = constant["interval_end"].size
+
+    def normals(name: str, *shape: int) -> np.ndarray:
+        return noise[name].values if name in noise else np.zeros((chains, *shape, 0))
+
+    return Earlier(
+        u=normals("parameter_noise"),
+        v0=normals("initial_noise", series),
+        w=normals("observation_noise", intervals),
+        v=normals("path_noise", intervals, int(tree.attrs["steps_per_interval"])),
+        x0=tree.posterior["initial_state"].sel(draw=noise["draw"].values).values.reshape(chains, series, -1),
+        nodes=states.reshape(chains, -1, *states.shape[1:])[:, -1],
+        starts=constant["interval_start"].values,
+        ends=constant["interval_end"].values,
+        first=constant["first_interval"].values,
+        step_sizes=tree.sample_stats["step_size"].values[:, -1],
+        integration_times=np.atleast_1d(tree.attrs["integration_times"]).astype(float),
+    )

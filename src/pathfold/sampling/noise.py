@@ -1,0 +1,114 @@
+"""The noise of a few draws: what a model is checked by, and where a later run can begin.
+
+A draw is a position (u, v0, w, v) of the sampler: the standard normals that parameters, initial states, observations
+and path are made of. It is as large as a path with all its fine steps, so that a chain holds only a few of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pathfold.engine import Engine, UnconstrainedEngine
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observation, TimeGrid
+from pathfold.sampling.draws import Draws
+
+STRIDE = 10  # the chain's pieces end at multiples of it after warm-up
+MOST = 8  # of a chain, besides the last
+
+
+def is_held(number: int, made: int) -> bool:
+    """Whether, of the draws 1, ..., `made` after warm-up, this one is held: the last, and every 10th, 20th, 40th, ...
+
+    What is held does not depend on how many draws there will be, so that a run that is made longer holds the same.
+    """
+    stride = STRIDE
+    while made > MOST * stride:
+        stride *= 2
+    return number == made or number % stride == 0
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Of the draws held by all chains, with `draws` their numbers after warm-up, from 0.
+
+    `standard` says which of the normals are standard a priori: where a distribution has no map of standard normals that
+    can be compiled, the sampler's are only nearly so.
+    """
+
+    draws: np.ndarray
+    u: np.ndarray  # (chain, draw, U)
+    v0: np.ndarray  # (chain, draw, series, V0)
+    w: np.ndarray  # (chain, draw, interval, W)
+    v: np.ndarray  # (chain, draw, interval, step, V)
+    standard: dict[str, np.ndarray]
+    parameters: list[str]  # the name that each of u belongs to
+    columns: np.ndarray  # the observed column that each of w belongs to, -1 where it is not one alone
+
+
+def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -> Noise | None:
+    """What all chains of an engine hold, taken apart, or None; the grid is the one of the data."""
+    numbers = sorted(set.intersection(*(set(chain.positions) for chain in chains)))
+    if not numbers:
+        return None
+    names = [name for name, each in engine.model.parameters.maps.items() for _ in range(each.size)]
+    parts = [[_parts(engine, grid, chain, number) for number in numbers] for chain in chains]
+    columns = _columns(engine.model.observation)
+    u, v0, w, v = (np.array([[each[i] for each in chain] for chain in parts]) for i in range(4))
+    return Noise(np.array(numbers, dtype=np.int64) - warmup - 1, u, v0, w, v, _standard(engine), names, columns)
+
+
+def _parts(engine: Engine, grid: TimeGrid, chain: Draws, number: int) -> tuple[np.ndarray, ...]:
+    """(u, v0, w, v) of a draw."""
+    u, v0, w, v = engine.get_vector(chain.positions[number])
+    if not isinstance(engine, UnconstrainedEngine):
+        return u, v0, w, v
+    states = chain.rows("nodes", number - 1, number)[0]
+    observation = engine.model.observation
+    if len(states) and isinstance(observation, GaussianNoise):
+        w = _misfits(engine.model, observation, grid, chain.z[number - 1], states)
+    return u, v0, w.reshape(len(grid.starts), -1), v.reshape(len(grid.starts), grid.steps, -1)
+
+
+def _misfits(
+    model: DiffusionModel, observation: GaussianNoise, grid: TimeGrid, z: np.ndarray, states: np.ndarray
+) -> np.ndarray:
+    """The observation noise (N, Y), which is no part of the unconstrained sampler's position."""
+    named = model.parameters.unflatten(z)
+
+    def misfit(x, y, t):
+        return jnp.linalg.solve(observation.scale_matrix(named, t), y - observation.state_function(x, named, t))
+
+    with jax.enable_x64(True):
+        return np.asarray(jax.vmap(misfit)(states, grid.values, model.clocks(grid)[1]))
+
+
+def _standard(engine: Engine) -> dict[str, np.ndarray]:
+    model = engine.model
+    exact = [np.full(m.size, m.excess is None) for m in model.parameters.maps.values()]
+    errors = [np.full(part.noise_dim, _has_standard_noise(part)) for _, part in model.observation.parts]
+    return {
+        "u": np.concatenate([np.zeros(0, dtype=bool), *exact]),
+        "v0": np.array(model.initial_state.gaussian),
+        "w": np.concatenate([np.zeros(0, dtype=bool), *errors]),
+        "v": np.array(True),
+    }
+
+
+def _has_standard_noise(observation: Observation) -> bool:
+    """The row of a likelihood is its root, which is only nearly normal."""
+    if isinstance(observation, NoisyObservation):
+        return observation.map.gaussian
+    return isinstance(observation, GaussianNoise | Noiseless)
+
+
+def _columns(observation: Observation) -> np.ndarray:
+    """The observed column that each of w belongs to; -1 where it is not one alone."""
+    found = [np.zeros(0, dtype=np.int64)]
+    for columns, part in observation.parts:
+        own = not isinstance(part, NoisyObservation)
+        found.append(np.arange(columns.start, columns.stop) if own and part.noise_dim else np.full(part.noise_dim, -1))
+    return np.concatenate(found)

@@ -1,0 +1,106 @@
+"""pf.calibrate: ranks of small runs, what it says of ranks that are not uniform, going on where it ended."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import pathfold as pf
+from pathfold.results.calibrate import LEVEL, judged
+
+TIMES = 0.5 * np.arange(1, 6)
+TINY: dict[str, Any] = {"steps_per_interval": 2, "warmup": 40, "draws": 99}
+
+
+@cache
+def model() -> pf.DiffusionModel:
+    return pf.DiffusionModel(
+        drift=lambda x, z: -z["rates"][0] * x,
+        diffusion=lambda x, z: z["rates"][1] * jnp.eye(1),
+        parameters={"rates": dist.LogNormal(jnp.zeros(2), 0.4), "unused": 2.0},
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+    )
+
+
+def ranks_of(draw, runs: int = 400) -> pf.Calibration:
+    """Of truths that are draw(rng) where the posterior is standard normal."""
+    rng = np.random.default_rng(3)
+    return judged([{"a": [int(np.sum(rng.normal(size=99) < draw(rng))), 99.0]} for _ in range(runs)])
+
+
+def test_words_for_ranks():
+    right = ranks_of(lambda rng: rng.normal())
+    assert right.passed
+    assert "uniform as far as these tell" in right.verdict
+    for draw, words in (
+        (lambda rng: rng.normal() + 0.4, "the posterior lies too low"),
+        (lambda rng: rng.normal() - 0.4, "the posterior lies too high"),
+        (lambda rng: 1.6 * rng.normal(), "the posterior is too narrow"),
+        (lambda rng: 0.5 * rng.normal(), "the posterior is too wide"),
+    ):
+        found = ranks_of(draw)
+        assert not found.passed
+        assert found.table["p_value"].iloc[0] < LEVEL
+        assert f"ranks of a are not uniform (adjusted p-value {found.table['adjusted'].iloc[0]:.2g}" in found.verdict
+        assert words in found.verdict
+    rng = np.random.default_rng(4)
+    dependent = judged([{"a": [int(rng.choice([0, 99])), 12.0]} for _ in range(100)])
+    assert "depend on each other too much" in dependent.verdict
+    lost = judged([{"a": [i, 99.0]} for i in range(100)] + [{}, {}])
+    assert (lost.failed, lost.passed) == (2, False)
+    assert "2 runs found no starting point" in lost.verdict
+    with pytest.raises(pf.SettingsError, match="none of the 2 runs"):
+        judged([{}, {}])
+
+
+def test_the_same_ranks_whatever_runs_them(tmp_path):
+    """In threads, in an executor, or interrupted and taken up again; more runs add to those there are."""
+    plain = pf.calibrate(model(), TIMES, runs=4, threads=2, seed=5, **TINY)
+    assert list(plain.ranks.columns) == ["rates[0]", "rates[1]", "initial_state[0]"]
+    assert plain.ranks.shape == (4, 3)
+    assert plain.failed == 0
+    assert ((plain.ranks >= 0) & (plain.ranks <= 99)).all().all()
+    with ThreadPoolExecutor(2) as pool:
+        assert pf.calibrate(model(), TIMES, runs=2, executor=pool, seed=5, **TINY).ranks.equals(plain.ranks.iloc[:2])
+    folder = tmp_path / "runs"
+    pf.calibrate(model(), TIMES, runs=1, threads=1, seed=5, checkpoint=folder, **TINY)
+    file = folder / "runs.jsonl"
+    file.write_text(file.read_text() + '\n{"run": 1, "fou')  # as a process leaves it that is killed while it writes
+    before = file.read_text()
+    again = pf.calibrate(model(), TIMES, runs=4, threads=2, seed=5, checkpoint=folder, **TINY)
+    assert again.ranks.equals(plain.ranks)
+    assert file.read_text().startswith(before), "what is there is not made again"
+    with pytest.raises(pf.SettingsError, match="not the same: seed"):
+        pf.calibrate(model(), TIMES, runs=2, seed=6, checkpoint=folder, **TINY)
+
+
+def test_a_panel_and_its_picture():
+    found = pf.calibrate(model(), [TIMES, TIMES[:3]], runs=2, seed=1, **TINY)
+    assert list(found.ranks.columns)[2:] == ["initial_state[0][0]", "initial_state[1][0]"]
+    figure = pf.plot_calibration(found, ["rates[1]", 2])
+    titles = [ax.get_title().split(",")[0] for ax in figure.axes]
+    assert titles == ["rates[1]", "initial_state[0][0]"]
+    with pytest.raises(pf.SettingsError, match=r"plot_calibration draws what pf\.calibrate returned"):
+        pf.plot_calibration(found.ranks)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"runs": 0}, "runs must be a whole number of at least 1"),
+        ({"draws": 50}, "draws must be a whole number of at least 99"),
+        ({"threads": 0}, "threads must be a whole number of at least 1"),
+        ({"checkpoint": 3}, "checkpoint must be the name of a folder"),
+        ({"sampler": "static"}, "sampler must be"),
+    ],
+)
+def test_settings_are_checked(settings, sentence):
+    with pytest.raises(pf.SettingsError, match=sentence):
+        pf.calibrate(model(), TIMES, **{"steps_per_interval": 2} | settings)

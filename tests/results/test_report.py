@@ -1,0 +1,198 @@
+"""The report: what it says, that it needs nothing else, and that a browser has no complaint."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import warnings
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+
+import pathfold as pf
+from pathfold.cli import main
+from pathfold.results.model_text import text_of
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+TIMES = 0.5 * np.arange(1, 31)
+
+
+def pull_back(x, z):
+    """Towards zero; <not> a tag."""
+    return -z["rate"] * x
+
+
+@cache
+def model() -> pf.DiffusionModel:
+    return pf.DiffusionModel(
+        drift=pull_back,
+        diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
+        parameters={"rate": dist.LogNormal(0.0, 0.5), "sigma": dist.LogNormal(-0.5, 0.5)},
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x, 0.2),
+    )
+
+
+@cache
+def results(kind: str = "one") -> xr.DataTree:
+    """Of one series, of a panel with a missing value, of data with a jump that the model does not have."""
+    values = np.random.default_rng(1).normal(size=30)
+    data: Any = pf.Observations(TIMES, values)
+    if kind == "panel":
+        values[3] = np.nan
+        data = [pf.Observations(TIMES, values), pf.Observations(TIMES[:12], values[:12])]
+    elif kind == "jump":
+        data = pf.Observations(TIMES, 0.1 * values + 12.0 * (TIMES > 7.0))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(.*)(has (not converged|few effective draws)|things are amiss)")
+        return pf.sample(model(), data, steps_per_interval=2, chains=2, warmup=80, draws=60, seed=1, progress=False)
+
+
+class Page(HTMLParser):
+    """Text, tags that were not closed, and everything that the page refers to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text, self.open, self.references, self.ids = "", [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "link"):
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "srcset", "data", "action"):
+                self.references.append(value)
+            if name == "id":
+                self.ids.append(value)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in ("meta", "link"):
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def page(folder: Path, kind: str = "one") -> Page:
+    file = pf.report(results(kind), folder / "report.html")
+    assert file == folder / "report.html"
+    return Page(file.read_text())
+
+
+def test_it_has_everything_and_needs_nothing(tmp_path):
+    found = page(tmp_path)
+    assert not found.open
+    assert all(each.startswith(("#", "data:,")) for each in found.references), "it refers to itself alone"
+    assert len(found.ids) == len(set(found.ids)), "no two pictures have a name in common"
+    inside = {each[1:] for each in found.references if each.startswith("#")}
+    assert inside <= set(found.ids)
+    source = (tmp_path / "report.html").read_text()
+    assert set(re.findall(r"url\(#([^)]*)\)", source)) <= set(found.ids)
+    assert "<script" not in source
+    assert not re.findall(r"@import|url\((?!#)", source)
+    for words in (
+        'return -z["rate"] * x',
+        "Towards zero; <not> a tag.",
+        'lambda x, z: z["sigma"] * jnp.eye(1)',
+        "LogNormal(loc=-0.5, scale=0.5)",
+        "EulerMaruyama",
+        "30 values at 30 times from 0.5 to 15.",
+        "R-hat",
+        "steps_per_interval",
+        "jax_version",
+        "few effective draws",
+        "Nothing speaks against the model",
+    ):
+        assert words in found.text, words
+    assert source.count("<svg") == 3
+
+
+def test_a_panel_and_a_model_that_does_not_fit(tmp_path):
+    assert "40 values at 40 times from 0.5 to 15, of 2 series." in page(tmp_path, "panel").text
+    amiss = page(tmp_path, "jump").text
+    assert "The model does not fit the data" in amiss
+    for finding in pf.check(results("jump")).findings:
+        assert finding[1:] in amiss
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    file = tmp_path / "results.nc"
+    results().to_netcdf(file)
+    assert main(["report", str(file)]) == 0
+    assert f"report: {tmp_path / 'results.html'}" in capsys.readouterr().out
+    again = Page((tmp_path / "results.html").read_text())
+    assert again.text.split("How it was sampled")[0] == page(tmp_path).text.split("How it was sampled")[0]
+    assert main(["report", str(tmp_path / "none.nc")]) == 1
+    assert "No report of" in capsys.readouterr().err
+    xr.Dataset({"a": 1}).to_netcdf(tmp_path / "other.nc")
+    assert main(["report", str(tmp_path / "other.nc")]) == 1
+    assert "posterior must be what pf.sample returned" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_is_said(tmp_path):
+    with pytest.raises(pf.SettingsError, match="the report cannot be written to"):
+        pf.report(results(), tmp_path / "no folder" / "report.html")
+    with pytest.raises(pf.SettingsError, match="file must be the name of an HTML file"):
+        pf.report(results(), 3)  # type: ignore[arg-type]
+
+
+def test_functions_as_they_were_written():
+    first, second = lambda x, z: x + 1.0, lambda x, z: x * 2.0
+    assert text_of(first) == "lambda x, z: x + 1.0"
+    assert text_of(second) == "lambda x, z: x * 2.0"
+    long = lambda x: jnp.array(  # noqa: E731
+        [x, 2.0]
+    )
+    assert text_of(long).startswith("lambda x: jnp.array(")
+    assert text_of(long).endswith("[x, 2.0]\n    )")
+    hidden = eval("lambda x: x")
+    assert "whose source is not at hand" in text_of(hidden)
+    assert text_of(dist.Normal(jnp.zeros(2), 1.0)) == "Normal(loc=[0., 0.], scale=[1.])"
+    assert text_of([dist.Normal(0.0, 2.0), 3.0]) == "[Normal(loc=0, scale=2), 3.0]"
+
+
+def complaints(file: Path, *options: str) -> list[str]:
+    """What a browser writes to its console when it opens a page."""
+    assert CHROMIUM is not None
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--dump-dom",
+            *options,
+            file.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert "</html>" in done.stdout, done.stderr
+    return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine to open the report in")
+def test_a_browser_has_no_complaint(tmp_path):
+    page(tmp_path)
+    for options in (("--window-size=1200,900",), ("--window-size=390,800", "--force-dark-mode")):
+        assert complaints(tmp_path / "report.html", *options) == []
+    broken = tmp_path / "broken.html"
+    broken.write_text("<!doctype html><html><body><script>undefined_function()</script></body></html>")
+    assert complaints(broken), "a fault is seen"

@@ -1,0 +1,26 @@
+"""The page "From data to report" runs."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "after.md"
+
+
+@pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) > 5
+    for block in blocks:
+        exec(block, names)
+    for written in ("report.html", "marginals.png", "results.nc"):
+        assert (tmp_path / written).stat().st_size > 10_000
+    out = capsys.readouterr().out
+    assert "nothing speaks against the model" in out
+    assert "The model does not fit" in out
+    assert "fine steps are enough" in out
+    assert "uniform as far as these tell" in out
