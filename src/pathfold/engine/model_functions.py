@@ -36,7 +36,7 @@ def check_size(n: Sizes) -> None:
 
 @dataclass(frozen=True)
 class ModelFunctions:
-    """f, h, g_z, g_x0 of linear-time section 1, with z as a flat vector.
+    """f, h, g_z, g_x0 of method.md, section 1, with z as a flat vector.
 
     The constraint rows of a node are its observations and, when the engine may condition on states (the paper's
     section 5.1), the state itself. Where the state is conditioned on, the observations see the given state and the next
