@@ -4,6 +4,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 PYTHON ?=
 ARGS ?=
@@ -13,7 +14,7 @@ export PYTHON
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow bench experiments demo lint format clean FORCE
+.PHONY: help install test test-slow bench experiments demo docs lint format clean FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +53,14 @@ experiments: install ## the paper's experiments (hours; goes on where it was sto
 demo: install ## simulate, calibrate, print a table, draw pictures
 	$(BIN)/python -m pathfold.cli demo $(ARGS)
 
+docs: $(DOCS_STAMP) ## build the site into docs/_build, warnings being errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build
+	@echo "docs/_build/index.html"
+
+$(DOCS_STAMP): $(STAMP)
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[docs]'
+	@touch $@
+
 lint: install ## ruff and pyright
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
@@ -62,5 +71,5 @@ format: install ## let ruff format, and mend what it can
 	$(BIN)/python -m ruff format
 
 clean: ## remove the environment and what tools left behind
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

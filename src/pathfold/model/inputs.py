@@ -17,7 +17,17 @@ Kind = Literal["linear", "previous"]
 
 @dataclass(frozen=True, init=False, eq=False)
 class Input:
-    """Values (K,) at increasing times (K,): joined by straight lines, or each kept until the next ("previous")."""
+    """A known function of time that drives the model: a dose, a temperature, a stimulus.
+
+    Parameters
+    ----------
+    times
+        Increasing times (K,), in the unit of the observations.
+    values
+        Values (K,).
+    kind
+        "linear": straight lines between the values; "previous": each value holds until the next time.
+    """
 
     times: np.ndarray
     values: np.ndarray
