@@ -14,7 +14,7 @@ export PYTHON
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow bench experiments demo docs lint format clean FORCE
+.PHONY: help install test test-slow test-package bench experiments demo docs lint format clean FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,6 +43,9 @@ test: lint ## lint, types and the tests (not the slow ones), a file a core; ARGS
 
 test-slow: install ## the slow tests; ARGS goes to pytest
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+test-package: install ## build wheel and sdist, install each into a clean environment and try it; ARGS goes to pytest
+	sh scripts/test_package.sh $(ARGS)
 
 bench: install ## cost of a step, as a table; ARGS=--json adds a machine-readable line
 	$(BIN)/python benchmarks/step_cost.py $(ARGS)
