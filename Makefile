@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pathfold.cli compile
 	@printf '%s\n' '$(CURDIR)' > $@
 
-test: lint ## lint, types and the tests (not the slow ones), a file a core; ARGS goes to pytest
+test: lint ## lint, types and the tests (not the slow ones), on all cores; ARGS goes to pytest
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: install ## the slow tests; ARGS goes to pytest

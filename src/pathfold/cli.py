@@ -109,7 +109,7 @@ def _unless_refused(task: Callable[[model_cache.Place], int], place: model_cache
         reason = error.strerror if isinstance(error, OSError) else error
         print(
             f"The cache of compiled models cannot use {place.path}: {reason}. "
-            f"Mend this, or name another folder in {place.variable}.",
+            f"Fix this, or name another folder in {place.variable}.",
             file=sys.stderr,
         )
         return 1

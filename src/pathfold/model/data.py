@@ -81,7 +81,7 @@ class Observations:
         if times.size == 0 or values.shape[1] == 0:
             raise DataError("the series is empty; give at least one time and one value")
         if len(times) != len(values):
-            raise DataError(f"there are {len(times)} times and {len(values)} rows of values; give one row a time")
+            raise DataError(f"there are {len(times)} times and {len(values)} rows of values; give one row per time")
         if not np.all(np.isfinite(times)):
             raise DataError("times must be finite; leave out a time that is not known")
         if np.any(np.diff(times) <= 0):

@@ -39,7 +39,7 @@ class Input:
         times = real_array("an input's times", times).astype(np.float64)
         values = real_array("an input's values", values).astype(np.float64)
         if times.ndim != 1 or times.size == 0 or times.shape != values.shape:
-            raise DataError(f"an input has times {times.shape} and values {values.shape}, expected one value a time")
+            raise DataError(f"an input has times {times.shape} and values {values.shape}, expected one value per time")
         if not (np.all(np.isfinite(times)) and np.all(np.isfinite(values)) and np.all(np.diff(times) > 0)):
             raise DataError("an input's times must increase, and times and values be finite: fill in what is missing")
         for name, value in (("times", times), ("values", values), ("kind", kind)):

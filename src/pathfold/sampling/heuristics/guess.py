@@ -46,5 +46,5 @@ def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain
     residuals = name_worst(found.residuals, engine.grid.ends, engine.grid.first, engine.grid.series)
     raise InitialisationError(
         f"initial_states={choice!r} found no start for chain {chain} in {ATTEMPTS} prior draws. In the last one "
-        f"{found.stage} {residuals}. {found.mend}, or leave initial_states at 'projection'"
+        f"{found.stage} {residuals}. {found.remedy}, or leave initial_states at 'projection'"
     )
