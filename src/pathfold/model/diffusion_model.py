@@ -58,9 +58,10 @@ def check_model(model: Any) -> None:
 
 
 class DiffusionModel:
-    """A diffusion with its priors, its initial state, how it is observed and how it is discretised:
+    """A diffusion with its priors, its initial state, how it is observed and how it is discretised::
 
-        dx = drift(x, z, t) dt + diffusion(x, z, t) dW, x(0) ~ initial_state(z), z ~ parameters, y = observation(x, z).
+        dx = drift(x, z, t) dt + diffusion(x, z, t) dW,   x(0) ~ initial_state(z),
+        z ~ parameters,   y = observation(x, z)
 
     The constructor evaluates every function on shapes alone, in double precision, and the scheme's requirement at prior
     draws; anything amiss is a `pf.ModelError`.
@@ -93,7 +94,7 @@ class DiffusionModel:
     >>> model = pf.DiffusionModel(
     ...     drift=lambda x, z: -z["rate"] * x,
     ...     diffusion=lambda x, z: z["sigma"].reshape(1, 1),
-    ...     parameters={"rate": dist.LogNormal(0.0, 1.0), "sigma": dist.LogNormal(0.0, 1.0)},
+    ...     parameters={"rate": dist.LogNormal(), "sigma": dist.LogNormal()},
     ...     initial_state=dist.Normal(jnp.zeros(1), 1.0),
     ...     observation=pf.GaussianNoise(lambda x, z: x, 0.1),
     ... )
@@ -237,7 +238,7 @@ class DiffusionModel:
         return model
 
     def transform(self, forward: Callable[..., Any], inverse: Callable[..., Any]) -> "DiffusionModel":
-        """The same model in another state y = forward(x), by Ito's lemma: with L0 and Lj the operators of the SDE of x,
+        """The same model in another state y = forward(x), by Ito's lemma: with L0, Lj the operators of the SDE of x::
 
             dy = L0 forward dt + sum_j Lj forward dW_j,   both at x = inverse(y).
 
