@@ -25,6 +25,7 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # what to pass is said in words
+napoleon_attr_annotations = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 
@@ -45,8 +46,13 @@ html_sidebars = {page: [] for page in ("index", "start", "examples", "method", "
 
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", _link_public_names)
+    app.connect("autodoc-process-signature", _hide_private_arguments)
 
 
 def _link_public_names(app, what, name, obj, options, lines) -> None:
     """`pf.NAME`, or a call of it, becomes a link to its description."""
     lines[:] = [re.sub(r"`(pf\.(\w+)[^`]*)`", r":py:obj:`\1 <pathfold.\2>`", line) for line in lines]
+
+
+def _hide_private_arguments(app, what, name, obj, options, signature, returned):
+    return signature and re.sub(r", _\w+=[^,)]*", "", signature), returned

@@ -303,7 +303,7 @@ class NoisyObservation(StateFunction):
     h
         A function of (x, z, w), (x, z, w, t) or (x, z, w, t, inputs) that returns an array (Y,).
     noise
-        The distribution of w, a list of scalar ones, a function of z that returns either, or a whole number: so many
+        The distribution of w, a list of scalar ones, a function of z that returns either, or a whole number: that many
         standard normals.
     """
 
