@@ -6,7 +6,8 @@ set -eu
 root=$PWD
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-[ $# -gt 0 ] || set -- tests/model tests/schemes tests/test_cli.py tests/test_docs.py tests/test_layers.py tests/test_method.py
+trap 'exit 1' INT TERM
+[ $# -gt 0 ] || set -- tests/schemes tests/test_cli.py tests/test_docs.py tests/test_layers.py tests/test_method.py tests/test_project.py
 
 install() { # environment, what
     "$root/.venv/bin/python" -m venv "$folder/$1"

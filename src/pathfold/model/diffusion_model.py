@@ -102,6 +102,19 @@ class DiffusionModel:
     (1, ('rate', 'sigma'))
     """
 
+    inputs: dict[str, Input]
+    scheme: Scheme
+    sde: SDE
+    parameters: Parameters
+    initial_state: ConditionalMap
+    observation: Observation
+    state_dim: int
+    wiener_dim: int
+    noise_dim: int
+    observation_dim: int
+    observation_noise_dim: int
+    exactly_observed: np.ndarray
+
     def __init__(
         self,
         drift: Callable[..., Any],

@@ -37,7 +37,7 @@ def sample(
     keep_warmup: bool = False,
     deterministics: Mapping[str, Callable[..., Any]] | None = None,
     progress: bool = True,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
 ) -> xr.DataTree:
