@@ -37,6 +37,14 @@ class Observations:
     unit
         What dates and durations are counted in: "seconds", "minutes", "hours", "days", "weeks", or "years" of 365.25
         days. Dates count from `initial_time` if that is a date, which then is time 0, and else from the first of them.
+    censored
+        Which values are bounds: an array (T, Y) of -1 (the true value is at most this), 0, and 1 (at least this); or a
+        pair (low, high) of arrays of bounds, infinite on an open side, NaN where the value is what was observed.
+    events
+        A dict of name -> (times, amounts) for the model's events of these names. An event at an observation time comes
+        before the observation.
+    name
+        What the results call the series.
 
     Examples
     --------

@@ -1,4 +1,13 @@
-"""The model: a diffusion, its priors, how it is observed, and how it is discretised. All validation starts here."""
+"""The model: a diffusion, its priors, how it is observed, and how it is discretised. All validation starts here.
+
+What the sampler uses is the discretised model (method.md, section 1):
+
+    z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  0 = misfit(z, x, w, t, y)
+
+with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. Here z are the parameters that all series share, and x
+is the augmented state: the state followed by the values of what varies between series (`pf.Varying`), which v_0 draws
+and no step changes. The user's functions take the state alone, and find what varies in z like all else.
+"""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +39,7 @@ from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.likelihood import Several
 from pathfold.model.names import check_labels
 from pathfold.model.observation import Observation, Points
-from pathfold.model.parameters import build_parameters
+from pathfold.model.parameters import Parameters, build_parameters
 from pathfold.model.reactions import ReactionFunction
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid, clocks
@@ -75,17 +84,29 @@ class DiffusionModel:
         A function of the same arguments that returns (X, B): a row for each state, a column for each Wiener process.
     parameters
         A dict of name -> prior: any continuous numpyro distribution, or a number that fixes the parameter. A
-        distribution with a shape makes a vector parameter.
+        distribution with a shape makes a vector parameter. A function of z that returns a distribution makes the prior
+        depend on other parameters; `pf.Varying` gives every series of a panel its own value.
     initial_state
         The distribution of the state at the initial time, (X,); or a fixed array; or a list of a scalar distribution or
         number for each component; or a function of z that returns one of these.
     observation
-        `pf.Noiseless`, `pf.GaussianNoise` or `pf.NoisyObservation`.
+        `pf.Noiseless`, `pf.GaussianNoise`, `pf.Likelihood` or `pf.NoisyObservation`; or a list of these, whose columns
+        of the data follow one another in its order.
     scheme
         How a fine step is made: `pf.EulerMaruyama()`, the default, `pf.Milstein()`, `pf.StrongOrder1p5()` or
         `pf.CustomScheme(...)`.
     inputs
         A dict of name -> `pf.Input`: known functions of time that the model's functions use.
+    states
+        Names of the components of the state, which label the results.
+    observed
+        Names of the observed components, which label the results.
+    accumulators
+        States, by name or index, that are set to zero after every time of the data, so that they hold what has happened
+        since.
+    events
+        A dict of name -> function of (x, z, amount) that returns the state after a dose, a harvest, a reset; the data
+        say when, and how much.
 
     Examples
     --------

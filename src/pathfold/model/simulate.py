@@ -71,7 +71,8 @@ def simulate(
     model
         A `pf.DiffusionModel`.
     parameters
-        The values of the parameters by name; those that are fixed may be left out.
+        The values of the parameters by name. Those that are fixed may be left out, and so may those that vary between
+        series, which then are drawn from their priors.
     times
         The times (T,) of the observations.
     initial_state
@@ -86,6 +87,8 @@ def simulate(
         A whole number: the same gives the same series.
     inputs
         A dict of name -> `pf.Input`, in the place of the model's inputs of the same name.
+    events
+        A dict of name -> (times, amounts) for the model's events of these names.
 
     Returns
     -------

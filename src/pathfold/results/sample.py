@@ -52,8 +52,8 @@ def sample(
     model
         A `pf.DiffusionModel`.
     data
-        `pf.Observations`, or a list of them: a panel of series that share the parameters, each with its own initial
-        state.
+        `pf.Observations`; or a list of them, or a dict by name: a panel of series that share the parameters, each with
+        its own initial state.
     steps_per_interval
         The number of fine steps between neighbouring observations. Give this or `max_step`, and refine until the
         posterior no longer changes.
@@ -86,7 +86,7 @@ def sample(
         Whether the results have the draws of warm-up too.
     deterministics
         A dict of name -> function of z, (z, path) or (z, path, times), recorded with every draw; path (time, component)
-        are the states that are kept.
+        are the states that are kept. What varies between series has a row for each of them in z.
     progress
         Whether to show how far the chains are.
     checkpoint
