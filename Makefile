@@ -4,6 +4,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 PYTHON ?=
 ARGS ?=
@@ -13,7 +14,7 @@ export PYTHON
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow test-lowest test-newest bench experiments demo lint format clean FORCE
+.PHONY: help install test test-slow test-lowest test-newest test-package bench experiments demo docs lint format clean FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -37,7 +38,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pathfold.cli compile
 	@printf '%s\n' '$(CURDIR)' > $@
 
-test: lint ## lint, types and the tests (not the slow ones), a file a core; ARGS goes to pytest
+test: lint ## lint, types and the tests (not the slow ones), on all cores; ARGS goes to pytest
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: install ## the slow tests; ARGS goes to pytest
@@ -58,6 +59,9 @@ test-lowest test-newest:
 	NUMBA_CACHE_DIR=$(CURDIR)/$(ENVIRONMENT)/numba PATHFOLD_CACHE=$(CURDIR)/$(ENVIRONMENT)/models \
 		$(ENVIRONMENT)/bin/python -m pytest --numprocesses auto --dist loadfile tests/program tests/model tests/engine $(ARGS)
 
+test-package: install ## build wheel and sdist, install each into a clean environment and try it; ARGS goes to pytest
+	sh scripts/test_package.sh $(ARGS)
+
 bench: install ## cost of a step, as a table; ARGS=--json adds a machine-readable line
 	$(BIN)/python benchmarks/step_cost.py $(ARGS)
 
@@ -66,6 +70,14 @@ experiments: install ## the paper's experiments (hours; goes on where it was sto
 
 demo: install ## simulate, calibrate, print a table, draw pictures
 	$(BIN)/python -m pathfold.cli demo $(ARGS)
+
+docs: $(DOCS_STAMP) ## build the site into docs/_build, warnings being errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build
+	@echo "docs/_build/index.html"
+
+$(DOCS_STAMP): $(STAMP)
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[docs]'
+	@touch $@
 
 lint: install ## ruff and pyright
 	$(BIN)/python -m ruff check
@@ -77,5 +89,5 @@ format: install ## let ruff format, and mend what it can
 	$(BIN)/python -m ruff format
 
 clean: ## remove the environment and what tools left behind
-	rm -rf $(VENV) .venv-lowest .venv-newest build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-newest build dist docs/_build .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -83,7 +83,7 @@ def main() -> None:
     if given and sampler is None:
         parser.error("--target and --time need --sampler")
     width = max(map(len, EXAMPLES))
-    head = "seed   R-hat  failed  with failed step   ESS/s  (slowest)   steps a draw  step size       s  verdict"
+    head = "seed   R-hat  failed  with failed step   ESS/s  (slowest)   steps per draw  step size       s  verdict"
     print(f"{'':{width}s} {head}")
     rows = []
     for name in options.only:

@@ -73,8 +73,8 @@ def show(result: dict) -> None:
             f"squared deviations {each['squares']:6.1f}   R-hat {row['rhat']:.4f}"
         )
     print(
-        f"  step size {result['step_size']:.3f}, {result['steps_a_draw']:.1f} steps a draw, "
-        f"{result['ms_per_step']:.3f} ms a step, acceptance {result['acceptance']:.3f}, "
+        f"  step size {result['step_size']:.3f}, {result['steps_a_draw']:.1f} steps per draw, "
+        f"{result['ms_per_step']:.3f} ms per step, acceptance {result['acceptance']:.3f}, "
         f"failures {100 * result['failure_rate']:.2f} %"
     )
     print(f"  {result['ms_per_effective_draw']:.2f} ms per effective draw")
@@ -89,7 +89,7 @@ def grow(letter: str, sizes: list[tuple[int, int]], options: argparse.Namespace)
         rows.append((T if letter == "T" else S, r["step_size"], r["ms_per_effective_draw"]))
         print(
             f"  T = {T:5d}  S = {S:4d}   step size {r['step_size']:.3f}   failures {100 * r['failure_rate']:.2f} %   "
-            f"{r['ms_per_step']:8.3f} ms a step   {r['ms_per_effective_draw']:9.2f} ms per effective draw",
+            f"{r['ms_per_step']:8.3f} ms per step   {r['ms_per_effective_draw']:9.2f} ms per effective draw",
             flush=True,
         )
     size, step, cost = np.array(rows).T

@@ -164,7 +164,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = measure(options.points, options.momenta)
     print(f"{options.points * options.momenta} steps of each size")
-    print("step size  solver   failed  iterations  linearisations  us a solve")
+    print("step size  solver   failed  iterations  linearisations  us per solve")
     for row in rows:
         cost = "" if row["microseconds"] is None else f"{row['microseconds']:10.0f}"
         print(

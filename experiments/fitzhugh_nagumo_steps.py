@@ -1,4 +1,4 @@
-"""Newton iterations a solve and time a step over R, S and T: FitzHugh-Nagumo observed without noise."""
+"""Newton iterations per solve and time per step over R, S and T: FitzHugh-Nagumo observed without noise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from experiments.setting import Scale
 
 __all__ = ["describe", "draw", "settings"]
 
-SHOWN = {"newton_iterations": "Newton iterations a solve", "ms_a_step": "ms a step"}
+SHOWN = {"newton_iterations": "Newton iterations per solve", "ms_a_step": "ms per step"}
 
 
 def draw(rows: list[Row], scale: Scale) -> Figure:
@@ -50,5 +50,5 @@ def describe(rows: list[Row], scale: Scale) -> str:
                 ]
             )
     return table(
-        ["over", "chains", "Newton iterations a solve", "ms a step, smallest and largest size", "grows as"], lines
+        ["over", "chains", "Newton iterations per solve", "ms per step, smallest and largest size", "grows as"], lines
     )

@@ -44,7 +44,7 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
 
 
 def describe(rows: list[Row], scale: Scale) -> str:
-    """A line a run; z is the largest difference from our default in means and deviations, in Monte-Carlo errors."""
+    """A line per run; z is the largest difference from our default in means and deviations, in Monte-Carlo errors."""
     lines = []
     for row in sorted(rows, key=lambda row: (row["setting"]["sigma_y"], list(LOOKS).index(kind(row)))):
         level = row["setting"]["sigma_y"]
@@ -65,7 +65,7 @@ def describe(rows: list[Row], scale: Scale) -> str:
                 z,
             ]
         )
-    head = ["σ_y", "chains", "draws", "step size", "steps a draw", "failed", "diverged", "R-hat",
+    head = ["σ_y", "chains", "draws", "step size", "steps per draw", "failed", "diverged", "R-hat",
             "ms per effective draw, slowest parameter", "z"]  # fmt: skip
     return table(head, lines)
 

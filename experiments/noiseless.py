@@ -13,8 +13,8 @@ from experiments.setting import Scale, Setting
 
 PARAMETERS = ("sigma", "epsilon", "gamma", "beta")
 MEANING = {
-    "R": "observations a block R",
-    "S": "fine steps an interval S",
+    "R": "observations per block R",
+    "S": "fine steps per interval S",
     "T": "observations T",
 }
 

@@ -34,7 +34,7 @@ Row = dict[str, Any]  # setting, circumstances, and what was measured
 
 
 class Results:
-    """Rows by setting, in one JSON file a model, each row a line of it."""
+    """Rows by setting, in one JSON file per model, each row a line of it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -20,9 +20,9 @@ class Setting:
     model: str  # "fitzhugh_nagumo" or "sir"
     sampler: str  # of SAMPLERS
     splitting: str
-    S: int  # fine steps an interval
+    S: int  # fine steps per interval
     T: int  # observations
-    R: int | None = None  # observations a block; None: no blocks
+    R: int | None = None  # observations per block; None: no blocks
     sigma_y: float | None = None  # scale of the observation noise; None: exact (FitzHugh-Nagumo), unknown (SIR)
     chains: int
     warmup: int
@@ -101,7 +101,7 @@ QUICK = Scale(
 def with_and_without_constraints(
     *, R: int | None = None, splittings: tuple[str, ...] = ("stormer-verlet",), **common: Any
 ) -> list[Setting]:
-    """The paper's constrained chains (R observations a block), our default, and its baseline."""
+    """The paper's constrained chains (R observations per block), our default, and its baseline."""
     return [
         *(Setting(sampler="dynamic", splitting=splitting, R=R, **common) for splitting in splittings),
         Setting(sampler="static", splitting="gaussian", **common),

@@ -54,7 +54,7 @@ def _cost(row: Row) -> dict[str, str]:
         "chains": LOOKS[kind(row)]["label"],
         "draws": "{} x {}".format(*row["kept"]),
         "step size": f"{step_size(row):.2g}",
-        "steps a draw": f"{row['steps_a_draw']:.0f}",
+        "steps per draw": f"{row['steps_a_draw']:.0f}",
         "ms per effective draw, slowest parameter": f"{1e3 * seconds_per_draw(row, slowest):.1f} ({slowest})",
         "steps per effective draw": f"{steps / row['parameters'][slowest]['bulk']:.0f}",
         "failed": f"{100 * row['failed']:.1f} %",

@@ -39,7 +39,7 @@ def test_an_example_runs_and_leaves_pictures(capsys, tmp_path):
     for name, value in (EXAMPLES["ornstein_uhlenbeck"].truth or {}).items():
         (line,) = [line for line in out.splitlines() if line.startswith(f"{name} ")]
         assert float(line.split()[1]) == value
-    assert "effective draws a second" in out
+    assert "effective draws per second" in out
     for picture in ("paths.png", "marginals.png"):
         assert (tmp_path / "new" / picture).stat().st_size > 10_000
 
@@ -171,4 +171,4 @@ def test_a_cache_that_cannot_be_used_is_told_of(capsys, tmp_path, monkeypatch, t
     monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "file"))
     assert main(["cache", *task]) == 1
     message = capsys.readouterr().err
-    assert f"cannot use {tmp_path / 'file'}: it is not a folder. Mend this, or name another folder" in message
+    assert f"cannot use {tmp_path / 'file'}: it is not a folder. Fix this, or name another folder" in message

@@ -1,19 +1,167 @@
-"""The examples of the documentation run, but for the sampling itself."""
+"""The documentation: links lead somewhere, every public name and argument is described, and examples run."""
 
+from __future__ import annotations
+
+import doctest
+import inspect
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pathfold as pf
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+PUBLIC = [name for name in pf.__all__ if name != "__version__"]
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```(?!\{).*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings of a page, as forges and Sphinx make them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(page: Path, text: str) -> list[str]:
+    """Links from a page to files or headings that are not there."""
+    dead = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if re.match(r"https?://|mailto:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        file = (page.parent / target).resolve() if target else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            dead.append(link)
+    return dead
+
+
+def listed(page: Path) -> set[Path]:
+    """The pages in the tables of contents of a page."""
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    entries = [line.strip() for tree in trees for line in tree.splitlines() if line.strip() and line[0] != ":"]
+    return {(page.parent / re.sub(r".*<(.*)>$", r"\1", entry)).with_suffix(".md").resolve() for entry in entries}
+
+
+def undescribed(name: str, thing: Any) -> list[str]:
+    """Arguments of a function or class that its docstring does not describe, and described ones that it lacks."""
+    section = re.search(
+        r"^Parameters\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", inspect.getdoc(thing) or "", re.DOTALL | re.MULTILINE
+    )
+    described = re.findall(r"^(\w+)\n    \S", section[1], re.MULTILINE) if section else []
+    given = [each for each in inspect.signature(thing).parameters if each != "self" and not each.startswith("_")]
+    return [f"{name}({each})" for each in given if each not in described] + [
+        f"{name} has no {each}" for each in described if each not in given
+    ]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    assert dead_links(page, page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "link", ["[a](nowhere.md)", "[a](sampling.md#nothing)", "![a](figures/none.png)", "[a](#none)"]
+)
+def test_a_dead_link_is_caught(link):
+    assert len(dead_links(DOCS / "index.md", link)) == 1
+
+
+def test_links_that_lead_somewhere_are_let_through():
+    assert dead_links(DOCS / "index.md", "[a](sampling.md#checkpoints) [b](https://jax.dev) [c](../README.md)") == []
+
+
+def test_every_page_is_in_a_table_of_contents():
+    reached, new = set(), {DOCS / "index.md"}
+    while new:
+        reached |= new
+        new = {page for each in new for page in listed(each)} - reached
+    assert reached == set(PAGES)
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = "\n".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    described = re.findall(r"^\.\. auto(?:class|function|exception):: (\w+)$", reference, re.MULTILINE)
+    assert sorted(described) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_argument_is_described(name):
+    thing = getattr(pf, name)
+    assert inspect.getdoc(thing)
+    if not (isinstance(thing, type) and issubclass(thing, Exception)):
+        assert undescribed(name, thing) == []
+
+
+def test_transform_is_described():
+    assert undescribed("transform", pf.DiffusionModel.transform) == []
+
+
+def test_an_argument_without_description_is_caught():
+    def function(a, b, c):
+        """Nothing.
+
+        Parameters
+        ----------
+        a
+            Described.
+        d
+            Not there.
+
+        Returns
+        -------
+        b
+            Not an argument.
+        """
+
+    assert undescribed("f", function) == ["f(b)", "f(c)", "f has no d"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_examples_of_docstrings_run(name):
+    tests = doctest.DocTestFinder(recurse=False).find(getattr(pf, name), name, globs={"pf": pf})
+    for test in tests:
+        assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def blocks(page: str) -> str:
+    """The Python code of a page."""
+    return "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL))
 
 
 def test_examples_on_models_and_data(monkeypatch):
     calls = []
     monkeypatch.setattr(pf, "sample", lambda *given, **settings: calls.append(settings))
     names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / "models.md").read_text(), re.DOTALL):
-        exec(block, names)
+    exec(blocks("models.md"), names)
     assert [*calls[0]["deterministics"]] == ["half_life", "highest", "time_of_highest"]
     assert [*names["model"].inputs] == ["heating", "outside"]
+
+
+def test_from_the_start_to_after_the_posterior(monkeypatch, tmp_path):
+    """The pages Start and After the posterior, with few draws."""
+    sample = pf.sample
+
+    def short(*given, **settings):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return sample(*given, **settings, chains=2, warmup=100, draws=250, progress=False)
+
+    monkeypatch.setattr(pf, "sample", short)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names: dict[str, Any] = {}
+    exec(blocks("start.md"), names)
+    assert names["hidden"].dims == ("chain", "draw", "time")
+    assert names["band"].shape == (2, 100)
+    exec(blocks("after.md"), names)
+    assert (tmp_path / "posterior.nc").exists()
+    assert names["replicates"][0].shape == names["data"].values.shape

@@ -14,7 +14,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "pathfold"
 
-BOTTOM_TO_TOP = ["errors", "schemes", "model", "program", "engine", "sampling", "results", "cli"]
+BOTTOM_TO_TOP = ["errors", "schemes", "model", "program", "engine", "sampling", "results", "doctor", "cli"]
 MAY_IMPORT = {layer: set(BOTTOM_TO_TOP[: rank + 1]) for rank, layer in enumerate(BOTTOM_TO_TOP)}
 MAY_IMPORT["example_models"] = {"errors", "schemes", "model", "example_models"}
 MAY_IMPORT["cli"].add("example_models")

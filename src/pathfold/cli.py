@@ -1,4 +1,4 @@
-"""The command line: `pathfold demo`, `pathfold examples`, `pathfold compile`, `pathfold cache`, `pathfold report`."""
+"""The command line: `pathfold demo`, `examples`, `compile`, `cache`, `report` and `doctor`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import xarray as xr
 
+from pathfold import doctor
 from pathfold.engine import model_cache
 from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError
@@ -136,7 +138,7 @@ def _unless_refused(task: Callable[[model_cache.Place], int], place: model_cache
         reason = error.strerror if isinstance(error, OSError) else error
         print(
             f"The cache of compiled models cannot use {place.path}: {reason}. "
-            f"Mend this, or name another folder in {place.variable}.",
+            f"Fix this, or name another folder in {place.variable}.",
             file=sys.stderr,
         )
         return 1
@@ -172,6 +174,7 @@ def _main(arguments: list[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="pathfold", description="Calibrate diffusion models to discrete observations."
     )
+    parser.add_argument("--version", action="version", version=f"pathfold {version('pathfold')}")
     commands = parser.add_subparsers(dest="command", required=True)
     show = commands.add_parser("demo", help="run the whole job on an embedded example and draw pictures of it")
     show.add_argument("--folder", type=Path, default=Path("pathfold-demo"), help="where the pictures go")
@@ -182,7 +185,10 @@ def _main(arguments: list[str] | None) -> int:
     for command in (show, examples):
         command.add_argument("--draws", type=int, default=1000)
         command.add_argument("--seed", type=int, default=1)
-    commands.add_parser("compile", help="compile the sampler for this installation, which is else done on first use")
+    commands.add_parser("compile", help="compile the sampler for this installation, otherwise done on first use")
+    commands.add_parser(
+        "doctor", help="show versions, machine and cache, and test the installation; exit 1 if it is ill"
+    )
     kept = commands.add_parser("cache", help="show the compiled models that are kept, verify or remove them")
     task = kept.add_mutually_exclusive_group()
     task.add_argument("--verify", action="store_true", help="check every compiled model; exit 1 if one cannot be used")
@@ -196,6 +202,8 @@ def _main(arguments: list[str] | None) -> int:
         return 0
     if options.command == "report":
         return write_report(options.results, options.file)
+    if options.command == "doctor":
+        return 0 if doctor.examine() else 1
     if options.command == "cache":
         return cache(verify=options.verify, clear=options.clear)
     if options.command == "demo":

@@ -95,7 +95,7 @@ def test_a_transformed_model_keeps_its_inputs():
     ("arguments", "word"),
     [
         (([0.0, 1.0], [1.0, 2.0], "cubic"), "'linear' or 'previous'"),
-        (([0.0, 1.0], [1.0]), "one value a time"),
+        (([0.0, 1.0], [1.0]), "one value per time"),
         (([1.0, 0.0], [1.0, 2.0]), "increase"),
         (([0.0, 1.0], [1.0, np.nan]), "fill in"),
         ((["a"], [1.0]), "an input's times must be an array of real numbers"),

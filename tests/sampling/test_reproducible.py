@@ -176,5 +176,5 @@ def test_progress_is_logged_where_there_is_no_terminal(capsys, monkeypatch):
     small_run("static", progress=True, draws=3000, keep_path="none")
     last = capsys.readouterr().err.splitlines()[-1]
     for part in (f"{CHAINS * (WARMUP + 3000)} of {CHAINS * (WARMUP + 3000)} iterations", "done", "acceptance",
-                 "step size", "steps a draw", "% failures"):  # fmt: skip
+                 "step size", "steps per draw", "% failures"):  # fmt: skip
         assert part in last

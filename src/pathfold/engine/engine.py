@@ -18,11 +18,17 @@ Splitting = Literal["gaussian", "stormer-verlet"]
 
 @dataclass(frozen=True)
 class Solver:
-    """When a step's projection onto the manifold has converged (Newton's method; the paper's appendix has the same).
+    """When the projection of a step onto the manifold has converged (Newton's method; the defaults are the paper's).
 
-    `constraint_tolerance` is of observations and path, in units of their sizes; `position_tolerance` of the last change
-    of the position, in prior standard deviations. A projection that has not converged after `max_iterations` is tried
-    in smaller pieces, and then given up.
+    Parameters
+    ----------
+    constraint_tolerance
+        The largest misfit of an observation, or gap in the path, in units of their sizes.
+    position_tolerance
+        The largest change of the position in the last iteration, in prior standard deviations. A step that is undone
+        must come back to within twice this.
+    max_iterations
+        Of Newton's method. A projection that needs more is tried in smaller pieces, and then given up.
     """
 
     constraint_tolerance: float = 1e-9

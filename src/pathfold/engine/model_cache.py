@@ -266,7 +266,7 @@ def _warn_of(place: Place, path: Path, reason: OSError | Unusable) -> None:
     _warn_once(
         place.variable,
         f"The cache of compiled models cannot use {path}: {why}. Models are compiled again in every process until "
-        f"this is mended or {place.variable} names another folder.",
+        f"this is fixed or {place.variable} names another folder.",
     )
 
 

@@ -21,9 +21,9 @@ LARGEST_MATRIX = 30_000  # entries: at 120 states compiling takes minutes and a 
 def check_size(n: Sizes) -> None:
     """Refuse what would take absurd time and memory to compile, before it does."""
     matrices = {
-        f"the {n.X} states with {n.V} noises a step and {n.Z} parameters": n.X * (n.X + n.V + n.Z),
+        f"the {n.X} states with {n.V} noises per step and {n.Z} parameters": n.X * (n.X + n.V + n.Z),
         f"the {n.Z} parameters": n.Z * n.U,
-        f"the {n.Y} observed values a time": n.Y * (n.X + n.Y + n.Z + n.W),
+        f"the {n.Y} observed values per time": n.Y * (n.X + n.Y + n.Z + n.W),
     }
     for what, entries in matrices.items():
         if entries > LARGEST_MATRIX:
@@ -36,7 +36,7 @@ def check_size(n: Sizes) -> None:
 
 @dataclass(frozen=True)
 class ModelFunctions:
-    """f, h, g_z, g_x0 of linear-time section 1, with z as a flat vector.
+    """f, h, g_z, g_x0 of method.md, section 1, with z as a flat vector.
 
     The constraint rows of a node are its observations and, when the engine may condition on states (the paper's
     section 5.1), the state itself. Where the state is conditioned on, the observations see the given state and the next

@@ -10,7 +10,7 @@ from pathfold.program.layout import Record, Use
 
 @dataclass(frozen=True)
 class Sizes:
-    """Dimensions fixed at compilation (linear-time notation); Y counts the rows of one node, state rows included."""
+    """Dimensions fixed at compilation (method.md, section 1); Y counts the rows of one node, state rows included."""
 
     X: int  # state
     V: int  # noise of one fine step

@@ -124,7 +124,7 @@ def _map_of_value(name: str, given: Any, **options: bool) -> NormalMap:
     if isinstance(given, list | tuple) and any(isinstance(part, dist.Distribution | Tracer) for part in given):
         maps = [_map_of_value(name, part, **options) for part in given]
         if any(m.shape for m in maps):
-            raise ModelError(f"{name} is a list with a part that is not scalar; give one part a component")
+            raise ModelError(f"{name} is a list with a part that is not scalar; give one part per component")
         return product(maps)
     try:
         value = real_array(name, given, error=ModelError)

@@ -19,20 +19,38 @@ LARGEST = 1e100  # its square, and what a model makes of that, are still numbers
 
 @dataclass(frozen=True, init=False, eq=False)
 class Observations:
-    """Values (T, Y) at increasing times (T,) from `initial_time` on; NaN is a missing entry. (T,) values mean Y = 1.
+    """One observed series.
 
-    Masked entries of values are missing ones. Times that are dates or durations are counted in `unit` (seconds,
-    minutes, hours, days, weeks, or years of 365.25 days): dates from `initial_time` if that is a date, which then is
-    time 0, and else from the first of them.
+    Parameters
+    ----------
+    times
+        Increasing times (T,): numbers, or dates or durations with a `unit`. Or a pandas DataFrame or Series (times in
+        its index) or an xarray.DataArray (with a coordinate of times), given alone, without `values`; the names of its
+        columns label the observed components.
+    values
+        Observed values (T, Y), or (T,) for one component. NaN and masked entries are missing ones.
+    initial_time
+        The time at which the model's initial state holds, not after the first of the times. What is observed then
+        observes the initial state.
+    inputs
+        A dict of name -> `pf.Input`, in the place of the model's inputs of the same name.
+    unit
+        What dates and durations are counted in: "seconds", "minutes", "hours", "days", "weeks", or "years" of 365.25
+        days. Dates count from `initial_time` if that is a date, which then is time 0, and else from the first of them.
+    censored
+        Which values are bounds: an array (T, Y) of -1 (the true value is at most this), 0, and 1 (at least this); or a
+        pair (low, high) of arrays of bounds, infinite on an open side, NaN where the value is what was observed.
+    events
+        A dict of name -> (times, amounts) for the model's events of these names. An event at an observation time comes
+        before the observation.
+    name
+        What the results call the series.
 
-    A pandas DataFrame or Series (times in its index) or an xarray.DataArray (with a coordinate of times) is given
-    alone, without `values`; the names of its columns label the observed components. What is observed at `initial_time`
-    itself observes the initial state. `inputs` take the place of the model's inputs of the same name. The results call
-    the series by its `name`.
-
-    `censored` says which values are bounds: an array (T, Y) of -1 (the true one is below), 0, and 1 (above); or a pair
-    (low, high) of arrays of bounds, infinite on an open side, NaN where the value is what was observed. `events` has
-    (times, amounts) for each of the model's events by name; an event at an observation time comes before it.
+    Examples
+    --------
+    >>> data = pf.Observations([0.5, 1.0, 2.5], [[1.2, 0.3], [1.1, float("nan")], [0.9, 0.2]])
+    >>> data.observation_dim
+    2
     """
 
     times: np.ndarray
@@ -71,7 +89,7 @@ class Observations:
         if times.size == 0 or values.shape[1] == 0:
             raise DataError("the series is empty; give at least one time and one value")
         if len(times) != len(values):
-            raise DataError(f"there are {len(times)} times and {len(values)} rows of values; give one row a time")
+            raise DataError(f"there are {len(times)} times and {len(values)} rows of values; give one row per time")
         if not np.all(np.isfinite(times)):
             raise DataError("times must be finite; leave out a time that is not known")
         if np.any(np.diff(times) <= 0):
@@ -105,7 +123,7 @@ class Observations:
 
     @property
     def observation_dim(self) -> int:
-        """Y."""
+        """Y, the number of observed components."""
         return self.values.shape[1]
 
 

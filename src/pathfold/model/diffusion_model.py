@@ -1,4 +1,13 @@
-"""The model: a diffusion, its priors, how it is observed, and how it is discretised. All validation starts here."""
+"""The model: a diffusion, its priors, how it is observed, and how it is discretised. All validation starts here.
+
+What the sampler uses is the discretised model (method.md, section 1):
+
+    z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  0 = misfit(z, x, w, t, y)
+
+with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. Here z are the parameters that all series share, and x
+is the augmented state: the state followed by the values of what varies between series (`pf.Varying`), which v_0 draws
+and no step changes. The user's functions take the state alone, and find what varies in z like all else.
+"""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +39,7 @@ from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.likelihood import Several
 from pathfold.model.names import check_labels
 from pathfold.model.observation import Observation, Points
-from pathfold.model.parameters import build_parameters
+from pathfold.model.parameters import Parameters, build_parameters
 from pathfold.model.reactions import ReactionFunction
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid, clocks
@@ -58,26 +67,74 @@ def check_model(model: Any) -> None:
 
 
 class DiffusionModel:
-    """dx = drift(x, z, t) dt + diffusion(x, z, t) dW, x(0) ~ initial_state(z), z ~ parameters, y = observation(x, z).
+    """A diffusion with its priors, its initial state, how it is observed and how it is discretised::
 
-    `observation` may be a list: columns of the data follow on in its order. `accumulators` are states (names or
-    indices) that are set to zero after every time of the data, so that they hold what has happened since. `events` are
-    functions of (x, z, amount) by name that give the state after a dose, a harvest, a reset; the data say when.
-
-    drift (X,), diffusion (X, B) and the observation functions take (x, z), (x, z, t) or (x, z, t, inputs), with z a
-    dict of named parameters and inputs one of numbers, what the model's `inputs` are at the time. What the sampler uses
-    is the discretised model of the paper's section 2:
-
-        z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  0 = misfit(z, x, w, t, y)
-
-    with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. Here z are the parameters that all series share, and
-    x is the augmented state: the state followed by the values of what varies between series (`pf.Varying`), which v_0
-    draws and no step changes. The user's functions take the state alone, and find what varies in z like all else.
+        dx = drift(x, z, t) dt + diffusion(x, z, t) dW,   x(0) ~ initial_state(z),
+        z ~ parameters,   y = observation(x, z)
 
     The constructor evaluates every function on shapes alone, in double precision, and the scheme's requirement at prior
-    draws; anything amiss is a ModelError. `states` and `observed` are names of the components of x and y, which label
-    the results.
+    draws; anything amiss is a `pf.ModelError`.
+
+    Parameters
+    ----------
+    drift
+        A function of (x, z), (x, z, t) or (x, z, t, inputs) that returns an array (X,), written in `jax.numpy`: x is
+        the state, z a dict of the parameters by name, inputs a dict of numbers, the values of `inputs` at time t.
+    diffusion
+        A function of the same arguments that returns (X, B): a row for each state, a column for each Wiener process.
+    parameters
+        A dict of name -> prior: any continuous numpyro distribution, or a number that fixes the parameter. A
+        distribution with a shape makes a vector parameter. A function of z that returns a distribution makes the prior
+        depend on other parameters; `pf.Varying` gives every series of a panel its own value.
+    initial_state
+        The distribution of the state at the initial time, (X,); or a fixed array; or a list of a scalar distribution or
+        number for each component; or a function of z that returns one of these.
+    observation
+        `pf.Noiseless`, `pf.GaussianNoise`, `pf.Likelihood` or `pf.NoisyObservation`; or a list of these, whose columns
+        of the data follow one another in its order.
+    scheme
+        How a fine step is made: `pf.EulerMaruyama()`, the default, `pf.Milstein()`, `pf.StrongOrder1p5()` or
+        `pf.CustomScheme(...)`.
+    inputs
+        A dict of name -> `pf.Input`: known functions of time that the model's functions use.
+    states
+        Names of the components of the state, which label the results.
+    observed
+        Names of the observed components, which label the results.
+    accumulators
+        States, by name or index, that are set to zero after every time of the data, so that they hold what has happened
+        since.
+    events
+        A dict of name -> function of (x, z, amount) that returns the state after a dose, a harvest, a reset; the data
+        say when, and how much.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpyro.distributions as dist
+    >>> model = pf.DiffusionModel(
+    ...     drift=lambda x, z: -z["rate"] * x,
+    ...     diffusion=lambda x, z: z["sigma"].reshape(1, 1),
+    ...     parameters={"rate": dist.LogNormal(), "sigma": dist.LogNormal()},
+    ...     initial_state=dist.Normal(jnp.zeros(1), 1.0),
+    ...     observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+    ... )
+    >>> model.state_dim, model.parameters.names
+    (1, ('rate', 'sigma'))
     """
+
+    inputs: dict[str, Input]
+    scheme: Scheme
+    sde: SDE
+    parameters: Parameters
+    initial_state: ConditionalMap
+    observation: Observation
+    state_dim: int
+    wiener_dim: int
+    noise_dim: int
+    observation_dim: int
+    observation_noise_dim: int
+    exactly_observed: np.ndarray
 
     def __init__(
         self,
@@ -223,14 +280,24 @@ class DiffusionModel:
         return model
 
     def transform(self, forward: Callable[..., Any], inverse: Callable[..., Any]) -> "DiffusionModel":
-        """The same model with the state y = forward(x) or forward(x, z), x = inverse(y) or inverse(y, z).
-
-        By Ito's lemma, with L0 and Lj the operators of the SDE of x,
+        """The same model in another state y = forward(x), by Ito's lemma: with L0, Lj the operators of the SDE of x::
 
             dy = L0 forward dt + sum_j Lj forward dW_j,   both at x = inverse(y).
 
         The scheme stays the same and is applied to y: the discretised models differ, their limits do not. That the
         inverse inverts is checked at and around initial states drawn from the prior.
+
+        Parameters
+        ----------
+        forward
+            A function of x or (x, z) that returns the new state, of the same size.
+        inverse
+            A function of y or (y, z) that returns x.
+
+        Returns
+        -------
+        DiffusionModel
+            Its states in the results are y; observations and data stay as they are.
         """
         if isinstance(self.scheme, CustomScheme):
             raise ModelError(

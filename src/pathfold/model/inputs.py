@@ -17,7 +17,17 @@ Kind = Literal["linear", "previous"]
 
 @dataclass(frozen=True, init=False, eq=False)
 class Input:
-    """Values (K,) at increasing times (K,): joined by straight lines, or each kept until the next ("previous")."""
+    """A known function of time that drives the model: a dose, a temperature, a stimulus.
+
+    Parameters
+    ----------
+    times
+        Increasing times (K,), in the unit of the observations.
+    values
+        Values (K,).
+    kind
+        "linear": straight lines between the values; "previous": each value holds until the next time.
+    """
 
     times: np.ndarray
     values: np.ndarray
@@ -29,7 +39,7 @@ class Input:
         times = real_array("an input's times", times).astype(np.float64)
         values = real_array("an input's values", values).astype(np.float64)
         if times.ndim != 1 or times.size == 0 or times.shape != values.shape:
-            raise DataError(f"an input has times {times.shape} and values {values.shape}, expected one value a time")
+            raise DataError(f"an input has times {times.shape} and values {values.shape}, expected one value per time")
         if not (np.all(np.isfinite(times)) and np.all(np.isfinite(values)) and np.all(np.diff(times) > 0)):
             raise DataError("an input's times must increase, and times and values be finite: fill in what is missing")
         for name, value in (("times", times), ("values", values), ("kind", kind)):

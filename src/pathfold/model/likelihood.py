@@ -36,11 +36,22 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Likelihood(Observation):
-    """y ~ f(x, z), f(x, z, t) or f(x, z, t, inputs): a numpyro distribution of the observed values, or a list of them.
+    """The observation y ~ f(x, z): counts, shares, binary outcomes, heavy tails, or anything else with a density.
 
-    A distribution with a batch of shape (Y,) is of Y independent columns, as is a list of Y scalar ones. With
-    `plain=True` the likelihood is a factor of the density instead of a constraint; the posterior is the same, but steps
-    get the shorter the more the data say. What has no root is always treated so.
+    Parameters
+    ----------
+    f
+        A function of (x, z), (x, z, t) or (x, z, t, inputs) that returns a numpyro distribution of the observed values,
+        or a list of them. A distribution with a batch of shape (Y,) is of Y independent columns, as is a list of Y
+        scalar ones.
+    plain
+        Whether the likelihood is a factor of the density instead of a constraint. The posterior is the same, but the
+        more the data say the shorter steps get. Distributions without a root are always treated so.
+
+    Examples
+    --------
+    >>> import numpyro.distributions as dist
+    >>> counts = pf.Likelihood(lambda x, z: dist.Poisson(z["rate"] * x[0]))
     """
 
     f: Callable[..., Any]

@@ -154,7 +154,13 @@ class StateFunction(Observation):
 
 @dataclass(frozen=True)
 class Noiseless(StateFunction):
-    """y = h(x, z) or h(x, z, t), exactly."""
+    """The observation y = h(x, z), exactly.
+
+    Parameters
+    ----------
+    h
+        A function of (x, z), (x, z, t) or (x, z, t, inputs) that returns an array (Y,): one component is `x[:1]`.
+    """
 
     h: Callable[..., Any]
 
@@ -179,11 +185,15 @@ class Noiseless(StateFunction):
 
 @dataclass(frozen=True)
 class GaussianNoise(StateFunction):
-    """y = mean(x, z) + scale w with w ~ N(0, I_Y).
+    """The observation y = mean(x, z) + scale w, with w of Y standard normals.
 
-    `mean` may also take t. `scale` is a positive number, an array (Y,), a matrix (Y, Y) (then scale @ w), the name of a
-    parameter, or a function of z or (z, t) giving one of these. Zeros in an array mark components that are observed
-    exactly.
+    Parameters
+    ----------
+    mean
+        A function of (x, z), (x, z, t) or (x, z, t, inputs) that returns an array (Y,).
+    scale
+        A positive number, an array (Y,), a matrix (Y, Y) (then scale @ w), the name of a parameter, or a function of z,
+        (z, t) or (z, t, inputs) that returns one of these. Zeros in an array mark components that are observed exactly.
     """
 
     mean: Callable[..., Any]
@@ -286,10 +296,15 @@ class GaussianNoise(StateFunction):
 
 @dataclass(frozen=True)
 class NoisyObservation(StateFunction):
-    """y = h(x, z, w) or h(x, z, w, t) with a random vector w, drawn anew for every time.
+    """The observation y = h(x, z, w), with a random vector w that is drawn anew for every time.
 
-    `noise` is the distribution of w, a list of scalar ones, a function of z giving either, or a whole number: so many
-    standard normals.
+    Parameters
+    ----------
+    h
+        A function of (x, z, w), (x, z, w, t) or (x, z, w, t, inputs) that returns an array (Y,).
+    noise
+        The distribution of w, a list of scalar ones, a function of z that returns either, or a whole number: that many
+        standard normals.
     """
 
     h: Callable[..., Any]

@@ -21,10 +21,13 @@ from pathfold.model.names import check_dimensions, check_name
 
 @dataclass(frozen=True)
 class Varying:
-    """A parameter that every series of a panel has its own value of, drawn from `prior`.
+    """A parameter of which every series of a panel has its own value: a random effect.
 
-    The prior is a numpyro distribution, or a function of z giving one: of what the series share, or of what else varies
-    between them.
+    Parameters
+    ----------
+    prior
+        A numpyro distribution, or a function of z that returns one: of what the series share, or of what else varies
+        between them.
     """
 
     prior: Any

@@ -48,15 +48,28 @@ class ReactionFunction(OfTime):
 
 @dataclass(frozen=True, init=False, eq=False)
 class Reactions:
-    """A network of reactions by name, such as {"infection": "S + I -> 2 I", "recovery": "I -> 0"}, as a diffusion.
+    """A network of reactions as a diffusion, the chemical Langevin equation.
 
-    `rates` says by name of a reaction what its rate is: the name of a parameter or a number, the constant of mass
-    action, k y_1^m_1 / m_1! y_2^m_2 / m_2! ... for m_1, m_2, ... of its reactants; or a function of (y, z), (y, z, t)
-    or (y, z, t, inputs) that is the rate itself, with y a dict of the amounts. A reaction left out has mass action with
-    the parameter of its own name.
+    Parameters
+    ----------
+    network
+        A dict of name -> reaction, such as {"infection": "S + I -> 2 I", "recovery": "I -> 0"}.
+    rates
+        A dict of name -> rate: the name of a parameter or a number, the constant k of mass action, k y_1^m_1 / m_1!
+        y_2^m_2 / m_2! ... for m_1, m_2, ... of the reactants; or a function of (y, z), (y, z, t) or (y, z, t, inputs)
+        that returns the rate itself, with y a dict of the amounts. A reaction left out has mass action with the
+        parameter of its own name.
+    species
+        Another order of the species than that in which the network names them.
+    amounts
+        The function from states to amounts, component by component. By default states are logarithms of the amounts;
+        with None they are the amounts themselves.
 
-    The state is x with y = amounts(x), component by component: logarithms of the amounts unless it is said otherwise,
-    the amounts themselves with None. `species` gives another order than that in which the network names them.
+    Examples
+    --------
+    >>> network = pf.Reactions({"infection": "S + I -> 2 I", "recovery": "I -> 0"})
+    >>> network.species
+    ('S', 'I')
     """
 
     species: tuple[str, ...]

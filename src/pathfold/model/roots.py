@@ -1,4 +1,4 @@
-"""Likelihoods as unit-noise constraints: -log p(y) = root^2 / 2 + remainder.
+"""Likelihoods as unit-noise constraints: -log p(y) = root^2 / 2 + remainder (method.md, section 14).
 
 A row root + w = 0 with w ~ N(0, 1) has the likelihood exp(-root^2 / 2), with exp(-remainder) as a density exactly that
 of y. The root is the signed root of the deviance, which is twice what the log likelihood of the best mean has more

@@ -39,36 +39,82 @@ def sample(
     keep_warmup: bool = False,
     deterministics: Mapping[str, Callable[..., Any]] | None = None,
     progress: bool = True,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
 ) -> xr.DataTree:
-    """Draws from the posterior of parameters and paths, given observations; a list or dict of them is a panel.
+    """Draw from the posterior of parameters and paths, given observations.
 
-    The result depends on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
+    The draws depend on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
     resumed from its `checkpoint`. Whatever can be checked is checked before anything is compiled; errors are derived
     from `pf.PathfoldError`.
 
-    steps_per_interval, max_step: one of them: fine steps between neighbouring observations, or their greatest length.
-        "auto" finds out with short runs how many are enough (`pf.refine` does so with care), and goes on from these.
-    chains, warmup, draws, seed: how many chains, of how many iterations, of which the first `warmup` adapt: 250, or 50
-        after a warm start.
-    start: results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
+    Parameters
+    ----------
+    model
+        A `pf.DiffusionModel`.
+    data
+        `pf.Observations`; or a list of them, or a dict by name: a panel of series that share the parameters, each with
+        its own initial state.
+    steps_per_interval
+        The number of fine steps between neighbouring observations. Give this or `max_step`, and refine until the
+        posterior no longer changes (`pf.refine`). "auto" finds out with short runs how many are enough, and goes on
+        from these.
+    max_step
+        The greatest length of a fine step; long gaps between observations are split.
+    chains
+        How many chains.
+    warmup
+        Iterations at the beginning of each chain that adapt the sampler and are not draws: 250, or 50 after a warm
+        start.
+    draws
+        Draws per chain after warm-up.
+    seed
+        A whole number: the same gives the same draws.
+    start
+        Results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
         step sizes and integration times.
-    sampler: `pf.StaticHMC()`, the default, `pf.DynamicHMC()` or `pf.UnconstrainedHMC()`.
-    splitting: of the Hamiltonian, "gaussian" or "stormer-verlet".
-    solver: `pf.Solver(...)`, when the projection of a step onto the manifold has converged.
-    observations_per_block: condition on the full state every so many observations, as the paper does; the posterior is
-        the same.
-    initial_states: how a first point of the manifold is sought: by "projection" of prior draws, the default, or with
-        one of the paper's heuristics, "interpolation", "adam" and "adam-states".
-    keep_path: which states are kept: at the "nodes", "all" after every fine step, or "none".
-    keep_warmup: whether the results have the draws of warm-up too.
-    deterministics: functions of z, (z, path) or (z, path, times) by name, recorded with the draws; path (time,
-        component) are the states that are kept; what varies has a row for each series in z.
-    progress: whether to show how far the chains are.
-    checkpoint: a folder; the same call goes on where the last one ended, and more `draws` make the run longer.
-    executor, threads: where the chains run: a `concurrent.futures.Executor`, or so many threads.
+    sampler
+        `pf.StaticHMC()`, the default, `pf.DynamicHMC()` or `pf.UnconstrainedHMC()`.
+    splitting
+        How the Hamiltonian is split: "gaussian", the default, or "stormer-verlet", the default of the unconstrained
+        sampler.
+    solver
+        `pf.Solver(...)`: when the projection of a step onto the manifold has converged.
+    observations_per_block
+        Condition on the full state every so many observations, as the paper does. The posterior is the same; here it
+        saves nothing.
+    initial_states
+        How a first point that meets the data is sought: by "projection" of prior draws, the default, or with one of the
+        paper's heuristics, "interpolation", "adam" and "adam-states".
+    keep_path
+        Which states are kept: at the "nodes" (observation times), "all" after every fine step, or "none".
+    keep_warmup
+        Whether the results have the draws of warm-up too.
+    deterministics
+        A dict of name -> function of z, (z, path) or (z, path, times), recorded with every draw; path (time, component)
+        are the states that are kept. What varies between series has a row for each of them in z.
+    progress
+        Whether to show how far the chains are.
+    checkpoint
+        A folder. The same call goes on where the last one ended, and more `draws` make the run longer.
+    executor
+        A `concurrent.futures.Executor` that runs the chains.
+    threads
+        How many threads run the chains, if there is no executor; one per core by default.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups `posterior`, `sample_stats`, `observed_data` and `constant_data`, as ArviZ has them.
+
+    Examples
+    --------
+    >>> from pathfold.example_models import EXAMPLES
+    >>> example = EXAMPLES["ornstein_uhlenbeck"]
+    >>> posterior = pf.sample(example.model(), example.data(), steps_per_interval=5, chains=2, progress=False)
+    >>> dict(posterior.posterior["sigma"].sizes)
+    {'chain': 2, 'draw': 1000}
     """
     check_model(model)
     if isinstance(steps_per_interval, str) and steps_per_interval == "auto" and max_step is None:

@@ -12,7 +12,7 @@ from pathfold.results.convergence import convergence, labels, scalars
 
 
 def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | None = None) -> str:
-    """One line a scalar parameter; the last says how many effective draws a second the slowest of them gives."""
+    """One line per scalar parameter; the last says how many effective draws per second the slowest of them gives."""
     head = f"{'':12s}{'truth':>10s}" if truth else f"{'':12s}"
     lines = [head + f"{'mean':>10s}{'sd':>10s}{'5 %':>10s}{'95 %':>10s}{'bulk ESS':>10s}{'tail ESS':>10s}{'R-hat':>8s}"]
     seconds = sum(tree.attrs["chain_seconds"])
@@ -31,7 +31,7 @@ def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | N
             if found.effective < fewest:
                 fewest, slowest = found.effective, label
     lines.append(
-        f"{fewest / seconds:.0f} effective draws a second of one core, warm-up included (for {slowest}, the slowest; "
+        f"{fewest / seconds:.0f} effective draws per second of one core, warm-up included (for {slowest}, the slowest; "
         f"the smaller of bulk and tail ESS)"
     )
     return "\n".join(lines)

@@ -15,7 +15,7 @@ LOG_SECONDS = 10.0
 
 
 class Progress:
-    """Reads the chains' counters and statistics; shows iterations, acceptance, step size, steps a draw, failures."""
+    """Reads the chains' counters and statistics; shows iterations, acceptance, step size, steps per draw, failures."""
 
     def __init__(self, monitors: Sequence[Monitor], total: int, *, show: bool) -> None:
         self.monitors, self.total = monitors, total
@@ -75,5 +75,5 @@ class Progress:
         acceptance, steps, step_size, _, _, status = np.concatenate(recent).T[:6]
         return (
             f"acceptance {acceptance.mean():.2f}, step size {step_size.mean():.2g}, "
-            f"{steps.mean():.1f} steps a draw, {100 * np.mean(status != 0):.1f} % failures"
+            f"{steps.mean():.1f} steps per draw, {100 * np.mean(status != 0):.1f} % failures"
         )

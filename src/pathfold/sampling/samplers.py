@@ -11,9 +11,14 @@ from pathfold.model.settings import positive
 class StaticHMC:
     """Trajectories of a random number of steps about an integration time, accepted or rejected as a whole.
 
-    With the Gaussian splitting directions that the data leave alone turn with period 2 pi: a quarter turn makes them
-    almost independent. Without a given `integration_time` warm-up chooses between a quarter and three quarters of a
-    turn. `target_acceptance` is what the step size is tuned for in warm-up.
+    Parameters
+    ----------
+    integration_time
+        How long trajectories are on average. With the Gaussian splitting, directions that the data leave alone turn
+        with period 2 pi, and a quarter of a turn makes them almost independent. By default warm-up chooses between a
+        quarter and three quarters of a turn.
+    target_acceptance
+        The acceptance rate that warm-up tunes the step size for, between 0 and 1.
     """
 
     integration_time: float | None = None
@@ -27,7 +32,13 @@ class StaticHMC:
 
 @dataclass(frozen=True)
 class DynamicHMC:
-    """Trajectories doubled until they turn back (at most 1023 steps), states drawn by weight: the paper's choice."""
+    """Trajectories doubled until they turn back (at most 1023 steps), states drawn by weight: the paper's choice.
+
+    Parameters
+    ----------
+    target_acceptance
+        The acceptance rate that warm-up tunes the step size for, between 0 and 1.
+    """
 
     target_acceptance: float = 0.8
 
@@ -41,6 +52,11 @@ class UnconstrainedHMC:
 
     Warm-up adapts a diagonal metric besides the step size; give it 500 iterations or more. The steps that a small noise
     allows are as small as the noise: a comparison, not a recommendation.
+
+    Parameters
+    ----------
+    target_acceptance
+        The acceptance rate that warm-up tunes the step size for, between 0 and 1.
     """
 
     target_acceptance: float = 0.8

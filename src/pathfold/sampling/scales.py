@@ -1,4 +1,7 @@
-"""In what units gaps of the path and misfits of the observations are measured: a constant of the model and the data."""
+"""In what units gaps of the path and misfits of the observations are measured: a constant of the model and the data.
+
+method.md, section 13.
+"""
 
 from __future__ import annotations
 

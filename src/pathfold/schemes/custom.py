@@ -15,9 +15,16 @@ MOST_NORMALS = 10**6  # of one step: more is a mistake
 
 @dataclass(frozen=True, init=False)
 class CustomScheme(Scheme):
-    """x' = step(x, z, v, delta, t), or step(x, z, v, delta, t, inputs), with v ~ N(0, I) of size noise_dim.
+    """A step of one's own: x' = step(x, z, v, delta, t) with v of noise_dim standard normals.
 
-    The drift and diffusion of the model are not used by the step; its law is whatever the user wrote.
+    The step does not use the drift and diffusion of the model; its law is whatever was written.
+
+    Parameters
+    ----------
+    step
+        A function of (x, z, v, delta, t) or (x, z, v, delta, t, inputs) that returns the state (X,) at t + delta.
+    noise_dim
+        How many standard normals a step uses.
     """
 
     step_function: Callable[..., Array]

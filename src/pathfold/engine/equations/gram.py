@@ -1,6 +1,6 @@
 """The Gram matrix G = J J^T as the observation covariance of the linearised path: factorise, solve, project.
 
-linear-time sections 2 and 3. `free` is 0 at a node whose state is conditioned on: nothing passes through it.
+method.md, sections 4 and 5. `free` is 0 at a node whose state is conditioned on: nothing passes through it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
     P is updated in Joseph's form, (I - K H) M (I - K H)^T + K W W^T K^T: it stays accurate when the path noise is much
     smaller than the uncertainty before the observation. Relaxations are variances, in units of the squared scales,
-    that are added to every gap and every observation while a start is sought (section 6), else zero.
+    that are added to every gap and every observation while a start is sought (method.md, section 12), else zero.
     """
 
     def init(B0, E0, C, log_det):

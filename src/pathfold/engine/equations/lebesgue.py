@@ -1,4 +1,5 @@
-"""The posterior of (u, v0, v) by its Lebesgue density, where observations have one: the paper's baseline (section 7).
+"""The posterior of (u, v0, v) by its Lebesgue density, where observations have one: the paper's baseline (method.md,
+section 16).
 
     -log density = 1/2 |q|^2 + excess of the priors - sum_n log p(y_n | x_n, z)
 

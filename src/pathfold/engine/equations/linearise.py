@@ -1,4 +1,4 @@
-"""The path and its Jacobians at a point q (linear-time section 1): kernels over parameters, starts, steps and nodes."""
+"""The path and its Jacobians at a point q (method.md, section 3): kernels over parameters, starts, steps and nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradient of (1/2) log|G| in closed form (linear-time section 4).
+"""The gradient of (1/2) log|G| in closed form (method.md, section 6).
 
 d(1/2 log|G|) = <G^{-1} J, dJ>: each Jacobian gets a small weight from the smoother, and the second derivatives of the
 model functions enter only contracted with these weights. All derivatives are taken by z; D = dz/du is applied once.

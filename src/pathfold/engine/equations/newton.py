@@ -1,4 +1,4 @@
-"""Newton's method on the lifted path (linear-time section 5): kernels of one iteration.
+"""Newton's method on the lifted path (method.md, section 8): kernels of one iteration.
 
 Quantities at the moving point (q', xhat) carry the suffix _new where both points meet; plain ones belong to the start q
 of the step. The moving point's node states are unknowns of their own, so every interval is simulated by itself.

@@ -1,4 +1,4 @@
-"""Constrained dynamics (paper, algorithm 1): momenta on the cotangent space, the step with both splittings."""
+"""Constrained dynamics (method.md, section 7): momenta on the cotangent space, the step with both splittings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Dynamic Hamiltonian Monte Carlo: trajectories doubled until they turn back, states drawn by their weights.
 
 Multinomial sampling along the trajectory and the generalised no-U-turn criterion of Betancourt (2017), with the further
-checks across sub-trees that Stan has since 2.21 (paper, appendix on algorithmic parameters). Sub-trees are merged from
-the bottom up: after every leaf, finished sub-trees of equal size are joined, like carries of a binary counter.
+checks across sub-trees that Stan has since 2.21 (method.md, section 10; paper, appendix on algorithmic parameters).
+Sub-trees are merged from the bottom up: after every leaf, finished sub-trees of equal size are joined, like carries of
+a binary counter.
 """
 
 from __future__ import annotations

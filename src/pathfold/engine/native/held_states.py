@@ -1,4 +1,4 @@
-"""Blocking (paper, section 5.1): the states at some nodes are held, at others in the next transition."""
+"""Blocking (method.md, section 15): the states at some nodes are held, at others in the next transition."""
 
 from __future__ import annotations
 

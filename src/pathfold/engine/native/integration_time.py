@@ -1,8 +1,9 @@
-"""How long static trajectories are: a quarter of a turn or three quarters, tried by turns in warm-up.
+"""How long static trajectories are: a quarter or three quarters of a turn, tried by turns in warm-up.
 
 With the Gaussian splitting the directions that the data leave alone turn with period 2 pi, and a quarter turn makes
 them almost independent. A parameter that drags others along is slower: the scale of the observation noise cannot change
-unless all of the noise w, or the path, moves with it, like a heavier mass. For such models longer trajectories pay.
+unless all of the noise w, or the path, moves with it, like a heavier mass. For such models longer trajectories pay
+(method.md, section 11).
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def evaluate_start(layout, problem, point, scratch):
 
 @compiled
 def linearise(layout, problem, point, scratch):
-    """Path and Jacobians at the point, from its noise and node states (linear-time section 1)."""
+    """Path and Jacobians at the point, from its noise and node states (method.md, section 3)."""
     evaluate_start(layout, problem, point, scratch)
     over_series(at.LINK, layout, problem, point, point, scratch)
     for c in range(layout[at.CHUNKS]):
@@ -63,7 +63,7 @@ def invert_woodbury(layout, sums):
 
 @compiled
 def factorise(layout, problem, point, scratch):
-    """Factor of the Gram matrix and log|G| (linear-time section 2); fails when it is not finite or not positive."""
+    """Factor of the Gram matrix and log|G| (method.md, section 4); fails when it is not finite or not positive."""
     sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
     reset_woodbury(layout, sums)
     over_series(at.FACTORISE, layout, problem, point, point, scratch)
@@ -136,7 +136,7 @@ def pull_start(layout, vector, scratch):
 
 @compiled
 def project(layout, problem, point, vector, scratch):
-    """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (linear-time section 3)."""
+    """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (method.md, section 5)."""
     clear_residuals(layout, scratch)
     over_chunks(at.PUSH, layout, problem, point, vector, scratch)
     solve_pushed(layout, problem, point, vector, scratch)
@@ -147,7 +147,7 @@ def project(layout, problem, point, vector, scratch):
 
 @compiled
 def set_gradient(layout, problem, point, scratch):
-    """The gradient of h1, projected onto the cotangent space (linear-time section 4)."""
+    """The gradient of h1, projected onto the cotangent space (method.md, section 6)."""
     sums, g = sums_of(layout, point), gradient(layout, point)
     for i in range(layout[at.Z] * layout[at.U]):
         sums[layout[at.SUMS_WD] + i] = 0.0

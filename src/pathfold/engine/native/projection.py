@@ -1,4 +1,7 @@
-"""The position update: find q' = Gqq q + Gqp p - J(q)^T lam on the manifold, by Newton's method on the lifted path."""
+"""The position update: find q' = Gqq q + Gqp p - J(q)^T lam on the manifold, by Newton's method on the lifted path.
+
+method.md, section 8.
+"""
 
 from __future__ import annotations
 
@@ -160,9 +163,9 @@ def solve_position(layout, problem, origin, target, scratch, counts):
     """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
 
     On entry the target is the unconstrained end of the step, and the way there its displacement (in the place of its
-    gradient). The solver starts from a first-order guess; should it fail
-    from there, it follows the solution from the origin, in more pieces if few do not do. The result depends on the
-    origin and that end alone, as reversibility demands. `counts` gains the numbers of iterations and linearisations.
+    gradient). The solver starts from a first-order guess; should it fail from there, it follows the solution from the
+    origin, in more pieces if few do not do. The result depends on the origin and that end alone, as reversibility
+    demands. `counts` gains the numbers of iterations and linearisations.
     """
     displacement = gradient(layout, target)
     clear_residuals(layout, scratch)

@@ -1,4 +1,4 @@
-"""A point of the manifold near a draw from the prior (linear-time section 6): an iterated smoother on the lifted path.
+"""A point of the manifold near a draw from the prior (method.md, section 12): an iterated smoother on the lifted path.
 
 Each iteration minimises 1/2 |q - q0|^2 subject to the linearised constraints, relaxed by a variance on gaps and misfits
 that shrinks; steps are shortened until they reduce 1/2 |q - q0|^2 + |residuals|^2 / (2 relaxation). Once the relaxation

@@ -1,4 +1,4 @@
-"""Static Hamiltonian Monte Carlo: a random number of steps, then accept or reject (paper, algorithm 1).
+"""Static Hamiltonian Monte Carlo: a random number of steps, then accept or reject (method.md, section 9).
 
 Where a step fails the trajectory turns back: the momentum changes sign, and the steps that are left lead the way it
 came and on beyond its start. Let A be a step followed by a change of sign F of the momentum, or nothing where the step

@@ -46,8 +46,8 @@ def adam(paths: Paths) -> Attempt:
         q, criterion, (w, nodes) = minimise(update, ravel_pytree(paths.draw(rng))[0], MISFIT, ITERATIONS)
         if not criterion < MISFIT:
             stage = f"Adam came to a mean square of {criterion:.2g} of the observation noise; largest are"
-            mend = "Take a wider prior for the scale of the noise, or more steps_per_interval"
-            return Failure(stage, np.abs(w).max(axis=1), mend)
+            remedy = "Take a wider prior for the scale of the noise, or more steps_per_interval"
+            return Failure(stage, np.abs(w).max(axis=1), remedy)
         u, v0, v = unravel(q)
         return Position(u, v0, w, v, nodes)
 

@@ -36,6 +36,7 @@ def guess_starts(engine: Engine, choice: Heuristic, seed: int, chains: Iterable[
 
 def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain: int) -> Guess:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain, 0)))
+    found = None
     for _ in range(ATTEMPTS):
         found = attempt(rng)
         if isinstance(found, Position):
@@ -43,8 +44,9 @@ def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain
             engine.set_vector(point, found.u, found.v0, found.w, found.v)
             engine.set("point", point, "node", "x_node", found.nodes)
             return Guess(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
+    assert found is not None
     residuals = name_worst(found.residuals, engine.grid.ends, engine.grid.first, engine.grid.series)
     raise InitialisationError(
         f"initial_states={choice!r} found no start for chain {chain} in {ATTEMPTS} prior draws. In the last one "
-        f"{found.stage} {residuals}. {found.mend}, or leave initial_states at 'projection'"
+        f"{found.stage} {residuals}. {found.remedy}, or leave initial_states at 'projection'"
     )

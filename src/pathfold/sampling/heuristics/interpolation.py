@@ -38,8 +38,8 @@ def interpolation(paths: Paths) -> Attempt:
         u, v0, _, nodes = drawn
         v, bent, missed = jax.tree.map(np.asarray, solve(u, v0, nodes))
         if not np.all(np.isfinite(missed)):
-            mend = "Take more steps_per_interval or narrower priors"
-            return Failure("steps of the straight path are not finite: they miss it by", missed.max(axis=1), mend)
+            remedy = "Take more steps_per_interval or narrower priors"
+            return Failure("steps of the straight path are not finite: they miss it by", missed.max(axis=1), remedy)
         if np.max(missed) > TOLERANCE:
             fault = "is not linear" if np.max(bent) > TOLERANCE else "has a lower rank"
             raise InitialisationError(

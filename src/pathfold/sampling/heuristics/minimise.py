@@ -29,6 +29,7 @@ def adam_update(objective: Callable[..., Any]) -> Callable[..., Any]:
 def minimise(update: Callable[..., Any], q, enough: float, iterations: int, *args) -> tuple[Any, float, Any]:
     """Iterate until the criterion is below what is enough, or not finite; the last q, its criterion and the rest."""
     q_next, m1, m2 = q, jnp.zeros_like(q), jnp.zeros_like(q)
+    criterion, rest = np.inf, None
     for i in range(1, iterations + 1):
         q = q_next
         (criterion, rest), q_next, m1, m2 = update(i, q, m1, m2, *args)

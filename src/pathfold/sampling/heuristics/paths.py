@@ -34,7 +34,7 @@ class Failure:
 
     stage: str
     residuals: np.ndarray
-    mend: str
+    remedy: str
 
 
 type Attempt = Callable[[np.random.Generator], Position | Failure]

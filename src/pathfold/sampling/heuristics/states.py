@@ -42,8 +42,8 @@ def adam_states(paths: Paths) -> Attempt:
         q, criterion, gaps = minimise(update, ravel_pytree(tuple(q))[0], GAP, ITERATIONS, nodes)
         if not criterion < GAP:
             stage = f"Adam came to a mean square of {criterion:.2g} of the gaps in the path; largest are"
-            mend = "Take more steps_per_interval, another seed, or priors under which the noise can reach the data"
-            return Failure(stage, np.abs(gaps).max(axis=1), mend)
+            remedy = "Take more steps_per_interval, another seed, or priors under which the noise can reach the data"
+            return Failure(stage, np.abs(gaps).max(axis=1), remedy)
         u, v0, v = unravel(q)
         return Position(u, v0, paths.no_noise, v, nodes)
 

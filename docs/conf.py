@@ -1,0 +1,58 @@
+"""The site: pages in Markdown (MyST), the reference from docstrings. `make docs` builds it."""
+
+import re
+from importlib import metadata
+
+from sphinx.application import Sphinx
+
+project = "pathfold"
+author = copyright = "pathfold developers"
+release = metadata.version("pathfold")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+default_role = "code"  # a name in single backticks, as docstrings have it
+
+myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]  # as forges render it
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # what to pass is said in words
+napoleon_attr_annotations = False
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!pathfold).*")]  # of other packages, whose pages are not looked up
+
+html_theme = "pydata_sphinx_theme"
+html_title = "pathfold"
+html_show_sourcelink = False
+html_theme_options = {
+    "header_links_before_dropdown": 8,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": False,
+    "show_toc_level": 2,
+}
+html_sidebars = {page: [] for page in ("index", "start", "examples", "method", "results", "contributing", "changelog")}
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", _link_public_names)
+    app.connect("autodoc-process-signature", _hide_private_arguments)
+
+
+def _link_public_names(app, what, name, obj, options, lines) -> None:
+    """`pf.NAME`, or a call of it, becomes a link to its description."""
+    lines[:] = [re.sub(r"`(pf\.(\w+)[^`]*)`", r":py:obj:`\1 <pathfold.\2>`", line) for line in lines]
+
+
+def _hide_private_arguments(app, what, name, obj, options, signature, returned):
+    return signature and re.sub(r", _\w+=[^,)]*", "", signature), returned
