@@ -16,14 +16,18 @@ PI = Decimal(
 )
 
 
-def derivatives(f: Callable[[Decimal], Decimal], t: float) -> list[Decimal]:
-    """f and its first three derivatives at t."""
+def derivatives(f: Callable[[Decimal], tuple[Decimal, ...]], t: float) -> list[list[Decimal]]:
+    """For each number that f returns, it and its first three derivatives at t."""
     with localcontext(prec=DIGITS):
-        far_left, left, here, right, far_right = (f(Decimal(t) + i * STEP) for i in range(-2, 3))
-        first = (right - left) / (2 * STEP)
-        second = (right - 2 * here + left) / STEP**2
-        third = (far_right - 2 * right + 2 * left - far_left) / (2 * STEP**3)
-        return [here, first, second, third]
+        points = [f(Decimal(t) + i * STEP) for i in range(-2, 3)]
+        return [_differences(*values) for values in zip(*points, strict=True)]
+
+
+def _differences(far_left: Decimal, left: Decimal, here: Decimal, right: Decimal, far_right: Decimal) -> list[Decimal]:
+    first = (right - left) / (2 * STEP)
+    second = (right - 2 * here + left) / STEP**2
+    third = (far_right - 2 * right + 2 * left - far_left) / (2 * STEP**3)
+    return [here, first, second, third]
 
 
 def sign(x: Decimal) -> int:

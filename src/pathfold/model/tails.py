@@ -177,10 +177,11 @@ def _negative_binomial(d: Any, y: Array) -> Tails:
 
 def _incomplete_gamma(shape: Any, x: Any) -> Tails:
     """log P(shape, x) and log Q(shape, x), the regularised incomplete gamma functions."""
-    return _incomplete_beta(shape, MANY, jnp.log(jnp.maximum(x, TINY) / MANY))
+    x = jnp.maximum(x, TINY)
+    return _incomplete_beta(shape, MANY, jnp.log(x) - math.log(MANY), jnp.log(x / shape))
 
 
-def _incomplete_beta(a: Any, b: Any, logit: Array) -> Tails:
+def _incomplete_beta(a: Any, b: Any, logit: Array, above: Array | None = None) -> Tails:
     """log I_x(a, b) and log I_{1-x}(b, a), the regularised incomplete beta functions, at x = sigmoid(logit).
 
     The one on the side of x is integrated. Below the mean, with o = x / (1 - x) and the integration variable x exp(-s),
@@ -188,9 +189,11 @@ def _incomplete_beta(a: Any, b: Any, logit: Array) -> Tails:
         I_x(a, b) = x^a (1-x)^(b-1) / B(a, b) * integral of exp(-a s) [1 + o (1 - exp(-s))]^(b-1) over s > 0.
 
     The value is computed at a point that is held fixed; derivatives are those of the factor before the integral and of
-    the integral, each divided by what it is there.
+    the integral, each divided by what it is there. `above` is the logit less that of the mean a / (a + b), where the
+    difference would lose digits.
     """
-    lower = logit < jnp.log(a / b)
+    e = jax.lax.stop_gradient(logit - jnp.log(a / b) if above is None else above)
+    lower = e < 0
     a, b, logit = jnp.where(lower, a, b), jnp.where(lower, b, a), jnp.where(lower, logit, -logit)
     a0, b0, logit0 = (jax.lax.stop_gradient(value) for value in (a, b, logit))
     odds = jnp.exp(logit0)
@@ -200,7 +203,7 @@ def _incomplete_beta(a: Any, b: Any, logit: Array) -> Tails:
     parts = jnp.exp((b0 - 1)[..., None] * growth - a0[..., None] * s) * _WEIGHTS
     total = jnp.sum(parts, axis=-1)
     integral = (1 + odds) * scale * total
-    root = logit_root(logit0 - jnp.log(a0 / b0), a0, b0)
+    root = logit_root(jnp.where(lower, e, -e), a0, b0)
     value = jnp.log(integral) - 0.5 * root * root - _log_beta(a0, b0) - 0.5 * math.log(2 * math.pi)
     factor = _log_likelihood(a, b, logit0) - a * jnp.log(a / (a + b)) - b * jnp.log(b / (a + b)) - _log_beta(a, b)
     point = _Point(a0, b0, logit0, s, growth, parts / total[..., None], 1 / integral)
