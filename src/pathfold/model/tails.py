@@ -6,7 +6,8 @@ forms for some; for others the incomplete beta function, of which the incomplete
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,19 +60,44 @@ def _mirrored(upper: Callable[[Array], Array]) -> Callable[[Any, Array], Tails]:
     return tails
 
 
+@jax.custom_jvp
 def _upper_normal(r: Array) -> Array:
-    """By the error function, and far out by the continued fraction of Laplace (Abramowitz and Stegun 26.2.14),
-
-    P(Y > r) = phi(r) / (r + 1 / (r + 2 / (r + 3 / ...))).
-    """
+    """By the error function, and far out by the hazard h = phi(r) / P(Y > r), the derivative with its sign changed."""
     negative, far = r < 0, r > FAR
     x = jnp.where(far, r, FAR)
-    fraction = x
-    for level in range(LEVELS, 0, -1):
-        fraction = x + level / fraction
     tail = 0.5 * jax.lax.erfc(math.sqrt(0.5) * jnp.where(negative, -r, jnp.where(far, FAR, r)))
     near = jnp.where(negative, jnp.log1p(-tail), jnp.log(jnp.where(negative, 1.0, tail)))
-    return jnp.where(far, -0.5 * x * x - 0.5 * math.log(2 * math.pi) - jnp.log(fraction), near)
+    return jnp.where(far, _log_normal(x) - jnp.log(x + _fraction(x)), near)
+
+
+@jax.custom_jvp
+def _hazard(r: Array) -> Array:
+    far = r > FAR
+    return jnp.where(far, r + _fraction(jnp.where(far, r, FAR)), jnp.exp(_log_normal(r) - _upper_normal(r)))
+
+
+@jax.custom_jvp
+def _hazard_above(r: Array) -> Array:
+    """h - r."""
+    far = r > FAR
+    return jnp.where(far, _fraction(jnp.where(far, r, FAR)), _hazard(r) - r)
+
+
+_upper_normal.defjvps(lambda dr, _, r: -_hazard(r) * dr)
+_hazard.defjvps(lambda dr, h, r: h * _hazard_above(r) * dr)
+_hazard_above.defjvps(lambda dr, g, r: (_hazard(r) * g - 1) * dr)
+
+
+def _log_normal(r: Array) -> Array:
+    return -0.5 * r * r - 0.5 * math.log(2 * math.pi)
+
+
+def _fraction(r: Array) -> Array:
+    """h - r = 1 / (r + 2 / (r + 3 / (r + ...))), Laplace's continued fraction (Abramowitz and Stegun 26.2.14)."""
+    bottom = r
+    for level in range(LEVELS, 1, -1):
+        bottom = r + level / bottom
+    return 1 / bottom
 
 
 def _upper_laplace(r: Array) -> Array:
@@ -151,29 +177,101 @@ def _negative_binomial(d: Any, y: Array) -> Tails:
 
 def _incomplete_gamma(shape: Any, x: Any) -> Tails:
     """log P(shape, x) and log Q(shape, x), the regularised incomplete gamma functions."""
-    return _incomplete_beta(shape, MANY, jnp.log(jnp.maximum(x, TINY) / MANY))
+    x = jnp.maximum(x, TINY)
+    return _incomplete_beta(shape, MANY, jnp.log(x) - math.log(MANY), jnp.log(x / shape))
 
 
-def _incomplete_beta(a: Any, b: Any, logit: Array) -> Tails:
+def _incomplete_beta(a: Any, b: Any, logit: Array, above: Array | None = None) -> Tails:
     """log I_x(a, b) and log I_{1-x}(b, a), the regularised incomplete beta functions, at x = sigmoid(logit).
 
-    The smaller of the two is integrated. On the side below the mean, with o = x / (1 - x) and t = x exp(-s),
+    The one on the side of x is integrated. Below the mean, with o = x / (1 - x) and the integration variable x exp(-s),
 
         I_x(a, b) = x^a (1-x)^(b-1) / B(a, b) * integral of exp(-a s) [1 + o (1 - exp(-s))]^(b-1) over s > 0.
+
+    The value is computed at a point that is held fixed; derivatives are those of the factor before the integral and of
+    the integral, each divided by what it is there. `above` is the logit less that of the mean a / (a + b), where the
+    difference would lose digits.
     """
-    e = logit - jnp.log(a / b)
+    e = jax.lax.stop_gradient(logit - jnp.log(a / b) if above is None else above)
     lower = e < 0
-    a, b, odds = jnp.where(lower, a, b), jnp.where(lower, b, a), jnp.exp(jnp.where(lower, logit, -logit))
-    bend = jnp.maximum(b - 1, 0.0) * odds * (1 + odds)
-    scale = jax.lax.stop_gradient(1 / (a - (b - 1) * odds + jnp.sqrt(bend)))  # of s: any will do
-    a_, b_, odds_, s = a[..., None], b[..., None], odds[..., None], scale[..., None] * _NODES
-    integrand = jnp.exp((b_ - 1) * jnp.log1p(-odds_ * jnp.expm1(-s)) - a_ * s)
-    integral = scale * jnp.sum(_WEIGHTS * integrand, axis=-1) * (1 + odds)
-    root = logit_root(e, jnp.where(lower, a, b), jnp.where(lower, b, a))
-    log_beta = stirling(a) + stirling(b) - stirling(a + b)
-    less = -0.5 * root * root + 0.5 * jnp.log(a / (2 * math.pi) * (b / (a + b))) - log_beta + jnp.log(integral)
+    a, b, logit = jnp.where(lower, a, b), jnp.where(lower, b, a), jnp.where(lower, logit, -logit)
+    a0, b0, logit0 = (jax.lax.stop_gradient(value) for value in (a, b, logit))
+    odds = jnp.exp(logit0)
+    scale = 1 / (a0 - (b0 - 1) * odds + jnp.sqrt(jnp.maximum(b0 - 1, 0.0) * odds * (1 + odds)))  # about that of s
+    s = scale[..., None] * _NODES
+    growth = jnp.log1p(-odds[..., None] * jnp.expm1(-s))
+    parts = jnp.exp((b0 - 1)[..., None] * growth - a0[..., None] * s) * _WEIGHTS
+    total = jnp.sum(parts, axis=-1)
+    integral = (1 + odds) * scale * total
+    root = logit_root(jnp.where(lower, e, -e), a0, b0)
+    value = jnp.log(integral) - 0.5 * root * root - _log_beta(a0, b0) - 0.5 * math.log(2 * math.pi)
+    factor = _log_likelihood(a, b, logit0) - a * jnp.log(a / (a + b)) - b * jnp.log(b / (a + b)) - _log_beta(a, b)
+    point = _Point(a0, b0, logit0, s, growth, parts / total[..., None], 1 / integral)
+    ratio = _integral(_of_shape, _at_end, point, (a, b), logit)
+    less = value + factor - jax.lax.stop_gradient(factor) + jnp.log(ratio)
     more = jnp.log1p(-jnp.exp(less))
     return _where(lower, (less, more), (more, less))
+
+
+def _log_beta(a: Array, b: Array) -> Array:
+    """log B(a, b) without its leading part, a log(a / (a + b)) + b log(b / (a + b)), and a constant."""
+    return stirling(a) + stirling(b) - stirling(a + b) - 0.5 * jnp.log(a * (b / (a + b)))
+
+
+def _log_likelihood(a: Array, b: Array, logit: Array) -> Array:
+    """log [x^a (1-x)^b]."""
+    return -a * jax.nn.softplus(-logit) - b * jax.nn.softplus(logit)
+
+
+class _Point(NamedTuple):
+    """Where derivatives are taken: the arguments, the nodes with log [1 + o (1 - exp(-s))], their shares, the density.
+
+    The density is that at the end of the integral, by the logit, divided by the integral.
+    """
+
+    a: Array
+    b: Array
+    logit: Array
+    s: Array
+    growth: Array
+    shares: Array
+    density: Array
+
+
+def _of_shape(at: _Point, shape: tuple[Array, Array]) -> Array:
+    """The integral for another shape, divided by what it is at the point."""
+    a, b = shape[0] - at.a, shape[1] - at.b
+    return jnp.sum(at.shares * jnp.exp(b[..., None] * at.growth - a[..., None] * at.s), axis=-1)
+
+
+def _at_end(at: _Point, shape: tuple[Array, Array], logit: Array) -> Array:
+    """Its integrand at the end, by the logit."""
+    return at.density * jnp.exp(_log_likelihood(*shape, logit) - _log_likelihood(*shape, at.logit))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _integral(of_shape: Callable, at_end: Callable, at: _Point, shape: Any, logit: Array) -> Array:
+    """An integral up to `logit`, so that its derivative by that is the integrand; it is never differentiated itself.
+
+    The same holds for its derivatives by the shape, which are integrals too.
+    """
+    return of_shape(at, shape)
+
+
+@_integral.defjvp
+def _integral_jvp(of_shape, at_end, primals, tangents):
+    (at, shape, logit), (_, change, move) = primals, tangents
+    by_shape = _integral(_along(of_shape), _along(at_end), at, (shape, change), logit)
+    return _integral(of_shape, at_end, at, shape, logit), by_shape + at_end(at, shape, logit) * move
+
+
+def _along(function: Callable) -> Callable:
+    """Its derivative by the shape, along a change that is given with the shape."""
+
+    def derivative(at, pair, *rest):
+        return jax.jvp(lambda shape: function(at, shape, *rest), (pair[0],), (pair[1],))[1]
+
+    return derivative
 
 
 _FAMILIES: dict[type, Callable[[Any, Array], Tails]] = {
