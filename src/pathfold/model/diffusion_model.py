@@ -209,9 +209,13 @@ class DiffusionModel:
     def _in_order(self, z: dict[str, Any]) -> dict[str, Any]:
         return {name: z[name] for name in self.priors}
 
+    def named(self, z: dict[str, Any], varying: Any) -> dict[str, Any]:
+        """All parameters of a series by name, from those that the series share and the vector of what varies."""
+        return self._in_order(z | self.varying.unflatten(varying))
+
     def in_series(self, z: dict[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
         """The state and all parameters of a series, from what the series share and the augmented state."""
-        return x[: self.state_dim], self._in_order(z | self.varying.unflatten(x[self.state_dim :]))
+        return x[: self.state_dim], self.named(z, x[self.state_dim :])
 
     def augmented(self, x: Array, varying: Array) -> Array:
         """The state followed by what varies."""
@@ -220,8 +224,7 @@ class DiffusionModel:
     def start(self, z: dict[str, Array], v0: Array) -> Array:
         """x_0 from V0 standard normals."""
         varying = self.varying.push(v0[: self.varying.size], z)
-        named = self._in_order(z | self.varying.unflatten(varying))
-        return self.augmented(self.initial_state.push(named, v0[self.varying.size :]), varying)
+        return self.augmented(self.initial_state.push(self.named(z, varying), v0[self.varying.size :]), varying)
 
     def start_excess(self, z: dict[str, Array], v0: Array) -> Any:
         """The non-Gaussian term of the potential of v_0."""
@@ -229,7 +232,7 @@ class DiffusionModel:
         if self.varying.excess is not None:
             total += self.varying.excess(apart, z)
         if self.initial_state.excess is not None:
-            named = self._in_order(z | self.varying.unflatten(self.varying.push(apart, z)))
+            named = self.named(z, self.varying.push(apart, z))
             total += self.initial_state.excess(named, v0[self.varying.size :])
         return total
 

@@ -105,7 +105,7 @@ def simulate(
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
         z, varying = _values(model, parameters, rng)
-        named = model.parameters.unflatten(jnp.asarray(z)) | model.varying.unflatten(jnp.asarray(varying))
+        named = model.named(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(varying))
         with at_values("initial_state", "these parameters"):
             (v0,) = model.initial_state.draw(named, rng, 1)
         v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
