@@ -14,7 +14,8 @@ export PYTHON
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow test-lowest test-newest test-package bench experiments demo docs lint format clean FORCE
+.PHONY: help install test suite test-slow test-lowest test-newest test-package bench experiments demo docs
+.PHONY: lint style types format clean FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,7 +39,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pathfold.cli compile
 	@printf '%s\n' '$(CURDIR)' > $@
 
-test: lint ## lint, types and the tests (not the slow ones), on all cores; ARGS goes to pytest
+test: style ## lint, types and the tests (not the slow ones), on all cores; ARGS goes to pytest
+	@$(MAKE) --no-print-directory --jobs 2 types suite
+
+suite: install
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: install ## the slow tests; ARGS goes to pytest
@@ -79,9 +83,13 @@ $(DOCS_STAMP): $(STAMP)
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[docs]'
 	@touch $@
 
-lint: install ## ruff and pyright
+lint: style types ## ruff and pyright
+
+style: install
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
+
+types: install
 	$(BIN)/python -m pyright
 
 format: install ## let ruff format, and mend what it can

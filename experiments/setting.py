@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -120,13 +121,27 @@ def problem(setting: Setting) -> tuple[pf.DiffusionModel, pf.Observations]:
     [0; -beta], and in the first observation of SIR, a day after the initial state; and the text in the priors of SIR,
     which are independent.
     """
+    model = _model(setting.model, setting.sigma_y)
     if setting.model == "sir":
-        return sir.noisy(sigma_y=setting.sigma_y), sir.data()
-    exact = fitzhugh_nagumo.data(fitzhugh_nagumo.noiseless(), setting.T, setting.seed)
+        return model, sir.data()
+    exact = _exact_data(setting.T, setting.seed)
     if setting.sigma_y is None:
-        return fitzhugh_nagumo.noiseless(), exact
+        return model, exact
     noise = np.random.default_rng([setting.seed, 1]).standard_normal(exact.values.shape)
-    return fitzhugh_nagumo.noisy(setting.sigma_y), pf.Observations(exact.times, exact.values + setting.sigma_y * noise)
+    return model, pf.Observations(exact.times, exact.values + setting.sigma_y * noise)
+
+
+@cache
+def _model(name: str, sigma_y: float | None) -> pf.DiffusionModel:
+    """The same object for the same model, so that it is traced once."""
+    if name == "sir":
+        return sir.noisy(sigma_y=sigma_y)
+    return fitzhugh_nagumo.noiseless() if sigma_y is None else fitzhugh_nagumo.noisy(sigma_y)
+
+
+@cache
+def _exact_data(T: int, seed: int) -> pf.Observations:
+    return fitzhugh_nagumo.data(_model("fitzhugh_nagumo", None), T, seed)
 
 
 def arguments(setting: Setting) -> dict[str, Any]:

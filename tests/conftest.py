@@ -21,12 +21,16 @@ settings.register_profile(
 settings.load_profile("pathfold")
 
 
-# Files that take a worker a minute or more: begun first, so that no worker is left with one of them at the end.
-LONG = ("test_random_models.py", "test_experiments.py", "test_oracle.py", "test_exact_targets.py", "test_step.py")
+# Files that take a worker half a minute or more, the longest first: begun first, so that no worker is left with one of
+# them at the end.
+LONG = """
+test_random_models test_exact_targets test_example_models test_trace test_oracle test_heuristics test_experiments
+test_step test_native
+""".split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 @pytest.fixture

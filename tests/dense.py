@@ -14,6 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.model import DiffusionModel, Seen, TimeGrid
+from tests.by_numpy import by_numpy
+
+KEPT = 8  # results
+
+
+def _at(tree: Any, *index: int) -> Any:
+    return jax.tree.map(lambda each: each[index], tree)
 
 
 class Dense:
@@ -31,6 +38,7 @@ class Dense:
             self.N * model.observation_noise_dim,
             self.N * self.S * model.noise_dim,
         )
+        self._known: dict[Any, Any] = {}
 
     @property
     def dim(self) -> int:
@@ -58,69 +66,54 @@ class Dense:
 
     def rows(self, q):
         """Node states as generated (N, X), misfits of the observations (N, Y) and excesses of the nodes (N,)."""
-        m, grid, N, S = self.model, self.grid, self.N, self.S
+        m, grid = self.model, self.grid
         u, v0, w, v = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
-        starts = jax.vmap(lambda v0: m.start(z, v0))(v0)
-        given = jnp.asarray(self.given)[:, None]
-        states = jnp.asarray(np.nan_to_num(self.states))
-
-        # An interval begins anew at the first node of a series and after a node whose state is conditioned on.
-        anew = jnp.zeros((N, m.augmented_dim)).at[1:].set(states[:-1]).at[np.asarray(grid.first)].set(starts)
-        begins = np.zeros((N, S), dtype=bool)
-        begins[1:, 0] = self.given[:-1]
-        begins[np.asarray(grid.first), 0] = True
         times, node_times = m.clocks(grid)
-
-        def step(x, inputs):
-            begin, new, v, delta, t = inputs
-            x = m.step(z, jnp.where(begin, new, x), v, delta, t)
-            return x, x
-
-        inputs = (
-            jnp.asarray(begins.ravel()),
-            jnp.repeat(anew, S, axis=0),
-            v.reshape(N * S, -1),
-            jnp.repeat(jnp.asarray(grid.delta), S),
-            jax.tree.map(np.ravel, times),
-        )
-        _, path = jax.lax.scan(step, starts[0], inputs)
-        ends = path[S - 1 :: S]
-        seen_states, seen = jnp.where(given, states, ends), self.seen
-        misfits = jax.vmap(m.misfit, (None, 0, 0, 0, 0))(z, seen_states, w, node_times, seen)
-        excess = jax.vmap(m.node_excess, (None, 0, 0, 0, 0))(z, seen_states, w, node_times, seen)
-        return ends, misfits, excess
-
-    def _constraint(self, q):
-        states, misfits, _ = self.rows(q)
-        given = self.given
-        parts = []
+        step, misfit, node_excess = jax.jit(m.step), jax.jit(m.misfit), jax.jit(m.node_excess)  # traced once
+        noise, begin, x = [list(each) for each in v], dict(zip(grid.first, v0, strict=True)), None
+        states, misfits, excess = [], [], []
         for n in range(self.N):
-            observed = np.flatnonzero(self.mask[n])
-            parts.append(misfits[n, observed])
-            if given[n]:
-                parts.append(states[n] - self.states[n])
-        return jnp.concatenate(parts)
+            if n in begin:
+                x = m.start(z, begin[n])
+            for s in range(self.S):
+                x = step(z, x, noise[n][s], grid.delta[n], _at(times, n, s))
+            states.append(x)
+            if self.given[n]:
+                x = self.states[n]
+            node = (z, x, w[n], _at(node_times, n), _at(self.seen, n))
+            misfits.append(misfit(*node))
+            excess.append(jnp.asarray(node_excess(*node), dtype=float))
+        return jnp.stack(states), jnp.stack(misfits), jnp.stack(excess)
+
+    def _flat(self, q):
+        """By node, the misfits of the observations and the state; the constraint is made of some of these."""
+        states, misfits, _ = self.rows(q)
+        return jnp.concatenate([misfits, states], axis=1).ravel()
 
     @cached_property
-    def _jitted(self):
-        jacobian = jax.jacrev(self._constraint)
+    def _counted(self) -> np.ndarray:
+        """Which of all rows those of the constraint are."""
+        given = np.repeat(self.given[:, None], self.model.augmented_dim, axis=1)
+        return np.flatnonzero(np.concatenate([self.mask, given], axis=1))
+
+    @cached_property
+    def _functions(self):
         functions = {
-            "values": lambda q: (self._constraint(q), jacobian(q), *self.rows(q)[:2]),
+            "rows": self._flat,
+            "jacobian": jax.jacrev(self._flat),
             "weighted": self._weighted,
             "excess": jax.value_and_grad(self._excess),
-            "moved": lambda q, change: jax.jvp(lambda q: self.rows(q)[0], (q,), (change,)),
         }
-        options = {"xla_backend_optimization_level": 0}  # compiling takes longer than running
-        return {name: jax.jit(function, compiler_options=options) for name, function in functions.items()}
+        return {name: by_numpy(function) for name, function in functions.items()}
 
-    def _weighted(self, q, weight):
+    def _weighted(self, q, rows, weight):
         """Gradient of <weight, J(q)>, as the sum over the rows of their Hessians times their weights."""
 
         def row(select, direction):
-            return jax.jvp(lambda q: jax.vjp(self._constraint, q)[1](select)[0], (q,), (direction,))[1]
+            return jax.jvp(lambda q: jax.vjp(self._flat, q)[1](select)[0], (q,), (direction,))[1]
 
-        return jnp.sum(jax.vmap(row)(jnp.eye(len(weight)), weight), axis=0)
+        return jnp.sum(jax.vmap(row)(rows, weight), axis=0)
 
     def _excess(self, q):
         m = self.model
@@ -132,27 +125,38 @@ class Dense:
         total += sum(m.start_excess(z, v0[k]) for k in range(self.K))
         return total + jnp.sum(self.rows(q)[2])
 
-    def _call(self, name: str, *args) -> Any:
-        with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, self._jitted[name](*args))
+    def _call(self, name: str, *args: np.ndarray) -> Any:
+        """A function of NumPy arrays; what was asked last, which is asked again soon, is not evaluated again."""
+        key = (name, *(each.tobytes() for each in args))
+        if key not in self._known:
+            if len(self._known) == KEPT:
+                self._known.clear()
+            self._known[key] = self._functions[name](*args)
+        return self._known[key]
+
+    def _by_node(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Misfits of the observations and states."""
+        by_node = rows.reshape(self.N, -1)
+        return by_node[:, : self.mask.shape[1]], by_node[:, self.mask.shape[1] :]
 
     def constraint(self, q) -> np.ndarray:
-        return self._call("values", q)[0]
+        wanted = np.concatenate([np.zeros_like(self.grid.values), self.states], axis=1).ravel()
+        return (self._call("rows", q) - wanted)[self._counted]
 
     def jacobian(self, q) -> np.ndarray:
-        return self._call("values", q)[1]
+        return self._call("jacobian", q)[self._counted]
 
     def node_states(self, q) -> np.ndarray:
         """What the intervals after each node start from."""
-        return np.where(np.isnan(self.states), self._call("values", q)[2], self.states)
+        return np.where(np.isnan(self.states), self._by_node(self._call("rows", q))[1], self.states)
 
     def predicted(self, q) -> np.ndarray:
         """The observations that q generates (N, Y), where they are a function of the state and the noise."""
-        return self._call("values", q)[3] + self.grid.values
+        return self._by_node(self._call("rows", q))[0] + self.grid.values
 
     def moved_states(self, q, change) -> tuple[np.ndarray, np.ndarray]:
         """Node states as generated, and how they move with q to first order."""
-        return self._call("moved", q, change)
+        return self._by_node(self._call("rows", q))[1], self._by_node(self._call("jacobian", q) @ change)[1]
 
     def log_det_gram(self, q) -> float:
         """log|J J^T| from the triangular factor of J^T: accurate to the condition of J, not of the Gram matrix."""
@@ -162,7 +166,8 @@ class Dense:
     def log_det_gradient(self, q) -> np.ndarray:
         """Gradient of (1/2) log|G| = <G^{-1} J, dJ>, the weight G^{-1} J being the transposed pseudo-inverse."""
         basis, r = np.linalg.qr(self.jacobian(q).T)
-        return self._call("weighted", q, np.linalg.solve(r, basis.T))
+        rows = np.eye(self.N * (self.mask.shape[1] + self.model.state_dim))[self._counted]
+        return self._call("weighted", q, rows, np.linalg.solve(r, basis.T))
 
     def excess(self, q) -> float:
         return float(self._call("excess", q)[0])
@@ -196,6 +201,11 @@ class Dense:
         blocks = [lower[a:b, a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True) if b > a]
         white = np.linalg.svd(np.linalg.solve(lower, columns), compute_uv=False)
         return max(np.linalg.cond(block) ** 2 for block in blocks), 1.0 + float(np.max(white, initial=0.0)) ** 2
+
+    def amplification(self, q) -> float:
+        """How much the path changes with q, both relatively: rounding errors on the way grow as much."""
+        norm = np.linalg.norm
+        return float(norm(self._call("jacobian", q)) * norm(q) / norm(self._call("rows", q)))
 
     def mixed_condition(self, q, moving) -> float:
         """Condition number of J(q') on the normal space at q, whose rows a Newton iteration moves along."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from pathfold.engine.compile import CompiledModel, Program
-from pathfold.program.machine import machine_name
+from pathfold.program.machine import assemble, machine_name
+
+assembled = cache(assemble)
 
 
 def plant(
@@ -19,7 +21,7 @@ def plant(
 ) -> None:
     """Let the kernel declared by `module.name` replace some results of its body by change(results, arguments).
 
-    Kernels are built anew, whatever was compiled before.
+    Kernels are traced anew, whatever was compiled before; LLVM assembles what it has not seen in another planted model.
     """
     declare = getattr(module, name)
 
@@ -39,5 +41,6 @@ def plant(
         return Program("faulty", machine_name(), entry.objects, int(entry.facts["carried"]))
 
     monkeypatch.setattr(module, name, declare_faulty)
+    monkeypatch.setattr("pathfold.engine.compile.assemble", assembled)
     monkeypatch.setattr(CompiledModel, "_find_or_build", build)
     monkeypatch.setattr("pathfold.engine.engine.compile_model", CompiledModel)

@@ -27,6 +27,12 @@ def no_cache(monkeypatch):
     monkeypatch.setattr(model_cache, "keep", lambda key, machine, entry: None)
 
 
+@pytest.fixture
+def unbuilt(monkeypatch):
+    """Programs without code, for what is asked of their keys alone."""
+    monkeypatch.setattr(compile.CompiledModel, "_build", lambda self: model_cache.Entry({}, {"carried": 0}))
+
+
 def model(rate: float = 0.731, name: str = "sigma", **changes) -> pf.DiffusionModel:
     settings = {
         "drift": lambda x, z: -rate * x,
@@ -54,7 +60,7 @@ def test_the_same_model_with_other_data_is_not_compiled_again(builds):
     assert builds == ["built"]
 
 
-def test_what_changes_the_kernels_is_a_variant_of_its_own(builds):
+def test_what_changes_the_kernels_is_a_variant_of_its_own(unbuilt, builds):
     one = model(rate=0.4141)
     irregular = TimeGrid.build(pf.Observations([0.1, 0.5, 0.6], np.zeros(3)), steps_per_interval=2)
     keys = {Engine(one, g).program.key for g in (grid(), irregular, grid(missing=True))}
@@ -93,12 +99,12 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_model_is_another(change):
+def test_a_changed_model_is_another(change, unbuilt):
     keys = {Engine(m, grid()).program.key for m in (model(), model(**CHANGES[change]))}
     assert len(keys) == 2
 
 
-def test_the_key_depends_on_sources_versions_and_machine(monkeypatch):
+def test_the_key_depends_on_sources_versions_and_machine(monkeypatch, unbuilt):
     keys = {Engine(model(), grid()).program.key}
     for name, value in (("_sources", "edited"), ("_versions", ("pathfold 99",)), ("machine_name", "abacus")):
         with monkeypatch.context() as patch:

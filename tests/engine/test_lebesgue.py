@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import pathfold as pf
 from pathfold.engine import UnconstrainedEngine
 from pathfold.engine.status import CONVERGED, NON_FINITE
 from pathfold.model import TimeGrid
+from tests.by_numpy import by_numpy
 from tests.plain import compiled_native
 
 SCALES: dict[str, Any] = {
@@ -74,9 +76,7 @@ def test_potential_and_gradient(scale):
     point = engine.block("point")
     engine.set_vector(point, u, v0, np.zeros((engine.intervals, 0)), v)
     assert compiled_native.dynamics.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == CONVERGED
-    with jax.enable_x64(True):
-        given = [jnp.asarray(part) for part in (u, v0, v)]
-        expected, gradients = jax.value_and_grad(lambda q: potential(m, engine.grid, *q))(given)
+    expected, gradients = by_numpy(jax.value_and_grad(partial(potential, m, engine.grid), (0, 1, 2)))(u, v0, v)
     assert compiled_native.dynamics.potential(engine.layout, point) == pytest.approx(float(expected), rel=1e-12)
     found = engine.get_vector(engine.gradient(point))
     for q, g, plain in zip((u, v0, v), (found[0], found[1], found[3]), gradients, strict=True):

@@ -147,10 +147,13 @@ class Chart:
         return basis[:, : len(J)], basis[:, len(J) :]
 
     def point(self, xi: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        q = self.q0 + self.T0 @ xi
+        q, dense = self.q0 + self.T0 @ xi, self.d.dense
         for _ in range(20):
-            q = q - self.normals @ np.linalg.solve(self.d.dense.jacobian(q) @ self.normals, self.d.dense.constraint(q))
-        return q, self.d.dense.project(q, self.T0 @ alpha)
+            change = np.linalg.solve(dense.jacobian(q) @ self.normals, dense.constraint(q))
+            q = q - self.normals @ change
+            if np.max(np.abs(change)) < 1e-12:  # squared by the next one
+                break
+        return q, dense.project(q, self.T0 @ alpha)
 
     def coordinates(self, q: np.ndarray, p: np.ndarray) -> np.ndarray:
         _, T = self._split(q)

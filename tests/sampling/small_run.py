@@ -1,14 +1,10 @@
-"""A small run of pf.sample, the same in every process; as a script, one that kills itself at a chosen moment.
-
-python -m tests.sampling.small_run FOLDER static|dynamic warm-up|sampling|appending|saving
-"""
+"""A small run of pf.sample, the same in every process; and one that kills its process at a chosen moment."""
 
 from __future__ import annotations
 
 import functools
 import os
 import signal
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -65,8 +61,8 @@ def assert_same_draws(a: xr.DataTree, b: xr.DataTree, *, held: slice = slice(Non
             assert first[name].values.tobytes() == second[name].values.tobytes(), (group, name)
 
 
-def _end(moment: str) -> None:
-    """Save after every piece, and die: in warm-up, in the main stage, or within a save.
+def killed_run(folder: Path, sampler: str, moment: str) -> None:
+    """Save after every piece, and die: in "warm-up", while "sampling", or within a save ("appending", "saving").
 
     There it is between appending draws and writing the state that counts them, or between writing and placing that.
     """
@@ -91,9 +87,4 @@ def _end(moment: str) -> None:
 
     checkpoint.Checkpoint.save = fatal
     execution.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
-
-
-if __name__ == "__main__":
-    folder, sampler, moment = sys.argv[1:]
-    _end(moment)
     small_run(sampler, checkpoint=folder, threads=2)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -17,9 +15,19 @@ import pytest
 import pathfold as pf
 from pathfold.sampling import chain
 from pathfold.sampling.progress import Progress
-from tests.sampling.small_run import CHAINS, DRAWS, SAMPLERS, WARMUP, assert_same_draws, model_and_data, small_run
+from tests.sampling.small_run import (
+    CHAINS,
+    DRAWS,
+    SAMPLERS,
+    WARMUP,
+    assert_same_draws,
+    killed_run,
+    model_and_data,
+    small_run,
+)
 
-ROOT = Path(__file__).parents[2]
+imported = multiprocessing.get_context("forkserver")  # imports once what many processes need
+imported.set_forkserver_preload([killed_run.__module__])
 
 
 @cache
@@ -82,9 +90,10 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     folder = tmp_path / "checkpoint"
     progress = []
     for moment in ("warm-up", "sampling", "appending", "saving"):
-        command = [sys.executable, "-m", "tests.sampling.small_run", str(folder), sampler, moment]
-        ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False)
-        assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+        process = imported.Process(target=killed_run, args=(folder, sampler, moment))
+        process.start()
+        process.join(120)
+        assert process.exitcode == -signal.SIGKILL
         progress.append([int(np.load(file)["made"]) for file in sorted(folder.glob("chain_*.npz"))])
         if moment == "appending":
             assert any(uncounted(folder)), "it died when draws were written that do not count yet"

@@ -218,10 +218,11 @@ def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, 
     toy.put_into(getattr(native, f"{kind}_hmc"), monkeypatch)
     rng, row, size = np.random.default_rng(4), native.trajectory, 6000
     target = truncnorm(-WALL, WALL) if wall else truncnorm(-np.inf, np.inf)
-    work, before, after, failed = tables(native), np.zeros((size, 3)), np.zeros((size, 3)), np.zeros((size, 2))
+    work, after, failed = tables(native), np.zeros((size, 3)), np.zeros((size, 2))
     dead_end = np.zeros(size, dtype=bool)
+    before = SCALES * target.rvs((size, 3), random_state=rng)
     for i in range(size):
-        before[i] = work.points[row.CURRENT] = SCALES * target.rvs(3, random_state=rng)
+        work.points[row.CURRENT] = before[i]
         transition(native, kind, work, t, rng, share)
         after[i] = work.points[row.CURRENT]
         failed[i] = work.statistics[row.STATUS] != CONVERGED, work.statistics[row.STEPS_FAILED] > 0

@@ -1,0 +1,148 @@
+"""What JAX has traced, evaluated by NumPy: XLA takes seconds to compile a function that is called a few times.
+
+Derivatives and batches are JAX's own, made when the function is traced. A primitive that is not listed here is left to
+JAX, by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from scipy import special
+
+ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    "abs": np.abs,
+    "add": np.add,
+    "add_any": np.add,
+    "and": np.logical_and,
+    "cos": np.cos,
+    "digamma": special.digamma,
+    "div": np.divide,
+    "eq": np.equal,
+    "erf": special.erf,
+    "erf_inv": special.erfinv,
+    "erfc": special.erfc,
+    "exp": np.exp,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lgamma": special.gammaln,
+    "log": np.log,
+    "log1p": np.log1p,
+    "logistic": special.expit,
+    "lt": np.less,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mul": np.multiply,
+    "ne": np.not_equal,
+    "neg": np.negative,
+    "one_minus_square": lambda x: (1.0 - x) * (1.0 + x),
+    "or": np.logical_or,
+    "pow": np.power,
+    "sin": np.sin,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "stop_gradient": lambda x: x,
+    "sub": np.subtract,
+    "tanh": np.tanh,
+}
+
+
+def _broadcast(x, *, shape, broadcast_dimensions, **_):
+    kept = [1] * len(shape)
+    for axis, size in zip(broadcast_dimensions, np.shape(x), strict=True):
+        kept[axis] = size
+    return np.broadcast_to(np.reshape(x, kept), shape)
+
+
+def _slice(x, *, start_indices, limit_indices, strides):
+    strides = strides or (1,) * x.ndim
+    return x[tuple(slice(*each) for each in zip(start_indices, limit_indices, strides, strict=True))]
+
+
+def _pad(x, value, *, padding_config):
+    """With numbers between the entries as well, and none taken away."""
+    low, high, inside = zip(*padding_config, strict=True)
+    sizes = [a + b + n + max(n - 1, 0) * i for a, b, i, n in zip(low, high, inside, x.shape, strict=True)]
+    padded = np.full(sizes, value, dtype=x.dtype)
+    steps = zip(low, inside, x.shape, strict=True)
+    padded[tuple(slice(a, a + max(n - 1, 0) * (i + 1) + (n > 0), i + 1) for a, i, n in steps)] = x
+    return padded
+
+
+def _dot(x, y, *, dimension_numbers, **_):
+    (summed_x, summed_y), (batch_x, batch_y) = dimension_numbers
+    free_y = [j for j in range(y.ndim) if j not in (*summed_y, *batch_y)]
+    of_y = {**dict(zip(summed_y, summed_x, strict=True)), **dict(zip(batch_y, batch_x, strict=True))}
+    of_y |= {j: x.ndim + k for k, j in enumerate(free_y)}
+    free_x = [i for i in range(x.ndim) if i not in (*summed_x, *batch_x)]
+    out = [*batch_x, *free_x, *(of_y[j] for j in free_y)]
+    return np.einsum(x, list(range(x.ndim)), y, [of_y[j] for j in range(y.ndim)], out)
+
+
+def _iota(*, dtype, shape, dimension, **_):
+    return _broadcast(np.arange(shape[dimension], dtype=dtype), shape=shape, broadcast_dimensions=(dimension,))
+
+
+STRUCTURAL: dict[str, Callable[..., Any]] = {
+    "broadcast_in_dim": _broadcast,
+    "concatenate": lambda *parts, dimension: np.concatenate(parts, axis=dimension),
+    "convert_element_type": lambda x, *, new_dtype, **_: np.asarray(x, dtype=new_dtype),
+    "dot_general": _dot,
+    "integer_pow": lambda x, *, y: np.power(x, y) if y > 0 else 1.0 / np.power(x, -y),
+    "iota": _iota,
+    "pad": _pad,
+    "reduce_sum": lambda x, *, axes, **_: np.sum(x, axis=axes),
+    "reshape": lambda x, *, new_sizes, **_: np.reshape(x, new_sizes),
+    "select_n": lambda which, *cases: np.where(which, cases[-1], cases[0]) if len(cases) == 2 else cases[0],
+    "slice": _slice,
+    "split": lambda x, *, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis=axis),
+    "squeeze": lambda x, *, dimensions: np.squeeze(x, axis=dimensions),
+    "stack": lambda *parts, axis: np.stack(parts, axis=axis),
+    "transpose": lambda x, *, permutation: np.transpose(x, permutation),
+    "unstack": lambda x, *, axis: list(np.moveaxis(x, axis, 0)),
+}
+
+
+def _evaluate(jaxpr: Jaxpr, consts: Any, args: Any) -> list[Any]:
+    values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+
+    def value(atom):
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
+    for equation in jaxpr.eqns:
+        name, given, params = equation.primitive.name, [value(atom) for atom in equation.invars], equation.params
+        if name in ELEMENTWISE:
+            out = ELEMENTWISE[name](*given)
+        elif name in STRUCTURAL:
+            out = STRUCTURAL[name](*given, **params)
+        elif (inner := params.get("jaxpr", params.get("call_jaxpr"))) is not None:
+            out = _evaluate(inner.jaxpr, inner.consts, given)
+        else:
+            out = jax.tree.map(np.asarray, equation.primitive.bind(*given, **params))
+        values.update(zip(equation.outvars, out if equation.primitive.multiple_results else [out], strict=True))
+    return [value(atom) for atom in jaxpr.outvars]
+
+
+def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of arrays of double precision, traced once for arguments of the same shapes."""
+
+    @cache
+    def traced(*shapes: tuple[int, ...]) -> tuple[ClosedJaxpr, Any]:
+        given = [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
+        jaxpr, out = jax.make_jaxpr(function, return_shape=True)(*given)
+        return jaxpr, jax.tree.structure(out)
+
+    @wraps(function)
+    def evaluated(*args):
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            closed, structure = traced(*(np.shape(each) for each in args))
+            out = _evaluate(closed.jaxpr, closed.consts, [np.asarray(each, dtype=float) for each in args])
+        return jax.tree.unflatten(structure, [np.asarray(each) for each in out])
+
+    return evaluated
