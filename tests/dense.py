@@ -166,7 +166,7 @@ class Dense:
     def log_det_gradient(self, q) -> np.ndarray:
         """Gradient of (1/2) log|G| = <G^{-1} J, dJ>, the weight G^{-1} J being the transposed pseudo-inverse."""
         basis, r = np.linalg.qr(self.jacobian(q).T)
-        rows = np.eye(self.N * (self.mask.shape[1] + self.model.state_dim))[self._counted]
+        rows = np.eye(self.N * (self.mask.shape[1] + self.model.augmented_dim))[self._counted]
         return self._call("weighted", q, rows, np.linalg.solve(r, basis.T))
 
     def excess(self, q) -> float:
