@@ -12,7 +12,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES, autoregulation, lotka_volterra, sir
-from pathfold.model import Seen
+from pathfold.model import Seen, TimeGrid
 
 NOISE = 6.0  # standard deviations of the observation noise, which no draw of a few hundred should exceed
 
@@ -37,7 +37,10 @@ def test_data_and_truth_fit_the_model(name):
 def test_a_few_draws_reproduce_the_data(name):
     """Of up to two short series: exactly where observation is exact, else with noise of a plausible size."""
     model, steps = EXAMPLES[name].model(), EXAMPLES[name].steps_per_interval
-    data = [pf.Observations(each.times[:3], each.values[:3]) for each in series_of(name)[:2]]
+    data = [
+        pf.Observations(each.times[:3], each.values[:3], events=each.events, censored=each.censored[:3])
+        for each in series_of(name)[:2]
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so short a run has not converged
         tree = pf.sample(model, data, steps_per_interval=steps, chains=1, warmup=10, draws=10, seed=2, progress=False)
@@ -48,11 +51,19 @@ def test_a_few_draws_reproduce_the_data(name):
         assert np.isfinite(values).all()
         assert np.ptp(values) > 0, "the chain moves"
 
-    names, y = model.parameters.names, np.concatenate([each.values for each in data])
-    z = {name: posterior[name].values[0] for name in names}
-    x = posterior["state"].values.reshape(-1, *y.shape[:1], model.state_dim)
-    times, nothing = posterior["time"].values, np.zeros((len(y), 0))
-    W, seen = model.observation_noise_dim, Seen(y, np.ones_like(y), nothing, nothing)
+    grid, (sample,) = TimeGrid.build(data, steps_per_interval=steps), posterior["state"].values
+    for k, rows in enumerate(np.split(np.arange(len(grid.starts)), grid.first[1:])):
+        rows = rows[grid.rows[rows]]
+        z = {name: posterior[name].values[0] for name in model.parameters.names}
+        z |= {name: posterior[name].isel(series=k).values[0] for name in model.varying.names}
+        bounds = (grid.censored[rows], grid.upper[rows]) if grid.censored.any() else 2 * (np.zeros((len(rows), 0)),)
+        seen = Seen(grid.values[rows], np.ones((len(rows), model.observation_dim)), *bounds)
+        check_misfits(model, sample[:, rows], z, grid.ends[rows], seen)
+
+
+def check_misfits(model: pf.DiffusionModel, x: np.ndarray, z: dict[str, np.ndarray], times: np.ndarray, seen: Seen):
+    """Of the states (draw, time, component) of one series."""
+    W = model.observation_noise_dim
 
     def misfit(noise):
         with jax.enable_x64(True):
@@ -60,7 +71,7 @@ def test_a_few_draws_reproduce_the_data(name):
             return np.asarray(jax.vmap(over_nodes, (0, 0, None, None, None))(x, z, jnp.full(W, noise), times, seen))
 
     if W == 0:
-        assert np.abs(misfit(0.0)).max() < 1e-7 * np.abs(y).max()
+        assert np.abs(misfit(0.0)).max() < 1e-7 * np.abs(seen.value).max()
     else:
         assert np.all(misfit(-NOISE) < 0.0)
         assert np.all(misfit(NOISE) > 0.0)
