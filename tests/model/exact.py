@@ -95,4 +95,4 @@ def arc_tangent(x: Decimal) -> Decimal:
     """By its series, after five halvings of the angle."""
     for _ in range(5):
         x = x / (1 + (1 + x * x).sqrt())
-    return 32 * sum((-1) ** n * x ** (2 * n + 1) / (2 * n + 1) for n in range(60))
+    return 32 * sum(((-1) ** n * x ** (2 * n + 1) / (2 * n + 1) for n in range(60)), Decimal(0))
