@@ -51,6 +51,15 @@ def observation_names(tree: xr.DataTree) -> list[str]:
     return _labels(tree.observed_data["observation"].values, "y")
 
 
+def series_names(tree: xr.DataTree) -> list[str]:
+    """By name, or by number."""
+    constant = tree.constant_data
+    return [
+        str(name)
+        for name in (constant["series"].values if "series" in constant.coords else range(constant.sizes["series"]))
+    ]
+
+
 def _labels(values: np.ndarray, letter: str) -> list[str]:
     return [str(each) if isinstance(each, str) else f"{letter}[{each}]" for each in values.tolist()]
 
