@@ -7,7 +7,6 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -226,9 +225,7 @@ def test_states_of_a_whole_path_are_in_their_places():
     draws.made = 2
     draws.path[0, :, :, 0] = [[9.0, 9.0, 9.0], [0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]  # states that steps begin from
     draws.nodes[0, :, 0] = [0.0, 3.0, 6.0]
-    run: Any = SimpleNamespace(
-        model=model(), grid=grid, settings={**given.recorded}, chains=[draws], seconds={}, noise=None
-    )
+    run = Run(model(), grid, {**given.recorded}, [draws], {})
     states = to_datatree(run, keep_warmup=False, deterministics={}).posterior["state"]
     assert states.values[0, 0, :, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
