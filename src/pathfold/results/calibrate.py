@@ -43,8 +43,17 @@ EFFECTIVE = 0.5  # of the draws that ranks are among; if fewer are, ranks at the
 class Calibration:
     """What `pf.calibrate` found: the rank of the truth among 99 draws for each run (row) and quantity (column).
 
-    `table` has for each quantity the p-value of uniform ranks, `adjusted` for the number of quantities, the mean of
-    rank / 99, which is 1/2, and its `spread` relative to that of a uniform distribution, which is 1.
+    Parameters
+    ----------
+    ranks
+        The ranks, a row for each run.
+    table
+        For each quantity the p-value of uniform ranks, `adjusted` for the number of quantities, the mean of rank / 99,
+        which is 1/2, and its `spread` relative to that of a uniform distribution, which is 1.
+    failed
+        How many runs found no start, or simulated a path that exploded.
+    verdict
+        What follows, in words.
     """
 
     ranks: pd.DataFrame
@@ -81,12 +90,41 @@ def calibrate(
 ) -> Calibration:
     """Ranks of parameters and initial states drawn from the prior among their posterior draws, over many runs.
 
-    times, initial_time: of the observations that are simulated; a list of arrays of times makes a panel.
-    runs: how many data sets; a few hundred see errors of a fifth of a standard deviation.
-    steps_per_interval, max_step, warmup, draws, sampler, solver: as of `pf.sample`, one chain a run. Of the draws 99
-        are taken, as far apart as they allow.
-    checkpoint: a folder; the same call goes on where the last one ended, and more `runs` make it longer.
-    executor, threads: where the runs are made.
+    Parameters
+    ----------
+    model
+        A `pf.DiffusionModel`.
+    times
+        Of the observations that are simulated; a list of arrays of times makes a panel.
+    runs
+        How many data sets; a few hundred see errors of a fifth of a standard deviation.
+    steps_per_interval
+        The number of fine steps between neighbouring observations, as of `pf.sample`; or give `max_step`.
+    max_step
+        The greatest length of a fine step.
+    warmup
+        Iterations that adapt the sampler, of the one chain of each run.
+    draws
+        Draws of that chain, of which 99 are taken, as far apart as they allow.
+    seed
+        A whole number: the same gives the same ranks.
+    initial_time
+        When the series begin.
+    sampler
+        The sampler to be tried, as of `pf.sample`.
+    solver
+        As of `pf.sample`.
+    checkpoint
+        A folder; the same call goes on where the last one ended, and more `runs` make it longer.
+    executor
+        A `concurrent.futures.Executor` that runs the chains.
+    threads
+        How many runs are made at once; one per core by default.
+
+    Returns
+    -------
+    Calibration
+        Ranks, a table and a verdict.
     """
     check_model(model)
     runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)

@@ -44,8 +44,21 @@ class NoiseTest:
 class Check:
     """What `pf.check` found: a table of all tests, the smallest p-value of all, and sentences for what is amiss.
 
-    `table` has for each test its `p_value`, bounded over draws, and `adjusted`, which allows for the number of tests:
-    if the model is right, the smallest of these, `p_value`, is below 0.05 in at most 5 % of all data sets.
+    Parameters
+    ----------
+    table
+        For each test its `p_value`, bounded over draws, and `adjusted`, which allows for the number of tests: if the
+        model is right, the smallest of these, `p_value`, is below 0.05 in at most 5 % of all data sets.
+    findings
+        Sentences for what is amiss.
+    not_checked
+        Sources of noise that could not be tested, and why.
+    draws
+        How many draws the tests are of.
+    level
+        The probability of finding anything amiss with a model that is right, at most.
+    spans
+        Windows of time in which the noise is amiss: its source, its series, and when.
     """
 
     table: pd.DataFrame
@@ -77,8 +90,19 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     """Test whether the noise of posterior draws is standard normal, as it is if the model is right.
 
     Mean, variance, tails, autocorrelation and cross-correlation of each source of noise, over all of the time and in
-    windows of it, and whether it depends on the state; initial states and parameters against their priors. `level` is
-    the probability of finding anything amiss with a model that is right, at most.
+    windows of it, and whether it depends on the state; initial states and parameters against their priors.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`, also from a file.
+    level
+        The probability of finding anything amiss with a model that is right, at most.
+
+    Returns
+    -------
+    Check
+        A table of all tests, and sentences for what is amiss.
     """
     tree = check_posterior(posterior, "noise", "constant_data")
     level = positive("level", level, below=1.0)

@@ -22,6 +22,16 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
 
     Runs of different length are cut to the shortest. Chains that are copies of each other, because two runs had the
     same seed, are refused.
+
+    Parameters
+    ----------
+    trees
+        Results of `pf.sample`, each of some of the chains.
+
+    Returns
+    -------
+    xarray.DataTree
+        As one run with all chains would give.
     """
     if isinstance(trees, xr.DataTree) or not isinstance(trees, Sequence) or not trees:
         raise SettingsError(f"combine takes a list of results of pf.sample, not {told(trees)}")

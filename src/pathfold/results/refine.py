@@ -38,10 +38,24 @@ PILOT_TOLERANCE = 0.3
 class Refinement:
     """What `pf.refine` found.
 
-    `table` has a row for each parameter and number of steps: mean and sd; the `change` of mean or sd (the larger) since
-    half as many steps, in units of the sd, with its Monte Carlo `error`; what `remains` to the limit of many steps, in
-    the same units, with its `uncertainty`; and the mean `extrapolated` to that. `posterior` are the results with the
-    most steps.
+    Parameters
+    ----------
+    table
+        A row for each parameter and number of steps: mean and sd; the `change` of mean or sd (the larger) since half as
+        many steps, in units of the sd, with its Monte Carlo `error`; what `remains` to the limit of many steps, in the
+        same units, with its `uncertainty`; and the mean `extrapolated` to that.
+    posterior
+        The results with the most steps.
+    steps
+        The numbers of steps that were tried.
+    tolerance
+        What was allowed to remain, in posterior standard deviations.
+    order
+        The order of the scheme that the extrapolation assumes, if it is known.
+    enough
+        Whether the last number of steps is enough.
+    verdict
+        What follows, in words.
     """
 
     table: pd.DataFrame
@@ -71,9 +85,28 @@ def refine(
 
     It ends when, for every parameter, what remains of the discretisation error in mean and standard deviation is below
     `tolerance` standard deviations, two Monte Carlo standard errors included; or when no change is seen any more, so
-    that only more `draws` would tell; or after so many `doublings`. It begins with `steps_per_interval`, or with the
-    first double of it for which there are starting points. All other settings are those of `pf.sample`; each run has a
-    folder of its own in `checkpoint`.
+    that only more `draws` would tell; or after so many `doublings`.
+
+    Parameters
+    ----------
+    model
+        A `pf.DiffusionModel`.
+    data
+        As of `pf.sample`.
+    steps_per_interval
+        The number of fine steps to begin with; if there are no starting points with so few, with the first double of it
+        for which there are.
+    tolerance
+        What may remain of the error, in posterior standard deviations.
+    doublings
+        How often the number of steps may be doubled.
+    settings
+        All others are those of `pf.sample`; each run has a folder of its own in `checkpoint`.
+
+    Returns
+    -------
+    Refinement
+        A table, a verdict, and the results with the most steps.
     """
     check_model(model)
     steps = whole("steps_per_interval", steps_per_interval, least=1)

@@ -80,6 +80,18 @@ def report(posterior: xr.DataTree, file: str | os.PathLike) -> Path:
 
     It has the verdicts in words, the model as written, the data, marginals and paths, how the chains converged, what
     `pf.check` found, settings and versions. Nothing is fetched when it is opened. It needs Matplotlib.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`, also from a file.
+    file
+        Where the report is written.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
     """
     tree = check_posterior(posterior, "sample_stats", "observed_data", "constant_data")
     if not isinstance(file, str | os.PathLike) or not str(os.fspath(file)).strip():

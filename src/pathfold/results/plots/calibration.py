@@ -19,7 +19,15 @@ COLUMNS = 4
 
 
 def plot_calibration(calibration: Calibration, names: Sequence[str | int] | str | int | None = None) -> Figure:
-    """Histograms of ranks, with the band that holds 95 % of each bar if they are uniform. names: what to draw."""
+    """Histograms of ranks, with the band that holds 95 % of each bar if they are uniform.
+
+    Parameters
+    ----------
+    calibration
+        What `pf.calibrate` found.
+    names
+        The quantities to draw, by name or number; all by default.
+    """
     if not isinstance(calibration, Calibration):
         raise SettingsError(f"plot_calibration draws what pf.calibrate returned, not {told(calibration)}")
     known = [str(name) for name in calibration.ranks.columns]

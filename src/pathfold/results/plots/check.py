@@ -26,8 +26,17 @@ def plot_check(
     """Each source of noise in the posterior draws over time, and its quantiles against those of a normal distribution.
 
     If the model is right, 95 % of the values lie between -2 and 2 and the quantiles on the diagonal, in every draw.
-    Windows in which `pf.check` finds the noise amiss at this level are marked. names: components of the state and of
-    the observations whose noise is drawn, by name or number; by default the first eight.
+    Windows in which `pf.check` finds the noise amiss are marked.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`.
+    names
+        Components of the state and of the observations whose noise is drawn, by name or number; by default the first
+        eight.
+    level
+        That of `pf.check`.
     """
     found = check(posterior, level=level)
     sources = channels(posterior)

@@ -30,7 +30,14 @@ def plot_marginals(
 ) -> Figure:
     """Histograms of parameters, chain by chain and together, with their priors and, where known, the true values.
 
-    names: the parameters, or other variables of the posterior, to draw; by default all parameters.
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`.
+    names
+        The parameters, or other variables of the posterior, to draw; by default all parameters.
+    truth
+        True values by name, where they are known.
     """
     tree = check_posterior(posterior)
     draws = {

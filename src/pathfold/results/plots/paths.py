@@ -40,11 +40,21 @@ def plot_paths(
     What lies after the last observation is in another tone, and so are the `predictions`, if the results have them. A
     panel has a column for each series.
 
-    names, series: the components and series to draw, by name or number; all by default.
-    truth: states (time, component) at the times of the posterior's, where they are known.
-    observed: which observation column shows which component directly (column by component); by default those that the
-        model observes as they are.
-    natural: maps states (..., component) to the units they are drawn, and observed, in.
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`.
+    names
+        The components to draw, by name or number; all by default.
+    series
+        The series to draw, by number; all by default.
+    truth
+        States (time, component) at the times of the posterior's, where they are known.
+    observed
+        Which observation column shows which component directly (column by component); by default those that the model
+        observes as they are.
+    natural
+        Maps states (..., component) to the units they are drawn, and observed, in.
     """
     tree = check_posterior(posterior, "observed_data", "constant_data")
     if "state" not in tree.posterior:
@@ -96,8 +106,15 @@ def plot_predictions(
 ) -> Figure:
     """The data, and bands that hold 50 and 95 % of the observations predicted; a panel has a column for each series.
 
-    The results need a group `predictions`, which pf.predict adds. names, series: the observed components and series to
-    draw, by name or number; all by default.
+    Parameters
+    ----------
+    posterior
+        Results with a group `predictions`, as ArviZ has it: `observation` with dimensions chain, draw, time and
+        observation.
+    names
+        The observed components to draw, by name or number; all by default.
+    series
+        The series to draw, by number; all by default.
     """
     tree = check_posterior(posterior, "observed_data", "predictions")
     predictions: xr.Dataset = tree["predictions"].to_dataset()

@@ -20,7 +20,12 @@ COLUMNS = 4
 def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | int | None = None) -> Figure:
     """Means and standard deviations of parameters against the number of fine steps, and the means extrapolated.
 
-    names: the parameters to draw; all by default.
+    Parameters
+    ----------
+    refinement
+        What `pf.refine` found.
+    names
+        The parameters to draw; all by default.
     """
     if not isinstance(refinement, Refinement):
         raise SettingsError(f"plot_refinement draws what pf.refine returned, not {told(refinement)}")
