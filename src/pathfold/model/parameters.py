@@ -77,10 +77,6 @@ class Parameters:
         values = self._values(u, given)
         return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(values[name]) for name in self.names)])
 
-    def draw(self, key: Array) -> Array:
-        """Random u whose values follow the priors."""
-        return self._joint.draw(key)
-
     @property
     def excess(self) -> Callable[..., Array] | None:
         """The non-Gaussian term of the potential of u, a function of u and what is given, or None."""

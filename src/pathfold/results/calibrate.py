@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from scipy import stats
 
 from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, SettingsError
-from pathfold.model import DiffusionModel, Observations, TimeGrid, simulate
+from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.settings import whole
 from pathfold.results.convergence import convergence
@@ -127,44 +128,40 @@ class Plan:
         """Ranks and effective draws by quantity; an empty dict where no start was found or the path exploded."""
         model, rng = self.model, np.random.default_rng([self.settings.seed, number])
         with jax.enable_x64(True):
-            key = jax.random.key(int(rng.integers(2**31)))
-            z = np.asarray(model.parameters.push(model.parameters.draw(key)))
-            named = model.parameters.unflatten(jnp.asarray(z))
-            normals = model.initial_state.draw(named, rng, len(self.times))
-            starts = np.stack([np.asarray(model.initial_state.push(named, jnp.asarray(v0))) for v0 in normals])
+            z = model.parameters.flatten({}, draw=partial(_normals, rng))
+            series = [self._start(z, rng) for _ in self.times]
         seeds = rng.integers(2**31, size=1 + len(self.times)).tolist()
-        truth = model.parameters.unflatten(z)
         try:
-            data = [self._series(truth, k, starts[k], seeds[k]) for k in range(len(self.times))]
+            data = [self._series(*series[k], self.times[k], seeds[k]) for k in range(len(self.times))]
             grid = TimeGrid.build(data, **self.fine)
-            settings = Settings(
-                **vars(self.settings) | {"seed": seeds[-1], "threads": 1, "executor": self.settings.executor}
-            )
-            (chain,) = run_chains(model, data, grid, settings).chains
+            (chain,) = run_chains(model, data, grid, replace(self.settings, seed=seeds[-1], threads=1)).chains
         except (InitialisationError, DataError):
             return {}
         warmup = self.settings.warmup
         columns = np.concatenate([chain.z[warmup:], chain.x0[warmup:].reshape(len(chain.z) - warmup, -1)], axis=1)
-        return _ranked(dict(zip(self._labels(), columns.T, strict=True)), np.concatenate([z, starts.ravel()]))
+        truth = np.concatenate([z, *(augmented for _, augmented in series)])
+        return _ranked(dict(zip(self._labels(), columns.T, strict=True)), truth)
 
-    def _series(self, truth: Mapping[str, Any], k: int, start: np.ndarray, seed: int) -> Observations:
-        return simulate(
-            self.model,
-            dict(truth),
-            self.times[k],
-            initial_state=start,
-            initial_time=self.initial_time,
-            seed=seed,
-            **self.fine,
-        )
+    def _start(self, z: np.ndarray, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
+        """All parameters of a series by name, and its initial state with what varies."""
+        model = self.model
+        shared = model.parameters.unflatten(jnp.asarray(z))
+        own = model.varying.flatten({}, shared, partial(_normals, rng))
+        named = shared | model.varying.unflatten(jnp.asarray(own))
+        x0 = np.asarray(model.initial_state.push(named, _normals(rng, model.initial_state, named)))
+        return {name: np.asarray(value) for name, value in named.items()}, np.concatenate([x0, own])
+
+    def _series(self, named: dict[str, Any], augmented: np.ndarray, times: np.ndarray, seed: int) -> Observations:
+        begin = {"initial_state": augmented[: self.model.state_dim], "initial_time": self.initial_time}
+        return simulate(self.model, named, times, seed=seed, **begin, **self.fine)
 
     def _labels(self) -> list[str]:
-        labels = []
-        for name, shape in self.model.parameters.shapes.items():
-            size = int(np.prod(shape, dtype=int))
-            labels += [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
-        of_series = [f"[{k}]" if len(self.times) > 1 else "" for k in range(len(self.times))]
-        return labels + [f"initial_state{k}[{i}]" for k in of_series for i in range(self.model.state_dim)]
+        several, labels = len(self.times) > 1, _scalars(self.model.parameters, "")
+        for k in range(len(self.times)):
+            of_series = f"[{k}]" if several else ""
+            labels += [f"initial_state{of_series}[{i}]" for i in range(self.model.state_dim)]
+            labels += _scalars(self.model.varying, of_series)
+        return labels
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -177,6 +174,16 @@ class Plan:
             **self.fine,
             **asked,
         }
+
+
+def _normals(rng: np.random.Generator, prior: ConditionalMap, before: dict[str, Any]) -> Any:
+    """Normals that follow a prior, given the values before it."""
+    return jnp.asarray(prior.draw(before, rng, 1)[0])
+
+
+def _scalars(parameters: Parameters, of_series: str) -> list[str]:
+    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in parameters.shapes.items()}
+    return [f"{name}{of_series}" + (f"[{i}]" if size > 1 else "") for name, size in sizes.items() for i in range(size)]
 
 
 def _ranked(draws: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, Any]:

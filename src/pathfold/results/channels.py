@@ -51,6 +51,12 @@ def observation_names(tree: xr.DataTree) -> list[str]:
     return _labels(tree.observed_data["observation"].values, "y")
 
 
+def series_names(tree: xr.DataTree) -> list[str]:
+    """By name, or by number."""
+    first = tree.constant_data["first_interval"]
+    return [str(name) for name in (first["series"].values if "series" in first.coords else range(first.size))]
+
+
 def _labels(values: np.ndarray, letter: str) -> list[str]:
     return [str(each) if isinstance(each, str) else f"{letter}[{each}]" for each in values.tolist()]
 

@@ -20,7 +20,7 @@ import xarray as xr
 from scipy import stats
 
 from pathfold.model.settings import positive
-from pathfold.results.channels import Channel, channels, check_posterior, component_names
+from pathfold.results.channels import Channel, channels, check_posterior, component_names, series_names
 
 LEVEL = 0.05
 FEWEST = 8  # values that a window must have
@@ -84,7 +84,8 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     level = positive("level", level, below=1.0)
     sources, tests = channels(tree), []
     for source in sources:
-        tests += [*_moments(source), *_windows(source), *_dependence(source, component_names(tree))]
+        windows = _windows(source, series_names(tree))
+        tests += [*_moments(source), *windows, *_dependence(source, component_names(tree))]
     for a, b in combinations(sources, 2):
         tests += _correlation(a, b)
     tests += [*_initial(tree), *_parameters(tree)]
@@ -232,12 +233,12 @@ def _moments(source: Channel) -> Iterator[NoiseTest]:
         yield NoiseTest("autocorrelation", name, "", *autocorrelation_test(e, same), say_autocorrelation)
 
 
-def _windows(source: Channel) -> Iterator[NoiseTest]:
+def _windows(source: Channel, names: list[str]) -> Iterator[NoiseTest]:
     """Mean and variance in the series of a panel, and in halves, quarters, ... of each."""
     several = np.ptp(source.series) > 0
     for k in np.unique(source.series):
         (mine,) = np.nonzero(source.series == k)
-        of_series = f" in series {k}" if several else ""
+        of_series = f" in series {names[k]}" if several else ""
         number = 1 if several else 2
         while number <= FINEST and len(mine) >= FEWEST * number:
             for rows in np.array_split(mine, number):
@@ -305,19 +306,21 @@ def _correlation(a: Channel, b: Channel) -> Iterator[NoiseTest]:
 
 
 def _initial(tree: xr.DataTree) -> Iterator[NoiseTest]:
-    """Initial states against their distribution: those of a panel together."""
-    if "initial_noise" not in tree.noise or not np.all(tree.noise["initial_noise"].attrs["standard"]):
+    """Initial states, and what varies between series, against their distributions: those of a panel together."""
+    if "initial_noise" not in tree.noise:
         return
-    v0 = tree.noise["initial_noise"].values
-    statistic, p = variance_test(v0.reshape(v0.shape[0] * v0.shape[1], -1))
+    noise = tree.noise["initial_noise"]
+    v0, names = noise.values, noise["initial_normal"].values.astype(str)
+    standard = np.atleast_1d(noise.attrs["standard"]) > 0
+    for name in dict.fromkeys(names[standard]):
+        own = v0[..., (names == name) & standard]
 
-    def say(squares: float) -> str:
-        far = "further out" if squares > 1.0 else "closer to the middle"
-        return (
-            f"the initial state is {far} than its distribution has it, {np.sqrt(squares):.2g} times: widen or move that"
-        )
+        def say(squares: float, name=name) -> str:
+            far = "further out" if squares > 1.0 else "closer to the middle"
+            what = "the initial state" if name == "initial_state" else f"{name} of the series"
+            return f"{what} is {far} than its distribution has it, {np.sqrt(squares):.2g} times: widen or move that"
 
-    yield NoiseTest("initial state", "the initial state", "", statistic, p, say)
+        yield NoiseTest("initial state", name, "", *variance_test(own.reshape(own.shape[0] * own.shape[1], -1)), say)
 
 
 def _parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:

@@ -23,7 +23,7 @@ LONGEST = 4000  # characters of one function that are kept
 def model_text(model: DiffusionModel) -> dict[str, str]:
     """Each part of the model by name, as text; parameters as "parameter NAME"."""
     texts = {name: text_of(given) for name, given in model.written.items()}
-    texts |= {f"parameter {name}": text_of(prior) for name, prior in model.parameters.priors.items()}
+    texts |= {f"parameter {name}": text_of(prior) for name, prior in model.priors.items()}
     texts |= {f"input {name}": f"{each.kind}, {each.values.size} values" for name, each in model.inputs.items()}
     return texts
 

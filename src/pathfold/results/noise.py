@@ -29,8 +29,9 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
             standard = np.broadcast_to(noise.standard[letter], values.shape[-1:]).astype(np.int64)
             variables[name] = (["chain", "draw", *dims], values, {"standard": standard})
     coordinates: dict[str, Any] = {"chain": np.arange(len(run.chains)), "draw": noise.draws}
-    if "parameter_noise" in variables:
-        coordinates["parameter_normal"] = noise.parameters
+    for kind, names in (("parameter", noise.parameters), ("initial", noise.of_series)):
+        if f"{kind}_noise" in variables:
+            coordinates[f"{kind}_normal"] = names
     variables["drives"] = ("path_normal", _driven(run))
     exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)
     variables["observed"] = (["interval", "observation"], exact.astype(np.int64))
@@ -43,9 +44,8 @@ def _driven(run: Run) -> np.ndarray:
     """The component of the state that each normal of a step drives, -1 where it drives several: seen at a draw."""
     model, draws = run.model, run.chains[0]
     with jax.enable_x64(True):
-        z = model.parameters.unflatten(jnp.asarray(draws.z[-1]))
-        t = model.node_clock(0.0, jnp.ones(len(model.inputs)))
-        moved = np.asarray(model.sde.diffusion(jnp.asarray(draws.x0[-1, 0]), z, t)) != 0.0
+        x, z = model.in_series(model.parameters.unflatten(jnp.asarray(draws.z[-1])), jnp.asarray(draws.x0[-1, 0]))
+        moved = np.asarray(model.sde.diffusion(x, z, model.node_clock(0.0, jnp.ones(len(model.inputs))))) != 0.0
     component = np.where(moved.sum(axis=0) == 1, np.argmax(moved, axis=0), -1)
     times, rest = divmod(model.noise_dim, model.wiener_dim)
     return np.tile(component, times) if rest == 0 else np.full(model.noise_dim, -1)

@@ -182,7 +182,8 @@ def components_shown(model: DiffusionModel) -> np.ndarray:
     """The component of the state that each observed value shows as it is, but for noise; -1 where it does not."""
     shown = np.full(model.observation_dim, -1)
     with jax.enable_x64(True):
-        z = model.parameters.unflatten(model.parameters.push(jnp.zeros(model.parameters.size)))
+        shared = model.parameters.unflatten(model.parameters.push(jnp.zeros(model.parameters.size)))
+        _, z = model.in_series(shared, model.start(shared, jnp.zeros(model.start_dim)))
         t = model.node_clock(0.0, jnp.ones(len(model.inputs)))
         x = np.random.default_rng(0).uniform(1.0, 2.0, model.state_dim)
         for columns, part in model.observation.parts:

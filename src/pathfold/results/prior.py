@@ -9,15 +9,16 @@ import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
 
-from pathfold.model import DiffusionModel
+from pathfold.model import DiffusionModel, Varying
 
 
 def priors_text(model: DiffusionModel) -> str:
     """By parameter the name of its prior's family and the arguments, where it is one of scalars; JSON."""
-    return json.dumps({name: _written(prior) for name, prior in model.parameters.priors.items()})
+    return json.dumps({name: _written(prior) for name, prior in model.priors.items()})
 
 
 def _written(prior: Any) -> dict[str, Any] | None:
+    prior = prior.prior if isinstance(prior, Varying) else prior
     while isinstance(prior, dist.Independent | dist.ExpandedDistribution):
         prior = prior.base_dist
     family = type(prior).__name__

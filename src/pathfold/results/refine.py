@@ -91,7 +91,7 @@ def refine(
         rows = [_compared(levels, label, order) for label in levels[-1].means]
         enough = all(row["remains"] + SURE * row["uncertainty"] < tolerance for row in rows)
         unsure = all(row["change"] < SURE * row["error"] for row in rows) and not enough
-    warn_of_trouble(posterior, list(model.parameters.names))
+    warn_of_trouble(posterior, list(model.priors), model.network)
     table = [
         _compared(levels[: k + 1], label, order) if k else levels[0].row(label)
         for label in levels[-1].means

@@ -16,7 +16,7 @@ from pathfold.sampling.warm_start import Earlier
 def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
     """Where its chains ended; a SettingsError where that is not known, or the parameters are others."""
     tree = check_posterior(start, "noise", "constant_data", "sample_stats", name="start")
-    if unknown := sorted(set(parameter_names(tree)) - set(model.parameters.names)):
+    if unknown := sorted(set(parameter_names(tree)) - set(model.priors)):
         raise SettingsError(f"start is of another model: it has a parameter {unknown[0]!r} that this one has not")
     states = node_states(tree)
     if states is None:

@@ -6,6 +6,7 @@ and path are made of. It is as large as a path with all its fine steps, so that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import jax
@@ -13,7 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.engine import Engine, UnconstrainedEngine
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observation, TimeGrid
+from pathfold.model import (
+    ConditionalMap,
+    DiffusionModel,
+    GaussianNoise,
+    Noiseless,
+    NoisyObservation,
+    Observation,
+    TimeGrid,
+)
 from pathfold.sampling.draws import Draws
 
 STRIDE = 10  # the chain's pieces end at multiples of it after warm-up
@@ -46,6 +55,7 @@ class Noise:
     v: np.ndarray  # (chain, draw, interval, step, V)
     standard: dict[str, np.ndarray]
     parameters: list[str]  # the name that each of u belongs to
+    of_series: list[str]  # the name of what varies, or "initial_state", that each of v0 belongs to
     columns: np.ndarray  # the observed column that each of w belongs to, -1 where it is not one alone
 
 
@@ -54,11 +64,14 @@ def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -
     numbers = sorted(set.intersection(*(set(chain.positions) for chain in chains)))
     if not numbers:
         return None
-    names = [name for name, each in engine.model.parameters.maps.items() for _ in range(each.size)]
+    model = engine.model
+    names = [name for name, each in model.parameters.maps.items() for _ in range(each.size)]
+    own = [name for name, each in model.varying.maps.items() for _ in range(each.size)]
+    own += ["initial_state"] * model.initial_state.size
     parts = [[_parts(engine, grid, chain, number) for number in numbers] for chain in chains]
-    columns = _columns(engine.model.observation)
+    columns = _columns(model.observation)
     u, v0, w, v = (np.array([[each[i] for each in chain] for chain in parts]) for i in range(4))
-    return Noise(np.array(numbers, dtype=np.int64) - warmup - 1, u, v0, w, v, _standard(engine), names, columns)
+    return Noise(np.array(numbers, dtype=np.int64) - warmup - 1, u, v0, w, v, _standard(engine), names, own, columns)
 
 
 def _parts(engine: Engine, grid: TimeGrid, chain: Draws, number: int) -> tuple[np.ndarray, ...]:
@@ -69,17 +82,20 @@ def _parts(engine: Engine, grid: TimeGrid, chain: Draws, number: int) -> tuple[n
     states = chain.rows("nodes", number - 1, number)[0]
     observation = engine.model.observation
     if len(states) and isinstance(observation, GaussianNoise):
-        w = _misfits(engine.model, observation, grid, chain.z[number - 1], states)
+        w = _misfits(engine.model, observation, grid, chain.z[number - 1], chain.x0[number - 1], states)
     return u, v0, w.reshape(len(grid.starts), -1), v.reshape(len(grid.starts), grid.steps, -1)
 
 
 def _misfits(
-    model: DiffusionModel, observation: GaussianNoise, grid: TimeGrid, z: np.ndarray, states: np.ndarray
+    model: DiffusionModel, observation: GaussianNoise, grid: TimeGrid, z: np.ndarray, x0: np.ndarray, nodes: np.ndarray
 ) -> np.ndarray:
     """The observation noise (N, Y), which is no part of the unconstrained sampler's position."""
-    named = model.parameters.unflatten(z)
+    shared = model.parameters.unflatten(z)
+    series = np.searchsorted(grid.first, np.arange(len(nodes)), side="right") - 1
+    states = np.concatenate([nodes, x0[series, model.state_dim :]], axis=1)
 
     def misfit(x, y, t):
+        x, named = model.in_series(shared, x)
         return jnp.linalg.solve(observation.scale_matrix(named, t), y - observation.state_function(x, named, t))
 
     with jax.enable_x64(True):
@@ -88,11 +104,14 @@ def _misfits(
 
 def _standard(engine: Engine) -> dict[str, np.ndarray]:
     model = engine.model
-    exact = [np.full(m.size, m.excess is None) for m in model.parameters.maps.values()]
+
+    def exact(maps: Iterable[ConditionalMap]) -> np.ndarray:
+        return np.concatenate([np.zeros(0, dtype=bool), *(np.full(m.size, m.gaussian) for m in maps)])
+
     errors = [np.full(part.noise_dim, _has_standard_noise(part)) for _, part in model.observation.parts]
     return {
-        "u": np.concatenate([np.zeros(0, dtype=bool), *exact]),
-        "v0": np.array(model.initial_state.gaussian),
+        "u": exact(model.parameters.maps.values()),
+        "v0": exact([*model.varying.maps.values(), model.initial_state]),
         "w": np.concatenate([np.zeros(0, dtype=bool), *errors]),
         "v": np.array(True),
     }

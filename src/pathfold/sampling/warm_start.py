@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, fields
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pathfold.engine import Engine
@@ -59,7 +61,7 @@ def check_start(earlier: Earlier, model: DiffusionModel) -> None:
     sizes = {
         "parameters": (earlier.u.shape[-1], model.parameters.size),
         "components of the state": (earlier.nodes.shape[-1], model.state_dim),
-        "normals of an initial state": (earlier.v0.shape[-1], model.initial_state.size),
+        "normals of an initial state": (earlier.v0.shape[-1], model.start_dim),
         "normals of an observation": (earlier.w.shape[-1], model.observation_noise_dim),
         "normals of a step": (earlier.v.shape[-1], model.noise_dim),
     }
@@ -79,7 +81,7 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Guess
     v0 = rng.standard_normal((engine.series, sizes.V0))
     w = rng.standard_normal((engine.intervals, sizes.W))
     v = rng.standard_normal((engine.intervals, grid.steps, sizes.V))
-    nodes = np.zeros((engine.intervals, sizes.X))
+    nodes = np.zeros((engine.intervals, engine.model.state_dim))
     before = np.split(np.arange(len(earlier.ends)), earlier.first[1:])
     for series, rows in enumerate(np.split(np.arange(engine.intervals), grid.first[1:])):
         old = before[min(series, len(before) - 1)]
@@ -96,10 +98,19 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Guess
             )
             fresh = v[rows].reshape(-1, sizes.V), _edges(grid.starts[rows], grid.ends[rows], grid.steps)
             v[rows] = carried_over(*fine, *fresh).reshape(len(rows), grid.steps, sizes.V)
-    point = engine.block("point")
+    point, own = engine.block("point"), _own(engine.model, earlier.u[k], v0)
+    counts = np.diff([*grid.first, engine.intervals])
+    nodes = np.concatenate([nodes, np.repeat(own, counts, axis=0)], axis=1)
     engine.set_vector(point, earlier.u[k], v0, w, v)
     engine.set("point", point, "node", "x_node", nodes)
     return Guess(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
+
+
+def _own(model: DiffusionModel, u: np.ndarray, v0: np.ndarray) -> np.ndarray:
+    """What varies between the series (series, values), from the normals."""
+    with jax.enable_x64(True):
+        z = model.parameters.unflatten(model.parameters.push(jnp.asarray(u)))
+        return np.stack([np.asarray(model.varying.push(jnp.asarray(each[: model.varying.size]), z)) for each in v0])
 
 
 def _nodes(earlier: Earlier, chain: int, rows: np.ndarray, series: int) -> tuple[np.ndarray, np.ndarray]:
