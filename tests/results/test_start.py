@@ -147,6 +147,40 @@ def test_a_start_that_does_not_fit_is_refused():
         run(data(), start="results.nc")
 
 
+def test_a_panel_whose_parameters_vary(tmp_path):
+    """With names of series and states: a warm start with one series more, the check, files."""
+    mixed = pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
+        parameters={
+            "mean": dist.Normal(0.0, 0.5),
+            "rate": pf.Varying(lambda z: dist.LogNormal(z["mean"], 0.3)),
+            "sigma": dist.LogNormal(-0.5, 0.3),
+        },
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+        states=["drug"],
+    )
+    panel = {name: pf.simulate(mixed, {"mean": 0.2, "sigma": 0.5}, TIMES[:12], steps_per_interval=4, seed=k)
+             for k, name in enumerate(("Ann", "Bob", "Cyd"))}  # fmt: skip
+    settings: dict[str, Any] = {"steps_per_interval": 2, "chains": 2, "warmup": 60, "draws": 30, "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = pf.sample(mixed, {name: panel[name] for name in ("Ann", "Bob")}, **settings)
+        first.to_netcdf(tmp_path / "first.nc")
+        with xr.open_datatree(tmp_path / "first.nc") as loaded:
+            second = pf.sample(mixed, panel, start=loaded, **settings)
+    assert second.attrs["start_attempts"] == [1, 1]
+    assert second.posterior["rate"].sizes["series"] == 3
+    table = pf.check(second).table
+    assert {"the noise in drug", "the error of y[0]", "rate", "initial_state", "mean"} <= set(table["noise"])
+    assert {"in series Ann", "in series Cyd"} <= set(table["where"])
+    figure = pf.plot_paths(second, "drug", series=["Bob", "Cyd"])
+    assert [ax.get_xlabel() for ax in figure.axes] == ["time, series Bob", "time, series Cyd"]
+    assert pf.plot_marginals(second, "rate").axes[2].get_xlabel() == "rate[Cyd]"
+    assert pf.report(second, tmp_path / "report.html").stat().st_size > 100_000
+
+
 # Chains that are joined.
 
 

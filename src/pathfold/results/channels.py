@@ -53,11 +53,8 @@ def observation_names(tree: xr.DataTree) -> list[str]:
 
 def series_names(tree: xr.DataTree) -> list[str]:
     """By name, or by number."""
-    constant = tree.constant_data
-    return [
-        str(name)
-        for name in (constant["series"].values if "series" in constant.coords else range(constant.sizes["series"]))
-    ]
+    first = tree.constant_data["first_interval"]
+    return [str(name) for name in (first["series"].values if "series" in first.coords else range(first.size))]
 
 
 def _labels(values: np.ndarray, letter: str) -> list[str]:
