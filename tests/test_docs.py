@@ -17,3 +17,5 @@ def test_examples_on_models_and_data(monkeypatch):
         exec(block, names)
     assert [*calls[0]["deterministics"]] == ["half_life", "highest", "time_of_highest"]
     assert [*names["model"].inputs] == ["heating", "outside"]
+    assert [*names["panel"]] == ["plant 0", "plant 1", "plant 2", "plant 3"]
+    assert names["outbreak"].states == names["network"].species == ("S", "I")
