@@ -63,7 +63,7 @@ def test_logarithms_are_those_of_the_transformed_model():
     assert logarithms.states == expected.states == ("S", "I", "R")
     with jax.enable_x64(True):
         z: dict[str, Any] = {"beta": 1.3, "recovery": 0.4, "return": 0.1}
-        t = logarithms.clock(1.0, np.array([1.2, 0.1]))
+        t = logarithms.node_clock(1.0, np.array([1.2]), np.array([0.1]))
         for x in np.log(counts) + 0.3 * np.random.default_rng(1).normal(size=(4, 3)):
             for name in ("drift", "diffusion"):
                 found, wanted = (getattr(m.sde, name)(jnp.array(x), z, t) for m in (logarithms, expected))
