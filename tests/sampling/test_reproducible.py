@@ -124,7 +124,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
 
 
 def test_processes_change_nothing():
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(2, mp_context=imported) as pool:
         assert_same_draws(plain_run("static"), small_run("static", executor=pool))
 
 
