@@ -80,7 +80,7 @@ class ModelFunctions:
         misfit = self.model.misfit(*self._observed(z, x, w, t, seen))
         if self.conditioned:
             misfit = jnp.concatenate([misfit, x - seen.value[self.model.observation_dim :]])
-        return seen.mask * misfit
+        return jnp.where(seen.mask > 0.0, misfit, 0.0)  # what nobody looks at may be no number
 
     def node_excess(self, z, x, w, t, seen):
         """What the potential has at a node besides 1/2 w.w."""

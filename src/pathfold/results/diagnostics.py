@@ -22,9 +22,14 @@ APART = 3.0  # a chain whose mean is further from the others', in standard devia
 STEPS_APART = 5.0  # ... or one whose steps are longer or shorter by this factor
 
 
-def warn_of_trouble(tree: xr.DataTree, names: list[str], network: Reactions | None = None) -> None:
-    """Warn once of all that is amiss, each with a remedy; nothing when all is well."""
-    found = list(troubles(tree, names, network))
+def warn_of_trouble(
+    tree: xr.DataTree, names: list[str], network: Reactions | None = None, *, refined: bool = False
+) -> None:
+    """Warn once of all that is amiss, each with a remedy; nothing when all is well.
+
+    Where the time step was `refined`, others have said whether it is short enough.
+    """
+    found = list(troubles(tree, names, network, refined=refined))
     if len(found) == 1:
         warnings.warn(found[0], stacklevel=3)
     elif found:
@@ -32,7 +37,9 @@ def warn_of_trouble(tree: xr.DataTree, names: list[str], network: Reactions | No
         warnings.warn(f"{len(found)} things are amiss, the worst first: {numbered}", stacklevel=3)
 
 
-def troubles(tree: xr.DataTree, names: list[str], network: Reactions | None = None) -> Iterator[str]:
+def troubles(
+    tree: xr.DataTree, names: list[str], network: Reactions | None = None, *, refined: bool = False
+) -> Iterator[str]:
     """A sentence for everything that is amiss, the worst first."""
     draws = tree.posterior.sizes["draw"]
     if draws == 0:
@@ -43,7 +50,7 @@ def troubles(tree: xr.DataTree, names: list[str], network: Reactions | None = No
         yield from _standstill(tree)
     yield from _failures(tree, network)
     if draws >= 4:
-        yield from _time_step(tree, names)
+        yield from () if refined else _time_step(tree, names)
         yield from _convergence(by_label)
 
 

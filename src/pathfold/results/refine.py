@@ -124,7 +124,7 @@ def refine(
         rows = [_compared(levels, label, order) for label in levels[-1].means]
         enough = all(row["remains"] + SURE * row["uncertainty"] < tolerance for row in rows)
         unsure = all(row["change"] < SURE * row["error"] for row in rows) and not enough
-    warn_of_trouble(posterior, list(model.priors), model.network)
+    warn_of_trouble(posterior, list(model.priors), model.network, refined=True)
     table = [
         _compared(levels[: k + 1], label, order) if k else levels[0].row(label)
         for label in levels[-1].means
