@@ -84,7 +84,7 @@ def calibrate(
     initial_time: float = 0.0,
     sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
     solver: Solver | None = None,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
 ) -> Calibration:

@@ -75,7 +75,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 """
 
 
-def report(posterior: xr.DataTree, file: str | os.PathLike) -> Path:
+def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
     """Write a report of results of pf.sample to an HTML file, and return its path.
 
     It has the verdicts in words, the model as written, the data, marginals and paths, how the chains converged, what
