@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 
 import jax.numpy as jnp
 import numpy as np
@@ -163,3 +164,26 @@ def test_impossible_data_end_soon_in_an_error_that_says_what_is_wrong():
     assert "1.25" in message, "the time of the observation that cannot be met"
     for mend in ("model can produce the data", "steps_per_interval", "priors"):
         assert mend in message
+
+
+def test_angles_seen_as_sine_and_cosine_start_on_one_branch():
+    """An oscillator that turns three times: no chain starts with leaps from turn to turn, which take a noise of 5."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: z["omega"] * jnp.ones(1),
+        diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
+        parameters={
+            "omega": dist.Normal(1.0, 0.5),
+            "sigma": dist.LogNormal(-1.0, 0.5),
+            "tau": dist.LogNormal(-1.5, 0.5),
+        },
+        initial_state=dist.Normal(jnp.zeros(1), 1.5),
+        observation=pf.GaussianNoise(lambda x, z: jnp.concatenate([jnp.sin(x), jnp.cos(x)]), "tau"),
+    )
+    truth = {"omega": 1.3, "sigma": 0.3, "tau": 0.2}
+    data = pf.simulate(model, truth, 0.5 * np.arange(1, 31), initial_state=[0.5], steps_per_interval=50, seed=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few draws have not converged
+        tree = pf.sample(model, data, steps_per_interval=2, chains=6, warmup=100, draws=50, seed=4, progress=False)
+    turned = tree.posterior["state"].values[:, :, -1, 0] - tree.posterior["initial_state"].values[:, :, 0]
+    assert np.all(np.abs(turned - np.median(turned)) < np.pi), "all chains count the same turns"
+    assert np.all(tree.posterior["sigma"].mean("draw") < 1.0)

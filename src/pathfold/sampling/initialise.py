@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.native.start import FROM_GUESS, FROM_PATH, FROM_POSITION, FROM_PRIOR, try_start
+from pathfold.engine.native.start import FROM_GUESS, FROM_MOVED_PATH, FROM_PATH, FROM_POSITION, FROM_PRIOR, try_start
 from pathfold.engine.native.trajectory import COUNTS, CURRENT
 from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
 from pathfold.errors import InitialisationError
@@ -98,7 +98,9 @@ def find_start(
         if guess is not None:
             point[:size] = guess.position
             point[layout[at.POINT_NODE] : layout[at.POINT_NODE + at.END]] = guess.nodes
-        status, residual, step, potential = try_start(*blocks, source, start.relaxation, rng, scratch, counts)
+        # Two kinds of guesses for the nodes take turns: each by itself, or along a path, which keeps to one branch.
+        way = FROM_MOVED_PATH if source == FROM_PRIOR and attempt % 2 else source
+        status, residual, step, potential = try_start(*blocks, way, start.relaxation, rng, scratch, counts)
         if status == CONVERGED:
             near = bool(np.all(np.abs(point[: layout[at.U]]) < FAR))
             candidates.append(Candidate(point.copy(), step, potential, near))

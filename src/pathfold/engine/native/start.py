@@ -84,10 +84,9 @@ def shorten(layout, origin, target, fraction):
 def guess_nodes(layout, problem, point, guesses, scratch):
     """Node states to begin with: the initial state of the series, moved towards the observations.
 
-    For one node and row: x <- x - S^2 H^T o / |S H^T|^2, with S the scales of the states, taken back by halves as long
-    as that makes |o| larger, a number of times over; with one observed component that is its value. Where o is not a
-    number (no case can be reported before anyone fell ill), the state is where the path comes to. The best state of a
-    node and |o|^2 there, in units of the scales, are kept in scratch.
+    Steps that make |o| larger are taken back by halves; with one observed component the first is its value. Where o is
+    not a number (no case can be reported before anyone fell ill), the state is where the path comes to. The best state
+    of a node and |o|^2 there, in units of the scales, are kept in scratch.
     """
     X, lanes = layout[at.X], layout[at.LANES]
     evaluate_start(layout, problem, point, scratch)
@@ -113,7 +112,12 @@ def guess_nodes(layout, problem, point, guesses, scratch):
 
 @compiled
 def improve_node(layout, problem, point, n, scratch):
-    """Step towards the observation from a state that is better than all before; half the way back from another."""
+    """Step towards the observation from a state that is better than all before; half the way back from another.
+
+    The step is one of simultaneous iterative reconstruction: with H and o in units of the scales, each component i
+    moves by -sum_j H_ji o_j / r_j / c_i, with r and c the sums of |H| over rows and columns. It does not leap where one
+    row says little, as that of a sine near its top.
+    """
     X, Y, lanes = layout[at.X], layout[at.Y], layout[at.LANES]
     node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
     H = of_interval(layout, at.POINT_NODE, at.NODE_H, n)
@@ -138,14 +142,54 @@ def improve_node(layout, problem, point, n, scratch):
     scratch[least] = misfit
     for i in range(X):
         scratch[best + i * lanes] = point[node + i * lanes]
-    for j in range(Y):
-        norm = 0.0
-        for i in range(X):
-            norm += (problem[scale + i] * point[H + (j * X + i) * lanes]) ** 2
-        for i in range(X):
-            change = problem[scale + i] ** 2 * point[H + (j * X + i) * lanes] * scratch[o + j * lanes] / norm
-            if fabs(change) < inf:
-                point[node + i * lanes] -= change
+    for i in range(X):
+        total = 0.0
+        change = 0.0
+        for j in range(Y):
+            width = 0.0
+            for k in range(X):
+                width += fabs(problem[scale + k] * point[H + (j * X + k) * lanes])
+            slope = point[H + (j * X + i) * lanes] / problem[row_scale + j * lanes]
+            if width > 0.0:
+                total += fabs(slope)
+                change += slope * scratch[o + j * lanes] / width
+        change *= problem[scale + i] / total
+        if fabs(change) < inf:
+            point[node + i * lanes] -= change
+
+
+@compiled
+def follow_data(layout, problem, point, guesses, scratch):
+    """Node states to begin with, one after the other: where the path leads from the one before, moved towards the data.
+
+    Where observations leave a choice (an angle seen as sine and cosine), the states so stay on one branch.
+    """
+    X, lanes = layout[at.X], layout[at.LANES]
+    evaluate_start(layout, problem, point, scratch)
+    for k in range(layout[at.SERIES]):
+        before, stride = of_series(layout, at.POINT_START, at.START_X0, k), 1
+        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
+            start = of_interval(layout, at.POINT_NODE, at.NODE_X_START, n)
+            node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+            gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
+            best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
+            for i in range(X):
+                point[start + i * lanes] = point[before + i * stride]
+                point[node + i * lanes] = point[before + i * stride]
+            kernel(at.SIMULATE, n // lanes, layout, problem, point, point, scratch)
+            for i in range(X):
+                led = point[node + i * lanes] + scratch[gap + i * lanes]
+                if fabs(led) < inf:
+                    point[node + i * lanes] = led
+                scratch[gap + i * lanes] = 0.0
+                scratch[best + i * lanes] = point[node + i * lanes]
+            scratch[of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)] = inf
+            for _ in range(guesses):
+                kernel(at.OBSERVE, n // lanes, layout, problem, point, point, scratch)
+                improve_node(layout, problem, point, n, scratch)
+            for i in range(X):
+                point[node + i * lanes] = scratch[best + i * lanes]
+            before, stride = node, lanes
 
 
 @compiled
@@ -238,8 +282,8 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
 
 
 # What a start is sought from: a prior draw with nodes near the data, a guess that points[CURRENT] holds, a position
-# that was found before, or a prior draw with its own path.
-FROM_PRIOR, FROM_GUESS, FROM_POSITION, FROM_PATH = 0, 1, 2, 3
+# that was found before, a prior draw with its own path, or one whose path is moved towards the data at every node.
+FROM_PRIOR, FROM_GUESS, FROM_POSITION, FROM_PATH, FROM_MOVED_PATH = 0, 1, 2, 3, 4
 
 
 @compiled
@@ -252,11 +296,13 @@ def try_start(layout, problem, points, momenta, source, relaxation, rng, scratch
     if source == FROM_POSITION:
         return prepare(layout, problem, point, scratch), 0.0, 0.0, 0.0
     lifted = source != FROM_PATH
-    if source in (FROM_PRIOR, FROM_PATH):
+    if source in (FROM_PRIOR, FROM_PATH, FROM_MOVED_PATH):
         draw_normals(layout, q0, rng)
         copy(q0, position(layout, point))
-        if lifted:
+        if source == FROM_PRIOR:
             guess_nodes(layout, problem, point, GUESSES, scratch)
+        elif source == FROM_MOVED_PATH:
+            follow_data(layout, problem, point, GUESSES, scratch)
         else:
             follow(layout, problem, point, scratch)
     copy(position(layout, point), q0)
