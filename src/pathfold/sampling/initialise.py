@@ -94,12 +94,15 @@ def find_start(
             raise InitialisationError(f"the sampler cannot start where a projection ended: {MEANING[status]}")
         return 1
     attempts, source = (ATTEMPTS, FROM_PRIOR) if guess is None else (1, FROM_GUESS)
+    moved = False
     for attempt in range(1, attempts + 1):
         if guess is not None:
             point[:size] = guess.position
             point[layout[at.POINT_NODE] : layout[at.POINT_NODE + at.END]] = guess.nodes
         # Two kinds of guesses for the nodes take turns: each by itself, or along a path, which keeps to one branch.
-        way = FROM_MOVED_PATH if source == FROM_PRIOR and attempt % 2 else source
+        if source == FROM_PRIOR:
+            moved = not moved
+        way = FROM_MOVED_PATH if source == FROM_PRIOR and moved else source
         status, residual, step, potential = try_start(*blocks, way, start.relaxation, rng, scratch, counts)
         if status == CONVERGED:
             near = bool(np.all(np.abs(point[: layout[at.U]]) < FAR))
