@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_everything_works_on_every_example(name, kind, tmp_path):
         for plot in (pf.plot_paths, pf.plot_marginals, pf.plot_check):
             assert plot(loaded).axes
         assert pf.report(loaded, tmp_path / "report.html").stat().st_size > 50_000
-        finer = settings | {"steps_per_interval": 2 * example.steps_per_interval, "draws": 5}
+        finer: dict[str, Any] = settings | {"steps_per_interval": 2 * example.steps_per_interval, "draws": 5}
         warm = pf.sample(model, data, start=loaded, **finer)
         assert max(warm.attrs["start_attempts"]) == 1, "it begins where the other ended"
         assert pf.combine([tree, pf.sample(model, data, warmup=20, seed=9, **settings)]).posterior.sizes["chain"] == 4

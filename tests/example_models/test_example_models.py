@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +62,7 @@ def test_a_few_draws_reproduce_the_data(name):
         check_misfits(model, sample[:, rows], z, grid.ends[rows], seen)
 
 
-def check_misfits(model: pf.DiffusionModel, x: np.ndarray, z: dict[str, np.ndarray], times: np.ndarray, seen: Seen):
+def check_misfits(model: pf.DiffusionModel, x: Any, z: dict[str, Any], times: np.ndarray, seen: Seen) -> None:
     """Of the states (draw, time, component) of one series."""
     W = model.observation_noise_dim
 

@@ -89,8 +89,9 @@ def test_continuous_noise_is_drawn_and_compiled(name):
     z = given.parameters.structs()
     function, shapes = compiled.user_functions()["observation"]
     assert is_compilable(function, *shapes)
-    if (excess := compiled.observation.noise_excess) is not None:
-        assert is_compilable(excess, z, shapes[2])
+    observation: Any = compiled.observation
+    if observation.map.excess is not None:
+        assert is_compilable(observation.map.excess, z, shapes[2])
 
 
 @pytest.mark.parametrize("name", ODD)

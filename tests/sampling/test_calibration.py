@@ -47,4 +47,4 @@ def test_ranks_are_uniform(kind, sampler):
     print(kind, type(sampler).__name__, found)
     assert found.failed == 0
     assert found.ranks.shape == (500, 5)
-    assert found.table["adjusted"].min() > FALSE_ALARMS / 2
+    assert np.all(found.table["adjusted"] > FALSE_ALARMS / 2)

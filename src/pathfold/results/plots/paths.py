@@ -30,7 +30,7 @@ def plot_paths(
     posterior: xr.DataTree,
     names: Sequence[str | int] | str | int | None = None,
     *,
-    series: Sequence[int] | int | None = None,
+    series: Sequence[str | int] | str | int | None = None,
     truth: Any = None,
     observed: Mapping[int, int] | None = None,
     natural: Callable[[np.ndarray], np.ndarray] | None = None,
@@ -47,7 +47,7 @@ def plot_paths(
     names
         The components to draw, by name or number; all by default.
     series
-        The series to draw, by number; all by default.
+        The series to draw, by name or number; all by default.
     truth
         States (time, component) at the times of the posterior's, where they are known.
     observed
@@ -102,7 +102,7 @@ def plot_predictions(
     posterior: xr.DataTree,
     names: Sequence[str | int] | str | int | None = None,
     *,
-    series: Sequence[int] | int | None = None,
+    series: Sequence[str | int] | str | int | None = None,
 ) -> Figure:
     """The data, and bands that hold 50 and 95 % of the observations predicted; a panel has a column for each series.
 
@@ -114,7 +114,7 @@ def plot_predictions(
     names
         The observed components to draw, by name or number; all by default.
     series
-        The series to draw, by number; all by default.
+        The series to draw, by name or number; all by default.
     """
     tree = check_posterior(posterior, "observed_data", "predictions")
     predictions: xr.Dataset = tree["predictions"].to_dataset()
