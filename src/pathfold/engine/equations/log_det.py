@@ -116,19 +116,20 @@ def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
     """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>, and of the excess of the node."""
 
     def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, wH, wHz, wHw, verlet):
-        seen = (f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+        t, seen = f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
 
         def contraction(z, x, w):
-            Hz, H, Hw = f.row_jacobians(z, x, w, *seen)
+            Hz, H, Hw = f.row_jacobians(z, x, w, t, seen)
             return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw)
 
+        def excess(z, x, w):
+            return jnp.asarray(f.node_excess(z, x, w, t, seen), z.dtype)
+
         # At a node without rows they may be no numbers; forward derivatives see to that themselves.
-        rows = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
-        excess = jax.jacfwd(lambda *zxw: jnp.asarray(f.node_excess(*zxw, *seen), z.dtype), argnums=(0, 1, 2))(
-            z, x_node, w
-        )
+        of_rows = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
+        of_excess = jax.jacfwd(excess, argnums=(0, 1, 2))(z, x_node, w)
         looked_at = jnp.any(mask > 0.0)
-        gz, gx, gw = (jnp.where(looked_at, a, 0.0) + b for a, b in zip(rows, excess, strict=True))
+        gz, gx, gw = (jnp.where(looked_at, a, 0.0) + b for a, b in zip(of_rows, of_excess, strict=True))
         return {"gz_node": gz, "gx_node": gx, "w_g": gw + verlet * w}
 
     uses = r.uses(problem="settings grid", point="theta w node", gradient="w", scratch="work")
