@@ -1,4 +1,4 @@
-"""How the state is observed: y = h(x, z, w), with w a map of W standard normals (paper, section 2)."""
+"""How the state is observed: a constraint on the state and on W standard normals w (paper, section 2)."""
 
 from __future__ import annotations
 
