@@ -13,56 +13,49 @@ import time
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numba
 import numpy as np
+import numpyro.distributions as dist
 import start_up
 
 from pathfold.engine import Engine
 from pathfold.engine.native.constrained import constrained_step, position_step
-from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.manifold import factorise, linearise, project, set_gradient, solve_pushed
-from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED
+from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo
-from pathfold.model import Observations, TimeGrid, simulate_path
+from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Observation, Observations, TimeGrid, simulate
+from pathfold.sampling.initialise import Start, find_start
 
 INTERVAL = 0.2
 STEP_SIZE = 0.3
 POINTS, MOMENTA = 6, 8
+ROWS = {
+    "Gaussian": GaussianNoise(lambda x, z: x[:1], 0.2),
+    "Poisson": Likelihood(lambda x, z: dist.Poisson(jnp.exp(x[0] + 3.0))),
+}
 
 
 class Case:
-    """An engine for T observations and S fine steps, at a typical point of the manifold."""
+    """An engine for a model and its data with S fine steps an interval, at a point of the manifold."""
 
-    def __init__(self, T: int, S: int, seed: int = 1, **settings: Any) -> None:
+    def __init__(self, model: DiffusionModel, data: Observations, S: int, seed: int = 1) -> None:
         self.rng = np.random.default_rng(seed)
-        model = fitzhugh_nagumo.noiseless()
-        times = INTERVAL * np.arange(1, T + 1)
-        grid = TimeGrid.build(Observations(times, np.zeros(T)), steps_per_interval=S)
-        truth = fitzhugh_nagumo.TRUTH
-        u = np.array([np.log(truth["sigma"]), np.log(truth["epsilon"]), np.log(truth["gamma"]), truth["beta"]])
-        v0 = np.array(fitzhugh_nagumo.INITIAL_STATE) - [0.0, -truth["beta"]]
-        v, w = self.rng.standard_normal((T, S, model.noise_dim)), np.zeros((T, 0))
-        z = model.parameters.flatten(truth)
-        states = simulate_path(model, grid, z, np.array(fitzhugh_nagumo.INITIAL_STATE), v)
-        grid = TimeGrid.build(Observations(times, states[:, :1]), steps_per_interval=S)
-
-        self.engine = engine = Engine(model, grid, **settings)
+        self.engine = engine = Engine(model, TimeGrid.build(data, steps_per_interval=S))
         self.layout, self.problem = engine.layout, engine.problem
-        self.point, self.target, self.back = (engine.block("point") for _ in range(3))
         self.p, self.scratch = engine.block("vector"), engine.block("scratch")
         self.counts = np.zeros(COUNTS, dtype=np.int64)
-        engine.set_vector(self.point, u, v0, w, v)
-        engine.set("point", self.point, "node", "x_node", states)
-        prepare(self.layout, self.problem, self.point, self.scratch)
+        points = np.zeros((STATIC_POINTS, engine.block_sizes["point"]))
+        find_start(self.layout, self.problem, points, self.p[None], self.scratch, self.rng, Start())
+        self.point, self.target, self.back = points[:3]
 
     def momentum(self) -> np.ndarray:
         """A momentum drawn from its distribution on the cotangent space."""
         e, n, rng = self.engine, self.engine.sizes, self.rng
         p = e.block("vector")
         noise = rng.standard_normal((e.intervals, e.grid.steps, n.V))
-        e.set_vector(
-            p, rng.standard_normal(n.U), rng.standard_normal((e.series, n.V0)), np.zeros((e.intervals, 0)), noise
-        )
+        w = rng.standard_normal((e.intervals, n.W))
+        e.set_vector(p, rng.standard_normal(n.U), rng.standard_normal((e.series, n.V0)), w, noise)
         project(self.layout, self.problem, self.point, p, self.scratch)
         return p
 
@@ -101,9 +94,17 @@ def _seconds(function: Any, *arguments: Any) -> float:
     return time.perf_counter() - start
 
 
-def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
+def series(T: int, observation: Observation | None = None) -> tuple[DiffusionModel, Observations]:
+    """FitzHugh-Nagumo, seen without noise or in another way, and T observations."""
+    model = fitzhugh_nagumo.observed_by(observation) if observation else fitzhugh_nagumo.noiseless()
+    truth, start = fitzhugh_nagumo.TRUTH, fitzhugh_nagumo.INITIAL_STATE
+    times = INTERVAL * np.arange(1, T + 1)
+    return model, simulate(model, truth, times, initial_state=start, steps_per_interval=25, seed=1)
+
+
+def measure(model: DiffusionModel, data: Observations, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
     """Costs in microseconds; of the solve and the step the mean over points and momenta of minima over repeats."""
-    case = Case(T, S)
+    case = Case(model, data, S)
     case.settle(50)
     results: dict[str, float] = {}
     if parts:
@@ -113,6 +114,7 @@ def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
         solve = native_microseconds(solve_pushed, (at, problem, point, case.p, scratch), repeats)
         results["factor_solve_us"] = factor + solve
         results["gradient_us"] = native_microseconds(set_gradient, (at, problem, point, scratch), repeats)
+        results["all_parts_us"] = sum(results.values())
     times: dict[str, list[float]] = {"newton_solve_us": [], "step_us": []}
     counts, tried = np.zeros(2), 0
     for _ in range(POINTS):
@@ -129,7 +131,7 @@ def measure(T: int, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
     results |= {name: float(np.mean(each)) for name, each in times.items()}
     e = case.engine
     blocks = 3 * e.block("point").nbytes + 2 * e.block("vector").nbytes + e.block("scratch").nbytes + e.problem.nbytes
-    results["bytes_a_fine_step"] = blocks / (T * S)
+    results["bytes_a_fine_step"] = blocks / (e.intervals * S)
     return results
 
 
@@ -139,7 +141,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="without the growth tables")
     parser.add_argument("--repeats", type=int, default=30)
     options = parser.parse_args()
-    base = measure(100, 25, parts=True, repeats=options.repeats)
+    base = measure(*series(100), 25, parts=True, repeats=options.repeats)
     for kind, found in start_up.measure("fitzhugh_nagumo", repeats=1).items():
         base |= {f"{kind}, {part}, s": seconds for part, seconds in found.items()}
     limits = {
@@ -160,13 +162,26 @@ def main() -> None:
     if not options.quick:
         print("growth: cost of a step as a multiple of T = 100, S = 25")
         for T, S in ((25, 25), (400, 25), (1600, 25), (100, 100), (100, 400)):
-            r = measure(T, S, parts=False, repeats=max(3, options.repeats // 6))
+            r = measure(*series(T), S, parts=False, repeats=max(3, options.repeats // 6))
             print(
                 f"  T = {T:5d}  S = {S:4d}   step {r['step_us']:9.0f} us = {r['step_us'] / base['step_us']:6.2f} x   "
                 f"iterations {r['newton_iterations']:.2f}, "
                 f"{r['newton_iterations'] / base['newton_iterations']:.2f} x   "
                 f"{r['bytes_a_fine_step']:.0f} bytes a fine step"
             )
+    print("rows: the first state seen with noise or in counts, T = 100")
+    for S in (1, 25):
+        found = {
+            name: measure(*series(100, each), S, parts=True, repeats=options.repeats) for name, each in ROWS.items()
+        }
+        for name, r in found.items():
+            of_gaussian = r["step_us"] / found["Gaussian"]["step_us"]
+            of_parts = r["all_parts_us"] / found["Gaussian"]["all_parts_us"]
+            print(
+                f"  S = {S:2d}  {name:10s} step {r['step_us']:7.1f} us = {of_gaussian:.2f} x   "
+                f"linearise, factor, solve, gradient {of_parts:.2f} x   iterations {r['newton_iterations']:.2f}"
+            )
+            base[f"S = {S}, {name}, step_us"] = r["step_us"]
     if options.json:
         print(json.dumps({name: round(value, 4) for name, value in base.items()}))
 

@@ -91,6 +91,26 @@ def test_a_panel_and_its_picture():
         pf.plot_calibration(found.ranks)  # type: ignore[arg-type]
 
 
+def test_the_data_to_be_analysed_are_a_design():
+    """Their times and missing entries; `as_seen` says what is known of a simulated series."""
+    seen = []
+
+    def below_zero_censored(data: pf.Observations) -> pf.Observations:
+        seen.append(data)
+        below = data.values < 0.0
+        return pf.Observations(data.times, np.where(below, 0.0, data.values), censored=np.where(below, -1, 0))
+
+    design = pf.Observations(TIMES, [0.1, np.nan, 0.3, np.nan, 0.2])
+    found = pf.calibrate(model(), design, runs=2, threads=1, seed=1, as_seen=below_zero_censored, **TINY)
+    assert found.failed == 0
+    assert all(np.array_equal(np.isnan(each.values), np.isnan(design.values)) for each in seen)
+    assert any((each.values < 0.0).any() for each in seen), "something is censored"
+    with pytest.raises(pf.SettingsError, match=r"as_seen must return pf\.Observations at the times"):
+        pf.calibrate(model(), TIMES, runs=1, as_seen=lambda data: None, **TINY)  # type: ignore[arg-type,return-value]
+    with pytest.raises(pf.DataError, match="values have 2 columns"):
+        pf.calibrate(model(), pf.Observations(TIMES, np.ones((5, 2))), runs=1, **TINY)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

@@ -10,7 +10,6 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 import xarray as xr
-from scipy.stats import chisquare
 
 import pathfold as pf
 from tests.sampling.comparing import mean_scores, threshold
@@ -207,42 +206,3 @@ def test_a_start_that_is_not_found_names_the_series():
 
 
 REPEATS, BINS, THIN, KEPT = 200, 20, 5, 99  # ranks 0..99
-
-
-@pytest.mark.slow
-def test_ranks_of_parameters_that_vary_are_uniform():
-    """Simulation-based calibration (Talts et al. 2018) of relaxation at a rate to a level, both of the series' own."""
-    model = growth(
-        drift=lambda x, z: z["rate"] * (z["level"] - x),
-        parameters={
-            "rate": pf.Varying(lambda z: dist.LogNormal(z["mean"], z["spread"])),
-            "level": pf.Varying(lambda z: dist.Gamma(4.0, 4.0 * jnp.exp(-z["mean"]))),
-            "mean": dist.Normal(0.0, 0.5),
-            "spread": lambda z: dist.LogNormal(-1.0 + 0.3 * z["mean"], 0.4),
-        },
-        initial_state=[0.0],
-    )
-    rng, names = np.random.default_rng(4), ("rate", "level", "mean", "spread")
-    ranks: dict[str, list[int]] = {name: [] for name in names}
-    amiss = []
-    for repeat in range(REPEATS):
-        mean = rng.normal(0.0, 0.5)
-        spread = np.exp(rng.normal(-1.0 + 0.3 * mean, 0.4))
-        shared = {"mean": mean, "spread": spread}
-        own = [{"rate": np.exp(rng.normal(mean, spread)), "level": rng.gamma(4.0, np.exp(mean) / 4.0)} for _ in TIMES]
-        data = [
-            pf.simulate(model, shared | each, times, steps_per_interval=2, seed=3 * repeat + k)
-            for k, (each, times) in enumerate(zip(own, TIMES, strict=True))
-        ]
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(.*) of the trajectories (failed|diverged)")  # counted below
-            tree = short_run(model, data, chains=1, warmup=150, draws=THIN * KEPT, seed=repeat, keep_path="none")
-        amiss.append(np.mean((tree.sample_stats["status"].values != 0) | tree.sample_stats["diverging"].values))
-        for name, truth in (shared | own[repeat % 3]).items():
-            draws = tree.posterior[name].values[0, ::THIN]
-            ranks[name].append(int(np.sum((draws[:, repeat % 3] if draws.ndim > 1 else draws) < truth)))
-    counts = {name: np.bincount(np.array(found) * BINS // (KEPT + 1), minlength=BINS) for name, found in ranks.items()}
-    p_values = {name: float(chisquare(found).pvalue) for name, found in counts.items()}
-    print(p_values, np.mean(amiss))
-    assert np.mean(amiss) < 0.02
-    assert min(p_values.values()) > FALSE_ALARMS / 3 / len(p_values), p_values

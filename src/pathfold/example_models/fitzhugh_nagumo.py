@@ -22,12 +22,12 @@ OBSERVATION_SCALE = 0.1
 
 def noiseless(scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B008, a frozen dataclass
     """y = x_0."""
-    return _model(Noiseless(lambda x, z: x[:1]), scheme)
+    return observed_by(Noiseless(lambda x, z: x[:1]), scheme)
 
 
 def noisy(scale: float | str = OBSERVATION_SCALE, scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B008
     """y = x_0 + scale w."""
-    return _model(GaussianNoise(lambda x, z: x[:1], scale), scheme)
+    return observed_by(GaussianNoise(lambda x, z: x[:1], scale), scheme)
 
 
 def data(model: DiffusionModel, observations: int = 100, seed: int = 1) -> Observations:
@@ -43,7 +43,7 @@ def diffusion(x, z):
     return jnp.array([[0.0], [z["sigma"]]])
 
 
-def _model(observation: Observation, scheme: Scheme) -> DiffusionModel:
+def observed_by(observation: Observation, scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B008
     return DiffusionModel(
         drift=drift,
         diffusion=diffusion,

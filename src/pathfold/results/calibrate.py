@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,8 +24,10 @@ import pandas as pd
 from scipy import stats
 
 from pathfold.engine import Solver
-from pathfold.errors import DataError, InitialisationError, SettingsError
+from pathfold.errors import DataError, InitialisationError, SettingsError, told
 from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
+from pathfold.model.arrays import real_array
+from pathfold.model.data import panel_of
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.settings import whole
 from pathfold.results.convergence import convergence
@@ -82,6 +84,7 @@ def calibrate(
     draws: int = 495,
     seed: int = 0,
     initial_time: float = 0.0,
+    as_seen: Callable[[Observations], Observations] | None = None,
     sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
     solver: Solver | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -95,7 +98,8 @@ def calibrate(
     model
         A `pf.DiffusionModel`.
     times
-        Of the observations that are simulated; a list of arrays of times makes a panel.
+        Of the observations that are simulated; a list of arrays of times makes a panel. Or the data that are to be
+        analysed, as `pf.sample` takes them: their times, inputs, events and missing entries are taken over.
     runs
         How many data sets; a few hundred see errors of a fifth of a standard deviation.
     steps_per_interval
@@ -109,7 +113,9 @@ def calibrate(
     seed
         A whole number: the same gives the same ranks.
     initial_time
-        When the series begin.
+        When series begin that are given by their times alone.
+    as_seen
+        A function of a simulated series that returns what would be known of it: values below a limit censored, say.
     sampler
         The sampler to be tried, as of `pf.sample`.
     solver
@@ -135,8 +141,7 @@ def calibrate(
     )  # fmt: skip
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
     fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
-    panel = times if isinstance(times, list) and times and np.ndim(times[0]) else [times]
-    plan = Plan(model, tuple(np.asarray(each) for each in panel), initial_time, fine, settings)
+    plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings)
     records = Records.open(checkpoint, plan)
     todo = [i for i in range(runs) if i not in records.found]
     if todo:
@@ -152,13 +157,24 @@ def calibrate(
     return judged([records.found[i] for i in range(runs)])
 
 
+def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Observations, ...]:
+    """The series to be simulated: of their values only which are missing matters."""
+    several = isinstance(times, list) and times and (isinstance(times[0], Observations) or np.ndim(times[0]))
+    if isinstance(times, Mapping | Observations) or (several and isinstance(times[0], Observations)):
+        for design in (designs := tuple(panel_of(times).values())):
+            model.check_data(design)
+        return designs
+    arrays = [real_array("times", each) for each in (times if several else [times])]
+    return tuple(Observations(each, np.zeros((each.size, model.observation_dim)), initial_time) for each in arrays)
+
+
 @dataclass(frozen=True)
 class Plan:
     """One run depends on this and on its number alone."""
 
     model: DiffusionModel
-    times: tuple[np.ndarray, ...]
-    initial_time: float
+    designs: tuple[Observations, ...]
+    as_seen: Callable[[Observations], Observations] | None
     fine: dict[str, Any]
     settings: Settings
 
@@ -167,10 +183,10 @@ class Plan:
         model, rng = self.model, np.random.default_rng([self.settings.seed, number])
         with jax.enable_x64(True):
             z = model.parameters.flatten({}, draw=partial(_normals, rng))
-            series = [self._start(z, rng) for _ in self.times]
-        seeds = rng.integers(2**31, size=1 + len(self.times)).tolist()
+            series = [self._start(z, rng) for _ in self.designs]
+        seeds = rng.integers(2**31, size=1 + len(self.designs)).tolist()
         try:
-            data = [self._series(*series[k], self.times[k], seeds[k]) for k in range(len(self.times))]
+            data = [self._series(*series[k], design, seeds[k]) for k, design in enumerate(self.designs)]
             grid = TimeGrid.build(data, **self.fine)
             (chain,) = run_chains(model, data, grid, replace(self.settings, seed=seeds[-1], threads=1)).chains
         except (InitialisationError, DataError):
@@ -189,13 +205,20 @@ class Plan:
         x0 = np.asarray(model.initial_state.push(named, _normals(rng, model.initial_state, named)))
         return {name: np.asarray(value) for name, value in named.items()}, np.concatenate([x0, own])
 
-    def _series(self, named: dict[str, Any], augmented: np.ndarray, times: np.ndarray, seed: int) -> Observations:
-        begin = {"initial_state": augmented[: self.model.state_dim], "initial_time": self.initial_time}
-        return simulate(self.model, named, times, seed=seed, **begin, **self.fine)
+    def _series(self, named: dict[str, Any], augmented: np.ndarray, design: Observations, seed: int) -> Observations:
+        made = simulate(
+            self.model, named, design.times, initial_state=augmented[: self.model.state_dim],
+            initial_time=design.initial_time, inputs=design.inputs, events=design.events, seed=seed, **self.fine,
+        )  # fmt: skip
+        made.values[np.isnan(design.values)] = np.nan
+        seen = made if self.as_seen is None else self.as_seen(made)
+        if not isinstance(seen, Observations) or not np.array_equal(seen.times, design.times):
+            raise SettingsError(f"as_seen must return pf.Observations at the times it was given, not {told(seen)}")
+        return seen
 
     def _labels(self) -> list[str]:
-        several, labels = len(self.times) > 1, _scalars(self.model.parameters, "")
-        for k in range(len(self.times)):
+        several, labels = len(self.designs) > 1, _scalars(self.model.parameters, "")
+        for k in range(len(self.designs)):
             of_series = f"[{k}]" if several else ""
             labels += [f"initial_state{of_series}[{i}]" for i in range(self.model.state_dim)]
             labels += _scalars(self.model.varying, of_series)
@@ -203,12 +226,15 @@ class Plan:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        digest = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in self.times)).hexdigest()
+        digest = hashlib.sha256()
+        for each in self.designs:
+            for array in (each.times, each.initial_time, np.isnan(each.values), *sum(each.events.values(), ())):
+                digest.update(np.ascontiguousarray(array).tobytes())
         asked = {name: value for name, value in self.settings.recorded.items() if name not in ("chains", "keep_path")}
         return {
             "model": model_text(self.model),
-            "times": digest,
-            "initial_time": self.initial_time,
+            "times": digest.hexdigest(),
+            "as_seen": getattr(self.as_seen, "__qualname__", None),
             **self.fine,
             **asked,
         }
