@@ -24,8 +24,8 @@ settings.load_profile("pathfold")
 # Files that take a worker half a minute or more, the longest first: begun first, so that no worker is left with one of
 # them at the end.
 LONG = """
-test_random_models test_exact_targets test_example_models test_trace test_oracle test_heuristics test_experiments
-test_step test_native
+test_oracle test_rows test_step test_experiments test_exact_targets test_example_models test_random_models test_trace
+test_heuristics test_likelihoods test_schemes test_compiled_models test_native test_roots test_odd_calls test_report
 """.split()
 
 

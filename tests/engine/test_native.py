@@ -45,7 +45,7 @@ IRREGULAR = Case(
 )
 PANEL = Case(**{**vars(IRREGULAR), "lengths": (3, 1, 4)})
 FIXED = {
-    "noiseless": lambda: (fitzhugh_nagumo.noiseless(), fitzhugh_nagumo_grid(20, 5)),
+    "noiseless": lambda: (fitzhugh_nagumo.noiseless(), fitzhugh_nagumo_grid(6, 3)),
     "noisy, irregular, masked": lambda: (IRREGULAR.model(), IRREGULAR.grid()),
     "panel": lambda: (PANEL.model(), PANEL.grid()),
 }

@@ -166,7 +166,7 @@ def test_simulation_draws_what_varies_or_takes_it():
         return pf.simulate(model, {"m": 3.0, **values}, [1.0], steps_per_interval=1, seed=seed).values[0]
 
     np.testing.assert_array_equal(simulated(1, b=0.7, c=0.2), [0.7, 0.2])
-    drawn = np.array([simulated(seed) for seed in range(300)])
+    drawn = np.array([simulated(seed) for seed in range(100)])
     scaled = drawn[:, 1] * (drawn[:, 0] ** 2 + 1.0)
     assert kstest((drawn[:, 0] - 3.0) / 1.0, "norm").pvalue > 1e-3
     assert kstest(scaled, "gamma", args=(2.0,)).pvalue > 1e-3

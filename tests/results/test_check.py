@@ -18,7 +18,7 @@ from pathfold.results.channels import channels
 from pathfold.results.check import LEVEL, bounded
 
 TIMES = 0.5 * np.arange(1, 25)
-DATA_SETS = 60
+DATA_SETS = 40
 FALSE_ALARMS = 1e-3  # of each statistical test in this file
 
 

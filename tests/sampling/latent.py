@@ -47,7 +47,7 @@ def exact_means(log_likelihood: Callable[..., Any], times: np.ndarray, *, unknow
     `log_likelihood(n, x, z)` is that of what was observed at time n for all x of the grid.
     """
     x = np.linspace(-7.0, 7.0, 561)
-    grids = {name: np.linspace(m - 5 * sd, m + 5 * sd, 61) for name, (m, sd) in PRIORS.items()}
+    grids = {name: np.linspace(m - 5 * sd, m + 5 * sd, 41) for name, (m, sd) in PRIORS.items()}
     c_values = grids["c"] if unknown else np.zeros(1)
     with jax.enable_x64(True):
         values = [
@@ -55,15 +55,15 @@ def exact_means(log_likelihood: Callable[..., Any], times: np.ndarray, *, unknow
             for n in range(len(times))
         ]
         likelihood = np.exp(np.asarray(values))
-    delta = np.diff(times, prepend=0.0) / STEPS
+    (delta,) = set((np.diff(times, prepend=0.0) / STEPS).tolist())  # equal steps: one transition for all
+    shrink = 1.0 - THETA * delta
+    spread = np.sqrt(delta * np.sum(shrink ** (2 * np.arange(STEPS))))
     totals, ends = np.zeros((len(grids["s"]), len(c_values))), np.zeros((2, len(grids["s"]), len(c_values)))
     for i, log_s in enumerate(grids["s"]):
         density = np.repeat(norm.pdf(x, 0.0, START)[None], len(c_values), axis=0)
-        for n, step in enumerate(delta):
-            shrink = 1.0 - THETA * step
-            variance = np.exp(2 * log_s) * step * np.sum(shrink ** (2 * np.arange(STEPS)))
-            kernel = norm.pdf(x[:, None], shrink**STEPS * x, np.sqrt(variance)) * (x[1] - x[0])
-            density = density @ kernel.T * likelihood[n]
+        kernel = norm.pdf(x, shrink**STEPS * x[:, None], np.exp(log_s) * spread) * (x[1] - x[0])
+        for n in range(len(times)):
+            density = density @ kernel * likelihood[n]
         prior = norm.pdf(log_s, *PRIORS["s"]) * (norm.pdf(c_values, *PRIORS["c"]) if unknown else 1.0)
         totals[i] = prior * density.sum(axis=1)
         ends[:, i] = prior * (density @ np.stack([x, x**2], axis=1)).T

@@ -65,10 +65,19 @@ def joint_likelihood(kinds: dict[str, tuple[Callable[..., Any], bool]], data: pf
     return log_likelihood
 
 
-@pytest.mark.parametrize("group", ["counts", "reals"])
-def test_many_kinds_at_once(group):
+SOME = {name: KINDS[name] for name in ("counts", "binary", "student", "gamma")}
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(SOME, id="some"),
+        pytest.param(COUNTS, id="counts", marks=pytest.mark.slow),
+        pytest.param(REALS, id="reals", marks=pytest.mark.slow),
+    ],
+)
+def test_many_kinds_at_once(kinds):
     """Of one state, one column of each kind; some values missing."""
-    kinds = COUNTS if group == "counts" else REALS
     m = model([pf.Likelihood(f) for f, _ in kinds.values()], unknown=True)
     data = simulated(m, 6)
     data.values[1, 2] = data.values[3, 0] = np.nan
@@ -94,7 +103,7 @@ CENSORED: dict[str, Any] = {
     "student": (lambda: pf.Likelihood(REALS["student"][0]), REALS["student"][0]),
     "dispersed": (lambda: pf.Likelihood(COUNTS["dispersed"][0]), COUNTS["dispersed"][0]),
 }
-QUICK = ("noise", "dispersed")
+QUICK = ("noise",)
 
 
 def censored_case(kind: str, plain: bool = False) -> tuple[pf.DiffusionModel, pf.Observations, Callable[..., Any]]:
