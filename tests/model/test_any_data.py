@@ -30,6 +30,17 @@ def build(observation: Any = NOISE, **changes: Any) -> pf.DiffusionModel:
     return pf.DiffusionModel(**(parts | changes))
 
 
+def test_which_likelihoods_are_plain_factors():
+    """Without a root, of several columns at once, or by the user's wish."""
+    parts = [
+        pf.Noiseless(lambda x, z: x[:1]),
+        pf.Likelihood(lambda x, z: [dist.Poisson(jnp.exp(x[0])), dist.Laplace(x[1], 1.0)]),
+        pf.Likelihood(lambda x, z: dist.MultivariateNormal(x, jnp.eye(2))),
+        pf.Likelihood(lambda x, z: dist.Normal(x[0], 1.0), plain=True),
+    ]
+    assert build(parts).plain_factors().tolist() == [False, False, True, True, True, True]
+
+
 def test_kinds_of_censored_values():
     data = pf.Observations([1, 2, 3, 4], [0.1, 0.2, NAN, 0.4], censored=[-1, 0, 1, 1])
     assert data.censored.ravel().tolist() == [-1, 0, 0, 1]

@@ -356,6 +356,20 @@ def test_chains_in_different_modes_are_told_apart():
         warn_of_trouble(tree, NAMES)
 
 
+@pytest.mark.parametrize(("step", "sampler"), [(0.03, "StaticHMC"), (0.3, "StaticHMC"), (0.03, "UnconstrainedHMC")])
+def test_a_likelihood_that_keeps_steps_short_is_named(step, sampler):
+    tree = altered()
+    steps = (("chain", "draw"), np.full((4, 500), step))
+    tree["sample_stats"] = tree.sample_stats.to_dataset().assign(step_size=steps)
+    warn_of_trouble(tree, NAMES)  # of rows nothing is said
+    tree.attrs = {"plain_factors": ["cases", "y[1]"], "sampler": sampler}
+    if (step, sampler) == (0.03, "StaticHMC"):
+        with pytest.warns(UserWarning, match=r"^steps are short \(0\.03\), and the likelihood of cases, y\[1\] enters"):
+            warn_of_trouble(tree, NAMES)
+    else:
+        warn_of_trouble(tree, NAMES)
+
+
 def test_a_single_chain_that_stands_still_is_named():
     lp = np.random.default_rng(3).normal(size=(4, 500))
     lp[2] = -3.0

@@ -254,6 +254,11 @@ class DiffusionModel:
         state, named = self.in_series(z, x)
         return self.observation.excess(state, named, w, t, seen)
 
+    def plain_factors(self) -> np.ndarray:
+        """Which of the observed values (Y,) have a likelihood that enters as a plain factor."""
+        with jax.enable_x64(True):
+            return self.observation.factors(struct(self.state_dim), self.structs(), self._time())
+
     def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         """Each of the user's functions by name, with example shapes, so that an error can name the one it is in."""
         x, z, t = struct(self.state_dim), self.structs(), self._time()

@@ -20,7 +20,7 @@ import numpyro.distributions as dist
 from jax import Array
 
 from pathfold.errors import DataError, ModelError, told
-from pathfold.model.functions import OfTime, traced, with_time
+from pathfold.model.functions import OfTime, struct, traced, with_time
 from pathfold.model.observation import Observation
 from pathfold.model.roots import Split, plain, split
 from pathfold.model.seen import Seen
@@ -103,6 +103,17 @@ class Likelihood(Observation):
     @property
     def unit_rows(self):
         return np.ones(self.dim, dtype=bool)
+
+    def factors(self, x, z, t):
+        found = np.zeros(self.dim, dtype=bool)
+
+        def look(x, z, t, y):
+            for block in self._blocks(x, z, t):
+                own = y[block.columns]
+                found[block.columns] = self.plain or block.joint or split(block.distribution, own) is None
+
+        traced("the likelihood", look, (x, z, t, struct(self.dim)))
+        return found
 
     @property
     def has_density(self):
@@ -233,6 +244,9 @@ class Several(Observation):
     @property
     def unit_rows(self):
         return np.concatenate([each.unit_rows for each in self.observations])
+
+    def factors(self, x, z, t):
+        return np.concatenate([each.factors(x, z, t) for each in self.observations])
 
     @property
     def has_density(self):

@@ -92,6 +92,10 @@ class Observation(ABC):
         """Which of the Y rows are of standard noise, whatever the unit of the data."""
         return np.zeros(self.dim, dtype=bool)
 
+    def factors(self, x: Any, z: dict[str, Any], t: Any) -> np.ndarray:
+        """Which of the Y values have a likelihood that enters as a plain factor, told from structs of x, z, t."""
+        return np.zeros(self.dim, dtype=bool)
+
     @property
     def has_density(self) -> bool:
         """Whether the values have a density given the state, which the sampler without constraints needs."""

@@ -17,6 +17,7 @@ RHAT = 1.01
 ESS_A_CHAIN = 100
 FAILURES = 0.03
 STANDSTILL = 0.02
+SHORT = 0.1  # steps, where likelihoods enter as plain factors
 SHIFT = 0.3  # with half steps, in posterior standard deviations
 APART = 3.0  # a chain whose mean is further from the others', in standard deviations, is in another mode ...
 STEPS_APART = 5.0  # ... or one whose steps are longer or shorter by this factor
@@ -51,6 +52,7 @@ def troubles(
     yield from _failures(tree, network)
     if draws >= 4:
         yield from () if refined else _time_step(tree, names)
+        yield from _short_steps(tree)
         yield from _convergence(by_label)
 
 
@@ -116,6 +118,21 @@ def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
             f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
             f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst)}; take more steps_per_interval (a "
             "smaller max_step) or a scheme of higher order"
+        )
+
+
+def _short_steps(tree: xr.DataTree) -> Iterator[str]:
+    """Steps that a likelihood without a root keeps short."""
+    plain = np.atleast_1d(tree.attrs.get("plain_factors", [])).tolist()  # a file has a list of one as it is
+    if (
+        plain
+        and tree.attrs["sampler"] != "UnconstrainedHMC"
+        and (step := float(tree.sample_stats["step_size"].mean())) < SHORT
+    ):
+        yield (
+            f"steps are short ({step:.2g}), and the likelihood of {', '.join(plain[:4])} enters as a plain factor, the "
+            "slower kind, which may be what keeps them so; a distribution that enters as a row allows longer ones "
+            "(docs/models.md lists these)"
         )
 
 

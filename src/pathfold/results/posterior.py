@@ -206,6 +206,12 @@ def _constant(run: Run) -> xr.Dataset:
     )
 
 
+def _plain_factors(run: Run) -> list[str]:
+    """The observed components whose likelihood has no root."""
+    names = [name if isinstance(name, str) else f"y[{name}]" for name in run.model.observed or run.grid.components]
+    return [name for name, plain in zip(names, run.model.plain_factors(), strict=True) if plain]
+
+
 def _attributes(run: Run) -> dict[str, Any]:
     versions = {f"{name}_version": metadata.version(name) for name in ("pathfold", "jax", "numba", "numpy")}
     shift = {"half_step_shift": run.half_step_shift.tolist()} if run.half_step_shift.size else {}
@@ -216,6 +222,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         **versions,
         "model": json.dumps(model_text(run.model)),
         "priors": priors_text(run.model),
+        **({"plain_factors": plain} if (plain := _plain_factors(run)) else {}),
         **run.settings,
         **run.seconds,
         **shift,
