@@ -142,59 +142,30 @@ def improve_node(layout, problem, point, n, scratch):
     scratch[least] = misfit
     for i in range(X):
         scratch[best + i * lanes] = point[node + i * lanes]
+    for j in range(Y):  # o becomes o / r
+        width = 0.0
+        for k in range(X):
+            width += fabs(problem[scale + k] * point[H + (j * X + k) * lanes])
+        scratch[o + j * lanes] = scratch[o + j * lanes] / width if width > 0.0 else 0.0
     for i in range(X):
         total = 0.0
         change = 0.0
         for j in range(Y):
-            width = 0.0
-            for k in range(X):
-                width += fabs(problem[scale + k] * point[H + (j * X + k) * lanes])
             slope = point[H + (j * X + i) * lanes] / problem[row_scale + j * lanes]
-            if width > 0.0:
-                total += fabs(slope)
-                change += slope * scratch[o + j * lanes] / width
+            total += fabs(slope)
+            change += slope * scratch[o + j * lanes]
         change *= problem[scale + i] / total
         if fabs(change) < inf:
             point[node + i * lanes] -= change
 
 
 @compiled
-def follow_data(layout, problem, point, guesses, scratch):
-    """Node states to begin with, one after the other: where the path leads from the one before, moved towards the data.
+def follow(layout, problem, point, guesses, scratch):
+    """Node states one after the other: where the path leads from the one before, moved `guesses` times towards the data.
 
-    Where observations leave a choice (an angle seen as sine and cosine), the states so stay on one branch.
+    Where observations leave a choice (an angle seen as sine and cosine), the states so stay on one branch. Without
+    guesses they are the path's own, be they numbers or not.
     """
-    X, lanes = layout[at.X], layout[at.LANES]
-    evaluate_start(layout, problem, point, scratch)
-    for k in range(layout[at.SERIES]):
-        before, stride = of_series(layout, at.POINT_START, at.START_X0, k), 1
-        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-            start = of_interval(layout, at.POINT_NODE, at.NODE_X_START, n)
-            node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
-            gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
-            best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
-            for i in range(X):
-                point[start + i * lanes] = point[before + i * stride]
-                point[node + i * lanes] = point[before + i * stride]
-            kernel(at.SIMULATE, n // lanes, layout, problem, point, point, scratch)
-            for i in range(X):
-                led = point[node + i * lanes] + scratch[gap + i * lanes]
-                if fabs(led) < inf:
-                    point[node + i * lanes] = led
-                scratch[gap + i * lanes] = 0.0
-                scratch[best + i * lanes] = point[node + i * lanes]
-            scratch[of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)] = inf
-            for _ in range(guesses):
-                kernel(at.OBSERVE, n // lanes, layout, problem, point, point, scratch)
-                improve_node(layout, problem, point, n, scratch)
-            for i in range(X):
-                point[node + i * lanes] = scratch[best + i * lanes]
-            before, stride = node, lanes
-
-
-@compiled
-def follow(layout, problem, point, scratch):
-    """Node states on the path: each interval simulated from where the one before it ended."""
     X, lanes = layout[at.X], layout[at.LANES]
     evaluate_start(layout, problem, point, scratch)
     for k in range(layout[at.SERIES]):
@@ -208,8 +179,28 @@ def follow(layout, problem, point, scratch):
                 point[node + i * lanes] = 0.0
             kernel(at.SIMULATE, n // lanes, layout, problem, point, point, scratch)
             for i in range(X):
-                point[node + i * lanes] = scratch[gap + i * lanes]
+                led = scratch[gap + i * lanes]
+                point[node + i * lanes] = led if guesses == 0 or fabs(led) < inf else point[before + i * stride]
+                scratch[gap + i * lanes] = 0.0
+            if guesses > 0:
+                approach(layout, problem, point, n, guesses, scratch)
             before, stride = node, lanes
+
+
+@compiled
+def approach(layout, problem, point, n, guesses, scratch):
+    """Move one node towards its observation; its state becomes the best that was met."""
+    X, lanes = layout[at.X], layout[at.LANES]
+    node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+    best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
+    for i in range(X):
+        scratch[best + i * lanes] = point[node + i * lanes]
+    scratch[of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)] = inf
+    for _ in range(guesses):
+        kernel(at.OBSERVE, n // lanes, layout, problem, point, point, scratch)
+        improve_node(layout, problem, point, n, scratch)
+    for i in range(X):
+        point[node + i * lanes] = scratch[best + i * lanes]
 
 
 @compiled
@@ -253,7 +244,7 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
         shoot(layout, problem, origin, target, False, scratch)
         clear_idle(layout, position(layout, target))
         if not lifted:
-            follow(layout, problem, target, scratch)
+            follow(layout, problem, target, 0, scratch)
             linearise(layout, problem, target, scratch)
         squares_new, _ = residuals(layout, problem, scratch)
         weight = relaxation if relaxation > 0.0 else EXACT * first
@@ -264,7 +255,7 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
             fraction *= 0.5
             shorten(layout, origin, target, 0.5)
             if not lifted:
-                follow(layout, problem, target, scratch)
+                follow(layout, problem, target, 0, scratch)
             linearise(layout, problem, target, scratch)
             squares_new, _ = residuals(layout, problem, scratch)
             merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
@@ -301,10 +292,8 @@ def try_start(layout, problem, points, momenta, source, relaxation, rng, scratch
         copy(q0, position(layout, point))
         if source == FROM_PRIOR:
             guess_nodes(layout, problem, point, GUESSES, scratch)
-        elif source == FROM_MOVED_PATH:
-            follow_data(layout, problem, point, GUESSES, scratch)
         else:
-            follow(layout, problem, point, scratch)
+            follow(layout, problem, point, GUESSES if source == FROM_MOVED_PATH else 0, scratch)
     copy(position(layout, point), q0)
     status, residual, _ = project_start(layout, problem, points, q0, relaxation, lifted, scratch)
     if status == CONVERGED:
