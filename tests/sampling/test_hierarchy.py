@@ -205,4 +205,40 @@ def test_a_start_that_is_not_found_names_the_series():
         short_run(growth(observation=positive), data)
 
 
-REPEATS, BINS, THIN, KEPT = 200, 20, 5, 99  # ranks 0..99
+def thousand() -> list[pf.Observations]:
+    """Series of which each is seen twice to five times."""
+    rng, series = np.random.default_rng(9), []
+    for k in range(1000):
+        times = TIMES[k % 3]
+        walk = np.cumsum(SIGMA * np.sqrt(np.diff(times, prepend=0.0)) * rng.normal(size=times.size))
+        values = rng.normal(*LEVEL) + rng.normal(0.6, 0.5) * times + walk + TAU * rng.normal(size=times.size)
+        series.append(pf.Observations(times, values))
+    return series
+
+
+@pytest.mark.slow
+def test_a_thousand_series_with_two_effects_each():
+    """Mean and spread of the rates against quadrature: given them the series are independent and Gaussian."""
+    data = thousand()
+    means, logs = np.meshgrid(np.linspace(0.4, 0.8, 161), np.linspace(-1.0, -0.4, 161), indexing="ij")
+    density = -0.5 * means**2 - 0.5 * ((logs + 0.7) / 0.6) ** 2
+    for times in TIMES:
+        y = np.array([each.values[:, 0] for each in data if np.array_equal(each.times, times)]) - LEVEL[0]
+        rest = SIGMA**2 * np.minimum.outer(times, times) + TAU**2 * np.eye(times.size) + LEVEL[1] ** 2
+        for place in np.ndindex(means.shape):
+            covariance = rest + np.exp(2 * logs[place]) * np.outer(times, times)
+            misfit = y - means[place] * times
+            squares = np.einsum("ki,ij,kj->", misfit, np.linalg.inv(covariance), misfit)
+            density[place] -= 0.5 * (squares + len(y) * np.linalg.slogdet(covariance)[1])
+    weights = np.exp(density - density.max())
+    weights /= weights.sum()
+    edge = np.concatenate([weights[[0, -1]].ravel(), weights[:, [0, -1]].ravel()])
+    assert edge.max() < 1e-6 * weights.max(), "the grid holds the posterior"
+    tree = pf.sample(growth(), data, steps_per_interval=1, chains=2, warmup=300, draws=600, seed=1, progress=False)
+    assert tree.posterior["rate"].sizes["series"] == 1000
+    mean, log = tree.posterior["mean"].values, np.log(tree.posterior["spread"].values)
+    drawn = np.stack([mean, mean**2, log, log**2])
+    exact = np.array([np.sum(weights * each) for each in (means, means**2, logs, logs**2)])
+    scores = mean_scores(drawn, exact)
+    print(scores, tree.sample_stats["n_steps"].values.mean(), tree.attrs["chain_seconds"])
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 3), scores
