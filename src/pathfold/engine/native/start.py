@@ -161,7 +161,7 @@ def improve_node(layout, problem, point, n, scratch):
 
 @compiled
 def follow(layout, problem, point, guesses, scratch):
-    """Node states one after the other: where the path leads from the one before, moved `guesses` times towards the data.
+    """Node states in turn: where the path leads from the one before, moved `guesses` times towards the data.
 
     Where observations leave a choice (an angle seen as sine and cosine), the states so stay on one branch. Without
     guesses they are the path's own, be they numbers or not.
