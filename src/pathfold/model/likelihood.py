@@ -139,14 +139,14 @@ class Likelihood(Observation):
         return seen.of_observed(self.split(x, z, t, seen).remainder)
 
     def draw(self, x, z, t, rng):
-        def one(x, t, key):
+        def one(x, z, t, key):
             blocks = list(self._blocks(x, z, t))
             keys = jax.random.split(key, len(blocks))
             drawn = [jnp.ravel(block.distribution.sample(key)) for block, key in zip(blocks, keys, strict=True)]
             return jnp.concatenate([each.astype(jnp.float64) for each in drawn])
 
         keys = jax.random.split(jax.random.key(rng.integers(2**31)), len(x))
-        return np.asarray(jax.jit(jax.vmap(one))(x, t, keys))
+        return np.asarray(jax.jit(jax.vmap(one))(x, z, t, keys))
 
     def check_values(self, data, at):
         """Values outside the support at every point that is tried, and likelihoods that are nowhere a number."""

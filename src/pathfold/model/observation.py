@@ -76,7 +76,7 @@ class Observation(ABC):
 
     @abstractmethod
     def draw(self, x: Array, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
-        """Random observations (N, Y) of the states (N, X) at times (N,)."""
+        """Random observations (N, Y) of the states (N, X) at times (N,), with parameters (N, ...) of their own."""
 
     @property
     def parts(self) -> list[tuple[slice, Observation]]:
@@ -148,12 +148,12 @@ class StateFunction(Observation):
         return self.observe(x, z, w, t) - seen.value
 
     def draw_noise(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
-        """Random w (count, W)."""
+        """Random w (count, W), given parameters (count, ...)."""
         return rng.standard_normal((count, self.noise_dim))
 
     def draw(self, x, z, t, rng):
         w = jnp.asarray(self.draw_noise(z, rng, len(x)))
-        return np.asarray(jax.jit(jax.vmap(self.observe, (0, None, 0, 0)))(x, z, w, t))
+        return np.asarray(jax.jit(jax.vmap(self.observe))(x, z, w, t))
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ class NoisyObservation(StateFunction):
         return 0.0 if excess is None else excess(z, w)
 
     def draw_noise(self, z, rng, count):
-        return self.map.draw(z, rng, count)
+        return self.map.draw_each(z, rng, count)
 
     def observe(self, x, z, w, t):
         return self.state_function(x, z, self.map.push(z, w), t)

@@ -118,7 +118,8 @@ def simulate(
         raise DataError(f"initial_state is {told(x0)}; give finite numbers")
     states = simulate_path(model, grid, z, np.concatenate([x0, varying]), v)
     with jax.enable_x64(True), at_values("the observation", "these parameters"):
-        values = model.observation.draw(jnp.asarray(states), named, model.clocks(grid)[1], rng)[grid.rows]
+        rows = {name: jnp.broadcast_to(value, (len(states), *value.shape)) for name, value in named.items()}
+        values = model.observation.draw(jnp.asarray(states), rows, model.clocks(grid)[1], rng)[grid.rows]
     if not np.isfinite(values).all():
         raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
     return Observations(times, values, initial_time, inputs, events=events)

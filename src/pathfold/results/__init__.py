@@ -11,6 +11,7 @@ from pathfold.results.plots import (
     plot_predictions,
     plot_refinement,
 )
+from pathfold.results.predict import predict
 from pathfold.results.refine import Refinement, refine
 from pathfold.results.report import report
 from pathfold.results.sample import sample
@@ -28,6 +29,7 @@ __all__ = [
     "plot_paths",
     "plot_predictions",
     "plot_refinement",
+    "predict",
     "refine",
     "report",
     "sample",
