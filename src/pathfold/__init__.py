@@ -19,7 +19,6 @@ from pathfold.model import (
     Observations,
     Reactions,
     Varying,
-    simulate,
 )
 from pathfold.results import (
     Calibration,
@@ -34,10 +33,13 @@ from pathfold.results import (
     plot_paths,
     plot_predictions,
     plot_refinement,
+    posterior_predictive,
     predict,
+    prior_predictive,
     refine,
     report,
     sample,
+    simulate,
 )
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
@@ -80,7 +82,9 @@ __all__ = [
     "plot_paths",
     "plot_predictions",
     "plot_refinement",
+    "posterior_predictive",
     "predict",
+    "prior_predictive",
     "refine",
     "report",
     "sample",

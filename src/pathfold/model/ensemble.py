@@ -64,10 +64,10 @@ class Ensemble:
         return np.asarray(x).reshape(self.count, self.series, self.model.state_dim)
 
     def observe(self, states: np.ndarray, times: Any, series: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Random observations (D, R, Y) of states (D, R, X) at times (R,) of these series; NaN of what is not finite."""
+        """Random observations (D, R, Y) of states (D, R, X) at times (R,) of these series; NaN where lost."""
         with jax.enable_x64(True), at_values("the observation", "these parameters"):
             t = jax.tree.map(lambda each: jnp.asarray(np.tile(each, self.count)), times)
-            values = self.model.observation.draw(jnp.asarray(_flat(states)), self.named(series), t, rng)
+            values = self.model.observation.draw(jnp.asarray(_flat(states)), self.named(series), t, rng, shared=False)
         values = np.where(np.isfinite(_flat(states)).all(axis=1, keepdims=True), values, np.nan)
         return values.reshape(*states.shape[:2], self.model.observation_dim)
 

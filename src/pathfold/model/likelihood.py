@@ -138,7 +138,7 @@ class Likelihood(Observation):
     def excess(self, x, z, w, t, seen):
         return seen.of_observed(self.split(x, z, t, seen).remainder)
 
-    def draw(self, x, z, t, rng):
+    def draw(self, x, z, t, rng, *, shared=True):
         def one(x, z, t, key):
             blocks = list(self._blocks(x, z, t))
             keys = jax.random.split(key, len(blocks))
@@ -146,7 +146,7 @@ class Likelihood(Observation):
             return jnp.concatenate([each.astype(jnp.float64) for each in drawn])
 
         keys = jax.random.split(jax.random.key(rng.integers(2**31)), len(x))
-        return np.asarray(jax.jit(jax.vmap(one))(x, z, t, keys))
+        return np.asarray(jax.jit(jax.vmap(one, (0, None if shared else 0, 0, 0)))(x, z, t, keys))
 
     def check_values(self, data, at):
         """Values outside the support at every point that is tried, and likelihoods that are nowhere a number."""
@@ -235,8 +235,8 @@ class Several(Observation):
         terms = (each.excess(x, z, own, t, seen.part(columns)) for columns, each, own in self._with_noise(w))
         return sum(terms, start=0.0)
 
-    def draw(self, x, z, t, rng):
-        return np.concatenate([each.draw(x, z, t, rng) for each in self.observations], axis=1)
+    def draw(self, x, z, t, rng, *, shared=True):
+        return np.concatenate([each.draw(x, z, t, rng, shared=shared) for each in self.observations], axis=1)
 
     def exact(self, draws):
         return np.concatenate([each.exact(draws) for each in self.observations])

@@ -64,37 +64,7 @@ def simulate(
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> Observations:
-    """Simulate the model on a fine grid, with its own scheme, and observe it.
-
-    Parameters
-    ----------
-    model
-        A `pf.DiffusionModel`.
-    parameters
-        The values of the parameters by name. Those that are fixed may be left out, and so may those that vary between
-        series, which then are drawn from their priors.
-    times
-        The times (T,) of the observations.
-    initial_state
-        The state (X,) at the initial time; drawn from its distribution if it is not given.
-    initial_time
-        When the series begins.
-    steps_per_interval
-        The number of fine steps between neighbouring observations. Give this or `max_step`.
-    max_step
-        The greatest length of a fine step.
-    seed
-        A whole number: the same gives the same series.
-    inputs
-        A dict of name -> `pf.Input`, in the place of the model's inputs of the same name.
-    events
-        A dict of name -> (times, amounts) for the model's events of these names.
-
-    Returns
-    -------
-    Observations
-        The simulated series, ready for `pf.sample`.
-    """
+    """One series of the model on a fine grid, with its own scheme, observed: `pf.simulate` says what to pass."""
     check_model(model)
     times, seed = real_array("times", times), whole("seed", seed, least=0)
     empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
@@ -118,8 +88,7 @@ def simulate(
         raise DataError(f"initial_state is {told(x0)}; give finite numbers")
     states = simulate_path(model, grid, z, np.concatenate([x0, varying]), v)
     with jax.enable_x64(True), at_values("the observation", "these parameters"):
-        rows = {name: jnp.broadcast_to(value, (len(states), *value.shape)) for name, value in named.items()}
-        values = model.observation.draw(jnp.asarray(states), rows, model.clocks(grid)[1], rng)[grid.rows]
+        values = model.observation.draw(jnp.asarray(states), named, model.clocks(grid)[1], rng)[grid.rows]
     if not np.isfinite(values).all():
         raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
     return Observations(times, values, initial_time, inputs, events=events)

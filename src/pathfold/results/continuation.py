@@ -89,7 +89,7 @@ def along_paths(chosen: Chosen, numbers: Sequence[int], asked: Sequence[Observat
             out[:, row] = state(m)
         for m in np.unique(last[~at_node]):
             here = (last == m) & ~at_node
-            part = _part(one, one.times[here], node_times[m])
+            part = _part(one, one.times[here], float(node_times[m]))
             pieces.append(Piece(rows[here], j, part, state(m), bool(m > 0 and node_times[m] in data_times)))
     return Continuation(out, start_times, pieces)
 

@@ -111,11 +111,11 @@ def carried_forward(
     `series` (K,) are the numbers in the ensemble of the grid's series, if they are not the same ones.
     """
     series = np.arange(len(grid.first)) if series is None else series
-    keep = grid.rows if keep is None else keep
+    nodes = grid.rows if keep is None else keep
     width = 2 * ensemble.model.augmented_dim + 2 * ensemble.model.observation_dim + ensemble.model.parameters.z_size
-    check_memory("the predictions", 8 * ensemble.count * int(keep.sum()) * width, "fewer draws or fewer times")
+    check_memory("the predictions", 8 * ensemble.count * int(nodes.sum()) * width, "fewer draws or fewer times")
     begin = ensemble.augmented(starts, series)
-    return forward(ensemble.model).run(grid, ensemble.z, begin, rng, keep=keep, after_data=after_data)
+    return forward(ensemble.model).run(grid, ensemble.z, begin, rng, keep=nodes, after_data=after_data)
 
 
 def node_times(model: DiffusionModel, grid: TimeGrid, rows: np.ndarray) -> Any:

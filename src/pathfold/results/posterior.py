@@ -72,7 +72,7 @@ def _stacked(run: Run, name: str, begin: int, end: int) -> np.ndarray:
 def _posterior(run: Run, begin: int, end: int) -> xr.Dataset:
     states, keep_path = None, run.settings["keep_path"]
     if keep_path != "none":
-        states = _states(run, _kept(run.grid, keep_path), begin, end)
+        states = _states(run, kept_states(run.grid, keep_path), begin, end)
     drawn = _stacked(run, "z", begin, end), _stacked(run, "x0", begin, end)
     return draws_dataset(run.model, run.grid, *drawn, states, keep_path)
 
@@ -105,12 +105,12 @@ def draws_dataset(
         if several:
             coordinates["node_series"] = (
                 time_dim,
-                np.repeat(_names_of_series(grid), _kept(grid, keep_path).sum(axis=1)),
+                np.repeat(_names_of_series(grid), kept_states(grid, keep_path).sum(axis=1)),
             )
     return xr.Dataset(variables, coordinates)
 
 
-def component_labels(model: DiffusionModel) -> list[str] | list[int]:
+def component_labels(model: DiffusionModel) -> list[Any]:
     """What the results call the components of the state."""
     return [*(model.states or range(model.state_dim))]
 
@@ -138,7 +138,7 @@ def _states(run: Run, kept: np.ndarray, begin: int, end: int) -> np.ndarray:
     return states
 
 
-def _kept(grid: TimeGrid, keep_path: str) -> np.ndarray:
+def kept_states(grid: TimeGrid, keep_path: str) -> np.ndarray:
     """After which (interval, step) states are kept: the last is the node; in an interval of length zero no other is."""
     kept = np.repeat(grid.delta[:, None] > 0.0, grid.steps, axis=1) & (keep_path == "all")
     kept[:, -1] = True
@@ -151,7 +151,7 @@ def state_times(grid: TimeGrid, keep_path: str) -> np.ndarray | None:
         return None
     times = grid.starts[:, None] + grid.delta[:, None] * np.arange(1, grid.steps + 1)
     times[:, -1] = grid.ends
-    return times[_kept(grid, keep_path)]
+    return times[kept_states(grid, keep_path)]
 
 
 def _names_of_series(grid: TimeGrid) -> np.ndarray:

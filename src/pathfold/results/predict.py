@@ -45,10 +45,10 @@ def predict(
 ) -> xr.DataTree:
     """Carry every draw of a posterior forward in time, with fresh noise, and observe it.
 
-    A draw goes on from its own path: from its state at the last node, at or before the time, that the results have (with
-    `keep_path="nodes"` the times of the data and of events). After the data that is a forecast. At a node it is the
-    draw's own state. Between two nodes it is what could have come after the first of them; what was observed at the
-    second is known to that state alone.
+    A draw goes on from its own path: from its state at the last node at or before a time, a node being a time at which
+    the results have its states (with `keep_path="nodes"` those of the data and of events). After the data that is a
+    forecast. At a node it is the draw's own state. Between two nodes it is what could have come after the first of
+    them: only through that state does it know what was observed at the second.
 
     Parameters
     ----------
