@@ -14,6 +14,8 @@ from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.functions import at_values
 from pathfold.model.parameters import Parameters
 
+BLOCK = 4096  # observations drawn at a time: of one size, so that it is compiled once
+
 
 @dataclass(frozen=True)
 class Ensemble:
@@ -53,7 +55,7 @@ class Ensemble:
         """All parameters by name for R rows of every draw, which belong to these series (R,): (D R, ...)."""
         found = {name: np.repeat(value, len(series), axis=0) for name, value in self.shared.items()}
         found |= {name: _flat(value[:, series]) for name, value in self.own.items()}
-        return {name: jnp.asarray(found[name]) for name in self.model.priors}
+        return {name: found[name] for name in self.model.priors}
 
     def draw_starts(self, rng: np.random.Generator) -> np.ndarray:
         """Random initial states (D, K, X)."""
@@ -64,12 +66,19 @@ class Ensemble:
         return np.asarray(x).reshape(self.count, self.series, self.model.state_dim)
 
     def observe(self, states: np.ndarray, times: Any, series: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Random observations (D, R, Y) of states (D, R, X) at times (R,) of these series; NaN where lost."""
+        """Random observations (D, R, Y) of states (D, R, X) at times (R,) of these series; NaN where a path is lost."""
+        observation, x, count = self.model.observation, _flat(states), states.shape[0] * states.shape[1]
+        drawn = np.empty((count, observation.dim))
         with jax.enable_x64(True), at_values("the observation", "these parameters"):
-            t = jax.tree.map(lambda each: jnp.asarray(np.tile(each, self.count)), times)
-            values = self.model.observation.draw(jnp.asarray(_flat(states)), self.named(series), t, rng, shared=False)
-        values = np.where(np.isfinite(_flat(states)).all(axis=1, keepdims=True), values, np.nan)
-        return values.reshape(*states.shape[:2], self.model.observation_dim)
+            compiled = self.model.kept.setdefault("observe", jax.jit(jax.vmap(observation.drawn)))
+            z, t = self.named(series), jax.tree.map(lambda each: np.tile(each, self.count), times)
+            rows = (x, z, observation.chance(z, rng, count, shared=False), t)
+            for begin in range(0, count, BLOCK):
+                some = np.minimum(np.arange(begin, begin + BLOCK), count - 1)
+                values = compiled(*jax.tree.map(lambda each, some=some: each[some], rows))
+                drawn[begin : begin + BLOCK] = values[: count - begin]
+        drawn[~np.isfinite(x).all(axis=1)] = np.nan
+        return drawn.reshape(*states.shape[:2], -1)
 
 
 def _flat(value: np.ndarray) -> np.ndarray:

@@ -137,8 +137,8 @@ def prior_predictive(
     model
         A `pf.DiffusionModel`.
     data
-        `pf.Observations`, or a panel of them: the new data have their times, events, inputs and missing values. Or times
-        (T,) alone.
+        `pf.Observations`, or a panel of them: the new data have their times, events, inputs and missing values. Or
+        times (T,) alone.
     draws
         How many.
     steps_per_interval
