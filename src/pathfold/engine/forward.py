@@ -11,6 +11,7 @@ import ctypes
 import numpy as np
 
 from pathfold.engine.model_functions import ModelFunctions
+from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.program.emit import emit
 from pathfold.program.kernel import LAYOUT_HEAD, LAYOUT_INTERVALS, LAYOUT_STEPS, LaneScan, Traced
@@ -30,7 +31,7 @@ def forward(model: DiffusionModel) -> Forward:
     if "forward" not in model.kept:
         try:
             model.kept["forward"] = Forward(model)
-        except (NotImplementedError, TypeError, ValueError):
+        except (ModelError, NotImplementedError, TypeError, ValueError):
             for name, (function, shapes) in model.user_functions().items():
                 check_compilable(name, function, shapes)
             raise
