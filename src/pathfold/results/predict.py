@@ -88,8 +88,9 @@ def predict(
     -------
     xarray.DataTree
         The results with two groups more: `predictions`, with `state` (chain, draw, time, component) and `y` (chain,
-        draw, time, observation), and `predictions_constant_data`, with the time that draws go on from and the fine
-        step. A panel has a dimension `node`, with coordinates `time` and `node_series`, in the place of `time`.
+        draw, time, observation), and of a new series the values of what varies; and `predictions_constant_data`, with
+        the time that draws go on from and the fine step. A panel has a dimension `node`, with coordinates `time` and
+        `node_series`, in the place of `time`.
 
     Examples
     --------
@@ -127,13 +128,13 @@ def predict(
     coordinates = {"time": (dim, np.concatenate([each.times for each in asked]))}
     if is_panel(tree):
         coordinates["node_series"] = (dim, np.array(names)[series_of_rows])
+    effects = ensemble.own if new_series else {}
     variables: dict[str, Any] = {
-        "state": (["chain", "draw", dim, "component"], chosen.by_chain(ahead.states)),
-        "y": (["chain", "draw", dim, "observation"], chosen.by_chain(y)),
+        **{name: (["chain", "draw", *dimensions(name, v.ndim - 2)], v[:, 0]) for name, v in effects.items()},
+        "state": (["chain", "draw", dim, "component"], ahead.states),
+        "y": (["chain", "draw", dim, "observation"], y),
     }
-    if new_series:
-        for name, value in ensemble.own.items():
-            variables[name] = (["chain", "draw", *dimensions(name, value.ndim - 2)], chosen.by_chain(value[:, 0]))
+    variables = {name: (dims, chosen.by_chain(values)) for name, (dims, values) in variables.items()}
     labels = {"component": component_labels(model), "observation": tree.observed_data["observation"].values}
     attributes = {"seed": int(seed), "set": json.dumps(_told_changes(changes))}
     predictions = xr.Dataset(variables, chosen.coordinates | coordinates | labels, attributes)
