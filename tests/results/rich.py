@@ -19,9 +19,11 @@ STEPS = 4
 
 @cache
 def model() -> pf.DiffusionModel:
-    """An accumulator, an event, an input, what varies and what follows; a Gaussian observation and a count."""
+    """Time, an accumulator, an event, an input, what varies and what follows; a Gaussian observation and a count."""
     return pf.DiffusionModel(
-        drift=lambda x, z, t, inputs: jnp.array([z["growth"] + inputs["heat"] - 0.5 * x[0], jnp.exp(x[0])]),
+        drift=lambda x, z, t, inputs: jnp.array(
+            [z["growth"] + jnp.sin(t) + inputs["heat"] - 0.5 * x[0], jnp.exp(x[0])]
+        ),
         diffusion=lambda x, z: jnp.array([[z["sigma"]], [0.0]]),
         parameters={
             "typical": dist.Normal(0.0, 1.0),

@@ -35,7 +35,8 @@ def path(x, growth, begin: float, times, heat, doses=(), fresh: bool = True, ste
         if fresh:
             x = np.stack([x[:, 0], np.zeros(len(x))], axis=1)
         for s in range(steps):
-            x = x + delta * np.stack([growth + heat(t + s * delta) - 0.5 * x[:, 0], np.exp(x[:, 0])], axis=1)
+            now = t + s * delta
+            x = x + delta * np.stack([growth + np.sin(now) + heat(now) - 0.5 * x[:, 0], np.exp(x[:, 0])], axis=1)
         x = x + np.array([[sum(amount for at, amount in doses if at == stop), 0.0]])
         t, fresh = stop, stop in times
         if fresh:
