@@ -19,7 +19,6 @@ from pathfold.model import (
     Observations,
     Reactions,
     Varying,
-    simulate,
 )
 from pathfold.results import (
     Calibration,
@@ -34,9 +33,13 @@ from pathfold.results import (
     plot_paths,
     plot_predictions,
     plot_refinement,
+    posterior_predictive,
+    predict,
+    prior_predictive,
     refine,
     report,
     sample,
+    simulate,
 )
 from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
@@ -79,6 +82,9 @@ __all__ = [
     "plot_paths",
     "plot_predictions",
     "plot_refinement",
+    "posterior_predictive",
+    "predict",
+    "prior_predictive",
     "refine",
     "report",
     "sample",

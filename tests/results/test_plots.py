@@ -92,33 +92,36 @@ def test_a_panel_has_a_column_for_each_series():
     assert len(pf.plot_paths(tree, "x[1]", series=1).axes) == 1
 
 
-def with_predictions(tree: xr.DataTree) -> xr.DataTree:
-    """As pf.predict adds them: here random numbers."""
-    rng, times = np.random.default_rng(2), 4.5 + 0.5 * np.arange(6)
-    dims = ["chain", "draw", "time"]
-    predictions = xr.Dataset(
-        {
-            "state": ([*dims, "component"], rng.normal(size=(2, 10, 6, 2))),
-            "observation": ([*dims, "observation"], rng.normal(size=(2, 10, 6, 2))),
-        },
-        {"time": times, "component": [0, 1]},
-    )
-    longer = tree.copy()
-    longer["predictions"] = predictions
-    return longer
-
-
 def test_predictions_follow_the_data():
-    tree = with_predictions(run("one"))
+    tree = pf.predict(model(), run("one"), 5.0 + 0.5 * np.arange(6), draws=10)
     figure = pf.plot_predictions(tree, [1])
     (ax,) = figure.axes
     (points,), (median,) = lines(ax, DATA), lines(ax, FORECAST.line)
     np.testing.assert_array_equal(points.get_ydata(), series(8).values[:, 1])
-    values = tree.predictions["observation"].values[..., 1]
+    values = tree.predictions["y"].values[..., 1]
     np.testing.assert_allclose(median.get_ydata(), np.median(values, axis=(0, 1)))
     assert ax.get_ylabel() == "y[1]"
     of_states = pf.plot_paths(tree, 0).axes[0]
     assert any(np.array_equal(line.get_xdata(), tree.predictions["time"]) for line in lines(of_states, FORECAST.line))
+
+
+def test_predictions_of_a_panel_are_beside_their_series():
+    tree = pf.predict(model(), run("panel"), [5.0, 6.0], series=1, draws=5)
+    first, second = pf.plot_predictions(tree, 0).axes
+    assert not lines(first, FORECAST.line)
+    (median,) = lines(second, FORECAST.line)
+    assert median.get_xdata().tolist() == [5.0, 6.0]
+    (of_states,) = pf.plot_paths(tree, 0, series=1).axes
+    assert [5.0, 6.0] in [line.get_xdata().tolist() for line in lines(of_states, FORECAST.line)]
+    new = pf.predict(model(), run("panel"), [1.0, 2.0], new_series=True, draws=5)
+    assert [ax.get_xlabel()[-3:] for ax in pf.plot_predictions(new, 0).axes] == ["s 0", "s 1", "new"]
+
+
+def test_a_path_that_was_lost_leaves_the_others_to_be_drawn():
+    tree = pf.predict(model(), run("one"), [5.5, 6.0], draws=10)
+    tree.predictions["y"].values[0, 0, 1:] = np.nan
+    (median,) = lines(pf.plot_predictions(tree, 0).axes[0], FORECAST.line)
+    assert np.isfinite(median.get_ydata()).all()
 
 
 def test_marginals_have_the_prior_and_the_truth():

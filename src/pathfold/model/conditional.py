@@ -98,6 +98,13 @@ class ConditionalMap:
             return rng.standard_normal((count, self.size))
         return np.asarray(jax.vmap(self._map(z).draw)(jax.random.split(jax.random.key(rng.integers(2**31)), count)))
 
+    def draw_each(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
+        """The same with parameters (count, ...) of their own."""
+        if self.gaussian:
+            return rng.standard_normal((count, self.size))
+        keys = jax.random.split(jax.random.key(rng.integers(2**31)), count)
+        return np.asarray(jax.vmap(lambda z, key: self._map(z).draw(key))(z, keys))
+
     @property
     def excess(self) -> Callable[[dict[str, Any], Array], Array] | None:
         """The non-Gaussian term of the potential, a function of (z, v), or None."""

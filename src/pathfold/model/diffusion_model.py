@@ -469,10 +469,13 @@ class DiffusionModel:
         by_name = [{name: array[..., i] for i, name in enumerate(self.inputs)} for array in (inputs, slopes)]
         return Clock(t, *by_name)
 
-    def forcing(self, grid: TimeGrid) -> tuple[np.ndarray, np.ndarray]:
-        """The forcing of every fine step (N, S, forcing_dim), and the inputs at the nodes (N, I)."""
+    def forcing(self, grid: TimeGrid, after_data: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The forcing of every fine step (N, S, forcing_dim), and the inputs at the nodes (N, I).
+
+        Series (K,) that begin right `after_data` begin with empty accumulators.
+        """
         starts, ends = clocks(self.inputs, grid)
-        marks = self.jumps.marks(grid)
+        marks = self.jumps.marks(grid, after_data)
         if not self.inputs:
             return marks, np.zeros((len(grid.starts), 0))
         parts = [*starts.inputs.values(), *starts.slopes.values()]

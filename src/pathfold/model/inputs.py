@@ -59,6 +59,10 @@ class Input:
         rounding = 1e-12 * (1.0 + np.abs(t))  # of a fine step that is meant to begin where the value changes
         return self.values[np.maximum(np.searchsorted(self.times, t + rounding, side="right") - 1, 0)]
 
+    def written(self) -> dict[str, Any]:
+        """The arguments that make the same input, as numbers and text."""
+        return {"times": self.times.tolist(), "values": self.values.tolist(), "kind": self.kind}
+
 
 def check_inputs(inputs: Any, error: type[PathfoldError]) -> dict[str, Input]:
     """The user's dict of inputs by name."""

@@ -88,14 +88,17 @@ class Jumps:
         reset = None if self.reset is None else moved(self.reset)
         return Jumps(self.accumulators, reset, {name: moved(event) for name, event in self.events.items()})
 
-    def marks(self, grid: TimeGrid) -> np.ndarray:
-        """What happens in every fine step, (N, S, size): `keep`, then for each event whether, and how large."""
+    def marks(self, grid: TimeGrid, after_data: np.ndarray | None = None) -> np.ndarray:
+        """What happens in every fine step, (N, S, size): `keep`, then for each event whether, and how large.
+
+        Series (K,) that begin right `after_data` begin with empty accumulators, as after any time of the data.
+        """
         shape = (len(grid.starts), grid.steps)
         columns = []
         if self.reset is not None:
             keep = np.ones(shape)
             keep[1:, 0] = ~grid.rows[:-1]
-            keep[grid.first, 0] = 1.0
+            keep[grid.first, 0] = 1.0 if after_data is None else ~after_data
             columns.append(keep)
         for name in self.events:
             happens, amounts = np.zeros((2, *shape))

@@ -138,15 +138,15 @@ class Likelihood(Observation):
     def excess(self, x, z, w, t, seen):
         return seen.of_observed(self.split(x, z, t, seen).remainder)
 
-    def draw(self, x, z, t, rng):
-        def one(x, t, key):
-            blocks = list(self._blocks(x, z, t))
-            keys = jax.random.split(key, len(blocks))
-            drawn = [jnp.ravel(block.distribution.sample(key)) for block, key in zip(blocks, keys, strict=True)]
-            return jnp.concatenate([each.astype(jnp.float64) for each in drawn])
+    def chance(self, z, rng, count, *, shared):
+        keys = jax.random.split(jax.random.key(rng.integers(2**31)), count)
+        return np.asarray(jax.random.key_data(keys))
 
-        keys = jax.random.split(jax.random.key(rng.integers(2**31)), len(x))
-        return np.asarray(jax.jit(jax.vmap(one))(x, t, keys))
+    def drawn(self, x, z, chance, t):
+        blocks = list(self._blocks(x, z, t))
+        keys = jax.random.split(jax.random.wrap_key_data(chance), len(blocks))
+        drawn = [jnp.ravel(block.distribution.sample(key)) for block, key in zip(blocks, keys, strict=True)]
+        return jnp.concatenate([each.astype(jnp.float64) for each in drawn])
 
     def check_values(self, data, at):
         """Values outside the support at every point that is tried, and likelihoods that are nowhere a number."""
@@ -235,8 +235,12 @@ class Several(Observation):
         terms = (each.excess(x, z, own, t, seen.part(columns)) for columns, each, own in self._with_noise(w))
         return sum(terms, start=0.0)
 
-    def draw(self, x, z, t, rng):
-        return np.concatenate([each.draw(x, z, t, rng) for each in self.observations], axis=1)
+    def chance(self, z, rng, count, *, shared):
+        return tuple(each.chance(z, rng, count, shared=shared) for each in self.observations)
+
+    def drawn(self, x, z, chance, t):
+        parts = zip(self.observations, chance, strict=True)
+        return jnp.concatenate([each.drawn(x, z, own, t) for each, own in parts])
 
     def exact(self, draws):
         return np.concatenate([each.exact(draws) for each in self.observations])

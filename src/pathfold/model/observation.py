@@ -75,8 +75,17 @@ class Observation(ABC):
         return 0.0
 
     @abstractmethod
+    def chance(self, z: dict[str, Any], rng: np.random.Generator, count: int, *, shared: bool) -> Any:
+        """What `drawn` needs of chance, for `count` observations; parameters that are not shared are (count, ...)."""
+
+    @abstractmethod
+    def drawn(self, x: Array, z: dict[str, Any], chance: Any, t: Any) -> Array:
+        """A random observation (Y,) of one state."""
+
     def draw(self, x: Array, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
         """Random observations (N, Y) of the states (N, X) at times (N,)."""
+        chance = self.chance(z, rng, len(x), shared=True)
+        return np.asarray(jax.jit(jax.vmap(self.drawn, (0, None, 0, 0)))(x, z, chance, t))
 
     @property
     def parts(self) -> list[tuple[slice, Observation]]:
@@ -147,13 +156,11 @@ class StateFunction(Observation):
     def misfit(self, x, z, w, t, seen):
         return self.observe(x, z, w, t) - seen.value
 
-    def draw_noise(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
-        """Random w (count, W)."""
+    def chance(self, z, rng, count, *, shared):
         return rng.standard_normal((count, self.noise_dim))
 
-    def draw(self, x, z, t, rng):
-        w = jnp.asarray(self.draw_noise(z, rng, len(x)))
-        return np.asarray(jax.jit(jax.vmap(self.observe, (0, None, 0, 0)))(x, z, w, t))
+    def drawn(self, x, z, chance, t):
+        return self.observe(x, z, chance, t)
 
 
 @dataclass(frozen=True)
@@ -355,8 +362,8 @@ class NoisyObservation(StateFunction):
         excess = self.map.excess
         return 0.0 if excess is None else excess(z, w)
 
-    def draw_noise(self, z, rng, count):
-        return self.map.draw(z, rng, count)
+    def chance(self, z, rng, count, *, shared):
+        return self.map.draw(z, rng, count) if shared else self.map.draw_each(z, rng, count)
 
     def observe(self, x, z, w, t):
         return self.state_function(x, z, self.map.push(z, w), t)

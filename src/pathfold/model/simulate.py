@@ -64,37 +64,7 @@ def simulate(
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> Observations:
-    """Simulate the model on a fine grid, with its own scheme, and observe it.
-
-    Parameters
-    ----------
-    model
-        A `pf.DiffusionModel`.
-    parameters
-        The values of the parameters by name. Those that are fixed may be left out, and so may those that vary between
-        series, which then are drawn from their priors.
-    times
-        The times (T,) of the observations.
-    initial_state
-        The state (X,) at the initial time; drawn from its distribution if it is not given.
-    initial_time
-        When the series begins.
-    steps_per_interval
-        The number of fine steps between neighbouring observations. Give this or `max_step`.
-    max_step
-        The greatest length of a fine step.
-    seed
-        A whole number: the same gives the same series.
-    inputs
-        A dict of name -> `pf.Input`, in the place of the model's inputs of the same name.
-    events
-        A dict of name -> (times, amounts) for the model's events of these names.
-
-    Returns
-    -------
-    Observations
-        The simulated series, ready for `pf.sample`.
-    """
+    """One series of the model on a fine grid, with its own scheme, observed: `pf.simulate` says what to pass."""
     check_model(model)
     times, seed = real_array("times", times), whole("seed", seed, least=0)
     empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)

@@ -123,6 +123,11 @@ class TimeGrid:
         )
 
     @property
+    def series_of_intervals(self) -> np.ndarray:
+        """The number of the series that each interval belongs to, (N,)."""
+        return np.searchsorted(self.first, np.arange(len(self.starts)), side="right") - 1
+
+    @property
     def regular(self) -> bool:
         """Whether all fine steps are equal, to rounding."""
         return bool(np.ptp(self.delta) <= 1e-12 * np.max(self.delta))
@@ -169,7 +174,7 @@ class _Nodes:
         times = series.times
         known = np.concatenate([[], *(at for at, _ in series.events.values())])
         known = known[known <= times[-1]]
-        apart = np.array([np.abs(times - t).min() > _close(t) for t in known], dtype=bool)
+        apart = np.array([np.abs(times - t).min() > close(t) for t in known], dtype=bool)
         ends = np.unique(np.concatenate([times, known[apart]]))
         starts, rows = np.concatenate([[series.initial_time], ends[:-1]]), np.isin(ends, times)
         arrays = [np.full((len(ends), series.observation_dim), otherwise) for otherwise in (np.nan, 0.0, 0.0)]
@@ -212,12 +217,12 @@ def _events(panel: Sequence[Observations], cut: Sequence[_Nodes]) -> dict[str, n
         for name, (times, amounts) in each.events.items():
             for t, amount in zip(times, amounts, strict=True):
                 n = int(np.argmin(np.abs(nodes.ends - t)))
-                if abs(nodes.ends[n] - t) <= _close(t):
+                if abs(nodes.ends[n] - t) <= close(t):
                     found[name][k][n] = amount
     return {name: np.concatenate(amounts) for name, amounts in found.items()}
 
 
-def _close(t: Any) -> Any:
+def close(t: Any) -> Any:
     """Times that differ by less are meant to be the same."""
     return 1e-12 * (1.0 + np.abs(t))
 

@@ -11,9 +11,12 @@ from pathfold.results.plots import (
     plot_predictions,
     plot_refinement,
 )
+from pathfold.results.predict import predict
+from pathfold.results.predictive import posterior_predictive, prior_predictive
 from pathfold.results.refine import Refinement, refine
 from pathfold.results.report import report
 from pathfold.results.sample import sample
+from pathfold.results.simulate import simulate
 
 __all__ = [
     "Calibration",
@@ -28,7 +31,11 @@ __all__ = [
     "plot_paths",
     "plot_predictions",
     "plot_refinement",
+    "posterior_predictive",
+    "predict",
+    "prior_predictive",
     "refine",
     "report",
     "sample",
+    "simulate",
 ]

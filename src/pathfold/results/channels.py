@@ -129,10 +129,13 @@ def node_states(tree: xr.DataTree) -> np.ndarray | None:
     if "state" not in tree.posterior:
         return None
     states = _of_draws(tree.posterior["state"].sel(draw=tree.noise["draw"].values))
-    if tree.attrs["keep_path"] == "nodes":
-        return states
+    return states if tree.attrs["keep_path"] == "nodes" else states[:, node_places(tree)]
+
+
+def node_places(tree: xr.DataTree) -> np.ndarray:
+    """Places of the states at the ends of intervals among those that are kept."""
     steps = np.where(tree.constant_data["fine_step"].values > 0.0, tree.attrs["steps_per_interval"], 1)
-    return states[:, np.cumsum(steps) - 1]
+    return np.cumsum(np.ones_like(steps) if tree.attrs["keep_path"] == "nodes" else steps) - 1
 
 
 def _states_before(tree: xr.DataTree, at_ends: np.ndarray, first: np.ndarray) -> np.ndarray:

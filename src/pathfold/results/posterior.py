@@ -51,8 +51,8 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     groups: dict[str, xr.Dataset] = {
         "/posterior": posterior(warmup, made),
         "/sample_stats": _statistics(run, warmup, made),
-        "/observed_data": _observed(run),
-        "/constant_data": _constant(run),
+        "/observed_data": observed_dataset(run.model, run.grid),
+        "/constant_data": constant_dataset(run.grid),
     }
     if run.noise is not None:
         groups["/noise"] = noise_dataset(run, run.noise)
@@ -70,15 +70,24 @@ def _stacked(run: Run, name: str, begin: int, end: int) -> np.ndarray:
 
 
 def _posterior(run: Run, begin: int, end: int) -> xr.Dataset:
-    model, grid = run.model, run.grid
-    z, augmented = _stacked(run, "z", begin, end), _stacked(run, "x0", begin, end)
-    x0, varying = np.split(augmented, [model.state_dim], axis=-1)
-    chains, draws = z.shape[:2]
+    states, keep_path = None, run.settings["keep_path"]
+    if keep_path != "none":
+        states = _states(run, kept_states(run.grid, keep_path), begin, end)
+    drawn = _stacked(run, "z", begin, end), _stacked(run, "x0", begin, end)
+    return draws_dataset(run.model, run.grid, *drawn, states, keep_path)
+
+
+def draws_dataset(
+    model: DiffusionModel, grid: TimeGrid, z: np.ndarray, starts: np.ndarray, states: np.ndarray | None, keep_path: str
+) -> xr.Dataset:
+    """Parameters, initial states and paths by name, from vectors (chain, draw, ...) of what series share, augmented
+    initial states (chain, draw, series, ...) and the states that are kept (chain, draw, kept, component)."""
+    x0, varying = np.split(starts, [model.state_dim], axis=-1)
     several = len(grid.first) > 1
     coordinates: dict[str, Any] = {
-        "chain": np.arange(chains),
-        "draw": np.arange(draws),
-        "component": list(model.states or range(model.state_dim)),
+        "chain": np.arange(z.shape[0]),
+        "draw": np.arange(z.shape[1]),
+        "component": component_labels(model),
     }
     if several or model.varying.names:
         coordinates["series"] = list(grid.series)
@@ -90,13 +99,20 @@ def _posterior(run: Run, begin: int, end: int) -> xr.Dataset:
     else:
         variables["initial_state"] = (["chain", "draw", "component"], x0[:, :, 0])
     time_dim = "node" if several else "time"
-    if run.settings["keep_path"] != "none":
-        kept = _kept(grid, run.settings["keep_path"])
-        variables["state"] = (["chain", "draw", time_dim, "component"], _states(run, kept, begin, end))
-        coordinates["time"] = (time_dim, state_times(grid, run.settings["keep_path"]))
+    if states is not None:
+        variables["state"] = (["chain", "draw", time_dim, "component"], states)
+        coordinates["time"] = (time_dim, state_times(grid, keep_path))
         if several:
-            coordinates["node_series"] = (time_dim, np.repeat(_series_of_intervals(run), kept.sum(axis=1)))
+            coordinates["node_series"] = (
+                time_dim,
+                np.repeat(_names_of_series(grid), kept_states(grid, keep_path).sum(axis=1)),
+            )
     return xr.Dataset(variables, coordinates)
+
+
+def component_labels(model: DiffusionModel) -> list[Any]:
+    """What the results call the components of the state."""
+    return [*(model.states or range(model.state_dim))]
 
 
 def _by_name(parameters: Parameters, values: np.ndarray, dims: list[str]) -> dict[str, Any]:
@@ -122,7 +138,7 @@ def _states(run: Run, kept: np.ndarray, begin: int, end: int) -> np.ndarray:
     return states
 
 
-def _kept(grid: TimeGrid, keep_path: str) -> np.ndarray:
+def kept_states(grid: TimeGrid, keep_path: str) -> np.ndarray:
     """After which (interval, step) states are kept: the last is the node; in an interval of length zero no other is."""
     kept = np.repeat(grid.delta[:, None] > 0.0, grid.steps, axis=1) & (keep_path == "all")
     kept[:, -1] = True
@@ -135,13 +151,12 @@ def state_times(grid: TimeGrid, keep_path: str) -> np.ndarray | None:
         return None
     times = grid.starts[:, None] + grid.delta[:, None] * np.arange(1, grid.steps + 1)
     times[:, -1] = grid.ends
-    return times[_kept(grid, keep_path)]
+    return times[kept_states(grid, keep_path)]
 
 
-def _series_of_intervals(run: Run) -> np.ndarray:
+def _names_of_series(grid: TimeGrid) -> np.ndarray:
     """The name of the series that each interval belongs to, or its number."""
-    numbers = np.searchsorted(run.grid.first, np.arange(len(run.grid.starts)), side="right") - 1
-    return np.array(run.grid.series)[numbers]
+    return np.array(grid.series)[grid.series_of_intervals]
 
 
 def _statistics(run: Run, begin: int, end: int) -> xr.Dataset:
@@ -159,19 +174,19 @@ def _statistics(run: Run, begin: int, end: int) -> xr.Dataset:
     return dataset
 
 
-def _observed(run: Run) -> xr.Dataset:
-    grid = run.grid
+def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
+    """The data, at the times at which anything was observed."""
     several = len(grid.first) > 1
     rows = grid.mask.any(axis=1)
     values = np.where(grid.mask, grid.values, np.nan)[rows]
     dim = "node" if several else "time"
     coordinates: dict[str, Any] = {
         "time": (dim, np.asarray(grid.ends)[rows]),
-        "observation": list(run.model.observed or grid.components),
+        "observation": list(model.observed or grid.components),
     }
     if several:
-        coordinates["node_series"] = (dim, _series_of_intervals(run)[rows])
-    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": components_shown(run.model)})}
+        coordinates["node_series"] = (dim, _names_of_series(grid)[rows])
+    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": components_shown(model)})}
     if grid.censored.any():
         variables["censored"] = ([dim, "observation"], grid.censored[rows].astype(np.int64))
         variables["upper"] = ([dim, "observation"], np.where(grid.censored == BETWEEN, grid.upper, np.nan)[rows])
@@ -193,17 +208,21 @@ def components_shown(model: DiffusionModel) -> np.ndarray:
     return shown
 
 
-def _constant(run: Run) -> xr.Dataset:
-    grid = run.grid
-    return xr.Dataset(
-        {
-            "interval_start": ("interval", np.asarray(grid.starts)),
-            "interval_end": ("interval", np.asarray(grid.ends)),
-            "fine_step": ("interval", np.asarray(grid.delta)),
-            "first_interval": ("series", np.asarray(grid.first)),
-        },
-        {"series": list(grid.series)},
-    )
+def constant_dataset(grid: TimeGrid) -> xr.Dataset:
+    """The grid and what happens on it: intervals, times of the data, events, inputs that series have of their own."""
+    variables: dict[str, Any] = {
+        "interval_start": ("interval", np.asarray(grid.starts)),
+        "interval_end": ("interval", np.asarray(grid.ends)),
+        "fine_step": ("interval", np.asarray(grid.delta)),
+        "ends_at_data": ("interval", grid.rows.astype(np.int64)),
+        "first_interval": ("series", np.asarray(grid.first)),
+    }
+    coordinates: dict[str, Any] = {"series": list(grid.series)}
+    if grid.events:
+        variables["event_amount"] = (["event", "interval"], np.stack([*grid.events.values()]))
+        coordinates["event"] = list(grid.events)
+    inputs = [{name: each.written() for name, each in own.items()} for own in grid.inputs]
+    return xr.Dataset(variables, coordinates, {"inputs": json.dumps(inputs)} if any(inputs) else None)
 
 
 def _plain_factors(run: Run) -> list[str]:

@@ -43,7 +43,7 @@ def plot_paths(
     Parameters
     ----------
     posterior
-        Results of `pf.sample`.
+        Results of `pf.sample`, or of `pf.predict`.
     names
         The components to draw, by name or number; all by default.
     series
@@ -109,8 +109,7 @@ def plot_predictions(
     Parameters
     ----------
     posterior
-        Results with a group `predictions`, as ArviZ has it: `observation` with dimensions chain, draw, time and
-        observation.
+        What `pf.predict` returned.
     names
         The observed components to draw, by name or number; all by default.
     series
@@ -120,20 +119,18 @@ def plot_predictions(
     predictions: xr.Dataset = tree["predictions"].to_dataset()
     known = observation_names(tree)
     rows = selected("observation", names, known)
-    predicted = [each for each in predictions.variables.values() if {"chain", "observation"} <= set(each.dims)]
-    if not predicted:
-        raise SettingsError("the predictions have states alone, which pf.plot_paths draws")
     of_predictions, of_data = _series(predictions), _series(tree.observed_data)
     every = [*dict.fromkeys([*of_data, *of_predictions])]
     columns = [every[k] for k in selected("series", series, every)]
-    values = predicted[0].values.reshape(-1, *predicted[0].shape[2:])
+    values = predictions["y"].values.reshape(-1, *predictions["y"].shape[2:])
     figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(rows) + 0.9)
     axes = figure.subplots(len(rows), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
     for j, column in enumerate(columns):
         mine = of_predictions == column
         for ax, k in zip(axes[:, j], rows, strict=True):
             _draw_data(ax, tree.observed_data, of_data == column, k)
-            draw_bands(ax, predictions["time"].values[mine], values[:, mine, k], FORECAST, "predictions")
+            if np.any(mine):
+                draw_bands(ax, predictions["time"].values[mine], values[:, mine, k], FORECAST, "predictions")
         axes[-1, j].set_xlabel("time" if len(columns) == 1 else f"time, series {column}")
     for ax, k in zip(axes[:, 0], rows, strict=True):
         ax.set_ylabel(known[k])
@@ -146,10 +143,12 @@ def _draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
 
 
 def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: str, transform: Any) -> None:
-    if "predictions" not in tree.children or "state" not in tree["predictions"].data_vars:
+    if "predictions" not in tree.children:
         return
     predictions: xr.Dataset = tree["predictions"].to_dataset()
     states, mine = predictions["state"].values, _series(predictions) == series
+    if not np.any(mine):
+        return
     states = transform(states.reshape(-1, *states.shape[2:]))
     draw_bands(ax, predictions["time"].values[mine], states[:, mine, component], FORECAST, "forecast")
 

@@ -36,11 +36,13 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def draw_bands(ax: Axes, times: np.ndarray, values: np.ndarray, tone: Tone, what: str) -> None:
-    """Median and bands that hold 50 and 95 % of values (draw, time)."""
+    """Median and bands that hold 50 and 95 % of values (draw, time), of those that are numbers."""
+    some = np.isfinite(values).any(axis=0)
+    times, values = times[some], np.where(np.isfinite(values), values, np.nan)[:, some]
     for band, colour in zip(BANDS, (tone.outer, tone.inner), strict=True):
-        low, high = np.quantile(values, [0.5 - band / 2, 0.5 + band / 2], axis=0)
+        low, high = np.nanquantile(values, [0.5 - band / 2, 0.5 + band / 2], axis=0)
         ax.fill_between(times, low, high, color=colour, lw=0, label=f"{band:.0%} of the {what}")
-    ax.plot(times, np.median(values, axis=0), color=tone.line, lw=1.2, label=f"median of the {what}")
+    ax.plot(times, np.nanmedian(values, axis=0), color=tone.line, lw=1.2, label=f"median of the {what}")
 
 
 def legend_outside(figure: Figure, where: str = "upper") -> None:

@@ -1,0 +1,101 @@
+"""Many draws of the parameters at once: of a posterior, of the prior, or of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pathfold.model.diffusion_model import DiffusionModel
+from pathfold.model.functions import at_values
+from pathfold.model.parameters import Parameters
+
+BLOCK = 4096  # observations drawn at a time: of one size, so that it is compiled once
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Values of D draws by name: `shared` (D, ...), and `own`, what varies between K series, (D, K, ...)."""
+
+    model: DiffusionModel
+    count: int
+    series: int
+    shared: dict[str, np.ndarray]
+    own: dict[str, np.ndarray]
+
+    @classmethod
+    def build(
+        cls, model: DiffusionModel, known: Mapping[str, np.ndarray], count: int, series: int, rng: np.random.Generator
+    ) -> Ensemble:
+        """From the values known, in these shapes; others are drawn from their priors, or follow, given those."""
+        shared = _filled_in(model.parameters, known, {}, count, rng)
+        rows = {name: np.repeat(value, series, axis=0) for name, value in shared.items()}
+        flat = {name: _flat(known[name]) for name in model.varying.names if name in known}
+        own = _filled_in(model.varying, flat, rows, count * series, rng)
+        return cls(
+            model, count, series, shared, {name: v.reshape(count, series, *v.shape[1:]) for name, v in own.items()}
+        )
+
+    @property
+    def z(self) -> np.ndarray:
+        """What series share, as vectors (D, Z)."""
+        values = [self.shared[name].reshape(self.count, -1) for name in self.model.parameters.names]
+        return np.concatenate([np.zeros((self.count, 0)), *values], axis=1)
+
+    def augmented(self, states: np.ndarray, series: np.ndarray) -> np.ndarray:
+        """States (D, R, X) of these series (R,), each followed by what varies."""
+        parts = [self.own[name].reshape(self.count, self.series, -1) for name in self.model.varying.names]
+        return np.concatenate([states, *(part[:, series] for part in parts)], axis=2)
+
+    def named(self, series: np.ndarray) -> dict[str, Any]:
+        """All parameters by name for R rows of every draw, which belong to these series (R,): (D R, ...)."""
+        found = {name: np.repeat(value, len(series), axis=0) for name, value in self.shared.items()}
+        found |= {name: _flat(value[:, series]) for name, value in self.own.items()}
+        return {name: found[name] for name in self.model.priors}
+
+    def draw_starts(self, rng: np.random.Generator) -> np.ndarray:
+        """Random initial states (D, K, X)."""
+        start = self.model.initial_state
+        with jax.enable_x64(True), at_values("initial_state", "these parameters"):
+            z = self.named(np.arange(self.series))
+            x = jax.vmap(start.push)(z, jnp.asarray(start.draw_each(z, rng, self.count * self.series)))
+        return np.asarray(x).reshape(self.count, self.series, self.model.state_dim)
+
+    def observe(self, states: np.ndarray, times: Any, series: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Random observations (D, R, Y) of states (D, R, X) at times (R,) of these series; NaN where a path is lost."""
+        observation, x, count = self.model.observation, _flat(states), states.shape[0] * states.shape[1]
+        drawn = np.empty((count, observation.dim))
+        with jax.enable_x64(True), at_values("the observation", "these parameters"):
+            compiled = self.model.kept.setdefault("observe", jax.jit(jax.vmap(observation.drawn)))
+            z, t = self.named(series), jax.tree.map(lambda each: np.tile(each, self.count), times)
+            rows = (x, z, observation.chance(z, rng, count, shared=False), t)
+            for begin in range(0, count, BLOCK):
+                some = np.minimum(np.arange(begin, begin + BLOCK), count - 1)
+                values = compiled(*jax.tree.map(lambda each, some=some: each[some], rows))
+                drawn[begin : begin + BLOCK] = values[: count - begin]
+        drawn[~np.isfinite(x).all(axis=1)] = np.nan
+        return drawn.reshape(*states.shape[:2], -1)
+
+
+def _flat(value: np.ndarray) -> np.ndarray:
+    """The first two axes as one."""
+    return value.reshape(-1, *value.shape[2:])
+
+
+def _filled_in(
+    parameters: Parameters, known: Mapping[str, Any], given: Mapping[str, Any], count: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Parameters by name, (count, ...) each, in an order in which what is not known can be drawn from what is."""
+    with jax.enable_x64(True):
+        found = {name: jnp.asarray(value) for name, value in given.items()}
+        for name in parameters.sequence:
+            if name in known:
+                found[name] = jnp.asarray(known[name], float)
+            else:
+                m = parameters.maps[name]
+                found[name] = jax.vmap(m.push)(found, jnp.asarray(m.draw_each(found, rng, count)))
+        return {name: np.asarray(found[name]) for name in parameters.names}
