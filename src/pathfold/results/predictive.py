@@ -57,8 +57,9 @@ def posterior_predictive(
     --------
     >>> from pathfold.example_models import EXAMPLES
     >>> example = EXAMPLES["ornstein_uhlenbeck"]
-    >>> posterior = pf.sample(example.model(), example.data(), steps_per_interval=5, chains=2, progress=False)
-    >>> replicated = pf.posterior_predictive(example.model(), posterior, given="parameters", draws=100)
+    >>> model = example.model()
+    >>> posterior = pf.sample(model, example.data(), steps_per_interval=5, chains=2, progress=False)
+    >>> replicated = pf.posterior_predictive(model, posterior, given="parameters", draws=100)
     >>> replicated.posterior_predictive["y"].dims
     ('chain', 'draw', 'time', 'observation')
     """
