@@ -98,9 +98,12 @@ END, SIZE = 1, 2
     PIECE_H_END,
     PIECE_F_END,
     PIECE_LOG_WEIGHT,
+    PIECE_LOG_RATIO,
     PIECE_MISSED,
+    PIECE_NOISE0,
+    NODE_NOISE,
     KERNELS,
-) = range(_FIELDS, _FIELDS + 47)
+) = range(_FIELDS, _FIELDS + 50)
 
 # Kernels: the address of each.
 (
@@ -137,12 +140,14 @@ END, SIZE = 1, 2
     PATH_GRADIENT,
     START_GRADIENT,
     GUIDED_START,
+    INNOVATIONS_START,
     GUIDE,
     GUIDE_NODE,
     GUIDED_PATH,
+    INNOVATIONS,
     GUIDED_NODE,
     LENGTH,
-) = range(KERNELS, KERNELS + 38)
+) = range(KERNELS, KERNELS + 40)
 
 
 def record_place(block: str, record: str) -> int:

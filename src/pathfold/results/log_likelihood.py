@@ -67,8 +67,8 @@ def log_likelihood(
     Returns
     -------
     xarray.DataTree
-        The results with a group `log_likelihood`. Its variable `y` has the dimensions of `observed_data`, or, if `ahead`,
-        its times alone. Where values are missing, or independent only as a whole, the dimension is `entry`, with the
+        The results with a group `log_likelihood`. Its variable `y` has the dimensions of `observed_data`, or its times
+        alone if `ahead`. Where values are missing, or independent only as a whole, the dimension is `entry`, with the
         coordinates `time` and `observation`, so that every entry is one observation.
     """
     tree, grid = checked(model, data, posterior)

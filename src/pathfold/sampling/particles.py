@@ -50,7 +50,7 @@ class ParticleFilter:
         return total
 
     def _of_likelihood(self, columns: slice, part: Likelihood) -> np.ndarray:
-        """log p + 1/2 root^2 + remainder, which is the same at all states; taken where the least is lost to rounding."""
+        """log p + 1/2 root^2 + remainder, the same at all states; taken where the least is lost to rounding."""
         grid, nodes = self.engine.grid, self.engine.nodes
         seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), seen_of(grid, columns))
 

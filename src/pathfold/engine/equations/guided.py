@@ -37,7 +37,9 @@ class GuidedRecords(Records):
         self.node = Record("node", "lane", {"x_start": (X,), "x_node": (X,), "noise": (n.V,)})
         self.guide = Record("guide", "lane", {"H": (X, X), "F": (X,)})
         ends = {"x_begin": (X,), "x_end": (X,), "H_begin": (X, X), "F_begin": (X,), "H_end": (X, X), "F_end": (X,)}
-        self.piece = Record("piece", "series", {**ends, "log_weight": (), "missed": (), "noise0": (n.V0,)})
+        self.piece = Record(
+            "piece", "series", {**ends, "log_weight": (), "log_ratio": (), "missed": (), "noise0": (n.V0,)}
+        )
         vector = ["u", "v0", "w", "v"]
         self.blocks = {
             "problem": ["settings", "grid", "forcing"],
@@ -48,7 +50,15 @@ class GuidedRecords(Records):
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    return [_guided_start(f, r, n), _guide(f, r, n), _guide_node(f, r, n), _guided_path(f, r, n), _guided_node(f, r, n)]
+    return [
+        _guided_start(f, r, n),
+        _innovations_start(f, r, n),
+        _guide(f, r, n),
+        _guide_node(f, r, n),
+        _guided_path(f, r, n),
+        _innovations(f, r, n),
+        _guided_node(f, r, n),
+    ]
 
 
 class Rows(NamedTuple):
@@ -101,8 +111,8 @@ def _log_density(factor, e):
 def _look_back(H, F, A, L, a, rows: Rows | None, x_node, mask):
     """H, F one step earlier: of x -> E exp(-1/2 x'^T H x' + F^T x'), x' = a + A x + L v, times the rows' likelihood.
 
-    P = I + L^T H L = C C^T, J = C^{-1} L^T. Of the rows, given the guide from x' on, the innovation is e - T x, with the
-    covariance Sig.
+    P = I + L^T H L = C C^T, J = C^{-1} L^T. The innovation of the rows, given the guide from there on, is e - T x; both
+    are divided by the root of its covariance.
     """
     J = _solve(_factor(jnp.eye(L.shape[1]) + L.T @ H @ L), L.T)
     W, r = J @ H, F - H @ a
@@ -132,7 +142,11 @@ def _tilt(H, F, m, L):
 def _follow(C, mu, eta):
     """The noise v = mu + C^{-T} eta, and the log of phi(v) over the density of v when eta is standard normal."""
     v = mu + _solve_transposed(C, eta)
-    return v, 0.5 * jnp.sum(eta**2) - 0.5 * jnp.sum(v**2) - jnp.sum(jnp.log(jnp.diag(C)))
+    return v, _log_ratio(C, v, eta)
+
+
+def _log_ratio(C, v, eta):
+    return 0.5 * jnp.sum(eta**2) - 0.5 * jnp.sum(v**2) - jnp.sum(jnp.log(jnp.diag(C)))
 
 
 def _guided_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -140,13 +154,34 @@ def _guided_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
     def final(z, v0, H_begin, F_begin):
         if not n.V0:
-            return {"noise0": v0, "x_begin": f.start(z, v0), "log_weight": 0.0}
-        nothing = jnp.zeros(n.V0)
-        C, mu = _tilt(H_begin, F_begin, f.start(z, nothing), jax.jacfwd(f.start, argnums=1)(z, nothing))
-        noise, log_ratio = _follow(C, mu, v0)
-        return {"noise0": noise, "x_begin": f.start(z, noise), "log_weight": log_ratio - f.start_excess(z, noise)}
+            return _begun(f, z, v0, 0.0)
+        noise, log_ratio = _follow(*_start_tilt(f, n, z, H_begin, F_begin), v0)
+        return {"noise0": noise, **_begun(f, z, noise, log_ratio)}
 
     return NodeScan("guided_start", r.uses(point="theta v0 piece"), final=final)
+
+
+def _innovations_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The inverse: omega_0 of the noise that is given, and the start that it makes."""
+
+    def final(z, noise0, H_begin, F_begin):
+        if not n.V0:
+            return _begun(f, z, noise0, 0.0)
+        C, mu = _start_tilt(f, n, z, H_begin, F_begin)
+        omega = C.T @ (noise0 - mu)
+        return {"v0": omega, **_begun(f, z, noise0, _log_ratio(C, noise0, omega))}
+
+    return NodeScan("innovations_start", r.uses(point="theta v0 piece"), final=final)
+
+
+def _start_tilt(f: ModelFunctions, n: Sizes, z, H, F):
+    nothing = jnp.zeros(n.V0)
+    return _tilt(H, F, f.start(z, nothing), jax.jacfwd(f.start, argnums=1)(z, nothing))
+
+
+def _begun(f: ModelFunctions, z, noise, log_ratio):
+    log_weight = log_ratio - f.start_excess(z, noise)
+    return {"x_begin": f.start(z, noise), "log_ratio": log_ratio, "log_weight": log_weight}
 
 
 _OF_STEPS = {"problem": "settings grid forcing", "point": "theta v node guide piece"}
@@ -175,9 +210,7 @@ def _guide_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init(H_end, F_end):
         return {"H_here": H_end, "F_here": F_end}
 
-    def body(
-        H_here, F_here, z, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper
-    ):
+    def body(H_here, F_here, z, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
         m, A, L = _step_at(f, n, z, x_start, delta, f.clock(t_start, forcing))
         rows = linear_rows(f, z, x_node, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
         earlier = _look_back(H_here, F_here, A, L, m - A @ x_start, rows, x_node, mask)
@@ -206,6 +239,26 @@ def _guided_path(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         return {"x_end": state, "log_weight": total}
 
     return NodeScan("guided_path", r.uses(**_OF_STEPS), init=init, body=body, final=final)
+
+
+def _innovations(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The inverse: omega of the noise that is given, with the path that it makes and the same log weight."""
+
+    def init(x_begin):
+        return {"state": x_begin, "total": jnp.zeros(())}
+
+    def body(state, total, z, noise, H, F, delta, t_start, forcing):
+        t = f.clock(t_start, forcing)
+        m, _, L = _step_at(f, n, z, state, delta, t)
+        C, mu = _tilt(H, F, m, L)
+        omega, x = C.T @ (noise - mu), f.step(z, state, noise, delta, t)
+        total = total + _log_ratio(C, noise, omega)
+        return {"x_start": state, "x_node": x, "v": omega, "state": x, "total": total}
+
+    def final(state, total):
+        return {"x_end": state, "log_weight": total}
+
+    return NodeScan("innovations", r.uses(**_OF_STEPS), init=init, body=body, final=final)
 
 
 def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:

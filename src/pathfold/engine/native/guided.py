@@ -38,9 +38,10 @@ def clear_omega(layout, point, piece):
 
 
 @compiled
-def draw_omega(layout, point, piece, rng):
-    for n in range(begins(layout, piece), begins(layout, piece + 2)):
-        base = of_interval(layout, at.POINT_V, at.V_V, n)
+def draw_steps(layout, point, record, field, piece, rng):
+    """Standard normals for omega, or for the noise, of the steps of a piece."""
+    for n in range(begins(layout, piece), begins(layout, piece + 1)):
+        base = of_interval(layout, record, field, n)
         for i in range(layout[at.V]):
             point[base + i * layout[at.LANES]] = rng.standard_normal()
 
@@ -60,7 +61,11 @@ def clear_guide(layout, point, piece):
 
 @compiled
 def clear_outlook(layout, point, H, F, piece):
-    X, at_H, at_F = layout[at.X], of_series(layout, at.POINT_PIECE, H, piece), of_series(layout, at.POINT_PIECE, F, piece)
+    X, at_H, at_F = (
+        layout[at.X],
+        of_series(layout, at.POINT_PIECE, H, piece),
+        of_series(layout, at.POINT_PIECE, F, piece),
+    )
     for i in range(X * X):
         point[at_H + i] = 0.0
     for i in range(X):
@@ -99,17 +104,29 @@ def look_back(layout, problem, point, scratch, piece):
 
 
 @compiled
+def follow_steps(place, layout, problem, point, scratch, piece):
+    """The path up to the last step of a segment, made of omega or of its noise by the kernel named; its log weight."""
+    X, node = layout[at.X], piece + 1
+    if begins(layout, node) == begins(layout, piece):
+        hand_over(layout, point, X, at.PIECE_X_BEGIN, piece, at.PIECE_X_BEGIN, node)
+        return 0.0
+    kernel(place, piece, layout, problem, point, point, scratch)
+    hand_over(layout, point, X, at.PIECE_X_END, piece, at.PIECE_X_BEGIN, node)
+    return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)]
+
+
+@compiled
+def follow_node(layout, problem, point, scratch, piece):
+    """The last step of a segment, to its observation; its log weight."""
+    kernel(at.GUIDED_NODE, piece + 1, layout, problem, point, point, scratch)
+    return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece + 1)]
+
+
+@compiled
 def follow(layout, problem, point, scratch, piece):
     """The path of a segment that its guide makes of omega, from where the piece begins; its log weight."""
-    X, node, log_weight = layout[at.X], piece + 1, 0.0
-    if begins(layout, node) > begins(layout, piece):
-        kernel(at.GUIDED_PATH, piece, layout, problem, point, point, scratch)
-        hand_over(layout, point, X, at.PIECE_X_END, piece, at.PIECE_X_BEGIN, node)
-        log_weight = point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)]
-    else:
-        hand_over(layout, point, X, at.PIECE_X_BEGIN, piece, at.PIECE_X_BEGIN, node)
-    kernel(at.GUIDED_NODE, node, layout, problem, point, point, scratch)
-    return log_weight + point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, node)]
+    log_weight = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
+    return log_weight + follow_node(layout, problem, point, scratch, piece)
 
 
 @compiled
