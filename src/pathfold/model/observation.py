@@ -37,6 +37,13 @@ type Points = tuple[Any, list[dict[str, Any]], Any]
 MOST_NORMALS = 10**6  # of one observation: more is a mistake
 
 
+def no_density(observation: Any) -> ModelError:
+    return ModelError(
+        f"pf.{type(observation).__name__} has no density of what is observed given the state; write it as "
+        "pf.Likelihood(f) or pf.GaussianNoise(mean, scale)"
+    )
+
+
 def _of_first(mask: Array, value: Array) -> Array:
     """The value at the first component that was observed, NaN at the others."""
     first = (mask > 0.0) & (jnp.cumsum(mask) == 1.0)
@@ -122,10 +129,7 @@ class Observation(ABC):
         NaN where a value has none of its own: it is missing, or told by one number together with others, which then
         stands with the first of these.
         """
-        raise ModelError(
-            f"pf.{type(self).__name__} has no density of what is observed given the state; write it as "
-            "pf.Likelihood(f) or pf.GaussianNoise(mean, scale)"
-        )
+        raise no_density(self)
 
     def check(self, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]) -> None:
         """Raise ModelError for what is wrong beyond the shapes, given structs of z, t and concrete draws."""

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel
@@ -164,7 +164,7 @@ class Proposal:
         """With the weighted moments of draws, as far as these are effective."""
         if not np.isfinite(log_weights.max()):
             return self
-        w = np.exp(log_weights - logsumexp(log_weights))
+        w = np.exp(log_weights - np.logaddexp.reduce(log_weights))
         mean, before, effective = w @ u, len(self.mean) + 1, 1.0 / (w**2).sum()
         cov = (u - mean).T @ (w[:, None] * (u - mean))
         share = effective / (effective + before)
@@ -190,8 +190,8 @@ def _estimate(log_weights: np.ndarray) -> Evidence:
     """The log of the mean weight; its error by the delta method."""
     if not np.isfinite(log_weights.max()):
         raise SettingsError("the likelihood was zero at all parameters that were tried; give more particles")
-    count, total = len(log_weights), logsumexp(log_weights)
-    effective = float(np.exp(2 * total - logsumexp(2 * log_weights)))
+    count, total = len(log_weights), float(np.logaddexp.reduce(log_weights))
+    effective = float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weights)))
     if effective < FEW:
         warnings.warn(
             f"only {effective:.0f} of {count} draws are effective, so that the standard error says little; give more "
@@ -199,4 +199,4 @@ def _estimate(log_weights: np.ndarray) -> Evidence:
             stacklevel=3,
         )
     relative = np.sqrt(max(0.0, (1.0 / effective - 1.0 / count) * count / (count - 1)))
-    return Evidence(float(total - np.log(count)), float(relative), count, effective)
+    return Evidence(total - float(np.log(count)), float(relative), count, effective)

@@ -15,6 +15,7 @@ from pathfold.engine.native.particles import filter_particles
 from pathfold.engine.status import CONVERGED, NOT_AFFINE
 from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, Likelihood, NoisyObservation, Seen, TimeGrid
+from pathfold.model.observation import no_density
 from pathfold.schemes import StrongOrder1p5
 
 
@@ -105,7 +106,7 @@ def _check_observation(model: DiffusionModel, grid: TimeGrid) -> None:
     """Raise ModelError where the density of what is observed cannot be had."""
     for _, part in model.observation.parts:
         if isinstance(part, NoisyObservation):
-            part.log_density(None, {}, None, None)
+            raise no_density(part)
     exact = grid.mask & model.exactly_observed
     if exact[grid.ends == grid.starts].any():
         raise ModelError(
@@ -129,7 +130,7 @@ def _is_reached(model: DiffusionModel, grid: TimeGrid) -> bool:
         x, z, t = model.points()[1]
 
         def rows(v):
-            after = model.scheme.step(model.sde, dict(z), x, v, delta, t)
+            after = model.scheme.step(model.sde, dict(z), jnp.asarray(x), v, delta, t)
             return model.observation.misfit(after, z, jnp.zeros(model.observation_noise_dim), t, seen)[exact]
 
         slopes = np.asarray(jax.jacfwd(rows)(jnp.zeros(model.noise_dim)))
