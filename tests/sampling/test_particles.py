@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -37,6 +38,12 @@ def double_well(observation: Any, **settings: Any) -> pf.DiffusionModel:
     return pf.DiffusionModel(**given | settings)
 
 
+@cache
+def of_kind(kind: str) -> tuple[pf.DiffusionModel, TimeGrid]:
+    observation, values = OBSERVATIONS[kind]
+    return double_well(observation), TimeGrid.build(pf.Observations(TIMES, values), steps_per_interval=STEPS)
+
+
 def by_grid(kind: str, values: list[float]) -> np.ndarray:
     """log p(y_n | y_1, ..., y_{n-1}) of the values that are there, with densities on a grid of states."""
     x = np.linspace(-4.0, 4.0, 801)
@@ -67,9 +74,7 @@ def by_grid(kind: str, values: list[float]) -> np.ndarray:
 @pytest.mark.parametrize("kind", OBSERVATIONS)
 def test_densities_one_step_ahead_against_a_grid(kind):
     """Each within four standard errors, and the likelihood, from few particles, without bias; 7 comparisons a kind."""
-    observation, values = OBSERVATIONS[kind]
-    model = double_well(observation)
-    grid, expected = TimeGrid.build(pf.Observations(TIMES, values), steps_per_interval=STEPS), by_grid(kind, values)
+    (model, grid), expected = of_kind(kind), by_grid(kind, OBSERVATIONS[kind][1])
     z = model.parameters.flatten(TRUTH)
     many = ParticleFilter(model, grid, 1000)(np.tile(z, (30, 1)), seed=1)
     error = many.std(axis=0, ddof=1) / np.sqrt(30)
@@ -97,18 +102,16 @@ def test_exact_observations_of_a_smooth_component():
 
 
 def test_the_number_of_threads_changes_nothing():
-    observation, values = OBSERVATIONS["noisy"]
-    model = double_well(observation)
-    score = ParticleFilter(model, TimeGrid.build(pf.Observations(TIMES, values), steps_per_interval=STEPS), 10)
+    model, grid = of_kind("noisy")
+    score = ParticleFilter(model, grid, 10)
     z = np.tile(model.parameters.flatten(TRUTH), (5, 1))
     np.testing.assert_array_equal(score(z, 4, threads=1), score(z, 4, threads=3))
     assert len(np.unique(score(z, 4)[:, 0])) == 5
 
 
 def test_a_draw_that_no_particle_survives_has_no_likelihood():
-    observation, values = OBSERVATIONS["noisy"]
-    model = double_well(observation)
-    score = ParticleFilter(model, TimeGrid.build(pf.Observations(TIMES, values), steps_per_interval=STEPS), 10)
+    model, grid = of_kind("noisy")
+    score = ParticleFilter(model, grid, 10)
     z = model.parameters.flatten(TRUTH | {"theta": 1e200})
     assert score(z[None], 0)[0].sum() == -np.inf
 
