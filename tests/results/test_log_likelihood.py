@@ -17,6 +17,8 @@ from scipy import stats
 import pathfold as pf
 from pathfold.model import Seen
 from tests.sampling.linear_gaussian import Exact, Process, ornstein_uhlenbeck
+from tests.sampling.test_particles import OBSERVATIONS, STEPS, TIMES, by_grid, double_well
+from tests.sampling.test_particles import TRUTH as TRUTH_OF_WELL
 
 TRUTH = {"rate": 0.7, "spread": 0.5}
 NAN = np.nan
@@ -230,15 +232,31 @@ def test_evidence_with_a_density_by_quadrature():
         pf.evidence(model, data, posterior, draws=20, particles=2)
 
 
+def _covers(model: pf.DiffusionModel, data: pf.Observations, posterior: xr.DataTree, expected: float) -> None:
+    """Of 60 estimates the z-scores have mean 0 and standard deviation 1, as far as 60 tell."""
+    found = [pf.evidence(model, data, posterior, draws=200, particles=100, seed=k) for k in range(60)]
+    z = np.array([(each.log_evidence - expected) / each.standard_error for each in found])
+    print(f"mean {z.mean():.2f}, sd {z.std():.2f}, within 1.96: {np.mean(np.abs(z) < 1.96):.2f}")
+    assert abs(z.mean()) < 0.4
+    assert 0.6 < z.std() < 1.4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("noisy", [True, False])
 def test_standard_errors_of_the_evidence_cover(noisy):
-    """Of 100 estimates the z-scores have mean 0 and standard deviation 1, as far as 100 tell."""
     process, data = known_process(noisy=noisy)
     model, posterior = results(process, data)
-    expected = by_quadrature(process, data, 3)
-    found = [pf.evidence(model, data, posterior, draws=200, particles=50, seed=k) for k in range(100)]
-    z = np.array([(each.log_evidence - expected) / each.standard_error for each in found])
-    print(f"noisy={noisy}: mean {z.mean():.2f}, sd {z.std():.2f}, within 1.96: {np.mean(np.abs(z) < 1.96):.2f}")
-    assert abs(z.mean()) < 0.4
-    assert 0.7 < z.std() < 1.35
+    _covers(model, data, posterior, by_quadrature(process, data, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
+@pytest.mark.parametrize("kind", ["noisy", "exact"])
+def test_standard_errors_of_the_evidence_cover_for_a_double_well(kind):
+    observation, values = OBSERVATIONS[kind]
+    parameters = {"theta": dist.LogNormal(0.0, 0.5), "sigma": TRUTH_OF_WELL["sigma"]}
+    model, data = double_well(observation, parameters=parameters), pf.Observations(TIMES, values)
+    posterior = pf.sample(model, data, steps_per_interval=STEPS, draws=250, seed=3, progress=False)
+    u = np.linspace(-5.0, 5.0, 81)
+    rows = [stats.norm.logpdf(each) + by_grid(kind, values, float(np.exp(0.5 * each))).sum() for each in u]
+    _covers(model, data, posterior, float(np.logaddexp.reduce(rows) + np.log(u[1] - u[0])))

@@ -44,13 +44,13 @@ def of_kind(kind: str) -> tuple[pf.DiffusionModel, TimeGrid]:
     return double_well(observation), TimeGrid.build(pf.Observations(TIMES, values), steps_per_interval=STEPS)
 
 
-def by_grid(kind: str, values: list[float]) -> np.ndarray:
+def by_grid(kind: str, values: list[float], theta: float = TRUTH["theta"]) -> np.ndarray:
     """log p(y_n | y_1, ..., y_{n-1}) of the values that are there, with densities on a grid of states."""
     x = np.linspace(-4.0, 4.0, 801)
     sd = np.sqrt(DELTA) * TRUTH["sigma"]
 
     def after(state):
-        return state + DELTA * TRUTH["theta"] * state * (1.0 - state**2)
+        return state + DELTA * theta * state * (1.0 - state**2)
 
     kernel = stats.norm.pdf(x[:, None], after(x), sd) * (x[1] - x[0])
     density, at, found = stats.norm.pdf(x, 1.0, 0.5), None, []

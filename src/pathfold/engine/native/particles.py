@@ -14,6 +14,8 @@ from .small import finite
 
 MET = 1e-6  # by how much an exact observation may be missed, in units of what was to be met
 PLAIN = 0.1  # of the particles do not follow the guide
+APPROACHES = 4  # of the start that a guide is computed from
+SPARSE = 0.1  # effective share below which each particle has a guide of its own on the way to the next observation
 ENOUGH = 0.5  # effective share of the particles below which they are drawn anew
 
 
@@ -54,7 +56,7 @@ def move(layout, problem, point, scratch, rng, piece):
 
 @compiled
 def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights):
-    """Initial states, guided to the first observation along the path without noise, and their log weights."""
+    """Initial states, guided to the first observation along paths that come closer to it, and their log weights."""
     omega, noise = (
         of_series(layout, at.POINT_V0, at.V0_V0, piece),
         of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece),
@@ -64,8 +66,9 @@ def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights
     for i in range(layout[at.V0]):
         point[omega + i] = 0.0
     clear_guide(layout, point, piece)
-    kernel(at.GUIDED_START, piece, layout, problem, point, point, scratch)
-    aim(layout, problem, point, scratch, piece)
+    for _ in range(APPROACHES):
+        kernel(at.GUIDED_START, piece, layout, problem, point, point, scratch)
+        aim(layout, problem, point, scratch, piece)
     for p in range(states.shape[0]):
         plain = rng.random() < PLAIN
         for i in range(layout[at.V0]):
@@ -134,19 +137,24 @@ def resample(rng, states, spare, log_weights):
 def filter_particles(layout, problem, point, scratch, rng, pieces, starts, states, spare, log_weights, ahead):
     """Estimates of log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; returns a status.
 
-    All particles follow one guide, that of a path from their mean: it costs less than one each, and since it is known
-    before their noise is drawn, the product of the densities is an unbiased estimate of p(y | z). Missing are factors
-    that depend on the data alone.
+    All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of a
+    series, where they may be far apart, and after an observation that few of them explained, each has its own. Guides
+    are known before noise is drawn, and so the product of the densities is an unbiased estimate of p(y | z). Missing are
+    factors that depend on the data alone.
     """
+    share = 1.0
     for g in range(pieces.size):
         piece = pieces[g]
         if starts[g] != 0:
             draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights)
+        own = starts[g] != 0 or share < SPARSE
         average(states, log_weights, spare[0])
         exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)
         aim(layout, problem, point, scratch, piece)
         for p in range(states.shape[0]):
             exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], True)
+            if own:
+                aim(layout, problem, point, scratch, piece)
             log_weights[p] += move(layout, problem, point, scratch, rng, piece)
             exchange(layout, point, at.PIECE_X_END, piece + 1, states[p], False)
             if finite(log_weights[p]) and point[of_series(layout, at.POINT_PIECE, at.PIECE_MISSED, piece + 1)] > MET:
@@ -157,6 +165,7 @@ def filter_particles(layout, problem, point, scratch, rng, pieces, starts, state
         squares = 0.0
         for p in range(log_weights.size):
             squares += exp(2.0 * log_weights[p])
-        if squares * log_weights.size * ENOUGH > 1.0:
+        share = 1.0 / (squares * log_weights.size)
+        if share < ENOUGH:
             resample(rng, states, spare, log_weights)
     return CONVERGED
