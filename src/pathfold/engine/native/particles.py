@@ -137,10 +137,10 @@ def resample(rng, states, spare, log_weights):
 def filter_particles(layout, problem, point, scratch, rng, pieces, starts, states, spare, log_weights, ahead):
     """Estimates of log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; returns a status.
 
-    All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of a
-    series, where they may be far apart, and after an observation that few of them explained, each has its own. Guides
-    are known before noise is drawn, and so the product of the densities is an unbiased estimate of p(y | z). Missing are
-    factors that depend on the data alone.
+    All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of
+    a series, where they may be far apart, and after an observation that few of them explained, each has its own. Guides
+    are known before noise is drawn, and so the product of the densities is an unbiased estimate of p(y | z). Missing
+    are factors that depend on the data alone.
     """
     share = 1.0
     for g in range(pieces.size):
