@@ -21,7 +21,7 @@ import numpy as np
 
 from pathfold.engine import model_cache
 from pathfold.engine import table as at
-from pathfold.engine.equations import gram, lebesgue, linearise, log_det, newton
+from pathfold.engine.equations import gram, guided, lebesgue, linearise, log_det, newton
 from pathfold.engine.model_functions import ModelFunctions, check_size
 from pathfold.engine.records import Records, Sizes
 from pathfold.errors import ModelError, PathfoldError
@@ -51,6 +51,7 @@ CONSTRAINED = Method(
     at.CONSTRAINED, Records, (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels), 10, True
 )
 UNCONSTRAINED = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
+GUIDED = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
 
 
 @dataclass(frozen=True)

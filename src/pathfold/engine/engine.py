@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.compile import CONSTRAINED, UNCONSTRAINED, Variant, compile_model
+from pathfold.engine.compile import CONSTRAINED, GUIDED, UNCONSTRAINED, Variant, compile_model
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.settings import positive, whole
 from pathfold.program.layout import Record, size_of
@@ -62,7 +62,8 @@ class Engine:
     ) -> None:
         self.grid, self.conditioned = grid, conditioned
         self.intervals = len(grid.starts)
-        self.series = len(grid.first)
+        self.first = self._first_intervals(grid)
+        self.series = len(self.first)
         complete, censored = bool(grid.mask.all()), bool(grid.censored.any())
         variant = Variant(self.method, grid.regular, complete, censored, conditioned, lanes)
         compiled = compile_model(model, variant)
@@ -71,6 +72,10 @@ class Engine:
         self.chunks = -(-self.intervals // self.lanes)
         self.layout = self.program.bind(self._make_layout())
         self.problem = self._make_problem(splitting, solver or Solver())
+
+    def _first_intervals(self, grid: TimeGrid) -> np.ndarray:
+        """Where each run of intervals begins that a kernel over nodes goes through."""
+        return grid.first
 
     def _length(self, record: Record) -> int:
         if record.kind == "vector":
@@ -83,7 +88,7 @@ class Engine:
         """The layout table (see `table`), all but the addresses of the kernels."""
         layout, n = np.zeros(at.LENGTH + self.series + 1, dtype=np.int64), self.sizes
         layout[[at.STEPS, at.INTERVALS, at.FIRST]] = self.grid.steps, self.intervals, at.LENGTH
-        layout[at.LENGTH :] = *self.grid.first, self.intervals
+        layout[at.LENGTH :] = *self.first, self.intervals
         layout[[at.METHOD, at.MAX_DEPTH]] = self.method.number, self.method.max_depth
         layout[[at.CHUNKS, at.LANES, at.SERIES]] = self.chunks, self.lanes, self.series
         layout[[at.X, at.V, at.U, at.Z, at.Y, at.W, at.V0]] = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
@@ -199,3 +204,32 @@ class UnconstrainedEngine(Engine):
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)
         self.record("problem", self.problem, "metric")[:] = 1.0
+
+
+class GuidedEngine(Engine):
+    """Compiled guides and guided paths, with every fine step an interval of its own, in pieces (method.md, section 19).
+
+    `nodes` are the steps that end at an observation, each of which ends a segment; `pieces` the first piece of each
+    segment, `starts` 1 where a series begins with it. Steps after the last observation of a series are in no segment.
+    """
+
+    method = GUIDED
+
+    def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
+        super().__init__(model, grid.refined(), **options)
+
+    def _first_intervals(self, grid: TimeGrid) -> np.ndarray:
+        first, pieces, starts, nodes = [], [], [], []
+        for rows in np.split(np.arange(len(grid.starts)), grid.first[1:]):
+            begin, observed = rows[0], rows[grid.mask[rows].any(axis=1)]
+            for node in observed:
+                pieces.append(len(first))
+                starts.append(node == observed[0])
+                first += [begin, node]
+                begin = node + 1
+            nodes.extend(observed)
+            if begin <= rows[-1]:
+                first.append(begin)
+        self.pieces, self.nodes = np.array(pieces, dtype=np.int64), np.array(nodes, dtype=np.int64)
+        self.starts = np.array(starts, dtype=np.int64)
+        return np.array(first, dtype=np.int64)

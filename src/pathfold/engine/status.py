@@ -1,4 +1,4 @@
-"""How a constrained step can end. Native code returns these codes; only the outermost Python call raises."""
+"""How a step or a filter can end. Native code returns these codes; only the outermost Python call raises."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ NOT_CONVERGED = 1
 DIVERGED = 2
 NON_REVERSIBLE = 3
 NON_FINITE = 4
+NOT_AFFINE = 5
 
 MEANING = {
     CONVERGED: "the step succeeded",

@@ -15,7 +15,7 @@ STEPS, INTERVALS, FIRST = LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST
 # of `records.Sizes`.
 (METHOD, MAX_DEPTH, CHUNKS, LANES, SERIES, X, V, U, Z, Y, W, V0, _RECORDS) = range(LAYOUT_HEAD, LAYOUT_HEAD + 13)
 
-CONSTRAINED, UNCONSTRAINED = 0, 1  # values of METHOD
+CONSTRAINED, UNCONSTRAINED, GUIDED = 0, 1, 2  # values of METHOD
 
 # Records, by block: three numbers each, where it begins, where it ends, and the scalars of one set of its fields.
 END, SIZE = 1, 2
@@ -39,6 +39,8 @@ END, SIZE = 1, 2
     POINT_NODE,
     POINT_PATH,
     POINT_SUMS,
+    POINT_GUIDE,
+    POINT_PIECE,
     SCRATCH_WORK,
     SCRATCH_SLOPE,
     SCRATCH_NEWTON,
@@ -47,7 +49,7 @@ END, SIZE = 1, 2
     SCRATCH_NEWTON_SUMS,
     SCRATCH_CARRY,
     _FIELDS,
-) = range(_RECORDS, _RECORDS + 3 * 27, 3)
+) = range(_RECORDS, _RECORDS + 3 * 29, 3)
 
 # Fields that the control flow reads or writes: where each lies in its record.
 (
@@ -85,8 +87,23 @@ END, SIZE = 1, 2
     WORK_ZETA,
     NEWTON_GAP,
     NEWTON_O,
+    V_V,
+    V0_V0,
+    GUIDE_H,
+    GUIDE_F,
+    PIECE_X_BEGIN,
+    PIECE_X_END,
+    PIECE_H_BEGIN,
+    PIECE_F_BEGIN,
+    PIECE_H_END,
+    PIECE_F_END,
+    PIECE_LOG_WEIGHT,
+    PIECE_LOG_RATIO,
+    PIECE_MISSED,
+    PIECE_NOISE0,
+    NODE_NOISE,
     KERNELS,
-) = range(_FIELDS, _FIELDS + 35)
+) = range(_FIELDS, _FIELDS + 50)
 
 # Kernels: the address of each.
 (
@@ -122,8 +139,15 @@ END, SIZE = 1, 2
     PATH,
     PATH_GRADIENT,
     START_GRADIENT,
+    GUIDED_START,
+    INNOVATIONS_START,
+    GUIDE,
+    GUIDE_NODE,
+    GUIDED_PATH,
+    INNOVATIONS,
+    GUIDED_NODE,
     LENGTH,
-) = range(KERNELS, KERNELS + 33)
+) = range(KERNELS, KERNELS + 40)
 
 
 def record_place(block: str, record: str) -> int:

@@ -185,7 +185,7 @@ class DiffusionModel:
             self.observation = _as_one(observation).given(struct(self.state_dim), z, self._time())
             self.observation_dim, self.observation_noise_dim = self.observation.dim, self.observation.noise_dim
             self.observed = check_labels("observed", observed, self.observation_dim, ModelError)
-            points = self._points()
+            points = self.points()
             self._check_finite(points)
             times = [(z, t) for _, z, t in points]
             with at_values("the observation", "parameters drawn from their priors"):
@@ -340,7 +340,7 @@ class DiffusionModel:
             if (shape := result_shape(name, function, (x, z))) != (self.state_dim,):
                 raise ModelError(f"{name} returned shape {shape}, expected ({self.state_dim},), the size of the state")
             try_twice(name, function, (x, z))
-        for x, z, _ in self._points()[::3]:
+        for x, z, _ in self.points()[::3]:
             for point in (x, x * (1.0 + 0.1 * rng.uniform(-1.0, 1.0, self.state_dim))):
                 new = np.asarray(to(point, z))
                 if not np.all(np.isfinite(new)):
@@ -488,11 +488,11 @@ class DiffusionModel:
 
     def _points_of(self, observations: Observations) -> Points:
         """States and parameters drawn from the prior, and the times of the data, to try a likelihood at."""
-        grid, points = TimeGrid.build(observations, steps_per_interval=1), self._points()
+        grid, points = TimeGrid.build(observations, steps_per_interval=1), self.points()
         times = jax.tree.map(lambda each: each[grid.rows], self.clocks(grid)[1])
         return [jnp.asarray(x) for x, _, _ in points], [z for _, z, _ in points], times
 
-    def _points(self) -> list[tuple[np.ndarray, dict[str, Any], Any]]:
+    def points(self) -> list[tuple[np.ndarray, dict[str, Any], Any]]:
         """Concrete (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""
         rng, points = np.random.default_rng(20), []
         for i, t in enumerate((0.0, 0.7, 2.3, 5.1)):

@@ -132,6 +132,18 @@ class Likelihood(Observation):
         exact = plain(d, seen.value) if rooted is None else rooted
         return seen.split(d, Split(*(nothing + each for each in exact)), as_factor=self.plain)
 
+    def log_density(self, x, z, t, seen):
+        parts = [self._log_density_of_block(block, seen.part(block.columns)) for block in self._blocks(x, z, t)]
+        return jnp.concatenate(parts)
+
+    def _log_density_of_block(self, block: Block, seen: Seen) -> Array:
+        d, nothing = block.distribution, jnp.zeros(block.columns.stop - block.columns.start)
+        if block.joint:
+            exact = jnp.full_like(nothing, jnp.nan).at[0].set(jnp.asarray(d.log_prob(seen.value)))
+            return jnp.where(seen.mask > 0.0, exact, jnp.nan)
+        factor = seen.split(d, Split(nothing, nothing + plain(d, seen.value).remainder), as_factor=True)
+        return jnp.where(seen.mask > 0.0, -factor.remainder, jnp.nan)
+
     def misfit(self, x, z, w, t, seen):
         return self.split(x, z, t, seen).root + w
 
@@ -234,6 +246,9 @@ class Several(Observation):
     def excess(self, x, z, w, t, seen):
         terms = (each.excess(x, z, own, t, seen.part(columns)) for columns, each, own in self._with_noise(w))
         return sum(terms, start=0.0)
+
+    def log_density(self, x, z, t, seen):
+        return jnp.concatenate([each.log_density(x, z, t, seen.part(columns)) for columns, each in self.parts])
 
     def chance(self, z, rng, count, *, shared):
         return tuple(each.chance(z, rng, count, shared=shared) for each in self.observations)

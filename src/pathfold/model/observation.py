@@ -37,6 +37,19 @@ type Points = tuple[Any, list[dict[str, Any]], Any]
 MOST_NORMALS = 10**6  # of one observation: more is a mistake
 
 
+def no_density(observation: Any) -> ModelError:
+    return ModelError(
+        f"pf.{type(observation).__name__} has no density of what is observed given the state; write it as "
+        "pf.Likelihood(f) or pf.GaussianNoise(mean, scale)"
+    )
+
+
+def _of_first(mask: Array, value: Array) -> Array:
+    """The value at the first component that was observed, NaN at the others."""
+    first = (mask > 0.0) & (jnp.cumsum(mask) == 1.0)
+    return jnp.where(first, value, jnp.nan)
+
+
 @dataclass(frozen=True)
 class Observation(ABC):
     """What is seen of the state at each observation time, by W standard normals w and a constraint on them.
@@ -109,6 +122,14 @@ class Observation(ABC):
     def has_density(self) -> bool:
         """Whether the values have a density given the state, which the sampler without constraints needs."""
         return False
+
+    def log_density(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Array:
+        """log p of each value (Y,) given the state, all constants included.
+
+        NaN where a value has none of its own: it is missing, or told by one number together with others, which then
+        stands with the first of these.
+        """
+        raise no_density(self)
 
     def check(self, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]) -> None:
         """Raise ModelError for what is wrong beyond the shapes, given structs of z, t and concrete draws."""
@@ -243,6 +264,22 @@ class GaussianNoise(StateFunction):
         noise = dist.Normal(self.state_function(x, z, t), jnp.where(scale > 0.0, scale, 1.0))
         nothing = jnp.zeros(self.dim)
         return seen.split(noise, Split(nothing, nothing)).root
+
+    def log_density(self, x, z, t, seen):
+        mean, scale = self.state_function(x, z, t), self._scale(z, t)
+        if scale.ndim == 2:
+            return _of_first(seen.mask, self._joint_log_density(mean, scale, seen))
+        each = dist.Normal(mean, scale).log_prob(seen.value)
+        if seen.any_censored:
+            each = jnp.where(seen.censored != 0.0, -0.5 * self.censored_root(x, z, t, seen) ** 2, each)
+        return jnp.where(seen.mask > 0.0, each, jnp.nan)
+
+    def _joint_log_density(self, mean, scale, seen):
+        """Of the components that were observed; the others are independent standard normals at zero."""
+        mask = seen.mask
+        covariance = mask[:, None] * mask * (scale @ scale.T) + jnp.diag(1.0 - mask)
+        joint = dist.MultivariateNormal(jnp.zeros(self.dim), covariance).log_prob(mask * (seen.value - mean))
+        return joint - jnp.sum(1.0 - mask) * dist.Normal().log_prob(0.0)
 
     def scale_matrix(self, z, t):
         """The scale as a matrix (Y, Y)."""

@@ -4,9 +4,9 @@ A distribution is written as value = push(u). The map is exact when u ~ N(0, I) 
 normal and multivariate normal, transforms of an exact map, and scalar distributions by their quantile function,
 push(u) = F^{-1}(Phi(u)). Otherwise push is a bijection from the whole space and the density of u is kept as
 
-    excess(u) = -log p(push(u)) - log |det d push / du| - 1/2 |u|^2,
+    excess(u) = -log p(push(u)) - log |det d push / du| + log phi(u),
 
-so that the potential of u is 1/2 |u|^2 + excess(u).
+so that the density of u is phi(u) exp(-excess(u)), with phi that of standard normals.
 """
 
 from collections.abc import Callable, Sequence
@@ -191,7 +191,8 @@ def _by_bijection(d: Any, shape: tuple[int, ...], standardise: bool) -> NormalMa
         y = free(u)
         value = transform(y)
         log_density = jnp.sum(d.log_prob(value)) + jnp.sum(transform.log_abs_det_jacobian(y, value))
-        return -log_density - jnp.sum(jnp.broadcast_to(jnp.log(scale), free_shape)) - 0.5 * jnp.sum(u * u)
+        log_density += jnp.sum(jnp.broadcast_to(jnp.log(scale), free_shape))
+        return jnp.sum(dist.Normal().log_prob(u)) - log_density
 
     def draw(key):
         value = d.expand(shape[: len(shape) - d.event_dim]).sample(key)

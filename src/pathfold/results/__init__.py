@@ -3,6 +3,8 @@
 from pathfold.results.calibrate import Calibration, calibrate
 from pathfold.results.check import Check, check
 from pathfold.results.combine import combine
+from pathfold.results.evidence import Evidence, evidence
+from pathfold.results.log_likelihood import log_likelihood
 from pathfold.results.plots import (
     plot_calibration,
     plot_check,
@@ -21,10 +23,13 @@ from pathfold.results.simulate import simulate
 __all__ = [
     "Calibration",
     "Check",
+    "Evidence",
     "Refinement",
     "calibrate",
     "check",
     "combine",
+    "evidence",
+    "log_likelihood",
     "plot_calibration",
     "plot_check",
     "plot_marginals",

@@ -68,8 +68,11 @@ def _precision_derivative(primals, tangents):
     return (precision, log_det), (-precision @ change @ precision, jnp.sum(precision * change))
 
 
-def _misfit(f: ModelFunctions, z, x, t, seen: Seen):
-    """-log p(y | x, z) of the observed components: of Gaussian noise 1/2 |r|^2 + log|scale|, else by its root."""
+def node_misfit(f: ModelFunctions, z, x, t, seen: Seen):
+    """-log p(y | x, z) of the observed components: of Gaussian noise 1/2 |r|^2 + log|scale|, else by its root.
+
+    Factors of p that depend on y alone are left out.
+    """
     (x, named), total = f.model.in_series(f.model.parameters.unflatten(z), x), 0.0
     for columns, part in f.model.observation.parts:
         of_part = seen.part(columns)
@@ -101,7 +104,7 @@ def _path(f: ModelFunctions, r: Records) -> Kernel:
 
     def body(state, misfit, z, v, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
         x = f.step(z, state, v, delta, f.clock(t_start, forcing))
-        misfit = misfit + _misfit(f, z, x, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+        misfit = misfit + node_misfit(f, z, x, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
         return {"x_start": state, "x_node": x, "state": x, "misfit": misfit}
 
     def final(misfit):
@@ -120,7 +123,7 @@ def _path_gradient(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def body(eta, gz, z, v, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
         start, end = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end)
         seen = Seen(y, mask, censored, upper)
-        gz_misfit, gx = jax.grad(lambda z, x: _misfit(f, z, x, end, seen), argnums=(0, 1))(z, x_node)
+        gz_misfit, gx = jax.grad(lambda z, x: node_misfit(f, z, x, end, seen), argnums=(0, 1))(z, x_node)
         _, pull = jax.vjp(lambda z, x, v: f.step(z, x, v, delta, start), z, x_start, v)
         gz_step, gx_start, gv = pull(eta + gx)
         return {"v_g": gv, "eta": gx_start, "gz": gz + gz_misfit + gz_step}

@@ -1,0 +1,301 @@
+"""Paths guided by the data ahead of them (method.md, section 19): kernels over pieces of the path.
+
+Every fine step is an interval of its own. A piece is a run of steps without an observation, or the one step that ends
+at an observation, and takes the place that a series has in other methods. The guide of a step is a Gaussian function of
+the state at its end, exp(-1/2 x^T H x + F^T x), that stands for the likelihood of all that is seen from there on; any
+H, F give the same law of paths once their weights are counted. The position is (u, omega_0, omega), in the records of
+u, v0 and v: standard normals that the guide turns into the noise of the start and of the steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.linalg import solve_triangular
+
+from pathfold.engine.equations.lebesgue import node_misfit
+from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.records import Records, Sizes
+from pathfold.model import Seen
+from pathfold.program.kernel import Kernel, NodeScan
+from pathfold.program.layout import Record
+from pathfold.program.matrices import lower_mirrored
+
+
+class GuidedRecords(Records):
+    """Records of the path as one sequence of pieces; the guide of a step belongs to its interval."""
+
+    def __init__(self, n: Sizes, *, regular: bool, censored: int) -> None:
+        super().__init__(n, regular=regular, censored=censored)
+        X = n.X
+        self.v = Record("v", "lane", {"v": (n.V,)})
+        self.forcing = Record("forcing", "lane", self.forcing.fields)
+        self.theta = Record("theta", "shared", {"z": (n.Z,)})
+        self.node = Record("node", "lane", {"x_start": (X,), "x_node": (X,), "noise": (n.V,)})
+        self.guide = Record("guide", "lane", {"H": (X, X), "F": (X,)})
+        ends = {"x_begin": (X,), "x_end": (X,), "H_begin": (X, X), "F_begin": (X,), "H_end": (X, X), "F_end": (X,)}
+        self.piece = Record(
+            "piece", "series", {**ends, "log_weight": (), "log_ratio": (), "missed": (), "noise0": (n.V0,)}
+        )
+        vector = ["u", "v0", "w", "v"]
+        self.blocks = {
+            "problem": ["settings", "grid", "forcing"],
+            "vector": vector,
+            "point": [*vector, "theta", "node", "guide", "piece"],
+            "scratch": ["carry"],
+        }
+
+
+def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    return [
+        _guided_start(f, r, n),
+        _innovations_start(f, r, n),
+        _guide(f, r, n),
+        _guide_node(f, r, n),
+        _guided_path(f, r, n),
+        _innovations(f, r, n),
+        _guided_node(f, r, n),
+    ]
+
+
+class Rows(NamedTuple):
+    """Observations as the guide sees them: r + D dx + E w = 0 near a state, with w standard normal.
+
+    `root` is a lower factor of E E^T, `unit` the same with ones on the diagonal for the rows that have no noise.
+    """
+
+    r: Array
+    D: Array
+    root: Array
+    unit: Array
+    noisy: Array
+
+
+def linear_rows(f: ModelFunctions, z, x, t, seen: Seen) -> Rows:
+    """The rows of the constraint (method.md, section 14), linearised at the state x and at no noise.
+
+    Noisy rows that are no numbers there tell the guide nothing.
+    """
+    w = jnp.zeros(f.model.observation_noise_dim)
+    r, (D, E) = f.rows(z, x, w, t, seen), jax.jacfwd(f.rows, argnums=(1, 2))(z, x, w, t, seen)
+    noisy = seen.mask * (1.0 - f.model.exactly_observed)
+    known = jnp.abs(r) + jnp.sum(jnp.abs(D), axis=1) < jnp.inf
+    r, D = jnp.where(known, r, 0.0), jnp.where(known[:, None], D, 0.0)
+    E = jnp.where(noisy[:, None] > 0.0, E, 0.0)
+    unit = _factor(E @ E.T + jnp.diag(1.0 - noisy))
+    return Rows(r, D, noisy[:, None] * unit, unit, noisy)
+
+
+def _factor(matrix):
+    return jnp.linalg.cholesky(matrix, symmetrize_input=False)
+
+
+def _solve(factor, right):
+    """C^{-1} b."""
+    return solve_triangular(factor, right, lower=True)
+
+
+def _solve_transposed(factor, right):
+    """C^{-T} b."""
+    return solve_triangular(factor, right, lower=True, trans=1)
+
+
+def _log_density(factor, e):
+    """log N(e; 0, C C^T), but for powers of 2 pi."""
+    return -0.5 * jnp.sum(_solve(factor, e) ** 2) - jnp.sum(jnp.log(jnp.diag(factor)))
+
+
+def _look_back(H, F, A, L, a, rows: Rows | None, x_node, mask):
+    """H, F one step earlier: of x -> E exp(-1/2 x'^T H x' + F^T x'), x' = a + A x + L v, times the rows' likelihood.
+
+    P = I + L^T H L = C C^T, J = C^{-1} L^T. The innovation of the rows, given the guide from there on, is e - T x; both
+    are divided by the root of its covariance.
+    """
+    J = _solve(_factor(jnp.eye(L.shape[1]) + L.T @ H @ L), L.T)
+    W, r = J @ H, F - H @ a
+    q = J @ r
+    earlier_H, earlier_F = A.T @ (H - W.T @ W) @ A, A.T @ (r - W.T @ q)
+    if rows is not None:
+        B = rows.D @ J.T
+        root = _factor(B @ B.T + rows.root @ rows.root.T + jnp.diag(1.0 - mask))
+        T = _solve(root, rows.D @ (A - J.T @ (W @ A)))
+        e = _solve(root, -(rows.r + rows.D @ (a + J.T @ q - x_node)))
+        earlier_H, earlier_F = earlier_H + T.T @ T, earlier_F + T.T @ e
+    return lower_mirrored(earlier_H), earlier_F
+
+
+def _step_at(f: ModelFunctions, n: Sizes, z, x, delta, t):
+    """The step from x without noise, and its slopes A by the state and L by the noise."""
+    at = (z, x, jnp.zeros(n.V), delta, t)
+    return f.step(*at), *jax.jacfwd(f.step, argnums=(1, 2))(*at)
+
+
+def _tilt(H, F, m, L):
+    """C with P = I + L^T H L = C C^T and mu = P^{-1} L^T (F - H m): noise N(mu, P^{-1}) follows the guide from m."""
+    C = _factor(jnp.eye(L.shape[1]) + L.T @ H @ L)
+    return C, _solve_transposed(C, _solve(C, L.T @ (F - H @ m)))
+
+
+def _follow(C, mu, eta):
+    """The noise v = mu + C^{-T} eta, and the log of phi(v) over the density of v when eta is standard normal."""
+    v = mu + _solve_transposed(C, eta)
+    return v, _log_ratio(C, v, eta)
+
+
+def _log_ratio(C, v, eta):
+    return 0.5 * jnp.sum(eta**2) - 0.5 * jnp.sum(v**2) - jnp.sum(jnp.log(jnp.diag(C)))
+
+
+def _guided_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """x_0 of the series that a piece begins, guided by what is ahead of it."""
+
+    def final(z, v0, H_begin, F_begin):
+        if not n.V0:
+            return _begun(f, z, v0, 0.0)
+        noise, log_ratio = _follow(*_start_tilt(f, n, z, H_begin, F_begin), v0)
+        return {"noise0": noise, **_begun(f, z, noise, log_ratio)}
+
+    return NodeScan("guided_start", r.uses(point="theta v0 piece"), final=final)
+
+
+def _innovations_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The inverse: omega_0 of the noise that is given, and the start that it makes."""
+
+    def final(z, noise0, H_begin, F_begin):
+        if not n.V0:
+            return _begun(f, z, noise0, 0.0)
+        C, mu = _start_tilt(f, n, z, H_begin, F_begin)
+        omega = C.T @ (noise0 - mu)
+        return {"v0": omega, **_begun(f, z, noise0, _log_ratio(C, noise0, omega))}
+
+    return NodeScan("innovations_start", r.uses(point="theta v0 piece"), final=final)
+
+
+def _start_tilt(f: ModelFunctions, n: Sizes, z, H, F):
+    nothing = jnp.zeros(n.V0)
+    return _tilt(H, F, f.start(z, nothing), jax.jacfwd(f.start, argnums=1)(z, nothing))
+
+
+def _begun(f: ModelFunctions, z, noise, log_ratio):
+    log_weight = log_ratio - f.start_excess(z, noise)
+    return {"x_begin": f.start(z, noise), "log_ratio": log_ratio, "log_weight": log_weight}
+
+
+_OF_STEPS = {"problem": "settings grid forcing", "point": "theta v node guide piece"}
+
+
+def _guide(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Backward over steps without observations, linearised along the path that the point has."""
+
+    def init(H_end, F_end):
+        return {"H_here": H_end, "F_here": F_end}
+
+    def body(H_here, F_here, z, x_start, delta, t_start, forcing):
+        m, A, L = _step_at(f, n, z, x_start, delta, f.clock(t_start, forcing))
+        earlier = _look_back(H_here, F_here, A, L, m - A @ x_start, None, None, None)
+        return {"H": H_here, "F": F_here, "H_here": earlier[0], "F_here": earlier[1]}
+
+    def final(H_here, F_here):
+        return {"H_begin": H_here, "F_begin": F_here}
+
+    return NodeScan("guide", r.uses(**_OF_STEPS), init=init, body=body, final=final, reverse=True)
+
+
+def _guide_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The same for the step that ends at an observation."""
+
+    def init(H_end, F_end):
+        return {"H_here": H_end, "F_here": F_end}
+
+    def body(H_here, F_here, z, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
+        m, A, L = _step_at(f, n, z, x_start, delta, f.clock(t_start, forcing))
+        rows = linear_rows(f, z, x_node, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+        earlier = _look_back(H_here, F_here, A, L, m - A @ x_start, rows, x_node, mask)
+        return {"H": H_here, "F": F_here, "H_here": earlier[0], "F_here": earlier[1]}
+
+    def final(H_here, F_here):
+        return {"H_begin": H_here, "F_begin": F_here}
+
+    return NodeScan("guide_node", r.uses(**_OF_STEPS), init=init, body=body, final=final, reverse=True)
+
+
+def _guided_path(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Forward over steps without observations: the noise that the guide makes of omega, the path, its log weight."""
+
+    def init(x_begin):
+        return {"state": x_begin, "total": jnp.zeros(())}
+
+    def body(state, total, z, v, H, F, delta, t_start, forcing):
+        t = f.clock(t_start, forcing)
+        m, _, L = _step_at(f, n, z, state, delta, t)
+        noise, log_ratio = _follow(*_tilt(H, F, m, L), v)
+        x = f.step(z, state, noise, delta, t)
+        return {"x_start": state, "x_node": x, "noise": noise, "state": x, "total": total + log_ratio}
+
+    def final(state, total):
+        return {"x_end": state, "log_weight": total}
+
+    return NodeScan("guided_path", r.uses(**_OF_STEPS), init=init, body=body, final=final)
+
+
+def _innovations(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The inverse: omega of the noise that is given, with the path that it makes and the same log weight."""
+
+    def init(x_begin):
+        return {"state": x_begin, "total": jnp.zeros(())}
+
+    def body(state, total, z, noise, H, F, delta, t_start, forcing):
+        t = f.clock(t_start, forcing)
+        m, _, L = _step_at(f, n, z, state, delta, t)
+        C, mu = _tilt(H, F, m, L)
+        omega, x = C.T @ (noise - mu), f.step(z, state, noise, delta, t)
+        total = total + _log_ratio(C, noise, omega)
+        return {"x_start": state, "x_node": x, "v": omega, "state": x, "total": total}
+
+    def final(state, total):
+        return {"x_end": state, "log_weight": total}
+
+    return NodeScan("innovations", r.uses(**_OF_STEPS), init=init, body=body, final=final)
+
+
+def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The same for the step that ends at an observation, which its noise is drawn to meet.
+
+    With v = mu + C^{-T} eta the rows are e - B eta = R^{1/2} w, B = D L C^{-T}. Given them, eta is
+
+        B^T Sig^{-1} e + (I - B^T Sig^{-T/2} (Sig^{1/2} + R^{1/2})^{-1} B) omega,   Sig = B B^T + R
+
+    (Andrews 1968), which meets rows without noise exactly if the step is affine in its noise; `missed` is by how much
+    it did not, in units of what was to be met. The weight has the density N(e; 0, Sig) of the rows, and for those with
+    noise the likelihood itself in the place of that which the guide assumed.
+    """
+
+    def init(x_begin):
+        return {"state": x_begin, "total": jnp.zeros(()), "off": jnp.zeros(())}
+
+    def body(state, z, v, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
+        t, end = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end)
+        m, _, L = _step_at(f, n, z, state, delta, t)
+        rows = linear_rows(f, z, m, end, Seen(y, mask, censored, upper))
+        C, mu = _tilt(H, F, m, L)
+        B, e = _solve(C, (rows.D @ L).T).T, -(rows.r + rows.D @ (L @ mu))
+        root = _factor(B @ B.T + rows.root @ rows.root.T + jnp.diag(1.0 - mask))
+        drawn = _solve_transposed(root, _solve(root + rows.root, B @ v))
+        eta = v + B.T @ (_solve_transposed(root, _solve(root, e)) - drawn)
+        noise, log_ratio = _follow(C, mu, eta)
+        x = f.step(z, state, noise, delta, t)
+        assumed = _log_density(rows.unit, rows.noisy * (e - B @ eta))
+        likelihood = -node_misfit(f, z, x, end, Seen(y, rows.noisy, censored, upper))
+        total = log_ratio + _log_density(root, e) - assumed + likelihood
+        exact = mask * (1.0 - rows.noisy)
+        left = f.rows(z, x, jnp.zeros(f.model.observation_noise_dim), end, Seen(y, mask, censored, upper))
+        off = jnp.sum(exact * jnp.abs(left) / (jnp.abs(y) + jnp.abs(rows.r) + 1e-300))
+        return {"x_start": state, "x_node": x, "noise": noise, "state": x, "total": total, "off": off}
+
+    def final(state, total, off):
+        return {"x_end": state, "log_weight": total, "missed": off}
+
+    return NodeScan("guided_node", r.uses(**_OF_STEPS), init=init, body=body, final=final)

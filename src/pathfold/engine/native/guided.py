@@ -1,0 +1,169 @@
+"""The guide of a segment of the path, backward, and the path that follows it, forward (method.md, section 19).
+
+A segment runs from one observation to the next: a piece of steps without observations, which may be none, and the piece
+after it, the step that ends at the observation. Segments are called by the first of their pieces.
+"""
+
+from __future__ import annotations
+
+from pathfold.engine import table as at
+
+from .jit import compiled, kernel
+from .lanes import of_interval, of_series
+from .small import finite
+
+SWEEPS = 2  # of the guide: the path without noise is what it is linearised along first
+
+
+@compiled
+def begins(layout, piece):
+    """The first step of a piece; the one after it begins with the next."""
+    return layout[layout[at.FIRST] + piece]
+
+
+@compiled
+def hand_over(layout, point, size, source, of_piece, target, to_piece):
+    """Copy a field of one piece to a field of another."""
+    a, b = of_series(layout, at.POINT_PIECE, source, of_piece), of_series(layout, at.POINT_PIECE, target, to_piece)
+    for i in range(size):
+        point[b + i] = point[a + i]
+
+
+@compiled
+def clear_omega(layout, point, piece):
+    for n in range(begins(layout, piece), begins(layout, piece + 2)):
+        base = of_interval(layout, at.POINT_V, at.V_V, n)
+        for i in range(layout[at.V]):
+            point[base + i * layout[at.LANES]] = 0.0
+
+
+@compiled
+def draw_steps(layout, point, record, field, piece, rng):
+    """Standard normals for omega, or for the noise, of the steps of a piece."""
+    for n in range(begins(layout, piece), begins(layout, piece + 1)):
+        base = of_interval(layout, record, field, n)
+        for i in range(layout[at.V]):
+            point[base + i * layout[at.LANES]] = rng.standard_normal()
+
+
+@compiled
+def clear_guide(layout, point, piece):
+    """H = 0, F = 0 at every step: noise as it is without data."""
+    X = layout[at.X]
+    for n in range(begins(layout, piece), begins(layout, piece + 2)):
+        H, F = of_interval(layout, at.POINT_GUIDE, at.GUIDE_H, n), of_interval(layout, at.POINT_GUIDE, at.GUIDE_F, n)
+        for i in range(X * X):
+            point[H + i * layout[at.LANES]] = 0.0
+        for i in range(X):
+            point[F + i * layout[at.LANES]] = 0.0
+    clear_outlook(layout, point, at.PIECE_H_BEGIN, at.PIECE_F_BEGIN, piece)
+
+
+@compiled
+def clear_outlook(layout, point, H, F, piece):
+    X, at_H, at_F = (
+        layout[at.X],
+        of_series(layout, at.POINT_PIECE, H, piece),
+        of_series(layout, at.POINT_PIECE, F, piece),
+    )
+    for i in range(X * X):
+        point[at_H + i] = 0.0
+    for i in range(X):
+        point[at_F + i] = 0.0
+
+
+@compiled
+def outlook_is_finite(layout, point, piece):
+    X, total = layout[at.X], 0.0
+    H = of_series(layout, at.POINT_PIECE, at.PIECE_H_BEGIN, piece)
+    F = of_series(layout, at.POINT_PIECE, at.PIECE_F_BEGIN, piece)
+    for i in range(X * X):
+        total += abs(point[H + i])
+    for i in range(X):
+        total += abs(point[F + i])
+    return finite(total)
+
+
+@compiled
+def look_back(layout, problem, point, scratch, piece):
+    """The guide of a segment, along the path that the point has there, from what is ahead of its end.
+
+    One that is no number gives way to none, so that every noise can still be drawn.
+    """
+    X, node = layout[at.X], piece + 1
+    kernel(at.GUIDE_NODE, node, layout, problem, point, point, scratch)
+    if begins(layout, node) > begins(layout, piece):
+        hand_over(layout, point, X * X, at.PIECE_H_BEGIN, node, at.PIECE_H_END, piece)
+        hand_over(layout, point, X, at.PIECE_F_BEGIN, node, at.PIECE_F_END, piece)
+        kernel(at.GUIDE, piece, layout, problem, point, point, scratch)
+    else:
+        hand_over(layout, point, X * X, at.PIECE_H_BEGIN, node, at.PIECE_H_BEGIN, piece)
+        hand_over(layout, point, X, at.PIECE_F_BEGIN, node, at.PIECE_F_BEGIN, piece)
+    if not outlook_is_finite(layout, point, piece):
+        clear_guide(layout, point, piece)
+
+
+@compiled
+def follow_steps(place, layout, problem, point, scratch, piece):
+    """The path up to the last step of a segment, made of omega or of its noise by the kernel named; its log weight."""
+    X, node = layout[at.X], piece + 1
+    if begins(layout, node) == begins(layout, piece):
+        hand_over(layout, point, X, at.PIECE_X_BEGIN, piece, at.PIECE_X_BEGIN, node)
+        return 0.0
+    kernel(place, piece, layout, problem, point, point, scratch)
+    hand_over(layout, point, X, at.PIECE_X_END, piece, at.PIECE_X_BEGIN, node)
+    return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)]
+
+
+@compiled
+def follow_node(layout, problem, point, scratch, piece):
+    """The last step of a segment, to its observation; its log weight."""
+    kernel(at.GUIDED_NODE, piece + 1, layout, problem, point, point, scratch)
+    return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece + 1)]
+
+
+@compiled
+def follow(layout, problem, point, scratch, piece):
+    """The path of a segment that its guide makes of omega, from where the piece begins; its log weight."""
+    log_weight = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
+    return log_weight + follow_node(layout, problem, point, scratch, piece)
+
+
+@compiled
+def aim(layout, problem, point, scratch, piece):
+    """The guide of a segment that looks to its own observation alone, from where the piece begins."""
+    clear_omega(layout, point, piece)
+    clear_guide(layout, point, piece)
+    clear_outlook(layout, point, at.PIECE_H_END, at.PIECE_F_END, piece + 1)
+    for _ in range(SWEEPS):
+        follow(layout, problem, point, scratch, piece)
+        look_back(layout, problem, point, scratch, piece)
+
+
+@compiled
+def guide_all(layout, problem, point, scratch, pieces, starts):
+    """The guide of every segment, each with those after it in its series ahead; along the path that the point has."""
+    X = layout[at.X]
+    for g in range(pieces.size - 1, -1, -1):
+        node = pieces[g] + 1
+        if g + 1 == pieces.size or starts[g + 1] != 0:
+            clear_outlook(layout, point, at.PIECE_H_END, at.PIECE_F_END, node)
+        else:
+            hand_over(layout, point, X * X, at.PIECE_H_BEGIN, pieces[g + 1], at.PIECE_H_END, node)
+            hand_over(layout, point, X, at.PIECE_F_BEGIN, pieces[g + 1], at.PIECE_F_END, node)
+        look_back(layout, problem, point, scratch, pieces[g])
+
+
+@compiled
+def follow_all(layout, problem, point, scratch, pieces, starts):
+    """The whole path that the guides make of omega; its log weight, which has log p(y | z) as that of its mean."""
+    X, total = layout[at.X], 0.0
+    for g in range(pieces.size):
+        piece = pieces[g]
+        if starts[g] != 0:
+            kernel(at.GUIDED_START, piece, layout, problem, point, point, scratch)
+            total += point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)]
+        else:
+            hand_over(layout, point, X, at.PIECE_X_END, pieces[g - 1] + 1, at.PIECE_X_BEGIN, piece)
+        total += follow(layout, problem, point, scratch, piece)
+    return total

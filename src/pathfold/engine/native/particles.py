@@ -1,0 +1,171 @@
+"""A particle filter whose particles are guided to the next observation (method.md, section 19)."""
+
+from __future__ import annotations
+
+from numpy import exp, inf, log
+
+from pathfold.engine import table as at
+from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_AFFINE
+
+from .guided import aim, clear_guide, draw_steps, follow_node, follow_steps
+from .jit import compiled, kernel
+from .lanes import of_series
+from .small import finite
+
+MET = 1e-6  # by how much an exact observation may be missed, in units of what was to be met
+PLAIN = 0.1  # of the particles do not follow the guide
+APPROACHES = 4  # of the start that a guide is computed from
+SPARSE = 0.1  # effective share below which each particle has a guide of its own on the way to the next observation
+ENOUGH = 0.5  # effective share of the particles below which they are drawn anew
+
+
+@compiled
+def exchange(layout, point, place, piece, state, write):
+    """A particle's state to a field of a piece, or from it."""
+    base = of_series(layout, at.POINT_PIECE, place, piece)
+    for i in range(state.size):
+        if write:
+            point[base + i] = state[i]
+        else:
+            state[i] = point[base + i]
+
+
+@compiled
+def mixed(log_ratio):
+    """The log of phi over the density of noise that follows the guide or, rarely, not, given that over the former.
+
+    It is at most -log(PLAIN): a guide that is too sure of itself does not make for huge weights.
+    """
+    if not log_ratio < inf:  # far from what the guide would draw
+        return -log(PLAIN)
+    return -log((1.0 - PLAIN) * exp(-log_ratio) + PLAIN)
+
+
+@compiled
+def move(layout, problem, point, scratch, rng, piece):
+    """A particle from where the piece begins to the next observation; its log weight."""
+    draw_steps(layout, point, at.POINT_V, at.V_V, piece + 1, rng)
+    if rng.random() < PLAIN:
+        draw_steps(layout, point, at.POINT_NODE, at.NODE_NOISE, piece, rng)
+        log_ratio = follow_steps(at.INNOVATIONS, layout, problem, point, scratch, piece)
+    else:
+        draw_steps(layout, point, at.POINT_V, at.V_V, piece, rng)
+        log_ratio = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
+    return mixed(log_ratio) + follow_node(layout, problem, point, scratch, piece)
+
+
+@compiled
+def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights):
+    """Initial states, guided to the first observation along paths that come closer to it, and their log weights."""
+    omega, noise = (
+        of_series(layout, at.POINT_V0, at.V0_V0, piece),
+        of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece),
+    )
+    log_ratio = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, piece)
+    log_weight = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)
+    for i in range(layout[at.V0]):
+        point[omega + i] = 0.0
+    clear_guide(layout, point, piece)
+    for _ in range(APPROACHES):
+        kernel(at.GUIDED_START, piece, layout, problem, point, point, scratch)
+        aim(layout, problem, point, scratch, piece)
+    for p in range(states.shape[0]):
+        plain = rng.random() < PLAIN
+        for i in range(layout[at.V0]):
+            point[(noise if plain else omega) + i] = rng.standard_normal()
+        kernel(at.INNOVATIONS_START if plain else at.GUIDED_START, piece, layout, problem, point, point, scratch)
+        exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], False)
+        log_weights[p] = point[log_weight] - point[log_ratio] + mixed(point[log_ratio]) - log(states.shape[0])
+
+
+@compiled
+def average(states, log_weights, mean):
+    """The weighted mean of the particles, without those that are lost."""
+    highest, total = -inf, 0.0
+    for p in range(log_weights.size):
+        if finite(log_weights[p]):
+            highest = max(highest, log_weights[p])
+    for i in range(mean.size):
+        mean[i] = 0.0
+    for p in range(log_weights.size):
+        if finite(log_weights[p]):
+            weight = exp(log_weights[p] - highest)
+            total += weight
+            for i in range(mean.size):
+                mean[i] += weight * states[p, i]
+    for i in range(mean.size):
+        mean[i] /= total
+
+
+@compiled
+def normalise(log_weights):
+    """The log of the sum of the weights, which then sum to one; -inf if all vanish."""
+    highest = -inf
+    for p in range(log_weights.size):
+        if not log_weights[p] < inf:  # no number: a path that was lost
+            log_weights[p] = -inf
+        highest = max(highest, log_weights[p])
+    if highest == -inf:
+        return highest
+    total = 0.0
+    for p in range(log_weights.size):
+        total += exp(log_weights[p] - highest)
+    total = highest + log(total)
+    for p in range(log_weights.size):
+        log_weights[p] -= total
+    return total
+
+
+@compiled
+def resample(rng, states, spare, log_weights):
+    """Systematic: particle p is copied about as often as its weight times their number."""
+    count, used, cumulative = log_weights.size, 0, 0.0
+    offset = rng.random()
+    for p in range(count):
+        cumulative += count * exp(log_weights[p])
+        while used < count and (used + offset < cumulative or p == count - 1):
+            for i in range(states.shape[1]):
+                spare[used, i] = states[p, i]
+            used += 1
+    for p in range(count):
+        log_weights[p] = -log(count)
+        for i in range(states.shape[1]):
+            states[p, i] = spare[p, i]
+
+
+@compiled
+def filter_particles(layout, problem, point, scratch, rng, pieces, starts, states, spare, log_weights, ahead):
+    """Estimates of log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; returns a status.
+
+    All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of
+    a series, where they may be far apart, and after an observation that few of them explained, each has its own. Guides
+    are known before noise is drawn, and so the product of the densities is an unbiased estimate of p(y | z). Missing
+    are factors that depend on the data alone.
+    """
+    share = 1.0
+    for g in range(pieces.size):
+        piece = pieces[g]
+        if starts[g] != 0:
+            draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights)
+        own = starts[g] != 0 or share < SPARSE
+        average(states, log_weights, spare[0])
+        exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)
+        aim(layout, problem, point, scratch, piece)
+        for p in range(states.shape[0]):
+            exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], True)
+            if own:
+                aim(layout, problem, point, scratch, piece)
+            log_weights[p] += move(layout, problem, point, scratch, rng, piece)
+            exchange(layout, point, at.PIECE_X_END, piece + 1, states[p], False)
+            if finite(log_weights[p]) and point[of_series(layout, at.POINT_PIECE, at.PIECE_MISSED, piece + 1)] > MET:
+                return NOT_AFFINE
+        ahead[g] = normalise(log_weights)
+        if ahead[g] == -inf:
+            return NON_FINITE
+        squares = 0.0
+        for p in range(log_weights.size):
+            squares += exp(2.0 * log_weights[p])
+        share = 1.0 / (squares * log_weights.size)
+        if share < ENOUGH:
+            resample(rng, states, spare, log_weights)
+    return CONVERGED
