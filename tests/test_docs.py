@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import pathfold as pf
+from pathfold.example_models import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -130,6 +131,11 @@ def test_examples_of_docstrings_run(name):
     tests = doctest.DocTestFinder(recurse=False).find(getattr(pf, name), name, globs={"pf": pf})
     for test in tests:
         assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_every_example_model_is_in_the_table():
+    named = re.findall(r"^\| `(\w+)` \|", (DOCS / "examples.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(EXAMPLES)
 
 
 def blocks(page: str) -> str:

@@ -12,9 +12,26 @@ import numpy as np
 import pytest
 
 import pathfold as pf
-from pathfold.example_models import EXAMPLES, autoregulation, lotka_volterra, sir
+from pathfold.example_models import (
+    EXAMPLES,
+    autoregulation,
+    glucose,
+    heat_rod,
+    jansen_rit,
+    kuramoto,
+    lotka_volterra,
+    repressilator,
+    sir,
+    tumour_growth,
+)
 from pathfold.model import Seen, TimeGrid
+from tests.sampling.comparing import mean_scores, threshold
 
+# Sampled in the slow tests: each takes seconds to build, and shows the engine nothing that the others do not.
+SLOW = set(
+    """nile interest_rate optical_trap van_der_pol jansen_rit toggle_switch repressilator kuramoto heat_rod
+    tumour_growth spike_counts glucose building""".split()
+)
 NOISE = 6.0  # standard deviations of the observation noise, which no draw of a few hundred should exceed
 
 
@@ -34,12 +51,16 @@ def test_data_and_truth_fit_the_model(name):
         model.check_data(each)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EXAMPLES]
+)
 def test_a_few_draws_reproduce_the_data(name):
     """Of up to two short series: exactly where observation is exact, else with noise of a plausible size."""
     model, steps = EXAMPLES[name].model(), EXAMPLES[name].steps_per_interval
     data = [
-        pf.Observations(each.times[:3], each.values[:3], events=each.events, censored=each.censored[:3])
+        pf.Observations(
+            each.times[:3], each.values[:3], inputs=each.inputs, events=each.events, censored=each.censored[:3]
+        )
         for each in series_of(name)[:2]
     ]
     with warnings.catch_warnings():
@@ -58,7 +79,7 @@ def test_a_few_draws_reproduce_the_data(name):
         z = {name: posterior[name].values[0] for name in model.parameters.names}
         z |= {name: posterior[name].isel(series=k).values[0] for name in model.varying.names}
         bounds = (grid.censored[rows], grid.upper[rows]) if grid.censored.any() else 2 * (np.zeros((len(rows), 0)),)
-        seen = Seen(grid.values[rows], np.ones((len(rows), model.observation_dim)), *bounds)
+        seen = Seen(grid.values[rows], grid.mask[rows], *bounds)
         check_misfits(model, sample[:, rows], z, grid.ends[rows], seen)
 
 
@@ -69,7 +90,8 @@ def check_misfits(model: pf.DiffusionModel, x: Any, z: dict[str, Any], times: np
     def misfit(noise):
         with jax.enable_x64(True):
             over_nodes = jax.vmap(model.observation.misfit, (0, None, None, 0, 0))
-            return np.asarray(jax.vmap(over_nodes, (0, 0, None, None, None))(x, z, jnp.full(W, noise), times, seen))
+            found = jax.vmap(over_nodes, (0, 0, None, None, None))(x, z, jnp.full(W, noise), times, seen)
+            return np.asarray(found)[:, seen.mask]
 
     if W == 0:
         assert np.abs(misfit(0.0)).max() < 1e-7 * np.abs(seen.value).max()
@@ -132,6 +154,140 @@ def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
         mean = slope @ network.drift(x, z, 0.0) + 0.5 * jnp.einsum("ijk,jl,kl->i", bend, B, B)
         np.testing.assert_allclose(mean, S @ h, rtol=1e-10)
         np.testing.assert_allclose(slope @ B @ B.T @ slope.T, S @ np.diag(h) @ S.T, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("log_drift", "drift", "diffusion", "z"),
+    [
+        (
+            lambda x, z: repressilator.drift(x, z),
+            lambda y, z: jnp.concatenate(
+                [
+                    z["alpha_0"] + z["alpha"] / (1.0 + y[jnp.array([5, 3, 4])] ** z["n"]) - y[:3],
+                    z["beta"] * (y[:3] - y[3:]),
+                ]
+            ),
+            lambda y, z: z["sigma"] * y * (jnp.arange(6) < 3),
+            repressilator.TRUTH,
+        ),
+        (
+            lambda x, z: tumour_growth.drift(x, z, 0.0, {"treated": 1.0}),
+            lambda v, z: z["a"] * v - z["b"] * v * jnp.log(v) - z["effect"] * v,
+            lambda v, z: z["sigma"] * v,
+            tumour_growth.TRUTH | {"a": 0.7},
+        ),
+        (
+            lambda x, z: glucose.drift(jnp.array([x[0], 0.01]), z, 0.0, {"insulin": 30.0})[:1],
+            lambda g, z: -(z["p_1"] + 0.01) * g + z["p_1"] * 92.0,
+            lambda g, z: z["sigma"] * g,
+            {"p_1": 0.03, "p_2": 0.02, "S_I": 5e-4, "sigma": 0.3},
+        ),
+    ],
+    ids=["repressilator", "tumour_growth", "glucose"],
+)
+def test_logarithms_by_itos_lemma(log_drift, drift, diffusion, z):
+    """d log y = (drift / y - 1/2 (diffusion / y)^2) dt + ..., component by component."""
+    with jax.enable_x64(True):
+        y = jnp.exp(jnp.linspace(-0.5, 1.5, 6 if "beta" in z else 1))
+        expected = drift(y, z) / y - 0.5 * (diffusion(y, z) / y) ** 2
+        np.testing.assert_allclose(log_drift(jnp.log(y), z), expected, rtol=1e-12)
+
+
+def test_kuramoto_is_the_sum_over_pairs():
+    x, z = np.random.default_rng(1).normal(size=6), {"omega": np.arange(6.0), "K": 1.7}
+    expected = z["omega"] + z["K"] * np.sin(x[None, :] - x[:, None]).mean(axis=1)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(kuramoto.drift(jnp.array(x), z), expected, rtol=1e-12)
+
+
+def test_jansen_rit_in_seconds_as_the_paper_has_it():
+    """Rates of the paper, per second, are those of the example times 100, accelerations times 100^2."""
+    x = np.array([0.1, 20.0, 12.0, 3.0, 400.0, -200.0])
+    A, B, a, b, C, mu = 3.25, 22.0, 100.0, 50.0, 135.0, 220.0
+    S = lambda v: 5.0 / (1.0 + np.exp(0.56 * (6.0 - v)))  # noqa: E731
+    expected = [
+        *x[3:],
+        A * a * S(x[1] - x[2]) - 2 * a * x[3] - a**2 * x[0],
+        A * a * (mu + 0.8 * C * S(C * x[0])) - 2 * a * x[4] - a**2 * x[1],
+        B * b * 0.25 * C * S(0.25 * C * x[0]) - 2 * b * x[5] - b**2 * x[2],
+    ]
+    unit = np.array([1.0, 1.0, 1.0, 100.0, 100.0, 100.0])
+    with jax.enable_x64(True):
+        found = 100.0 * unit * jansen_rit.drift(jnp.array(x / unit), jansen_rit.TRUTH)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_heat_rod_steps_by_the_law_of_the_equation():
+    """Short steps have the drift and the diffusion of the model; two halves have the law of a whole step."""
+    model, z = heat_rod.noisy(), {name: jnp.asarray(value) for name, value in heat_rod.TRUTH.items()}
+    with jax.enable_x64(True):
+        x, zero = jnp.linspace(1.0, -1.0, heat_rod.MODES), jnp.zeros(heat_rod.MODES)
+        mean = lambda delta: heat_rod.exact_step(x, z, zero, delta, 0.0)  # noqa: E731
+        spread = lambda delta: heat_rod.exact_step(zero, z, zero + 1.0, delta, 0.0)  # noqa: E731
+        np.testing.assert_allclose((mean(1e-7) - x) / 1e-7, model.sde.drift(x, z, 0.0), atol=1e-3)
+        np.testing.assert_allclose(spread(1e-7) / np.sqrt(1e-7), jnp.diag(model.sde.diffusion(x, z, 0.0)), rtol=1e-5)
+        kept = mean(0.1) / x
+        np.testing.assert_allclose(kept**2, mean(0.2) / x, rtol=1e-12)
+        np.testing.assert_allclose(kept**2 * spread(0.1) ** 2 + spread(0.1) ** 2, spread(0.2) ** 2, rtol=1e-12)
+
+
+def log_likelihood(y: np.ndarray, a: Any, Q: np.ndarray, H: np.ndarray, R: float, m: Any, P: np.ndarray) -> float:
+    """Of y (N, Y) by a Kalman filter: x' = a x + N(0, Q) from N(m, P) before the first of them, y = H x + N(0, R)."""
+    total = 0.0
+    for row in y:
+        S = H @ P @ H.T + R * np.eye(len(H))
+        miss, K = row - H @ m, P @ H.T @ np.linalg.inv(S)
+        total -= 0.5 * (miss @ np.linalg.solve(S, miss) + np.linalg.slogdet(S)[1])
+        m, P = a * (m + K @ miss), np.outer(a, a) * (P - K @ H @ P) + Q
+    return total
+
+
+def of_nile(sigma: float, tau: float) -> float:
+    one = np.eye(1)
+    return log_likelihood(
+        series_of("nile")[0].values, np.ones(1), sigma**2 * one, one, tau**2, np.array([1000.0]), 300.0**2 * one
+    )
+
+
+def of_heat_rod(kappa: float, loss: float, sigma: float) -> float:
+    (data,) = series_of("heat_rod")
+    k = np.arange(heat_rod.MODES)
+    rates = kappa * (np.pi * k) ** 2 + loss
+    a = np.exp(-0.2 * rates)
+    Q, start = np.diag(sigma**2 * (1.0 - a**2) / (2.0 * rates)), np.diag(1.0 / (1.0 + k) ** 2)
+    H, R = heat_rod.shapes(heat_rod.THERMOMETERS), heat_rod.OBSERVATION_SCALE**2
+    return log_likelihood(data.values, a, Q, H, R, np.zeros(len(k)), np.outer(a, a) * start + Q)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "likelihood", "grids"),
+    [
+        ("nile", of_nile, {"sigma": np.linspace(1.0, 5.5, 46), "tau": np.linspace(4.4, 5.2, 33)}),
+        (
+            "heat_rod",
+            of_heat_rod,
+            {
+                "kappa": np.linspace(-4.5, -1.5, 17),
+                "loss": np.linspace(-3.5, 1.0, 17),
+                "sigma": np.linspace(-1.5, -0.6, 13),
+            },
+        ),
+    ],
+)
+def test_linear_examples_have_the_posterior_of_a_kalman_filter(name, likelihood, grids):
+    """Means of the logarithms, by quadrature on a grid of them; one false alarm in a thousand runs."""
+    model = EXAMPLES[name].model()
+    points = np.stack(np.meshgrid(*grids.values(), indexing="ij"), axis=-1)
+    log_posterior = np.apply_along_axis(lambda log_z: likelihood(*np.exp(log_z)), -1, points)
+    for i, prior in enumerate(model.priors[name].base_dist for name in grids):
+        log_posterior -= 0.5 * ((points[..., i] - float(prior.loc)) / float(prior.scale)) ** 2
+    weights = np.exp(log_posterior - log_posterior.max())
+    expected = np.tensordot(weights, points, weights.ndim) / weights.sum()
+    steps = EXAMPLES[name].steps_per_interval
+    tree = pf.sample(model, series_of(name)[0], steps_per_interval=steps, seed=5, progress=False)
+    found = np.stack([np.log(tree.posterior[name].values) for name in grids])
+    assert np.abs(mean_scores(found, expected)).max() < threshold(5, 1e-3)
 
 
 def test_sir_with_the_prior_of_the_authors_code():

@@ -19,6 +19,6 @@ class Example:
     model: Callable[[], DiffusionModel]
     data: Callable[[], Observations | list[Observations]]
     steps_per_interval: int
-    truth: dict[str, float] | None = None
+    truth: dict[str, Any] | None = None
     natural: Callable[[Any], Any] | None = None  # the state in the units it is thought of in, for pictures
     observed: dict[int, int] = field(default_factory=dict)  # components then seen directly, each with its column of y
