@@ -131,6 +131,12 @@ type Data = Observations | Sequence[Observations] | Mapping[Any, Observations]
 """One series, or a panel of them: a list, or a dict by name."""
 
 
+def are_data(given: Any) -> bool:
+    """Whether these are series, and not their times alone."""
+    some = given[0] if isinstance(given, Sequence) and len(given) > 0 else given
+    return isinstance(some, Observations | Mapping)
+
+
 def panel_of(data: Any) -> dict[str | int, Observations]:
     """The series of the user's data by name: the keys of a dict, their own names, or else their numbers."""
     if isinstance(data, Mapping):

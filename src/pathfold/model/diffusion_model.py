@@ -11,7 +11,6 @@ and no step changes. The user's functions take the state alone, and find what va
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,10 +24,8 @@ from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Observations
 from pathfold.model.functions import (
     Compilable,
-    OfTime,
     as_float64,
     at_values,
-    of_state_and_parameters,
     result_shape,
     struct,
     try_twice,
@@ -43,8 +40,9 @@ from pathfold.model.parameters import Parameters, build_parameters
 from pathfold.model.reactions import ReactionFunction
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid, clocks
+from pathfold.model.transform import transformed
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
-from pathfold.schemes.ito import Clock, noise_operator, time_operator
+from pathfold.schemes.ito import Clock
 
 
 def _as_one(observation: Any) -> Observation:
@@ -307,52 +305,7 @@ class DiffusionModel:
         DiffusionModel
             Its states in the results are y; observations and data stay as they are.
         """
-        if isinstance(self.scheme, CustomScheme):
-            raise ModelError(
-                "the step of pf.CustomScheme is written for the state as it is and cannot be transformed; build the "
-                "model in the new state, with a step for it"
-            )
-        to = as_float64(of_state_and_parameters("forward", forward))
-        back = as_float64(of_state_and_parameters("inverse", inverse))
-        with jax.enable_x64(True):
-            self._check_inverse(to, back)
-        images = [noise_operator(self.sde, j, lambda x, z, t: to(x, z)) for j in range(self.wiener_dim)]
-        mean = time_operator(self.sde, lambda x, z, t: to(x, z))
-        start = self.initial_state
-        before = start.then or (lambda x, z: x)
-        model = DiffusionModel(
-            drift=OfTime(lambda x, z, t: mean(back(x, z), z, t)),
-            diffusion=OfTime(lambda x, z, t: jnp.stack([image(back(x, z), z, t) for image in images], axis=1)),
-            parameters=self.priors,
-            initial_state=replace(start, then=lambda x, z: to(before(x, z), z)),
-            observation=self.observation.of(back),
-            scheme=self.scheme,
-            inputs=self.inputs,
-            states=self.states,
-            observed=self.observed,
-        )
-        model.jumps = self.jumps.of(to, back)
-        return model
-
-    def _check_inverse(self, to: Callable[..., Array], back: Callable[..., Array]) -> None:
-        x, z, rng = struct(self.state_dim), self.structs(), np.random.default_rng(21)
-        for name, function in (("forward", to), ("inverse", back)):
-            if (shape := result_shape(name, function, (x, z))) != (self.state_dim,):
-                raise ModelError(f"{name} returned shape {shape}, expected ({self.state_dim},), the size of the state")
-            try_twice(name, function, (x, z))
-        for x, z, _ in self.points()[::3]:
-            for point in (x, x * (1.0 + 0.1 * rng.uniform(-1.0, 1.0, self.state_dim))):
-                new = np.asarray(to(point, z))
-                if not np.all(np.isfinite(new)):
-                    raise ModelError(f"forward is not finite at the state {point}, drawn from the prior: it gave {new}")
-                if self.jumps.reset and not np.all(np.isfinite(np.asarray(to(self.jumps.reset(point, z), z)))):
-                    raise ModelError(
-                        "forward is not finite where the accumulators are zero; leave them as they are in the new state"
-                    )
-                if not np.allclose(again := np.asarray(back(jnp.asarray(new), z)), point, rtol=1e-6, atol=1e-9):
-                    raise ModelError(
-                        f"inverse does not invert forward: the state {point} became {new}, and came back as {again}"
-                    )
+        return transformed(self, forward, inverse)
 
     def check_data(self, observations: Observations) -> None:
         """Raise DataError unless the values have one column for each observed component and the start can meet them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, SettingsError, told
 from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
 from pathfold.model.arrays import real_array
-from pathfold.model.data import panel_of
+from pathfold.model.data import are_data, panel_of
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.settings import whole
 from pathfold.results.convergence import convergence
@@ -159,11 +159,11 @@ def calibrate(
 
 def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Observations, ...]:
     """The series to be simulated: of their values only which are missing matters."""
-    several = isinstance(times, list) and times and (isinstance(times[0], Observations) or np.ndim(times[0]))
-    if isinstance(times, Mapping | Observations) or (several and isinstance(times[0], Observations)):
+    if are_data(times):
         for design in (designs := tuple(panel_of(times).values())):
             model.check_data(design)
         return designs
+    several = isinstance(times, list) and times and np.ndim(times[0])
     arrays = [real_array("times", each) for each in (times if several else [times])]
     return tuple(Observations(each, np.zeros((each.size, model.observation_dim)), initial_time) for each in arrays)
 

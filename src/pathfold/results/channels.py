@@ -128,12 +128,7 @@ def node_states(tree: xr.DataTree) -> np.ndarray | None:
     """States (draw, interval, component) at the ends of intervals, of the draws held; None if none are kept."""
     if "state" not in tree.posterior:
         return None
-    return states_at_nodes(tree, tree.noise["draw"].values)
-
-
-def states_at_nodes(tree: xr.DataTree, draws: np.ndarray) -> np.ndarray:
-    """States (draw, interval, component) at the ends of intervals, of the draws numbered so in every chain."""
-    return _of_draws(tree.posterior["state"].sel(draw=draws))[:, node_places(tree)]
+    return _of_draws(tree.posterior["state"].sel(draw=tree.noise["draw"].values))[:, node_places(tree)]
 
 
 def node_places(tree: xr.DataTree) -> np.ndarray:

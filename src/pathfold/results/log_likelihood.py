@@ -17,8 +17,9 @@ import xarray as xr
 from pathfold.errors import ModelError, SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.settings import truth, whole
-from pathfold.results.channels import states_at_nodes
-from pathfold.results.same_data import checked, chosen_draws, flat_parameters
+from pathfold.results.channels import node_places
+from pathfold.results.outlook import Chosen, extended
+from pathfold.results.same_data import checked
 from pathfold.sampling.particles import ParticleFilter, seen_of
 
 PARTICLES = 200
@@ -76,39 +77,40 @@ def log_likelihood(
     particles, seed = whole("particles", particles, least=1), whole("seed", seed, least=0)
     threads = None if threads is None else whole("threads", threads, least=1)
     if truth("ahead", ahead):
-        chosen = chosen_draws(tree, AHEAD_DRAWS if count is None else count)
-        scored = _ahead(model, grid, tree, chosen, particles, seed, threads)
+        count = min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if count is None else count
+        scored = _ahead(model, grid, Chosen.of(tree, count), particles, seed, threads)
     else:
-        scored = _given_states(model, grid, tree, chosen_draws(tree, count))
-    groups = {f"/{name}": group.to_dataset() for name, group in tree.children.items() if name != "log_likelihood"}
-    scored_tree = xr.DataTree.from_dict({**groups, "/log_likelihood": scored})
-    scored_tree.attrs = tree.attrs
-    return scored_tree
+        scored = _given_states(model, grid, Chosen.of(tree, count))
+    return extended(tree, {"log_likelihood": scored})
 
 
-def _dataset(tree: xr.DataTree, draws: np.ndarray, values: np.ndarray, dims: list[str], coords: Any) -> xr.Dataset:
-    chains = tree.posterior.sizes["chain"]
-    shaped = values.reshape(chains, len(draws), *values.shape[1:])
-    along = {"chain": tree.posterior["chain"].values, "draw": draws, **coords}
-    return xr.Dataset({"y": (["chain", "draw", *dims], shaped)}, along)
+def _dataset(chosen: Chosen, values: np.ndarray, dims: list[str], coords: Any) -> xr.Dataset:
+    return xr.Dataset({"y": (["chain", "draw", *dims], chosen.by_chain(values))}, chosen.coordinates | coords)
 
 
 def _ahead(
-    model: DiffusionModel, grid: TimeGrid, tree: xr.DataTree, draws: np.ndarray, particles: int, seed: int, threads: Any
+    model: DiffusionModel, grid: TimeGrid, chosen: Chosen, particles: int, seed: int, threads: int | None
 ) -> xr.Dataset:
-    score = ParticleFilter(model, grid, particles)
-    values = score(flat_parameters(model, tree, draws)[0], seed, threads=threads)
+    score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data
+    values = score(_shared(model, chosen), seed, threads=threads)
     if lost := np.flatnonzero(~np.isfinite(values).all(axis=0)).tolist():
         raise SettingsError(
             f"all particles of a draw were lost on the way to t = {score.times[lost[0]]:g}; give more than {particles} "
             "particles"
         )
-    dim = tree.observed_data["y"].dims[0]
-    coords = {name: (dim, c.values) for name, c in tree.observed_data.coords.items() if c.dims == (dim,)}
-    return _dataset(tree, draws, values, [str(dim)], coords)
+    dim = observed["y"].dims[0]
+    coords = {name: (dim, c.values) for name, c in observed.coords.items() if c.dims == (dim,)}
+    return _dataset(chosen, values, [str(dim)], coords)
 
 
-def _given_states(model: DiffusionModel, grid: TimeGrid, tree: xr.DataTree, draws: np.ndarray) -> xr.Dataset:
+def _shared(model: DiffusionModel, chosen: Chosen) -> np.ndarray:
+    """The parameters that series share, (D, Z)."""
+    parts = [chosen[name].reshape(chosen.count, -1) for name in model.parameters.names]
+    return np.concatenate([np.zeros((chosen.count, 0)), *parts], axis=1)
+
+
+def _given_states(model: DiffusionModel, grid: TimeGrid, chosen: Chosen) -> xr.Dataset:
+    tree = chosen.tree
     if model.exactly_observed.any():
         raise ModelError(
             "what is observed exactly has no density given the state; use pf.log_likelihood(..., ahead=True), the "
@@ -119,17 +121,17 @@ def _given_states(model: DiffusionModel, grid: TimeGrid, tree: xr.DataTree, draw
             "posterior has no states (keep_path='none'); sample with keep_path='nodes' or 'all', or use ahead=True"
         )
     rows = np.flatnonzero(grid.mask.any(axis=1))
-    shared, own = flat_parameters(model, tree, draws)
-    series = np.searchsorted(grid.first, rows, side="right") - 1
-    states = np.concatenate([states_at_nodes(tree, draws)[:, rows], own[:, series]], axis=-1)
-    values = _log_densities(model, grid, rows, shared, states)
+    series = grid.series_of_intervals[rows]
+    own = [chosen[name].reshape(chosen.count, len(grid.first), -1)[:, series] for name in model.varying.names]
+    states = np.concatenate([chosen["state"][:, node_places(tree)[rows]], *own], axis=-1)
+    values = _log_densities(model, grid, rows, _shared(model, chosen), states)
     dims = [str(dim) for dim in tree.observed_data["y"].dims]
     coords = {str(name): (c.dims, c.values) for name, c in tree.observed_data.coords.items()}
     if not np.isnan(values).any():
-        return _dataset(tree, draws, values, dims, coords)
+        return _dataset(chosen, values, dims, coords)
     row, column = np.nonzero(~np.isnan(values).any(axis=0))
     along = {name: ("entry", c[row if where[0] == dims[0] else column]) for name, (where, c) in coords.items()}
-    return _dataset(tree, draws, values[:, row, column], ["entry"], along)
+    return _dataset(chosen, values[:, row, column], ["entry"], along)
 
 
 def _log_densities(

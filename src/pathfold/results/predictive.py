@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ import xarray as xr
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, Input, Observations, TimeGrid, panel_of
 from pathfold.model.arrays import real_array
+from pathfold.model.data import are_data
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.settings import choice, whole
@@ -171,9 +172,7 @@ def prior_predictive(
     """
     check_model(model)
     rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
-    seen = isinstance(data, Observations | Mapping) or (
-        isinstance(data, Sequence) and len(data) > 0 and isinstance(data[0], Observations)
-    )
+    seen = are_data(data)
     if seen and (inputs is not None or events is not None or initial_time != 0.0):
         raise SettingsError("data have an initial_time, inputs and events of their own: give these to pf.Observations")
     if not seen:
