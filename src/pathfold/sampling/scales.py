@@ -44,12 +44,14 @@ def _unit_rows(engine: Engine) -> np.ndarray:
 def _median_sizes(engine: Engine, guesses: int, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of states, rows, and rows of unit noise.
 
-    Gaps count as states, since with nodes that have not moved they are what moves.
+    Gaps count as states, since with nodes that have not moved they are what moves. Beside unit rows there is no noise
+    of observations: a count of zero with noise above zero is met by no state, and its node would run off to infinity.
     """
     rng, point, scratch = np.random.default_rng(31), engine.block("point"), engine.block("scratch")
     states, rows = np.zeros((DRAWS, engine.sizes.X)), np.zeros((2, DRAWS, engine.sizes.Y))
     for draw in range(DRAWS):
-        engine.set_vector(point, *(rng.standard_normal(part.shape) for part in engine.get_vector(point)))
+        u, v0, w, v = (rng.standard_normal(part.shape) for part in engine.get_vector(point))
+        engine.set_vector(point, u, v0, 0.0 * w if unit.any() else w, v)
         guess_nodes(engine.layout, engine.problem, point, guesses, scratch)
         linearise(engine.layout, engine.problem, point, scratch)
         gap = engine.get("scratch", scratch, "newton", "gap")
