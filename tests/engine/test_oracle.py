@@ -23,6 +23,7 @@ from tests.engine.driving import Driven
 from tests.engine.faults import plant
 from tests.engine.models import SCHEMES, Case
 from tests.plain import plain_native
+from tests.thorough import thorough
 
 TOLERANCE = 1e-9
 GROWTH = 100 * np.finfo(float).eps
@@ -123,7 +124,7 @@ def test_fixed_model():
     assert max(found.values()) < TOLERANCE, found
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", thorough(SCHEMES, "taylor", "custom"))
 def test_observation_at_the_initial_time(scheme):
     """An interval of length zero: no step there moves the state, and no derivative is lost or infinite."""
     case = replace(ROUND, from_start=True, scheme=scheme, starts=("normal", "gamma"))
@@ -134,18 +135,19 @@ def test_observation_at_the_initial_time(scheme):
     assert max(found.values()) < TOLERANCE, found
 
 
-@pytest.mark.parametrize("noise", ["student", "given z"])
+@pytest.mark.parametrize("noise", thorough(["student", "given z"], "given z"))
 def test_observation_noise_with_a_density(noise):
     case = replace(ROUND, noise=noise)
     d = Driven(case.model(), case.grid(), lanes=2)  # five intervals: one lane is idle
     q, p = 0.5 * np.random.default_rng(5).normal(size=(2, d.dense.dim))
     without = Dense(ROUND.model(), ROUND.grid())
-    assert abs(d.dense.excess(q) - without.excess(q)) > 1e-3
+    changes = [dense.excess(2.0 * q) - dense.excess(q) for dense in (d.dense, without)]
+    assert abs(changes[0] - changes[1]) > 1e-3, "the noise has a density of its own"
     found = all_errors(d, q, p)
     assert max(found.values()) < TOLERANCE, found
 
 
-@pytest.mark.parametrize("scheme", ["euler", "taylor", "custom"])
+@pytest.mark.parametrize("scheme", thorough(["euler", "taylor", "custom"], "taylor"))
 def test_inputs(scheme):
     case = replace(ROUND, inputs=True, scheme=scheme)
     d = Driven(case.model(), case.grid(), lanes=2)
@@ -161,7 +163,7 @@ HIERARCHY = replace(
 )
 
 
-@pytest.mark.parametrize("scheme", ["euler", "custom"])
+@pytest.mark.parametrize("scheme", thorough(["euler", "custom"], "euler"))
 def test_a_hierarchy(scheme):
     """Priors given other parameters, parameters that vary between series; the noise's density depends on them too."""
     case = replace(HIERARCHY, scheme=scheme)
@@ -247,7 +249,10 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+QUICK = ("sign of a weight", "Woodbury term of the factor", "right gain of the mixed filter")
+
+
+@pytest.mark.parametrize("fault", thorough(FAULTS, *QUICK))
 def test_planted_faults_are_seen(fault, monkeypatch):
     module, name, change, seen = FAULTS[fault]
     plant(monkeypatch, module, name, change)

@@ -9,13 +9,13 @@ from tests.engine.models import cases
 from tests.engine.test_oracle import errors, exceeded
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(cases())
 def test_random_models(case):
     assert not exceeded(*errors(case))
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(cases(scaled=True))
 def test_random_models_at_many_scales(case):
     assert not exceeded(*errors(case))

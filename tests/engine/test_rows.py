@@ -17,6 +17,7 @@ from pathfold.model import TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.test_oracle import TOLERANCE, all_errors
 from tests.plain import compiled_native
+from tests.thorough import thorough
 
 PARTS: dict[str, Any] = {
     "counts": pf.Likelihood(lambda x, z: dist.Poisson(jnp.exp(0.5 + jnp.sin(x)))),
@@ -56,7 +57,7 @@ def errors(m: pf.DiffusionModel, data: Any) -> dict[str, float]:
     return all_errors(d, q, p)
 
 
-@pytest.mark.parametrize("kind", PARTS)
+@pytest.mark.parametrize("kind", thorough(PARTS, "dispersed", "plain factor", "of several kinds"))
 def test_likelihoods(kind):
     m = model(PARTS[kind])
     found = errors(m, series(2))
@@ -105,7 +106,12 @@ def test_accumulators_and_events():
 
 
 @pytest.mark.parametrize(
-    ("kind", "jumps"), [("counts", False), ("dispersed", False), ("plain factor", False), ("several", True)]
+    ("kind", "jumps"),
+    thorough(
+        [(kind, jumps) for kind in ("counts", "dispersed", "plain factor", "several") for jumps in (False, True)],
+        ("dispersed", False),
+        ("several", True),
+    ),
 )
 def test_without_constraints(kind, jumps):
     """Potential and gradient of the sampler without constraints, from log_prob and automatic differentiation."""

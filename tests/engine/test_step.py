@@ -25,6 +25,7 @@ from pathfold.model import DiffusionModel, Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.faults import plant
 from tests.engine.models import with_data_from
+from tests.thorough import thorough
 
 CONSTRAINT = 1e-9  # of the position, in open loop
 COTANGENT = 1e-9  # |J p| / (|J| |p|)
@@ -231,7 +232,7 @@ KERNEL_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", KERNEL_FAULTS)
+@pytest.mark.parametrize("fault", thorough(KERNEL_FAULTS, "sign of a weight"))
 def test_planted_faults_of_kernels_are_seen(fault, monkeypatch):
     sound, q, p = start("ornstein_uhlenbeck_noisy")
     plant(monkeypatch, *KERNEL_FAULTS[fault])

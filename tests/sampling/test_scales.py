@@ -12,6 +12,10 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.engine import Engine
+from pathfold.example_models import EXAMPLES
+from pathfold.model import TimeGrid
+from pathfold.sampling.scales import set_scales
 
 UNITS = [(1e-8, 1.0), (1e4, 1.0), (1e8, 1.0), (1e12, 1.0), (1.0, 1e-6), (1.0, 1e6), (1e8, 1e-6)]
 TIMES = 0.4 * np.arange(1, 13)
@@ -169,3 +173,12 @@ def test_large_numbers_with_small_changes():
         assert float((tree.sample_stats["status"] != 0).mean()) < 0.02
         steps.append(float(tree.sample_stats["step_size"].mean()))
     assert steps[1] > 0.7 * steps[0], steps
+
+
+def test_states_that_no_likelihood_bounds_have_a_unit_all_the_same():
+    """Binary outcomes are likeliest at infinity: nodes that go there would make 1e15 of the unit of the state."""
+    example = EXAMPLES["learning"]
+    grid = TimeGrid.build(example.data(), steps_per_interval=example.steps_per_interval)
+    engine = Engine(example.model(), grid)
+    set_scales(engine)
+    assert engine.get("problem", engine.problem, "settings", "state_scale").max() < 1e3
