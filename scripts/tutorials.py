@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PAGES = Path(__file__).parents[1] / "docs" / "tutorials"
-BLOCK_OR_PICTURE = re.compile(
-    r"^```python\n(?P<code>.*?)^```|^!\[[^\]]*\]\((?P<picture>\S+)\)", re.DOTALL | re.MULTILINE
-)
+BLOCK, PICTURE = r"^```python\n(?P<code>.*?)^```", r"^!\[[^\]]*\]\((?P<picture>\S+)\)"
 RESOLUTION = 90  # dots an inch: readable on a page, and a small file
 
 
@@ -20,7 +18,7 @@ def run(page: Path, pictures: Path) -> dict[str, Any]:
     """What a page has named by its end; its pictures go into a folder."""
     text = page.read_text()
     names: dict[str, Any] = {}
-    for found in BLOCK_OR_PICTURE.finditer(text):
+    for found in re.finditer(f"{BLOCK}|{PICTURE}", text, re.DOTALL | re.MULTILINE):
         if code := found["code"]:
             line = text.count("\n", 0, found.start("code"))
             exec(compile("\n" * line + code, str(page), "exec"), names)  # errors name the line of the page
