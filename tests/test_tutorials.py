@@ -94,9 +94,10 @@ def test_page_patients(run_page):
     names = run_page("patients")
     assert within(names["posterior"], names["truth"])
     assert any(np.any(each.censored) for each in names["panel"].values())
-    assert names["hours_above"]["200 mg twice a day"] > names["hours_above"]["400 mg once a day"] + 1.0
-    assert names["chance"] < 0.9
-    assert names["needed"] > 200.0
+    assert names["hours_above"]["200 mg twice a day"] > 23.0
+    assert 17.0 < names["hours_above"]["400 mg once a day"] < 21.0
+    assert 0.6 < names["chance"] < 0.8
+    assert 400.0 < names["needed"] < 550.0
 
 
 @pytest.mark.slow
@@ -107,7 +108,7 @@ def test_page_predators(run_page):
     assert round(float(names["seen"]), 2) == 0.85
     assert 0.7 > names["usual"]["predation"] > 0.35 > 0.15 > abs(names["usual"]["each alone"])
     assert 0.1 > names["as_strong"]["predation"] > 0.01 > names["as_strong"]["each alone"]
-    assert np.all(1.5 * names["mean_scores"]["predation"] < names["mean_scores"]["each alone"])
+    assert np.all(2.0 * names["mean_scores"]["predation"] < names["mean_scores"]["each alone"])
 
 
 @pytest.mark.slow
