@@ -101,6 +101,7 @@ def test_page_patients(run_page):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto distribution")  # the page speaks of it
 def test_page_predators(run_page):
     names = run_page("predators")
     assert all(found.passed for found in names["found"].values())
@@ -108,6 +109,9 @@ def test_page_predators(run_page):
     assert round(float(names["seen"]), 2) == 0.85
     assert 0.7 > names["usual"]["predation"] > 0.35 > 0.15 > abs(names["usual"]["each alone"])
     assert 0.1 > names["as_strong"]["predation"] > 0.01 > names["as_strong"]["each alone"]
+    behind = names["ranking"].loc["each alone"]
+    assert -45.0 < behind["elpd_diff"] < -15.0
+    assert abs(behind["elpd_diff"]) > 3.0 * behind["dse"]
     assert np.all(2.0 * names["mean_scores"]["predation"] < names["mean_scores"]["each alone"])
 
 
