@@ -36,7 +36,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "pathfold"
 html_show_sourcelink = False
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 9,
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
     "show_toc_level": 2,

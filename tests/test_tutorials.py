@@ -1,0 +1,170 @@
+"""The tutorials run from top to bottom, and what they say of their numbers holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scripts.tutorials import PAGES, run
+
+# Pages have few draws, so that they take seconds; what chains say of that is not what is tested.
+pytestmark = pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
+
+Run = Callable[[str], dict[str, Any]]
+LARGEST = 80_000  # bytes of a picture
+
+
+@pytest.fixture
+def run_page(tmp_path, monkeypatch) -> Run:
+    """Runs a page, and finds its pictures drawn."""
+    monkeypatch.setenv("MPLBACKEND", "agg")
+
+    def run_and_look(name: str) -> dict[str, Any]:
+        names = run(PAGES / f"{name}.md", tmp_path)
+        drawn = {each.name for each in (tmp_path / "figures").glob("*")}
+        assert drawn == {each.name for each in (PAGES / "figures").glob(f"{name}_*")}
+        return names
+
+    return run_and_look
+
+
+def test_every_page_is_tested_here():
+    tested = {name.removeprefix("test_page_") for name in globals() if name.startswith("test_page_")}
+    assert tested == {page.stem for page in PAGES.glob("*.md")} - {"index"}
+
+
+def test_pictures_are_small_and_belong_to_a_page():
+    texts = "".join(page.read_text() for page in PAGES.glob("*.md"))
+    for picture in (PAGES / "figures").iterdir():
+        assert f"](figures/{picture.name})" in texts
+        assert picture.stat().st_size < LARGEST
+
+
+def test_an_error_names_the_line_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```python\nx = 1\n```\n\nand\n\n```python\nx = y\n```\n")
+    with pytest.raises(NameError) as caught:
+        run(page, tmp_path)
+    assert caught.traceback[-1].lineno == 9  # counted from 0
+
+
+def within(posterior: Any, truth: dict[str, float], sds: float = 4.0) -> bool:
+    """Whether all true values are where the posterior has them."""
+    draws = posterior.posterior
+    return all(abs(float(draws[name].mean()) - value) < sds * float(draws[name].std()) for name, value in truth.items())
+
+
+def test_page_coming_from(run_page):
+    names = run_page("coming_from")
+    assert names["gap"] < 1e-8
+    assert list(names["table"].index) == ["theta", "mu", "sigma"]
+
+
+@pytest.mark.slow
+def test_page_neuron(run_page):
+    names = run_page("neuron")
+    posterior, times, unseen = names["posterior"], names["times"], names["unseen"]
+    assert within(posterior, names["truth"])
+    states = posterior.posterior["state"].sel(time=times).values
+    assert np.abs(states[..., 0] - names["recording"][:, 0]).max() < 1e-6  # through every value
+    low, high = np.quantile(states[..., 1], [0.025, 0.975], axis=(0, 1))
+    assert np.mean((low < unseen[:, 1]) & (unseen[:, 1] < high)) > 0.8
+    assert np.median(high - low) < 0.3  # a tenth up or down
+    assert names["found"].passed
+    assert names["chance_excitable"] > 0.95
+    assert names["chances"][1.0] > 0.6 > 0.5 > names["chances"][0.5] > 0.2 > 0.15 > names["chances"][0.25]
+
+
+@pytest.mark.slow
+def test_page_epidemic(run_page):
+    names = run_page("epidemic")
+    assert within(names["posterior"], names["truth"])
+    chances = list(names["chances"].values())
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] > 0.5 > 0.2 > chances[-1]
+    assert names["as_it_is"] == chances[0] > names["with_rule"]
+    assert np.all((names["low"] <= names["came"]) & (names["came"] <= names["high"]))
+
+
+@pytest.mark.slow
+def test_page_patients(run_page):
+    names = run_page("patients")
+    assert within(names["posterior"], names["truth"])
+    assert any(np.any(each.censored) for each in names["panel"].values())
+    assert names["hours_above"]["200 mg twice a day"] > 23.0
+    assert 17.0 < names["hours_above"]["400 mg once a day"] < 21.0
+    assert 0.6 < names["chance"] < 0.8
+    assert 400.0 < names["needed"] < 550.0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto distribution")  # the page speaks of it
+def test_page_predators(run_page):
+    names = run_page("predators")
+    assert all(found.passed for found in names["found"].values())
+    assert np.all(names["sigma"]["each alone"] > 2.0 * names["sigma"]["predation"])
+    assert round(float(names["seen"]), 2) == 0.85
+    assert 0.7 > names["usual"]["predation"] > 0.35 > 0.15 > abs(names["usual"]["each alone"])
+    assert 0.1 > names["as_strong"]["predation"] > 0.01 > names["as_strong"]["each alone"]
+    behind = names["ranking"].loc["each alone"]
+    assert -45.0 < behind["elpd_diff"] < -15.0
+    assert abs(behind["elpd_diff"]) > 3.0 * behind["dse"]
+    assert np.all(2.0 * names["mean_scores"]["predation"] < names["mean_scores"]["each alone"])
+
+
+@pytest.mark.slow
+def test_page_volatility(run_page):
+    names = run_page("volatility")
+    assert within(names["posterior"], names["truth"])
+    low, high = np.quantile(names["posterior"].posterior["state"].values[..., 1], [0.025, 0.975], axis=(0, 1))
+    assert np.mean((low < names["unseen"][:, 1]) & (names["unseen"][:, 1] < high)) > 0.85
+    assert names["shortfall"] < names["worst"] < 0.0
+    assert 0.4 < names["shortcut"] / names["worst"] < 0.75
+    assert names["stressed_worst"] < names["worst"]
+    assert float(names["today"].mean()) > names["average"]
+
+
+@pytest.mark.slow
+def test_page_particle(run_page):
+    names = run_page("particle")
+    posterior, euler = names["posterior"], names["euler"].table
+    assert names["fine"].enough
+    assert names["fine"].steps[-1] <= 8 < names["euler"].steps[-1]
+    assert within(posterior, names["truth"])
+    assert euler.loc[("damping", 2), "mean"] > 2.0 * names["truth"]["damping"] + euler.loc[("damping", 2), "sd"]
+    draws = {name: posterior.posterior[name].values for name in names["truth"]}
+    spread = {name: each.std() / each.mean() for name, each in draws.items()}
+    assert spread["omega"] < 0.03
+    assert 0.08 < spread["damping"] < 0.2
+
+
+@pytest.mark.slow
+def test_page_reactions(run_page):
+    names = run_page("reactions")
+    assert within(names["posterior"], names["truth"])
+    assert 3.0 * names["uncertain"]["made"] < min(names["uncertain"][name] for name in ("transcription", "burst"))
+    chances = list(names["chances"].values())
+    assert chances == sorted(chances)
+    assert chances[0] < 0.01
+    assert 0.35 < names["enough"] < 0.65
+
+
+@pytest.mark.slow
+def test_page_warnings(run_page):
+    names = run_page("warnings")
+    for said, part in {
+        "few": "has few effective draws",
+        "coarse": "the posterior depends on the time step",
+        "modes": "chains have found different modes",
+        "stuck": "stood still",
+        "diverged": "of the trajectories diverged",
+        "short_steps": "enters as a plain factor",
+        "impossible": "no start on the manifold was found",
+    }.items():
+        assert part in names[said]
+    assert "has not converged" in names["few"]
+    assert "of the trajectories failed, most often because the projection" in names["stuck"]
+    assert names["means"][0] < names["means"][1]
