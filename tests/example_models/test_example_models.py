@@ -30,7 +30,8 @@ from tests.sampling.comparing import mean_scores, threshold
 # Sampled in the slow tests: each takes seconds to build, and shows the engine nothing that the others do not.
 SLOW = set(
     """nile interest_rate optical_trap van_der_pol jansen_rit toggle_switch repressilator kuramoto heat_rod
-    tumour_growth spike_counts glucose building""".split()
+    tumour_growth spike_counts glucose building autoregulation lorenz63 lorenz96 pharmacokinetics hare_lynx seir doses
+    learning heston lotka_volterra""".split()
 )
 NOISE = 6.0  # standard deviations of the observation noise, which no draw of a few hundred should exceed
 

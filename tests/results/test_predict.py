@@ -110,7 +110,7 @@ def test_between_nodes_draws_go_on_from_the_node_before():
     assert tree.predictions_constant_data["start_time"].values.tolist() == [0.0, 1.3, 1.5]
     for row, (begin, time, fresh) in enumerate([(0.0, 0.2, False), (1.3, 1.4, False), (1.5, 1.6, True)]):
         expected = path(last_states("fed", begin), growth("fed"), begin, [time], rich.HEAT.at, fresh=fresh)
-        np.testing.assert_allclose(of_series(tree, "fed")[row], expected[0], rtol=5e-3)
+        np.testing.assert_allclose(of_series(tree, "fed")[row], expected[0], rtol=5e-3, atol=1e-3)  # half a fine step
 
 
 def test_a_series_has_its_own_inputs():

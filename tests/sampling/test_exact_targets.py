@@ -13,6 +13,7 @@ import xarray as xr
 import pathfold as pf
 from tests.sampling.comparing import scores, threshold
 from tests.sampling.linear_gaussian import Exact, Moments, Process, integrated_ornstein_uhlenbeck, ornstein_uhlenbeck
+from tests.thorough import thorough
 
 FALSE_ALARMS = 1e-3  # for everything in this file together, slow tests included
 
@@ -111,12 +112,12 @@ def test_posterior_is_the_exact_one(case, sampler, splitting):
     compare(case, draw(case, sampler, splitting), f"{sampler} {splitting}")
 
 
-@pytest.mark.parametrize(("case", "sampler", "R"), BLOCKED, ids=str)
+@pytest.mark.parametrize(("case", "sampler", "R"), thorough(BLOCKED, BLOCKED[0], BLOCKED[2]), ids=str)
 def test_blocks_do_not_change_the_posterior(case, sampler, R):
     compare(case, draw(case, sampler, "gaussian", observations_per_block=R), f"{sampler}, blocks of {R}")
 
 
-@pytest.mark.parametrize(("case", "splitting"), UNCONSTRAINED, ids=str)
+@pytest.mark.parametrize(("case", "splitting"), thorough(UNCONSTRAINED, UNCONSTRAINED[1]), ids=str)
 def test_the_baseline_has_the_same_posterior(case, splitting):
     compare(case, draw(case, "unconstrained", splitting), f"unconstrained {splitting}")
 

@@ -24,6 +24,7 @@ from pathfold.model import TimeGrid
 from pathfold.sampling.heuristics import Heuristic, density, guess_starts
 from pathfold.sampling.initialise import Guess, Start, find_start
 from tests.dense import Dense
+from tests.thorough import thorough
 
 
 def one_series(module: ModuleType, model: pf.DiffusionModel) -> list[pf.Observations]:
@@ -68,7 +69,7 @@ NEAR: dict[str, tuple[Heuristic, ModuleType, pf.DiffusionModel]] = {
 }
 
 
-@pytest.mark.parametrize("case", [*EXACT, *NEAR])
+@pytest.mark.parametrize("case", thorough([*EXACT, *NEAR], "interpolation", "adam", "adam-states"))
 def test_guesses_lead_onto_the_manifold(case):
     choice, module, model = (EXACT | NEAR)[case]
     engine = engine_of(model, panel(module, model))
@@ -150,7 +151,7 @@ def test_what_did_not_succeed_is_named_with_times_and_residuals(monkeypatch):
         guess_starts(engine, "adam", 0, [0])
 
 
-@pytest.mark.parametrize("choice", ["interpolation", "adam", "adam-states"])
+@pytest.mark.parametrize("choice", thorough(["interpolation", "adam", "adam-states"], "adam-states"))
 def test_runs_are_the_same_whatever_the_threads_and_resumed_or_not(choice, tmp_path):
     model = ornstein_uhlenbeck.noisy()
     settings = {"steps_per_interval": 3, "chains": 2, "warmup": 5, "draws": 5, "progress": False}
