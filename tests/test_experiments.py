@@ -16,8 +16,9 @@ from experiments.noiseless import along, settings
 from experiments.page import with_tables
 from experiments.runner import ROOT, Results
 from experiments.setting import FULL, QUICK, Setting
+from tests.thorough import thorough
 
-TRIED = ["sir_marginals"]  # with and without constraints; all figures are drawn below
+TRIED = ["sir_noise_levels"]  # with and without constraints; all figures are drawn below
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def drawn(name: str, folder: Path) -> bytes:
     return (folder / f"{name}.svg").read_bytes()
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", thorough(FIGURES, "fitzhugh_nagumo_steps", "fitzhugh_nagumo_noise", "sir_marginals"))
 def test_figures_of_what_was_saved(name, tmp_path):
     assert len(drawn(name, tmp_path)) > 10_000
 

@@ -25,7 +25,7 @@ from pathfold.model import DiffusionModel, Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.faults import plant
 from tests.engine.models import with_data_from
-from tests.thorough import thorough
+from tests.thorough import sparing, thorough
 
 CONSTRAINT = 1e-9  # of the position, in open loop
 COTANGENT = 1e-9  # |J p| / (|J| |p|)
@@ -118,7 +118,7 @@ def energy_slope(d: Driven, q: np.ndarray, p: np.ndarray, t: float) -> float:
 
 
 @pytest.mark.parametrize("splitting", SPLITTINGS)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", sparing(EXAMPLES, "fitzhugh_nagumo", "sir"))
 class TestExamples:
     def test_holds_constraints_and_returns(self, name, splitting):
         d, q, p = start(name)

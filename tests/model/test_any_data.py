@@ -14,6 +14,7 @@ import pytest
 import pathfold as pf
 from pathfold.errors import DataError, ModelError
 from pathfold.model import TimeGrid
+from pathfold.model.simulate import observe
 
 NAN, INF = np.nan, np.inf
 NOISE = pf.GaussianNoise(lambda x, z: x, 1e-12)
@@ -217,7 +218,7 @@ def test_draws_of_a_likelihood_follow_it():
     model = build(several)
     with jax.enable_x64(True):
         states = jnp.broadcast_to(jnp.array([1.0, 0.7]), (4000, 2))
-        drawn = model.observation.draw(states, {"a": jnp.array(1.0)}, jnp.zeros(4000), np.random.default_rng(1))
+        drawn = observe(model, states, {"a": jnp.array(1.0)}, jnp.zeros(4000), np.random.default_rng(1))
     assert drawn.shape == (4000, 3)
     expected = np.array([np.e, 0.7, 1 / (1 + np.exp(-0.7))])
     spread = np.array([np.sqrt(np.e), 0.1, 0.47])

@@ -176,7 +176,7 @@ random_kernels = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(random_kernels, st.sampled_from([0, 0, 20, 100]))
 def test_random_kernels(random, largest):
     expected, found = random.memory(), random.memory()

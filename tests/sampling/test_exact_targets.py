@@ -43,10 +43,7 @@ class Case:
 
 QUICK = [
     Case("noisy", known=True, plain=True),
-    Case("noisy", known=False, plain=False),
-    Case("noiseless", known=True, plain=False),
     Case("noiseless", known=False, plain=True),
-    Case("integrated", known=True, plain=True),
     Case("integrated", known=False, plain=False),
 ]
 ALL = [Case(process, known, plain) for process in PROCESSES for known in (True, False) for plain in (True, False)]
@@ -112,7 +109,7 @@ def test_posterior_is_the_exact_one(case, sampler, splitting):
     compare(case, draw(case, sampler, splitting), f"{sampler} {splitting}")
 
 
-@pytest.mark.parametrize(("case", "sampler", "R"), thorough(BLOCKED, BLOCKED[0], BLOCKED[2]), ids=str)
+@pytest.mark.parametrize(("case", "sampler", "R"), thorough(BLOCKED, BLOCKED[0]), ids=str)
 def test_blocks_do_not_change_the_posterior(case, sampler, R):
     compare(case, draw(case, sampler, "gaussian", observations_per_block=R), f"{sampler}, blocks of {R}")
 

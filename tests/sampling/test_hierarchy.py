@@ -14,6 +14,7 @@ import xarray as xr
 import pathfold as pf
 from tests.sampling.comparing import mean_scores, threshold
 from tests.sampling.small_run import assert_same_draws
+from tests.thorough import thorough
 
 FALSE_ALARMS = 1e-3  # for everything in this file together
 SIGMA, TAU, LEVEL = 0.3, 0.2, (1.0, 0.5)
@@ -186,7 +187,7 @@ def test_warnings_name_what_they_are_about():
         )
 
 
-@pytest.mark.parametrize("initial_states", ["interpolation", "adam", "adam-states"])
+@pytest.mark.parametrize("initial_states", thorough(["interpolation", "adam", "adam-states"], "adam"))
 def test_heuristics_start_a_panel_that_varies(initial_states):
     model = growth(diffusion=lambda x, z: jnp.array([[0.3]]), initial_state=dist.Normal(jnp.zeros(1), 1.0))
     tree = short_run(model, dict([*panel().items()][:2]), initial_states=initial_states)

@@ -25,6 +25,7 @@ from pathfold.model import TimeGrid
 from pathfold.sampling import initialise
 from pathfold.sampling.initialise import ATTEMPTS, CANDIDATES, Candidate, Start, best, find_start
 from tests.dense import Dense
+from tests.thorough import sparing
 
 SIMULATED = {
     "cox_ingersoll_ross": cox_ingersoll_ross,
@@ -71,7 +72,7 @@ class Search:
         return made, np.concatenate([part.ravel() for part in engine.get_vector(self.points[0])])
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", sparing(EXAMPLES, "fitzhugh_nagumo-noisy", "integrated_ornstein_uhlenbeck-noisy"))
 def test_examples_start_on_the_manifold(name):
     model, data = example(name)
     search = Search(model, data, 5)

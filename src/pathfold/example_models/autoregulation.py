@@ -80,7 +80,7 @@ EXAMPLE = Example(
     reference="Golightly and Wilkinson 2005",
     model=noisy,
     data=data,
-    steps_per_interval=5,
+    steps_per_interval=10,
     truth=TRUTH,
     natural=lambda x: np.concatenate([np.exp(x[..., :3]), K / (1.0 + np.exp(-x[..., 3:]))], axis=-1),
     observed={0: 0, 1: 1, 2: 2},

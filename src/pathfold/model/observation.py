@@ -95,11 +95,6 @@ class Observation(ABC):
     def drawn(self, x: Array, z: dict[str, Any], chance: Any, t: Any) -> Array:
         """A random observation (Y,) of one state."""
 
-    def draw(self, x: Array, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
-        """Random observations (N, Y) of the states (N, X) at times (N,)."""
-        chance = self.chance(z, rng, len(x), shared=True)
-        return np.asarray(jax.jit(jax.vmap(self.drawn, (0, None, 0, 0)))(x, z, chance, t))
-
     @property
     def parts(self) -> list[tuple[slice, Observation]]:
         """The observations that this one is made of, with their columns."""

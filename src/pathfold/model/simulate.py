@@ -41,6 +41,13 @@ def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray
         return np.asarray(compiled(*jax.tree.map(lambda a: jnp.asarray(a, dtype=float), given)))
 
 
+def observe(model: DiffusionModel, states: Any, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
+    """Random observations (N, Y) of the states (N, X) at times (N,)."""
+    chance = model.observation.chance(z, rng, len(states), shared=True)
+    compiled = model.kept.setdefault("observe one", jax.jit(jax.vmap(model.observation.drawn, (0, None, 0, 0))))
+    return np.asarray(compiled(jnp.asarray(states), z, chance, t))
+
+
 def _values(model: DiffusionModel, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Of the parameters that are shared, and of those that vary, drawn where they are not given."""
     check_values(values, model.priors)
@@ -88,7 +95,7 @@ def simulate(
         raise DataError(f"initial_state is {told(x0)}; give finite numbers")
     states = simulate_path(model, grid, z, np.concatenate([x0, varying]), v)
     with jax.enable_x64(True), at_values("the observation", "these parameters"):
-        values = model.observation.draw(jnp.asarray(states), named, model.clocks(grid)[1], rng)[grid.rows]
+        values = observe(model, states, named, model.clocks(grid)[1], rng)[grid.rows]
     if not np.isfinite(values).all():
         raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
     return Observations(times, values, initial_time, inputs, events=events)
