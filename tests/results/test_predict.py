@@ -95,9 +95,9 @@ def test_a_node_gives_the_draw_s_own_state():
 
 
 def test_a_scenario_has_its_doses_inputs_and_accumulators():
-    """Against an Euler recursion in NumPy, without noise; a dose at the start is in the draws already."""
+    """Against an Euler recursion in NumPy, without noise; doses of the data are in the draws already."""
     heat = pf.Input([2.0, 5.0], [1.0, 4.0])
-    tree = still(AHEAD, events={"dose": ([2.0, 3.1], [9.0, 0.7])}, inputs={"heat": heat}, series="fed", max_step=2e-3)
+    tree = still(AHEAD, events={"dose": ([1.3, 3.1], [9.0, 0.7])}, inputs={"heat": heat}, series="fed", max_step=2e-3)
     expected = path(last_states("fed", 2.0), growth("fed"), 2.0, AHEAD, heat.at, [(3.1, 0.7)], steps=500)
     np.testing.assert_allclose(of_series(tree, "fed"), expected, rtol=5e-3)
     without = still(AHEAD, series="fed", max_step=2e-3)
@@ -111,6 +111,13 @@ def test_between_nodes_draws_go_on_from_the_node_before():
     for row, (begin, time, fresh) in enumerate([(0.0, 0.2, False), (1.3, 1.4, False), (1.5, 1.6, True)]):
         expected = path(last_states("fed", begin), growth("fed"), begin, [time], rich.HEAT.at, fresh=fresh)
         np.testing.assert_allclose(of_series(tree, "fed")[row], expected[0], rtol=5e-3, atol=1e-3)  # half a fine step
+
+
+def test_a_dose_of_the_data_may_be_named_again():
+    """At 1.3, which draws go on from, it has happened."""
+    again = still([1.4], events={"dose": ([1.3], [9.0])}, series="fed", max_step=2e-3)
+    without = still([1.4], series="fed", max_step=2e-3)
+    np.testing.assert_array_equal(of_series(again, "fed"), of_series(without, "fed"))
 
 
 def test_a_series_has_its_own_inputs():
@@ -189,6 +196,11 @@ def other_model() -> pf.DiffusionModel:
         ({"times": [3.0, 2.5]}, pf.DataError, "times must increase"),
         ({"times": [60.0], "series": "fed"}, pf.DataError, "the input 'heat' is known from 0.0 to 50.0"),
         ({"events": {"fast": ([3.0], 1.0)}}, pf.DataError, "an event 'fast' that the model does not"),
+        (
+            {"events": {"dose": ([2.0], 1.0)}, "series": "fed"},
+            pf.DataError,
+            "the event 'dose' at t = 2 .* known already",
+        ),
         ({"inputs": {"cold": rich.HEAT}}, pf.DataError, "an input 'cold' that the model does not"),
         ({"set": {"beta": 1.0}}, pf.ModelError, "unknown parameter 'beta'"),
         ({"set": {"sigma": [1.0, 2.0]}}, pf.ModelError, r"'sigma' was set with shape \(2,\), expected \(\) for all"),

@@ -81,10 +81,35 @@ def test_arviz_draws_the_result_as_it_is(monkeypatch):
     tree = pf.posterior_predictive(rich.model(), rich.run(), draws=10)
     assert az.plot_ppc_dist(tree, num_samples=5)
     assert az.plot_ppc_tstat(tree)
-    assert az.plot_ppc_pit(tree, coords={"observation": "size"})
-    assert az.plot_ppc_interval(tree, coords={"observation": "size"})
     prior = pf.prior_predictive(rich.model(), rich.panel(), max_step=0.2, draws=10)
     assert az.plot_ppc_dist(prior, group="prior_predictive", num_samples=5)
+    columns = pf.by_observation(tree)
+    for name in ("size", "count"):
+        for picture in (az.plot_ppc_pit, az.plot_ppc_interval):
+            assert picture(columns, var_names=[name])
+    assert az.plot_ppc_rootogram(columns, var_names=["count"])
+
+
+def test_each_observed_component_is_a_variable():
+    tree = pf.posterior_predictive(rich.model(), rich.run(), draws=10)
+    columns, y = pf.by_observation(tree), tree.posterior_predictive["y"]
+    assert set(columns.children) == set(tree.children)
+    for name in ("size", "count"):
+        seen = tree.observed_data["y"].sel(observation=name)
+        there = np.isfinite(seen.values)
+        np.testing.assert_array_equal(columns.observed_data[name], seen.values[there])
+        np.testing.assert_array_equal(columns.posterior_predictive[name], y.sel(observation=name).values[..., there])
+        series = [c for c in columns.observed_data[name].coords if str(c).startswith("node_series")]
+        np.testing.assert_array_equal(columns.observed_data[series[0]], seen["node_series"].values[there])
+    assert columns.observed_data["count"].dtype.kind == "i"
+    assert columns.posterior_predictive["count"].dtype.kind == "i"
+    assert columns.observed_data["size"].dtype.kind == "f"
+
+
+@pytest.mark.parametrize("results", [None, xr.DataTree(), rich.run])
+def test_by_observation_wants_predictive_draws(results):
+    with pytest.raises(pf.SettingsError, match="posterior_predictive"):
+        pf.by_observation(results() if callable(results) else results)
 
 
 def test_the_prior_has_the_shapes_of_the_posterior():

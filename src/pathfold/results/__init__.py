@@ -1,5 +1,6 @@
 """Draws as a DataTree; diagnostics; checks of the model, of the steps and of the sampler; plots."""
 
+from pathfold.results.by_observation import by_observation
 from pathfold.results.calibrate import Calibration, calibrate
 from pathfold.results.check import Check, check
 from pathfold.results.combine import combine
@@ -25,6 +26,7 @@ __all__ = [
     "Check",
     "Evidence",
     "Refinement",
+    "by_observation",
     "calibrate",
     "check",
     "combine",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.errors import SettingsError
+from pathfold.errors import DataError, SettingsError
 from pathfold.model import Observations, TimeGrid
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.time_grid import close
@@ -89,6 +89,7 @@ def along_paths(chosen: Chosen, numbers: Sequence[int], asked: Sequence[Observat
             out[:, row] = state(m)
         for m in np.unique(last[~at_node]):
             here = (last == m) & ~at_node
+            _refuse_events_at(float(node_times[m]), one, _event_times(chosen, k))
             part = _part(one, one.times[here], float(node_times[m]))
             pieces.append(Piece(rows[here], j, part, state(m), bool(m > 0 and node_times[m] in data_times)))
     return Continuation(out, start_times, pieces)
@@ -107,6 +108,27 @@ def _data_times(chosen: Chosen, k: int) -> np.ndarray:
     constant = chosen.tree.constant_data
     intervals = np.split(np.arange(constant["interval_end"].size), constant["first_interval"].values[1:])[k]
     return constant["interval_end"].values[intervals][constant["ends_at_data"].values[intervals] > 0]
+
+
+def _event_times(chosen: Chosen, k: int) -> dict[str, np.ndarray]:
+    """Of the events that the data of a series have, by name."""
+    constant = chosen.tree.constant_data
+    if "event_amount" not in constant:
+        return {}
+    intervals = np.split(np.arange(constant["interval_end"].size), constant["first_interval"].values[1:])[k]
+    ends, amounts = constant["interval_end"].values[intervals], constant["event_amount"].values[:, intervals]
+    return {str(name): ends[np.isfinite(a)] for name, a in zip(constant["event"].values, amounts, strict=True)}
+
+
+def _refuse_events_at(begin: float, asked: Observations, known: dict[str, np.ndarray]) -> None:
+    """An event at the very time of a state that is known would not happen, unless it is one that the data have."""
+    for name, (at, _) in asked.events.items():
+        now = np.abs(at - begin) <= close(begin)
+        if now.any() and not np.any(np.abs(known.get(name, np.zeros(0)) - begin) <= close(begin)):
+            raise DataError(
+                f"the event {name!r} at t = {begin:g} is at the time of the state that draws go on from, which is "
+                "known already; let it happen later, by as little as you like"
+            )
 
 
 def _part(asked: Observations, times: np.ndarray, begin: float) -> Observations:
