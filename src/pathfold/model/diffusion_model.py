@@ -37,7 +37,7 @@ from pathfold.model.likelihood import Several
 from pathfold.model.names import check_labels
 from pathfold.model.observation import Observation, Points
 from pathfold.model.parameters import Parameters, build_parameters
-from pathfold.model.reactions import ReactionFunction
+from pathfold.model.reactions import ReactionFunction, Reactions
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid, clocks
 from pathfold.model.transform import transformed
@@ -149,7 +149,7 @@ class DiffusionModel:
         events: Mapping[str, Callable[..., Any]] | None = None,
     ):
         self.kept: dict[Any, Any] = {}  # what the layers above made of the model, for as long as it lives
-        self.written = {  # to be shown
+        self.written: dict[str, Any] = {  # to be shown
             "drift": drift,
             "diffusion": diffusion,
             "initial_state": initial_state.given if isinstance(initial_state, ConditionalMap) else initial_state,
@@ -163,26 +163,26 @@ class DiffusionModel:
             raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {told(scheme)}")
         self._drift = with_time("drift", drift, ("x", "z"))
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
-        self.network = self._drift.network if isinstance(self._drift, ReactionFunction) else None
+        self.network: Reactions | None = self._drift.network if isinstance(self._drift, ReactionFunction) else None
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
         with jax.enable_x64(True):
             self.parameters, self.varying = build_parameters(parameters)
-            self.priors = dict(parameters)
+            self.priors: dict[str, Any] = dict(parameters)
             z = self.structs()
             if not isinstance(initial_state, ConditionalMap):
                 initial_state = ConditionalMap.build("initial_state", initial_state, z)
             self.initial_state = initial_state
             self.state_dim = self.initial_state.dim
-            self.states = check_labels("states", states, self.state_dim, ModelError)
-            self.augmented_dim = self.state_dim + self.varying.z_size
-            self.jumps = Jumps.build(accumulators, {} if events is None else events, self.states, self.state_dim)
+            self.states: tuple[str, ...] | None = check_labels("states", states, self.state_dim, ModelError)
+            self.augmented_dim: int = self.state_dim + self.varying.z_size
+            self.jumps: Jumps = Jumps.build(accumulators, {} if events is None else events, self.states, self.state_dim)
             self.wiener_dim = self._checked_wiener_dim()
             self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
             self._check_step()
             self.jumps.check(self.state_dim, z)
             self.observation = _as_one(observation).given(struct(self.state_dim), z, self._time())
             self.observation_dim, self.observation_noise_dim = self.observation.dim, self.observation.noise_dim
-            self.observed = check_labels("observed", observed, self.observation_dim, ModelError)
+            self.observed: tuple[str, ...] | None = check_labels("observed", observed, self.observation_dim, ModelError)
             points = self.points()
             self._check_finite(points)
             times = [(z, t) for _, z, t in points]
