@@ -84,7 +84,12 @@ CASES: dict[str, dict[str, Any]] = {
     "noisy, dynamic": {"model": lambda: oscillator(NOISY), "sampler": pf.DynamicHMC()},
     "censored": {"model": lambda: oscillator(NOISY), "as_seen": within_limits},
     "counts": {"model": population},
-    "random effects": {"model": relaxation, "times": [TIMES, TIMES[:3], TIMES[2:7]]},
+    "random effects": {  # steps in which a rate of 20, which the prior has now and then, does not explode
+        "model": relaxation,
+        "times": [TIMES, TIMES[:3], TIMES[2:7]],
+        "steps_per_interval": None,
+        "max_step": 0.1,
+    },
 }
 
 

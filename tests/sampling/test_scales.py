@@ -16,6 +16,7 @@ from pathfold.engine import Engine
 from pathfold.example_models import EXAMPLES
 from pathfold.model import TimeGrid
 from pathfold.sampling.scales import set_scales
+from tests.thorough import thorough
 
 UNITS = [(1e-8, 1.0), (1e4, 1.0), (1e8, 1.0), (1e12, 1.0), (1.0, 1e-6), (1.0, 1e6), (1e8, 1e-6)]
 TIMES = 0.4 * np.arange(1, 13)
@@ -118,11 +119,12 @@ def random_model(seed: int) -> tuple[pf.DiffusionModel, pf.Observations]:
     return m, pf.Observations(TIMES, values)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
+@pytest.mark.parametrize("seed", thorough(range(12), 0, 1, 5))
 def test_the_unit_of_every_state_and_row_does_not_matter(seed):
     """Random units between 1e-8 and 1e12, of time between 1e-6 and 1e6, six of each random model.
 
-    Powers of four: they and their roots scale numbers without rounding, which the search for a start may make much of.
+    Powers of four: they and their roots scale numbers without rounding. Steps are not the longest, since a Newton
+    iteration that fails makes much of a rounding.
     """
     m, data = random_model(seed)
     rng, plain = np.random.default_rng([10, seed]), None
@@ -136,8 +138,9 @@ def test_the_unit_of_every_state_and_row_does_not_matter(seed):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = pf.sample(
-                m, scaled, steps_per_interval=4, chains=2, warmup=4, draws=3, seed=3, progress=False, keep_warmup=True
-            )
+                m, scaled, steps_per_interval=4, chains=2, warmup=4, draws=3, seed=3, progress=False, keep_warmup=True,
+                sampler=pf.StaticHMC(target_acceptance=0.95),
+            )  # fmt: skip
         if plain is None:
             plain = tree
             continue
@@ -149,6 +152,9 @@ def test_the_unit_of_every_state_and_row_does_not_matter(seed):
             np.testing.assert_allclose(tree[group]["state"] / states, plain[group]["state"], rtol=1e-5, atol=1e-5)
         for name in ("n_steps", "n_failed_steps", "status"):
             np.testing.assert_array_equal(tree.sample_stats[name], plain.sample_stats[name])
+        np.testing.assert_allclose(
+            tree.sample_stats["newton_iterations"], plain.sample_stats["newton_iterations"], rtol=0.25
+        )
         np.testing.assert_allclose(tree.sample_stats["step_size"], plain.sample_stats["step_size"], rtol=1e-6)
 
 

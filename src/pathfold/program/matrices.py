@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 
@@ -31,6 +32,15 @@ def eliminate(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
 def lower_mirrored(matrix: jax.Array) -> jax.Array:
     """A symmetric matrix from its lower triangle: the upper one is never computed."""
     return _mirror.bind(matrix)
+
+
+def ones_where_missing(matrix: jax.Array, mask: jax.Array) -> jax.Array:
+    """With ones on the diagonal of the rows that are missing, which are zero.
+
+    They are selected, not added: the compiler may reorder sums, and of a variance of 1e-16 nothing is left when
+    (variance + 1) - mask is computed in the place of variance + (1 - mask).
+    """
+    return jnp.where(jnp.diag(mask == 0.0), 1.0, matrix)
 
 
 @_mirror.def_abstract_eval

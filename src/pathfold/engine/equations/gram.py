@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
-from pathfold.program.matrices import eliminate, lower_mirrored
+from pathfold.program.matrices import eliminate, lower_mirrored, ones_where_missing
 
 SINGULAR = 1e-13  # a pivot below this fraction of its variance has no digits left
 
@@ -33,7 +33,7 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def body(P, d, C, log_det, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
         M = lower_mirrored(A @ P @ A.T + Q + jnp.diag(gap_relaxation * state_scale**2))
         noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
-        Sig = lower_mirrored(H @ M @ H.T + noise + jnp.diag(1.0 - mask))
+        Sig = lower_mirrored(ones_where_missing(H @ M @ H.T + noise, mask))
         Sig_inv, pivots = eliminate(Sig)
         Sig_inv = lower_mirrored(Sig_inv)
         K = M @ H.T @ Sig_inv

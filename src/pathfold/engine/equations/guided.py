@@ -22,7 +22,7 @@ from pathfold.engine.records import Records, Sizes
 from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
-from pathfold.program.matrices import lower_mirrored
+from pathfold.program.matrices import lower_mirrored, ones_where_missing
 
 
 class GuidedRecords(Records):
@@ -85,7 +85,7 @@ def linear_rows(f: ModelFunctions, z, x, t, seen: Seen) -> Rows:
     known = jnp.abs(r) + jnp.sum(jnp.abs(D), axis=1) < jnp.inf
     r, D = jnp.where(known, r, 0.0), jnp.where(known[:, None], D, 0.0)
     E = jnp.where(noisy[:, None] > 0.0, E, 0.0)
-    unit = _factor(E @ E.T + jnp.diag(1.0 - noisy))
+    unit = _factor(ones_where_missing(E @ E.T, noisy))
     return Rows(r, D, noisy[:, None] * unit, unit, noisy)
 
 
@@ -120,7 +120,7 @@ def _look_back(H, F, A, L, a, rows: Rows | None, x_node, mask):
     earlier_H, earlier_F = A.T @ (H - W.T @ W) @ A, A.T @ (r - W.T @ q)
     if rows is not None:
         B = rows.D @ J.T
-        root = _factor(B @ B.T + rows.root @ rows.root.T + jnp.diag(1.0 - mask))
+        root = _factor(ones_where_missing(B @ B.T + rows.root @ rows.root.T, mask))
         T = _solve(root, rows.D @ (A - J.T @ (W @ A)))
         e = _solve(root, -(rows.r + rows.D @ (a + J.T @ q - x_node)))
         earlier_H, earlier_F = earlier_H + T.T @ T, earlier_F + T.T @ e
@@ -282,7 +282,7 @@ def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         rows = linear_rows(f, z, m, end, Seen(y, mask, censored, upper))
         C, mu = _tilt(H, F, m, L)
         B, e = _solve(C, (rows.D @ L).T).T, -(rows.r + rows.D @ (L @ mu))
-        root = _factor(B @ B.T + rows.root @ rows.root.T + jnp.diag(1.0 - mask))
+        root = _factor(ones_where_missing(B @ B.T + rows.root @ rows.root.T, mask))
         drawn = _solve_transposed(root, _solve(root + rows.root, B @ v))
         eta = v + B.T @ (_solve_transposed(root, _solve(root, e)) - drawn)
         noise, log_ratio = _follow(C, mu, eta)

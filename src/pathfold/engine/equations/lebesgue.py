@@ -17,7 +17,7 @@ from pathfold.engine.records import Records, Sizes
 from pathfold.model import GaussianNoise, Likelihood, Seen
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
-from pathfold.program.matrices import eliminate
+from pathfold.program.matrices import eliminate, ones_where_missing
 
 
 class LebesgueRecords(Records):
@@ -90,7 +90,7 @@ def _gaussian(noise: GaussianNoise, z, x, t, seen: Seen):
     if seen.any_censored:
         censored = seen.of_observed(0.5 * noise.censored_root(x, z, t, seen) ** 2)
         mask = mask * (seen.censored == 0.0)
-    covariance = mask[:, None] * mask * (scale @ scale.T) + jnp.diag(1.0 - mask)
+    covariance = ones_where_missing(mask[:, None] * mask * (scale @ scale.T), mask)
     precision, log_det = _precision(covariance)
     away = mask * (seen.value - mean)
     return 0.5 * (away @ precision @ away) + 0.5 * log_det + censored

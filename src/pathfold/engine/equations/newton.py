@@ -12,7 +12,7 @@ from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.records import Records, Sizes
 from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
-from pathfold.program.matrices import eliminate
+from pathfold.program.matrices import eliminate, ones_where_missing
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
@@ -108,7 +108,7 @@ def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
     def body(P, dl, dr, C, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new, mask):
         M = A_new @ P @ A.T + cross
-        S_inv, _ = eliminate(H_new @ M @ H.T + Hw_new @ Hw.T + jnp.diag(1.0 - mask))
+        S_inv, _ = eliminate(ones_where_missing(H_new @ M @ H.T + Hw_new @ Hw.T, mask))
         Kl = M @ H.T @ S_inv
         Kr = S_inv @ H_new @ M
         left, right = A_new @ dl + E_new, A @ dr + E
