@@ -18,7 +18,6 @@ Metric = str | Sequence[Any] | np.ndarray | Mapping[str, Any]
 NAMES = ("identity", "adapted")
 FLATTEST = 1e-12  # the smallest eigenvalue of a metric, of the largest
 BEGIN, END = 0.2, 0.6  # of warm-up: in between are the draws that a metric is adapted by
-SHRINK = 5.0  # draws that a guess of their covariance counts for
 
 
 @dataclass(frozen=True)
@@ -49,20 +48,20 @@ class Window:
         self._mass += (mass - self._mass) / self._seen
 
     def coordinates(self) -> Coordinates:
-        """Of the metric that brings the mass up to the posterior precision in every direction where it is less.
+        """Of the metric that brings the mass up to the posterior precision in the directions where it is less.
 
-        With mass and precision simultaneously diagonal, 1 and f^2, it is the identity plus (f^2 - 1)_+; there the
-        parameters turned f times as fast as the noise. The covariance is shrunk towards the inverse of the mass, which
-        it is in a linear model. The centre is where the prior and the Gaussian flow balance at the posterior mean.
+        In coordinates in which the mass is 1 and the precision diagonal, f^2, the parameters turn f times as fast as
+        the noise, and the metric is the identity plus (f^2 - 1)_+. Of n draws of U independent normals the covariance
+        seems smaller by up to (1 - sqrt(U / n))^2 in some direction, which is taken off f^2. The centre is where prior
+        and Gaussian flow balance at the posterior mean.
         """
         one, seen = np.eye(self.size), float(self._seen[0])
-        found, linear = self._products / max(1.0, seen - 1.0), np.linalg.inv(self._mass)
-        covariance = (seen * found + SHRINK * linear) / (seen + SHRINK)
+        chance = max(0.0, 1.0 - np.sqrt(self.size / seen)) ** 2
         root = np.linalg.cholesky(self._mass)
-        slowness, directions = np.linalg.eigh(root.T @ covariance @ root)
+        slowness, directions = np.linalg.eigh(root.T @ (self._products / max(1.0, seen - 1.0)) @ root)
+        added = np.array([max(0.0, chance / each - 1.0) if each > 0.0 else 0.0 for each in slowness])
         columns = root @ directions
-        metric = one + (columns * np.maximum(1.0 / slowness - 1.0, 0.0)) @ columns.T
-        inverse = np.linalg.inv(metric)
+        inverse = np.linalg.inv(one + (columns * added) @ columns.T)
         return Coordinates((one - inverse) @ self._mean, np.linalg.cholesky(inverse))
 
 
