@@ -17,7 +17,7 @@ from pathfold.model.settings import choice
 Metric = str | Sequence[Any] | np.ndarray | Mapping[str, Any]
 NAMES = ("identity", "adapted")
 FLATTEST = 1e-12  # the smallest eigenvalue of a metric, of the largest
-BEGIN, END = 0.2, 0.6  # of warm-up: in between are the draws that a metric is adapted by
+BEGIN, END = 0.1, 0.4  # of warm-up: in between are the draws that a metric is adapted by
 
 
 @dataclass(frozen=True)
