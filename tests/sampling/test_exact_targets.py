@@ -143,6 +143,7 @@ def test_a_metric_does_not_change_the_posterior(case, sampler, splitting, metric
     compare(case, tree, f"{sampler} {splitting}, metric {metric}, blocks of {R}")
 
 
+@pytest.mark.slow
 def test_a_metric_without_its_excess_is_noticed(monkeypatch):
     """The prior in the coordinates of a metric is not standard normal; a sampler that took it for that is seen."""
     sound = ModelFunctions.in_coordinates

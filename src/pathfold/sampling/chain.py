@@ -33,8 +33,8 @@ from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
-from pathfold.sampling.metric import BEGIN, END, Coordinates, Window
 from pathfold.sampling.noise import STRIDE, is_held
+from pathfold.sampling.parameter_metric import BEGIN, END, Coordinates, Window
 from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.warm_start import Pace
 

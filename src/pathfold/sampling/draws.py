@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.sampling.metric import Coordinates
+from pathfold.sampling.parameter_metric import Coordinates
 
 ARRAYS = ("z", "x0", "statistics", "nodes", "path")
 STATES = ("nodes", "path")

@@ -29,8 +29,8 @@ from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, 
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
-from pathfold.sampling.metric import Coordinates, coordinates_of
 from pathfold.sampling.noise import noise_of
+from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.refinement import half_step_shift
 from pathfold.sampling.run import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pathfold.model.settings import positive
-from pathfold.sampling.metric import Metric, checked_metric
+from pathfold.sampling.parameter_metric import Metric, checked_metric
 
 
 @dataclass(frozen=True)

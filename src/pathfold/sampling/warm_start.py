@@ -17,7 +17,7 @@ from pathfold.engine import Engine
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.initialise import Guess
-from pathfold.sampling.metric import Coordinates
+from pathfold.sampling.parameter_metric import Coordinates
 
 WARMUP = 50  # iterations, unless they are given
 

@@ -14,7 +14,7 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.model.parameters import build_parameters
-from pathfold.sampling.metric import Window, checked_metric, coordinates_of
+from pathfold.sampling.parameter_metric import Window, checked_metric, coordinates_of
 
 PARAMETERS, _ = build_parameters(
     {
