@@ -221,8 +221,8 @@ class InCoordinates(Dense):
         self.centre, self.factor = centre, factor
 
     def split(self, q):
-        u, *others = super().split(q)
-        return self.centre + self.factor @ u, *others
+        u, v0, w, v = super().split(q)
+        return self.centre + self.factor @ u, v0, w, v
 
     def _excess(self, q):
         u, *_ = self.split(q)

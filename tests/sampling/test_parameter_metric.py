@@ -148,7 +148,7 @@ def linear_mass() -> np.ndarray:
 
 def run(**options: Any) -> xr.DataTree:
     data = pf.Observations(0.5 * np.arange(1, 21), np.cos(0.3 * np.arange(1, 21)))
-    settings: dict[str, Any] = {"steps_per_interval": 2, "chains": 2, "warmup": 800, "draws": 50, "seed": 4}
+    settings: dict[str, Any] = {"steps_per_interval": 2, "chains": 2, "warmup": 1200, "draws": 50, "seed": 4}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(.*) has (not converged|few effective draws)")
         return pf.sample(linear_model(), data, progress=False, **settings | options)

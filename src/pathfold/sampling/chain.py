@@ -240,8 +240,7 @@ class _Chain:
         self.window.add(self.current[:U], np.linalg.inv(self.current[C_inv : C_inv + U * U].reshape(U, U)))
         if self.state[ITERATION] == self._window[1]:
             self._go_over_to(self.window.coordinates())
-            self.search[:] = 0.0
-            self.state[FIRST_STEP] = 0.0
+            self.state[FIRST_STEP] = 0.0  # the step size is sought anew
 
     def _hold(self) -> None:
         """Keep the position of the last draw, and drop those that are not to be held."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pathfold.engine.native.integration_time import BEGIN as SEARCH
 from pathfold.errors import SettingsError, told
 from pathfold.model.arrays import real_array
 from pathfold.model.functions import listed
@@ -17,7 +18,7 @@ from pathfold.model.settings import choice
 Metric = str | Sequence[Any] | np.ndarray | Mapping[str, Any]
 NAMES = ("identity", "adapted")
 FLATTEST = 1e-12  # the smallest eigenvalue of a metric, of the largest
-BEGIN, END = 0.1, 0.4  # of warm-up: in between are the draws that a metric is adapted by
+BEGIN, END = 0.1, SEARCH  # of warm-up: between are the draws that a metric is adapted by, before other things are
 
 
 @dataclass(frozen=True)
