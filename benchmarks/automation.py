@@ -2,8 +2,8 @@
 
 Four chains for each seed. A model passes when R-hat is below 1.01 for all parameters, fewer than 1 % of the
 trajectories fail, and nothing is warned of. Effective draws are the smaller of bulk and tail ESS, for the worst
-parameter, by the second of one core after warm-up. `--sampler`, `--target` and `--time` try other settings; `--json`
-adds one last line of figures for machines.
+parameter, by the second of one core after warm-up. `--sampler`, `--target`, `--time` and `--metric` try other settings;
+`--json` adds one last line of figures for machines.
 """
 
 from __future__ import annotations
@@ -75,13 +75,14 @@ def main() -> None:
     parser.add_argument("--sampler", choices=SAMPLERS)
     parser.add_argument("--target", type=float, help="acceptance that the step size is tuned for; needs --sampler")
     parser.add_argument("--time", type=float, help="integration time of static trajectories; needs --sampler static")
+    parser.add_argument("--metric", help="of the parameters, such as adapted; needs --sampler")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    given = {"target_acceptance": options.target, "integration_time": options.time}
+    given = {"target_acceptance": options.target, "integration_time": options.time, "metric": options.metric}
     given = {name: value for name, value in given.items() if value is not None}
     sampler = SAMPLERS[options.sampler](**given) if options.sampler else None
     if given and sampler is None:
-        parser.error("--target and --time need --sampler")
+        parser.error("--target, --time and --metric need --sampler")
     width = max(map(len, EXAMPLES))
     head = "seed   R-hat  failed  with failed step   ESS/s  (slowest)   steps per draw  step size       s  verdict"
     print(f"{'':{width}s} {head}")

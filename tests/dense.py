@@ -211,3 +211,19 @@ class Dense:
         """Condition number of J(q') on the normal space at q, whose rows a Newton iteration moves along."""
         basis, _ = np.linalg.qr(self.jacobian(q).T)
         return float(np.linalg.cond(self.jacobian(moving) @ basis))
+
+
+class InCoordinates(Dense):
+    """The same with the parameters in coordinates q, u = centre + factor q: as if it were another model."""
+
+    def __init__(self, model: DiffusionModel, grid: TimeGrid, centre, factor, **conditions) -> None:
+        super().__init__(model, grid, **conditions)
+        self.centre, self.factor = centre, factor
+
+    def split(self, q):
+        u, v0, w, v = super().split(q)
+        return self.centre + self.factor @ u, v0, w, v
+
+    def _excess(self, q):
+        u, *_ = self.split(q)
+        return super()._excess(q) + 0.5 * (u @ u - jnp.sum(q[: u.size] ** 2))

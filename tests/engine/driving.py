@@ -9,7 +9,7 @@ import numpy as np
 from pathfold.engine import Engine
 from pathfold.engine.status import CONVERGED
 from pathfold.model import DiffusionModel, TimeGrid
-from tests.dense import Dense
+from tests.dense import Dense, InCoordinates
 from tests.plain import compiled_native, plain_native
 
 
@@ -40,9 +40,14 @@ class Driven:
         dense: Dense | None = None,
         plain: bool = True,
         lanes: int | None = None,
+        coordinates: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
+        self.engine = Engine(model, grid, conditioned=states is not None, metric=coordinates is not None, lanes=lanes)
+        if coordinates is not None:
+            dense = dense or InCoordinates(model, grid, *coordinates, states=states, mask=mask)
+            for name, values in zip(("centre", "factor"), coordinates, strict=True):
+                self.engine.set("problem", self.engine.problem, "coordinates", name, values)
         self.dense = dense or Dense(model, grid, states=states, mask=mask)
-        self.engine = Engine(model, grid, conditioned=states is not None, lanes=lanes)
         self.native: Any = plain_native() if plain else compiled_native
         if states is not None:
             nodes = np.flatnonzero(~np.isnan(states).any(axis=1))

@@ -16,13 +16,22 @@ from pathfold.program.machine import assemble, machine_name
 assembled = cache(assemble)
 
 
+def build_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are traced anew, whatever was compiled before; LLVM assembles what it has not seen in another model."""
+
+    def build(self: CompiledModel) -> Program:
+        entry = self._build()
+        return Program("faulty", machine_name(), entry.objects, int(entry.facts["carried"]))
+
+    monkeypatch.setattr("pathfold.engine.compile.assemble", assembled)
+    monkeypatch.setattr(CompiledModel, "_find_or_build", build)
+    monkeypatch.setattr("pathfold.engine.engine.compile_model", CompiledModel)
+
+
 def plant(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, change: Callable[[dict, dict], dict[str, Any]]
 ) -> None:
-    """Let the kernel declared by `module.name` replace some results of its body by change(results, arguments).
-
-    Kernels are traced anew, whatever was compiled before; LLVM assembles what it has not seen in another planted model.
-    """
+    """Let the kernel declared by `module.name` replace some results of its body by change(results, arguments)."""
     declare = getattr(module, name)
 
     def declare_faulty(*args):
@@ -36,11 +45,5 @@ def plant(
 
         return replace(kernel, body=faulty)
 
-    def build(self: CompiledModel) -> Program:
-        entry = self._build()
-        return Program("faulty", machine_name(), entry.objects, int(entry.facts["carried"]))
-
     monkeypatch.setattr(module, name, declare_faulty)
-    monkeypatch.setattr("pathfold.engine.compile.assemble", assembled)
-    monkeypatch.setattr(CompiledModel, "_find_or_build", build)
-    monkeypatch.setattr("pathfold.engine.engine.compile_model", CompiledModel)
+    build_anew(monkeypatch)

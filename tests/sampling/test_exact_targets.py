@@ -11,6 +11,8 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.engine.model_functions import ModelFunctions
+from tests.engine.faults import build_anew
 from tests.sampling.comparing import scores, threshold
 from tests.sampling.linear_gaussian import Exact, Moments, Process, integrated_ornstein_uhlenbeck, ornstein_uhlenbeck
 from tests.thorough import thorough
@@ -59,7 +61,19 @@ UNCONSTRAINED = [
     (Case("noisy", known=False, plain=True), "stormer-verlet"),
     (Case("noisy", known=False, plain=False), "gaussian"),
 ]
-SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS) + len(BLOCKED) + len(UNCONSTRAINED)
+CORRELATED = [[2.0, -1.5], [-1.5, 6.0]]  # a metric of the two unknown parameters
+METRICS = [
+    (Case("noiseless", known=False, plain=True), "static", "gaussian", CORRELATED, None),
+    (Case("noiseless", known=False, plain=True), "static", "stormer-verlet", CORRELATED, None),
+    (Case("noiseless", known=False, plain=True), "dynamic", "gaussian", CORRELATED, None),
+    (Case("noiseless", known=False, plain=True), "dynamic", "stormer-verlet", CORRELATED, None),
+    (Case("noiseless", known=False, plain=True), "static", "gaussian", "adapted", None),
+    (Case("noisy", known=False, plain=False), "static", "gaussian", {"sigma": 0.3, "tau": 4.0}, None),
+    (Case("noisy", known=False, plain=False), "dynamic", "stormer-verlet", "adapted", None),
+    (Case("integrated", known=False, plain=True), "static", "gaussian", CORRELATED, 3),
+    (Case("integrated", known=False, plain=True), "dynamic", "gaussian", "adapted", 2),
+]
+SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS) + len(BLOCKED) + len(UNCONSTRAINED) + len(METRICS)
 CASES = [pytest.param(case, id=str(case), marks=[] if case in QUICK else [pytest.mark.slow]) for case in ALL]
 
 
@@ -85,7 +99,9 @@ def build(case: Case) -> tuple[pf.DiffusionModel, pf.Observations, Exact, Moment
     return model, data, exact, exact.known if case.known else exact.unknown
 
 
-def draw(case: Case, sampler: str, splitting: Any, observations_per_block: int | None = None) -> xr.DataTree:
+def draw(
+    case: Case, sampler: str, splitting: Any, observations_per_block: int | None = None, **of_sampler: Any
+) -> xr.DataTree:
     model, data, exact, _ = build(case)
     return pf.sample(
         model,
@@ -95,7 +111,7 @@ def draw(case: Case, sampler: str, splitting: Any, observations_per_block: int |
         warmup=300,
         draws=3000,
         seed=11,
-        sampler=ALL_SAMPLERS[sampler](),
+        sampler=ALL_SAMPLERS[sampler](**of_sampler),
         splitting=splitting,
         observations_per_block=observations_per_block,
         progress=False,
@@ -117,6 +133,30 @@ def test_blocks_do_not_change_the_posterior(case, sampler, R):
 @pytest.mark.parametrize(("case", "splitting"), thorough(UNCONSTRAINED, UNCONSTRAINED[1]), ids=str)
 def test_the_baseline_has_the_same_posterior(case, splitting):
     compare(case, draw(case, "unconstrained", splitting), f"unconstrained {splitting}")
+
+
+@pytest.mark.parametrize(("case", "sampler", "splitting", "metric", "R"), thorough(METRICS, METRICS[0], METRICS[3]))
+def test_a_metric_does_not_change_the_posterior(case, sampler, splitting, metric, R):
+    tree = draw(case, sampler, splitting, R, metric=metric)
+    factors = tree.noise["parameter_factor"].values
+    assert metric == "adapted" or np.abs(factors - np.eye(2)).max() > 0.3
+    compare(case, tree, f"{sampler} {splitting}, metric {metric}, blocks of {R}")
+
+
+@pytest.mark.slow
+def test_a_metric_without_its_excess_is_noticed(monkeypatch):
+    """The prior in the coordinates of a metric is not standard normal; a sampler that took it for that is seen."""
+    sound = ModelFunctions.in_coordinates
+
+    def faulty(f, centre, factor):
+        return sound(f, centre, factor)[0], lambda q: f.parameter_excess(centre + factor @ q)
+
+    monkeypatch.setattr(ModelFunctions, "in_coordinates", faulty)
+    build_anew(monkeypatch)
+    case, sampler, splitting, metric, _ = METRICS[0]
+    found = scores(draw(case, sampler, splitting, metric=metric), build(case)[-1])
+    comparisons = sum(z.size for z in found.values())
+    assert max(np.abs(z).max() for z in found.values()) > threshold(comparisons, FALSE_ALARMS / SETTINGS)
 
 
 def compare(case: Case, tree: xr.DataTree, setting: str) -> None:

@@ -25,6 +25,7 @@ from tests.sampling.small_run import (
     model_and_data,
     small_run,
 )
+from tests.thorough import thorough
 
 imported = multiprocessing.get_context("forkserver")  # imports once what many processes need
 imported.set_forkserver_preload([killed_run.__module__])
@@ -54,7 +55,10 @@ def stop_with(monkeypatch, condition) -> None:
     monkeypatch.setattr(Progress, "update", interrupting)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+QUICK = thorough(SAMPLERS, "static", "dynamic")
+
+
+@pytest.mark.parametrize("sampler", QUICK)
 def test_threads_change_nothing(sampler):
     assert_same_draws(plain_run(sampler), small_run(sampler, threads=2))
 
@@ -85,7 +89,7 @@ def uncounted(folder: Path) -> list[int]:
     return [len(f.with_suffix(".z").read_bytes()) // width - int(np.load(f)["made"]) for f in states]
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", QUICK)
 def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     folder = tmp_path / "checkpoint"
     progress = []
@@ -114,7 +118,13 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
 def test_the_checkpoint_of_another_run_is_refused(tmp_path):
     small_run("static", checkpoint=tmp_path, chains=1, warmup=2, draws=4)
     sentence = "belongs to a run with another model, other data or other settings: give the same ones to resume it"
-    for change in ({"seed": 9}, {"warmup": 3}, {"sampler": "dynamic"}, {"splitting": "stormer-verlet"}):
+    for change in (
+        {"seed": 9},
+        {"warmup": 3},
+        {"sampler": "dynamic"},
+        {"sampler": "metric"},
+        {"splitting": "stormer-verlet"},
+    ):
         with pytest.raises(pf.SettingsError, match=sentence):
             small_run(**{"sampler": "static", "checkpoint": tmp_path, "chains": 1, "warmup": 2, "draws": 4} | change)
     model, data = model_and_data()
@@ -123,9 +133,10 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
         pf.sample(model, other, steps_per_interval=4, chains=1, warmup=2, draws=4, seed=7, checkpoint=tmp_path)
 
 
-def test_processes_change_nothing():
+@pytest.mark.parametrize("sampler", thorough(SAMPLERS, "static"))
+def test_processes_change_nothing(sampler):
     with ProcessPoolExecutor(2, mp_context=imported) as pool:
-        assert_same_draws(plain_run("static"), small_run("static", executor=pool))
+        assert_same_draws(plain_run(sampler), small_run(sampler, executor=pool))
 
 
 def test_an_executor_of_threads_is_used_and_left_open():

@@ -63,6 +63,7 @@ class Variant:
     complete: bool  # no entry of the observations is missing
     censored: bool  # some of them are censored
     conditioned: bool  # states of nodes can be held
+    metric: bool = False  # the parameters have a metric other than the identity
     lanes: int | None = None  # stride of the lanes, if it is not to follow from the size of the model
 
 
@@ -119,7 +120,9 @@ class CompiledModel:
         check_size(self.sizes)
         self.lanes = variant.lanes or choose_lanes(self.sizes)
         self.censored = model.observation_dim if variant.censored else 0
-        self.records = variant.method.records(self.sizes, regular=variant.regular, censored=self.censored)
+        self.records = variant.method.records(
+            self.sizes, regular=variant.regular, censored=self.censored, metric=variant.metric
+        )
         if variant.complete and not variant.conditioned:
             self.records.grid.known["mask"] = np.ones(rows)
         self.functions = ModelFunctions(model, conditioned=variant.conditioned)
@@ -139,8 +142,9 @@ class CompiledModel:
     def _key(self) -> str:
         """A hash of all that the kernels depend on. Only the model's own functions are traced for it."""
         v, digest = self.variant, hashlib.sha256()
-        what = (machine_name(), _versions(), _sources(), v.method.number, v.regular, v.complete, v.conditioned)
-        digest.update(repr((*what, self.lanes, self.censored, astuple(self.sizes))).encode())
+        made_with = (machine_name(), _versions(), _sources())
+        what = (v.method.number, v.regular, v.complete, v.conditioned, v.metric, self.lanes, self.censored)
+        digest.update(repr((*made_with, *what, astuple(self.sizes))).encode())
         for function, shapes in self.functions.of_arrays(self.sizes, self.censored):
             graph, structs = Graph(), [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
             given = [inputs_of(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]

@@ -44,7 +44,8 @@ class Solver:
 class Engine:
     """Compiled operations on the manifold of one model and one set of observations.
 
-    `conditioned` adds a row mask for the full state at every node (values and mask from `condition`). The functions of
+    `conditioned` adds a row mask for the full state at every node (values and mask from `condition`). With a
+    `metric` the parameters are sampled in coordinates that can be changed, at first their own. The functions of
     `engine.native` take the engine's `layout` and `problem`, and blocks that it makes.
     """
 
@@ -58,14 +59,15 @@ class Engine:
         splitting: Splitting = "gaussian",
         solver: Solver | None = None,
         conditioned: bool = False,
+        metric: bool = False,
         lanes: int | None = None,
     ) -> None:
-        self.grid, self.conditioned = grid, conditioned
+        self.grid, self.conditioned, self.metric = grid, conditioned, metric
         self.intervals = len(grid.starts)
         self.first = self._first_intervals(grid)
         self.series = len(self.first)
         complete, censored = bool(grid.mask.all()), bool(grid.censored.any())
-        variant = Variant(self.method, grid.regular, complete, censored, conditioned, lanes)
+        variant = Variant(self.method, grid.regular, complete, censored, conditioned, metric, lanes)
         compiled = compile_model(model, variant)
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
@@ -167,6 +169,8 @@ class Engine:
         for name, value in vars(solver).items():
             self.set("problem", problem, "settings", name, value)
         self.set("problem", problem, "settings", "state_scale", np.ones(self.sizes.X))
+        if self.metric:
+            self.set("problem", problem, "coordinates", "factor", np.eye(self.sizes.U))
         if grid.regular:
             self.set("problem", problem, "settings", "delta", grid.delta[0])
         else:

@@ -10,6 +10,7 @@ import numpy as np
 from numba import boolean, float64, int64, typeof
 
 from pathfold.engine.native.chain_loop import run
+from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.refinement import first_order_shift
 from pathfold.engine.native.start import guess_nodes, try_start
@@ -31,6 +32,8 @@ ENTRIES = (
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
     (try_start, _START),
     (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
+    (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
+    (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
     (run, (*_CHAIN, *_SETTINGS, *_DRAWN)),
 )
 

@@ -53,6 +53,20 @@ class ModelFunctions:
         excess = self.model.parameters.excess
         return 0.0 if excess is None else excess(u)
 
+    def in_coordinates(self, centre, factor):
+        """z and the excess as functions of what is sampled: q with u = m + L q where there is a metric, else u itself.
+
+        The excess then has what distinguishes the prior of q from standard normals (method.md, section 7).
+        """
+        if not factor.size:
+            return self.parameters, self.parameter_excess
+
+        def excess(q):
+            u = centre + factor @ q
+            return self.parameter_excess(u) + 0.5 * (u @ u - q @ q)
+
+        return lambda q: self.parameters(centre + factor @ q), excess
+
     def start(self, z, v0):
         return self.model.start(self.model.parameters.unflatten(z), v0)
 

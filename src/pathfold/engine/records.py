@@ -26,8 +26,9 @@ class Sizes:
 class Records:
     """All records of a model, by name. On a regular grid the step size is one number, shared by all lanes."""
 
-    def __init__(self, n: Sizes, *, regular: bool, censored: int) -> None:
+    def __init__(self, n: Sizes, *, regular: bool, censored: int, metric: bool) -> None:
         X, V, U, Z, Y, W, V0 = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
+        K = U if metric else 0
         # What the data and the settings fix. Gaps and misfits are measured in the scales of states and rows.
         step_size: dict[str, tuple[int, ...]] = {"delta": ()}
         solver = {"constraint_tolerance": (), "position_tolerance": (), "max_iterations": ()}
@@ -39,6 +40,8 @@ class Records:
         seen = {"y": (Y,), "mask": (Y,), "censored": (censored,), "upper": (censored,), "row_scale": (Y,)}
         self.grid = Record("grid", "lane", {**times, **seen} | ({} if regular else step_size))
         self.forcing = Record("forcing", "step", {"forcing": (n.F,)})
+        # Where the parameters have a metric, what is sampled in the place of u below is q with u = centre + factor q.
+        self.coordinates = Record("coordinates", "shared", {"centre": (K,), "factor": (K, K)})
         # A position q = [u; v0; w; v], or a momentum or gradient of the same shape.
         self.u = Record("u", "shared", {"u": (U,)})
         self.v0 = Record("v0", "series", {"v0": (V0,)})
@@ -152,7 +155,7 @@ class Records:
 
         vector = ["u", "v0", "w", "v"]
         self.blocks: dict[str, list[str]] = {
-            "problem": ["settings", "grid", "forcing"],
+            "problem": ["settings", "grid", "forcing", "coordinates"],
             "vector": vector,
             "point": [*vector, "theta", "start", "node", "path", "sums"],
             "scratch": ["work", "slope", "newton", "start_multipliers", "start_weights", "newton_sums", "carry"],

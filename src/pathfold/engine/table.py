@@ -23,6 +23,7 @@ END, SIZE = 1, 2
     PROBLEM_SETTINGS,
     PROBLEM_GRID,
     PROBLEM_FORCING,
+    PROBLEM_COORDINATES,
     PROBLEM_METRIC,
     PROBLEM_WINDOW_MEAN,
     PROBLEM_WINDOW_SQUARES,
@@ -49,7 +50,7 @@ END, SIZE = 1, 2
     SCRATCH_NEWTON_SUMS,
     SCRATCH_CARRY,
     _FIELDS,
-) = range(_RECORDS, _RECORDS + 3 * 29, 3)
+) = range(_RECORDS, _RECORDS + 3 * 30, 3)
 
 # Fields that the control flow reads or writes: where each lies in its record.
 (
@@ -63,6 +64,7 @@ END, SIZE = 1, 2
     GRID_T_END,
     GRID_Y,
     GRID_ROW_SCALE,
+    COORDINATES_FACTOR,
     THETA_Z,
     THETA_EXCESS_U,
     START_X0,
@@ -103,7 +105,7 @@ END, SIZE = 1, 2
     PIECE_NOISE0,
     NODE_NOISE,
     KERNELS,
-) = range(_FIELDS, _FIELDS + 50)
+) = range(_FIELDS, _FIELDS + 51)
 
 # Kernels: the address of each.
 (

@@ -21,7 +21,10 @@ DIMENSIONS = {
 
 
 def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
-    """The normals of every draw held, those of each kind under its name; `standard` marks which are standard."""
+    """The normals of every draw held, those of each kind under its name; `standard` marks which are standard.
+
+    Where the parameters had a metric M, their normals are centre + factor q, with factor factor^T = M^{-1}.
+    """
     variables: dict[str, Any] = {}
     for letter, (name, dims) in zip(("u", "v0", "w", "v"), DIMENSIONS.items(), strict=True):
         values = getattr(noise, letter)
@@ -32,6 +35,10 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     for kind, names in (("parameter", noise.parameters), ("initial", noise.of_series)):
         if f"{kind}_noise" in variables:
             coordinates[f"{kind}_normal"] = names
+    if metrics := [chain.coordinates for chain in run.chains if chain.coordinates is not None]:
+        variables["parameter_centre"] = (["chain", "parameter_normal"], [each.centre for each in metrics])
+        factors = [each.factor for each in metrics]
+        variables["parameter_factor"] = (["chain", "parameter_normal", "coordinate"], factors)
     variables["drives"] = ("path_normal", _driven(run))
     exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)
     variables["observed"] = (["interval", "observation"], exact.astype(np.int64))

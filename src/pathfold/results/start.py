@@ -40,4 +40,6 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         first=constant["first_interval"].values,
         step_sizes=tree.sample_stats["step_size"].values[:, -1],
         integration_times=np.atleast_1d(tree.attrs["integration_times"]).astype(float),
+        centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
+        factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
     )

@@ -17,10 +17,12 @@ from pathfold.engine import table as at
 from pathfold.engine.compile import Program
 from pathfold.engine.native import trajectory
 from pathfold.engine.native.chain_loop import run
+from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.integration_time import CHOSEN, integration_time, search_size
 from pathfold.engine.native.step_size import (
     ADAPTED,
     ERROR_MEAN,
+    FIRST_STEP,
     ITERATION,
     REGULARISATION,
     SHORTENED,
@@ -32,7 +34,8 @@ from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import STRIDE, is_held
-from pathfold.sampling.samplers import Sampler, StaticHMC
+from pathfold.sampling.parameter_metric import BEGIN, END, Coordinates, Window
+from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.warm_start import Pace
 
 # A warm start joins a warm-up of which nine tenths have passed, with a step size that weighs as much as one adapted for
@@ -52,6 +55,7 @@ class ChainTask:
     problems: np.ndarray  # the plain one first, then those that hold states
     block_sizes: dict[str, int]
     start: Start
+    coordinates: Coordinates | None  # of a metric of the parameters that is given
     sampler: Sampler
     warmup: int
     draws: int
@@ -94,7 +98,7 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
             last_save = time.monotonic()
     if checkpoint and checkpoint.counted < chain.draws.made:
         chain.save(checkpoint)
-    return replace(chain.draws.first(total), last=chain.current.copy())
+    return replace(chain.draws.first(total), last=chain.recorded(chain.current), coordinates=chain.coordinates)
 
 
 class _Chain:
@@ -116,6 +120,8 @@ class _Chain:
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         self.counts, self.result = np.zeros(trajectory.COUNTS, dtype=np.int64), np.zeros(4)
         self.draws = Draws.empty(task.shape)
+        adapted = not isinstance(task.sampler, UnconstrainedHMC) and task.sampler.metric == "adapted"
+        self.window = Window(int(self.layout[at.U]) if adapted and task.coordinates is None else 0)
 
     @property
     def current(self) -> np.ndarray:
@@ -123,8 +129,30 @@ class _Chain:
 
     @property
     def metric(self) -> np.ndarray:
-        """The scales of a metric that is adapted, and what they are being estimated from."""
+        """Without constraints: the scales of a metric that is adapted, and what they are being estimated from."""
         return self.problems[0, self.layout[at.PROBLEM_METRIC] : self.layout[at.PROBLEM_WINDOW_SQUARES + at.END]]
+
+    @property
+    def _coordinates(self) -> np.ndarray:
+        """Of all problems, the coordinates that the parameters have with their metric; empty with the identity."""
+        return self.problems[:, self.layout[at.PROBLEM_COORDINATES] : self.layout[at.PROBLEM_COORDINATES + at.END]]
+
+    @property
+    def coordinates(self) -> Coordinates | None:
+        if not self._coordinates.size:
+            return None
+        U, record = self.layout[at.U], self._coordinates[0].copy()
+        return Coordinates(record[:U], record[U:].reshape(U, U))
+
+    def recorded(self, block: np.ndarray) -> np.ndarray:
+        """A copy of a position, or of a point, that has the parameters' normals themselves, whatever the metric."""
+        copied = block.copy()
+        to_normals(self.layout, self.problems[0], copied[: self.layout[at.U]])
+        return copied
+
+    def _go_over_to(self, coordinates: Coordinates) -> None:
+        given = coordinates.centre, coordinates.factor.ravel()
+        change_coordinates(self.layout, self.problems, self.problems[0], self.current, *given, self.scratch)
 
     def initialise(self) -> None:
         blocks = (self.layout, self.problems[0], self.points, self.momenta, self.scratch)
@@ -135,6 +163,8 @@ class _Chain:
                 raise
             afresh = replace(self.task.start, guess=None)  # the data have changed too much
             self.draws.start_attempts = 1 + find_start(*blocks, self.rng, afresh)
+        if self.task.coordinates is not None:
+            self._go_over_to(self.task.coordinates)
         if self.task.pace is not None:
             self._keep_pace(self.task.pace)
 
@@ -151,7 +181,8 @@ class _Chain:
         task, draws = self.task, self.draws
         end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
         held_next = draws.made + STRIDE - (draws.made - task.warmup) % STRIDE
-        rows = draws.made, min(draws.made + PIECE, held_next, end)
+        piece = 1 if self.state[ITERATION] < self._window[1] else PIECE  # every draw is looked at
+        rows = draws.made, min(draws.made + piece, held_next, end)
         time_given = task.sampler.integration_time if isinstance(task.sampler, StaticHMC) else None
         begin = time.thread_time()
         made = run(
@@ -190,6 +221,26 @@ class _Chain:
             found = integration_time(self.search, int(self.state[ITERATION]), self.passed + task.warmup)
             draws.integration_time = float(time_given or found)
         self._hold()
+        first, last = self._window
+        if made and first < self.state[ITERATION] <= last:
+            self._look()
+
+    @property
+    def _window(self) -> tuple[int, int]:
+        """Between which iterations draws count for the metric; none if it is not adapted."""
+        warmup = self.task.warmup if self.window.size else 0
+        return int(BEGIN * warmup), int(END * warmup)
+
+    def _look(self) -> None:
+        """Add the last draw to those that the metric is adapted by; after the last of them, go over to it.
+
+        Up to then the metric is the identity, so that the position has u, and C is the mass with the identity.
+        """
+        U, C_inv = self.layout[at.U], self.layout[at.POINT_SUMS] + self.layout[at.SUMS_C_INV]
+        self.window.add(self.current[:U], np.linalg.inv(self.current[C_inv : C_inv + U * U].reshape(U, U)))
+        if self.state[ITERATION] == self._window[1]:
+            self._go_over_to(self.window.coordinates())
+            self.state[FIRST_STEP] = 0.0  # the step size is sought anew
 
     def _hold(self) -> None:
         """Keep the position of the last draw, and drop those that are not to be held."""
@@ -197,7 +248,7 @@ class _Chain:
         if made <= warmup:
             return
         held = self.draws.positions
-        held[made] = self.current[: self.momenta.shape[1]].copy()
+        held[made] = self.recorded(self.current[: self.momenta.shape[1]])
         for number in [n for n in held if not is_held(n - warmup, made - warmup)]:
             del held[number]
 
@@ -209,7 +260,14 @@ class _Chain:
 
     def _state(self) -> dict[str, np.ndarray]:
         """Everything that the chain's future depends on, but for its random stream."""
-        return {"point": self.current, "state": self.state, "search": self.search, "metric": self.metric}
+        return {
+            "point": self.current,
+            "state": self.state,
+            "search": self.search,
+            "metric": self.metric,
+            "coordinates": self._coordinates,
+            "window": self.window.numbers,
+        }
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Where that cannot be done, say so with the draws: they are worth more than the checkpoint."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from pathfold.sampling.parameter_metric import Coordinates
+
 ARRAYS = ("z", "x0", "statistics", "nodes", "path")
 STATES = ("nodes", "path")
 
@@ -68,6 +70,7 @@ class Draws:
     last: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the point where the chain is
     positions: dict[int, np.ndarray] = field(default_factory=dict)  # of a few draws, by how many were made with it
     integration_time: float = 0.0  # of static trajectories, as warm-up chose it
+    coordinates: Coordinates | None = None  # of a metric of the parameters, at the end
     unsaved: str = ""  # why the checkpoint does not hold all of them, if so
 
     @classmethod

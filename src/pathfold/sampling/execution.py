@@ -30,6 +30,7 @@ from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import noise_of
+from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.refinement import half_step_shift
 from pathfold.sampling.run import Run
@@ -51,13 +52,16 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     if unconstrained:
         _check_unconstrained(model, block)
     held = [] if block is None else partitions(model, grid, block)
+    metric, coordinates = _metric(settings, model)
     shape = shape_of_draws(model, grid, settings)
     check_draws_fit(shape, settings)
     if settings.checkpoint is not None:
         make_folder(settings.checkpoint)
     begin = time.perf_counter()
     compile_sampler(announce=settings.progress)
-    engine = Engine(model, grid, splitting=settings.splitting, solver=settings.solver, conditioned=bool(held))
+    engine = Engine(
+        model, grid, splitting=settings.splitting, solver=settings.solver, conditioned=bool(held), metric=metric
+    )
     sampled = UnconstrainedEngine(model, grid, splitting=settings.splitting) if unconstrained else engine
     compile_seconds = time.perf_counter() - begin
     set_scales(engine)
@@ -74,6 +78,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
             series=grid.series,
             remark="" if model.network is None else f". Besides, {ENDS}",
         ),
+        coordinates=coordinates,
         sampler=settings.sampler,
         warmup=settings.warmup,
         draws=settings.draws,
@@ -146,6 +151,8 @@ def _with_starts(task: ChainTask, engine: Engine, sampled: Engine, settings: Set
             tasks[i] = replace(tasks[i], start=start)
         if not isinstance(sampled, UnconstrainedEngine):
             tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
+        if engine.metric and task.coordinates is None:
+            tasks = [replace(task, coordinates=earlier.coordinates(task.index)) for task in tasks]
     elif settings.initial_states != "projection":
         guesses = guess_starts(engine, settings.initial_states, settings.seed, new)
         tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
@@ -178,6 +185,17 @@ def _check_unconstrained(model: DiffusionModel, observations_per_block: int | No
         )
     if observations_per_block is not None:
         raise SettingsError("observations_per_block has no meaning for pf.UnconstrainedHMC(): leave it out")
+
+
+def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinates | None]:
+    """Whether the parameters have a metric other than the identity; its coordinates, if they are known beforehand."""
+    metric = "identity" if isinstance(settings.sampler, UnconstrainedHMC) else settings.sampler.metric
+    if metric == "adapted" and settings.start is not None and settings.start.centres is None:
+        raise SettingsError(
+            "metric='adapted' is found early in warm-up, which a run with start leaves out, and start has no metric to "
+            "go on with; give results of a run with this metric, or leave start out"
+        )
+    return metric != "identity" and model.parameters.size > 0, coordinates_of(metric, model.parameters)
 
 
 def _without_constraint(engine: Engine, target: UnconstrainedEngine, task: ChainTask) -> np.ndarray:

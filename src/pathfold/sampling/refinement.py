@@ -22,7 +22,9 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws]) 
     chains; the normals that a Wiener path is refined by are always the same.
     """
     rng, scheme = np.random.default_rng(41), model.scheme
-    fine = Engine(model, replace(engine.grid, steps=2 * engine.grid.steps), conditioned=engine.conditioned)
+    fine = Engine(
+        model, replace(engine.grid, steps=2 * engine.grid.steps), conditioned=engine.conditioned, metric=engine.metric
+    )
     point, scratch, found = fine.block("point"), fine.block("scratch"), []
     for chain in chains:
         u, v0, w, v = engine.get_vector(chain.last)

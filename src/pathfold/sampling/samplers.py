@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pathfold.model.settings import positive
+from pathfold.sampling.parameter_metric import Metric, checked_metric
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,19 @@ class StaticHMC:
         quarter and three quarters of a turn.
     target_acceptance
         The acceptance rate that warm-up tunes the step size for, between 0 and 1.
+    metric
+        Of the standard normals that the parameters are made of, the mass that they have besides what moves with them
+        (method.md, section 7): "identity", which is right for linear models; "adapted" in the first part of warm-up; or
+        a positive definite matrix, its diagonal, or a dict of that by parameter.
     """
 
     integration_time: float | None = None
     target_acceptance: float = 0.9
+    metric: Metric = "identity"
 
     def __post_init__(self) -> None:
         _check_target(self)
+        object.__setattr__(self, "metric", checked_metric(self.metric))
         if self.integration_time is not None:
             object.__setattr__(self, "integration_time", positive("integration_time", self.integration_time))
 
@@ -38,12 +45,16 @@ class DynamicHMC:
     ----------
     target_acceptance
         The acceptance rate that warm-up tunes the step size for, between 0 and 1.
+    metric
+        As that of `pf.StaticHMC`.
     """
 
     target_acceptance: float = 0.8
+    metric: Metric = "identity"
 
     def __post_init__(self) -> None:
         _check_target(self)
+        object.__setattr__(self, "metric", checked_metric(self.metric))
 
 
 @dataclass(frozen=True)

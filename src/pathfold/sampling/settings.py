@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
@@ -86,8 +87,15 @@ class Settings:
             "keep_path": self.keep_path,
             "sampler": type(self.sampler).__name__,
             **asdict(self.solver),
-            **{name: "adapted" if value is None else value for name, value in asdict(self.sampler).items()},
+            **{name: _recorded(value) for name, value in asdict(self.sampler).items()},
         }
+
+
+def _recorded(value: Any) -> Any:
+    """A setting of a sampler: of a metric that is given, its numbers as text."""
+    if value is None:
+        return "adapted"
+    return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 def _checked_warmup(given: Any, start: Earlier | None, sampler: Sampler) -> int:

@@ -17,6 +17,7 @@ from pathfold.engine import Engine
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.initialise import Guess
+from pathfold.sampling.parameter_metric import Coordinates
 
 WARMUP = 50  # iterations, unless they are given
 
@@ -44,16 +45,25 @@ class Earlier:
     first: np.ndarray  # (series,)
     step_sizes: np.ndarray  # (chain,)
     integration_times: np.ndarray
+    centres: np.ndarray | None = None  # (chain, U), of a metric of the parameters if they had one
+    factors: np.ndarray | None = None  # (chain, U, U)
 
     def pace(self, chain: int) -> Pace:
         """For a chain of the new run; where these are more, the earlier ones are taken by turns."""
         k = chain % len(self.u)
         return Pace(float(self.step_sizes[k]), float(self.integration_times[k]))
 
+    def coordinates(self, chain: int) -> Coordinates | None:
+        """Of the metric that the parameters of the chain had, if they had one."""
+        if self.centres is None or self.factors is None:
+            return None
+        k = chain % len(self.u)
+        return Coordinates(self.centres[k], self.factors[k])
+
     @property
     def digest(self) -> str:
-        arrays = (np.ascontiguousarray(getattr(self, each.name)).tobytes() for each in fields(self))
-        return hashlib.sha256(b"".join(arrays)).hexdigest()
+        arrays = (getattr(self, each.name) for each in fields(self))
+        return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays if a is not None)).hexdigest()
 
 
 def check_start(earlier: Earlier, model: DiffusionModel) -> None:

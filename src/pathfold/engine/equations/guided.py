@@ -28,8 +28,8 @@ from pathfold.program.matrices import lower_mirrored, ones_where_missing
 class GuidedRecords(Records):
     """Records of the path as one sequence of pieces; the guide of a step belongs to its interval."""
 
-    def __init__(self, n: Sizes, *, regular: bool, censored: int) -> None:
-        super().__init__(n, regular=regular, censored=censored)
+    def __init__(self, n: Sizes, *, regular: bool, censored: int, metric: bool) -> None:
+        super().__init__(n, regular=regular, censored=censored, metric=metric)
         X = n.X
         self.v = Record("v", "lane", {"v": (n.V,)})
         self.forcing = Record("forcing", "lane", self.forcing.fields)

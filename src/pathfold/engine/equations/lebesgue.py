@@ -23,8 +23,8 @@ from pathfold.program.matrices import eliminate, ones_where_missing
 class LebesgueRecords(Records):
     """Records of the path as one sequence; the noise of a fine step belongs to its interval."""
 
-    def __init__(self, n: Sizes, *, regular: bool, censored: int) -> None:
-        super().__init__(n, regular=regular, censored=censored)
+    def __init__(self, n: Sizes, *, regular: bool, censored: int, metric: bool) -> None:
+        super().__init__(n, regular=regular, censored=censored, metric=metric)
         self.v = Record("v", "lane", {"v": (n.V,)})
         self.forcing = Record("forcing", "lane", self.forcing.fields)
         self.node = Record("node", "lane", {"x_start": (n.X,), "x_node": (n.X,)})
@@ -36,7 +36,7 @@ class LebesgueRecords(Records):
         )
         vector = ["u", "v0", "w", "v"]
         self.blocks = {
-            "problem": ["settings", "grid", "forcing", "metric", "window_mean", "window_squares"],
+            "problem": ["settings", "grid", "forcing", "coordinates", "metric", "window_mean", "window_squares"],
             "vector": vector,
             "point": [*vector, "theta", "start", "node", "sums"],
             "scratch": ["work", "carry"],

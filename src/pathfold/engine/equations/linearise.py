@@ -17,17 +17,18 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def parameters(f: ModelFunctions, r: Records) -> Kernel:
-    """z = g_z(u), D = dz/du, and the part of the prior that is not standard normal."""
+    """z = g_z(u), D = dz/du, and the part of the prior that is not standard normal; u in the coordinates sampled."""
 
-    def final(u):
+    def final(u, centre, factor):
+        push, excess = f.in_coordinates(centre, factor)
         return {
-            "z": f.parameters(u),
-            "D": jax.jacfwd(f.parameters)(u),
-            "excess_u": f.parameter_excess(u),
-            "excess_u_gradient": jax.grad(f.parameter_excess)(u),
+            "z": push(u),
+            "D": jax.jacfwd(push)(u),
+            "excess_u": excess(u),
+            "excess_u_gradient": jax.grad(excess)(u),
         }
 
-    return NodeScan("parameters", r.uses(point="u theta"), final=final, fixes=("D",))
+    return NodeScan("parameters", r.uses(problem="coordinates", point="u theta"), final=final, fixes=("D",))
 
 
 def start_states(f: ModelFunctions, r: Records) -> Kernel:

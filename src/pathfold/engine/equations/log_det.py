@@ -177,11 +177,12 @@ def _start_curvature(f: ModelFunctions, r: Records) -> Kernel:
 def _parameter_gradient(f: ModelFunctions, r: Records) -> Kernel:
     """g_u = gu + D^T gz + grad_u <wD, D(u)> + gradient of the prior's excess."""
 
-    def final(u, gz, gu, wD, D, excess_u_gradient, verlet):
-        through_D = jax.grad(lambda u: _inner(wD, jax.jacfwd(f.parameters)(u)))(u)
+    def final(u, centre, factor, gz, gu, wD, D, excess_u_gradient, verlet):
+        push, _ = f.in_coordinates(centre, factor)
+        through_D = jax.grad(lambda u: _inner(wD, jax.jacfwd(push)(u)))(u)
         return {"u_g": gu + D.T @ gz + through_D + excess_u_gradient + verlet * u}
 
-    uses = r.uses(problem="settings", point="u theta sums", gradient="u")
+    uses = r.uses(problem="settings coordinates", point="u theta sums", gradient="u")
     return NodeScan("parameter_gradient", uses, final=final)
 
 

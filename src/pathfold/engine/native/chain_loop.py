@@ -11,7 +11,7 @@ from .integration_time import after_transition, before_transition, integration_t
 from .jit import compiled
 from .metric import adapt_metric
 from .static_hmc import CAREFUL, CONFIDENT, static_transition
-from .step_size import ITERATION, SHORTENED, adapt, first_step_size, start_adaptation, step_size
+from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt, first_step_size, start_adaptation, step_size
 from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN
 
 
@@ -53,7 +53,7 @@ def run(
             problem = problems[1 + int(state[ITERATION]) % 2]
             if hold_states(layout, problem, points[CURRENT], scratch) != CONVERGED:
                 return -1
-        if state[ITERATION] == 0.0:
+        if state[FIRST_STEP] == 0.0:
             start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
         warming_up = state[ITERATION] < warmup
         t = step_size(state, warming_up)

@@ -37,7 +37,7 @@ def window(iteration, warmup):
 def adapt_metric(layout, problem, point, iteration, warmup):
     """Add the point to its window; at the window's end set the scales, and return whether that was done.
 
-    With constraints the metric is the identity: with it the prior is the same in every direction (paper, section 4.4).
+    With constraints that of the parameters is given or found by the host, and all others are the identity.
     """
     if layout[at.METHOD] == at.CONSTRAINED:
         return False

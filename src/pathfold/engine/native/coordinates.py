@@ -1,0 +1,62 @@
+"""The metric of the parameters, as coordinates in which it is the identity (method.md, section 7).
+
+A metric M of u is the identity for q with u = m + L q and L L^T = M^{-1}, L lower triangular. Positions and momenta
+hold q in the place of u, and but for the map to z nothing that is done with them knows of a metric. What is recorded of
+a position, and what a metric is estimated from, is u.
+"""
+
+from __future__ import annotations
+
+from pathfold.engine import table as at
+
+from .constrained import prepare
+from .jit import compiled
+from .vector import copy
+
+
+@compiled
+def centre_of(layout, problem):
+    begin = layout[at.PROBLEM_COORDINATES]
+    return problem[begin : begin + layout[at.COORDINATES_FACTOR]]
+
+
+@compiled
+def factor_of(layout, problem):
+    begin = layout[at.PROBLEM_COORDINATES] + layout[at.COORDINATES_FACTOR]
+    return problem[begin : layout[at.PROBLEM_COORDINATES + at.END]]
+
+
+@compiled
+def to_normals(layout, problem, q):
+    """u = m + L q, in its place."""
+    centre, factor = centre_of(layout, problem), factor_of(layout, problem)
+    U = centre.size
+    for i in range(U - 1, -1, -1):
+        total = centre[i]
+        for j in range(i + 1):
+            total += factor[i * U + j] * q[j]
+        q[i] = total
+
+
+@compiled
+def from_normals(layout, problem, u):
+    """q = L^{-1} (u - m), in its place."""
+    centre, factor = centre_of(layout, problem), factor_of(layout, problem)
+    U = centre.size
+    for i in range(U):
+        total = u[i] - centre[i]
+        for j in range(i):
+            total -= factor[i * U + j] * u[j]
+        u[i] = total / factor[i * U + i]
+
+
+@compiled
+def change_coordinates(layout, problems, problem, point, centre, factor, scratch):
+    """Go over to the coordinates (m, L) in all problems; the point stays where it is, prepared for one of them."""
+    q = point[layout[at.POINT_U] : layout[at.POINT_U + at.END]]
+    to_normals(layout, problem, q)
+    for k in range(problems.shape[0]):
+        copy(centre, centre_of(layout, problems[k]))
+        copy(factor, factor_of(layout, problems[k]))
+    from_normals(layout, problem, q)
+    prepare(layout, problem, point, scratch)
