@@ -23,6 +23,8 @@ from pathfold.engine import model_cache
 from pathfold.engine import table as at
 from pathfold.engine.equations import gram, guided, lebesgue, linearise, log_det, newton
 from pathfold.engine.model_functions import ModelFunctions, check_size
+from pathfold.engine.native.jit import address_of_function
+from pathfold.engine.native.team import do_parts
 from pathfold.engine.records import Records, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
@@ -90,6 +92,8 @@ class Program:
         bound = layout.copy()
         for name, address in self._loaded.addresses.items():
             bound[at.kernel_place(name)] = address
+        bound[at.DO_PARTS] = address_of_function(do_parts)
+        at.write_tables(bound)
         return bound
 
 

@@ -15,6 +15,10 @@ from pathfold.program.layout import Record, size_of
 
 Splitting = Literal["gaussian", "stormer-verlet"]
 
+# Into how many parts the work of a step is cut: as many as have this much work each, in multiplications, some tens of
+# microseconds; up to as many, and none if they would be few.
+WORK, MOST_PARTS, FEWEST_PARTS = 20_000, 32, 8
+
 
 @dataclass(frozen=True)
 class Solver:
@@ -50,6 +54,7 @@ class Engine:
     """
 
     method = CONSTRAINED
+    in_parts = True
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class Engine:
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
         self.chunks = -(-self.intervals // self.lanes)
+        self.parts = self._choose_parts()
         self.layout = self.program.bind(self._make_layout())
         self.problem = self._make_problem(splitting, solver or Solver())
 
@@ -79,18 +85,26 @@ class Engine:
         """Where each run of intervals begins that a kernel over nodes goes through."""
         return grid.first
 
+    def _choose_parts(self) -> int:
+        """From the size of model and data alone, since sums depend on it."""
+        n = self.sizes
+        work = self.intervals * self.grid.steps * n.X * (n.X + n.V + n.U)
+        parts = min(work // WORK, MOST_PARTS, self.chunks) if self.in_parts else 1
+        return parts if parts >= FEWEST_PARTS else 1
+
     def _length(self, record: Record) -> int:
         if record.kind == "vector":
             return sum(self._length(self.records[name]) for name in self.records.blocks["vector"])
+        if record.name in at.OF_PARTS:
+            return record.size * self.parts
         lanes = self.chunks * self.lanes
         repeats = {"shared": 1, "series": self.series, "lane": lanes, "step": lanes * self.grid.steps}
         return record.size * repeats[record.kind]
 
     def _make_layout(self) -> np.ndarray:
         """The layout table (see `table`), all but the addresses of the kernels."""
-        layout, n = np.zeros(at.LENGTH + self.series + 1, dtype=np.int64), self.sizes
-        layout[[at.STEPS, at.INTERVALS, at.FIRST]] = self.grid.steps, self.intervals, at.LENGTH
-        layout[at.LENGTH :] = *self.first, self.intervals
+        layout, n = self._make_lists(), self.sizes
+        layout[[at.STEPS, at.INTERVALS]] = self.grid.steps, self.intervals
         layout[[at.METHOD, at.MAX_DEPTH]] = self.method.number, self.method.max_depth
         layout[[at.CHUNKS, at.LANES, at.SERIES]] = self.chunks, self.lanes, self.series
         layout[[at.X, at.V, at.U, at.Z, at.Y, at.W, at.V0]] = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
@@ -108,6 +122,27 @@ class Engine:
                 begin = end
             self.block_sizes[block] = begin
         return layout
+
+    def _make_lists(self) -> np.ndarray:
+        """A table with the lists that follow it, and room for the tables of parts.
+
+        The parts of nodes are runs of intervals like series, and listed after these: a kernel that needs nothing of the
+        series goes through either.
+        """
+        by_chunk = np.linspace(0, self.chunks, self.parts + 1).astype(np.int64)
+        nodes = np.minimum(by_chunk * self.lanes, self.intervals)
+        lists = {
+            at.FIRST: [*self.first, self.intervals, *nodes],
+            at.BY_CHUNK: by_chunk,
+            at.BY_SERIES: np.searchsorted(self.first, nodes),
+            at.BY_NODE: np.arange(self.parts + 1) + self.series + 1,
+        }
+        layout = np.zeros(at.LENGTH, dtype=np.int64)
+        for place, numbers in lists.items():
+            layout[place] = len(layout)
+            layout = np.append(layout, numbers)
+        layout[[at.PARTS, at.TABLES]] = self.parts, len(layout)
+        return np.append(layout, np.zeros((self.parts - 1) * at.LENGTH, dtype=np.int64))
 
     def block(self, kind: str) -> np.ndarray:
         """A new block of zeros: "vector" (a momentum), "point" or "scratch"."""
@@ -218,6 +253,7 @@ class GuidedEngine(Engine):
     """
 
     method = GUIDED
+    in_parts = False
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)

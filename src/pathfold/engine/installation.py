@@ -11,9 +11,11 @@ from numba import boolean, float64, int64, typeof
 
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
+from pathfold.engine.native.jit import address_of_function
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.refinement import first_order_shift
 from pathfold.engine.native.start import guess_nodes, try_start
+from pathfold.engine.native.team import do_parts, help_along
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 
@@ -34,6 +36,7 @@ ENTRIES = (
     (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
+    (help_along, (int64, int64)),
     (run, (*_CHAIN, *_SETTINGS, *_DRAWN)),
 )
 
@@ -52,6 +55,7 @@ def compile_sampler(*, announce: bool) -> float:
     if announce:
         timer.start()
     try:
+        address_of_function(do_parts)
         for function, signature in ENTRIES:
             if hasattr(function, "compile"):  # with NUMBA_DISABLE_JIT=1 there is nothing to compile
                 function.compile(signature)

@@ -136,8 +136,8 @@ class Records:
             "sums",
             "shared",
             {
-                "C": (U, U),
                 "C_inv": (U, U),
+                "C": (U, U),
                 "log_det": (),
                 "b": (U,),
                 "a": (U,),

@@ -6,6 +6,8 @@ of the model's kernels. The constants here are places in that array, so native c
 
 from __future__ import annotations
 
+import numpy as np
+
 from pathfold.program.kernel import LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_INTERVALS, LAYOUT_STEPS
 
 # Of the data: fine steps an interval, intervals, where the first interval of each series is listed.
@@ -13,7 +15,11 @@ STEPS, INTERVALS, FIRST = LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST
 
 # What the sampler is, how deep its trees may be, and sizes: chunks and lanes of the intervals, series, the dimensions
 # of `records.Sizes`.
-(METHOD, MAX_DEPTH, CHUNKS, LANES, SERIES, X, V, U, Z, Y, W, V0, _RECORDS) = range(LAYOUT_HEAD, LAYOUT_HEAD + 13)
+(METHOD, MAX_DEPTH, CHUNKS, LANES, SERIES, X, V, U, Z, Y, W, V0, _PARTS) = range(LAYOUT_HEAD, LAYOUT_HEAD + 13)
+
+# Parts that the work is cut into (`native/parts.py`): how many; where the chunks, series and runs of nodes are listed
+# that each begins with (and, after the last, their number); where the tables of parts after the first are.
+(PARTS, BY_CHUNK, BY_SERIES, BY_NODE, TABLES, _RECORDS) = range(_PARTS, _PARTS + 6)
 
 CONSTRAINED, UNCONSTRAINED, GUIDED = 0, 1, 2  # values of METHOD
 
@@ -107,7 +113,8 @@ END, SIZE = 1, 2
     KERNELS,
 ) = range(_FIELDS, _FIELDS + 51)
 
-# Kernels: the address of each.
+# Addresses: of the kernels; of no kernel, always 0; of the function that goes through parts (`native/team.py`); and of
+# the team that shares them, 0 if there is none.
 (
     PARAMETERS,
     START_STATES,
@@ -148,8 +155,30 @@ END, SIZE = 1, 2
     GUIDED_PATH,
     INNOVATIONS,
     GUIDED_NODE,
+    NOTHING,
+    DO_PARTS,
+    TEAM,
     LENGTH,
-) = range(KERNELS, KERNELS + 40)
+) = range(KERNELS, KERNELS + 43)
+
+# Records that every part has for itself: its sums, and the lane buffer.
+OF_PARTS = {"sums": POINT_SUMS, "newton_sums": SCRATCH_NEWTON_SUMS, "carry": SCRATCH_CARRY}
+
+
+def write_tables(layout: np.ndarray) -> None:
+    """Write the tables of the parts after the first: where these have what is theirs, and as in the first elsewhere."""
+    for part in range(1, layout[PARTS]):
+        begin = layout[TABLES] + (part - 1) * LENGTH
+        table = layout[begin : begin + LENGTH]
+        table[:] = layout[:LENGTH]
+        table[FIRST] -= begin
+        for place in OF_PARTS.values():
+            table[place] += part * layout[place + SIZE]
+
+
+def without_addresses(layout: np.ndarray) -> np.ndarray:
+    """What of the layout is the same in every process."""
+    return np.delete(layout[: layout[TABLES]], np.s_[KERNELS:LENGTH])
 
 
 def record_place(block: str, record: str) -> int:

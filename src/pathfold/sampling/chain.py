@@ -15,6 +15,7 @@ import numpy as np
 
 from pathfold.engine import table as at
 from pathfold.engine.compile import Program
+from pathfold.engine.helpers import helped
 from pathfold.engine.native import trajectory
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
@@ -61,6 +62,7 @@ class ChainTask:
     draws: int
     shape: Shape
     pace: Pace | None = None  # of an earlier run, to begin with
+    helpers: int = 0  # threads besides its own that share the work of its steps, if there is enough of it
     checkpoint: str | None = None
     checkpoint_seconds: float = 5.0
 
@@ -86,16 +88,17 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
 
 def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None) -> Draws:
     chain, total = _Chain(task), task.warmup + task.draws
-    if not (checkpoint and chain.restore(checkpoint)):
-        chain.initialise()
-    monitor.draws = chain.draws
-    monitor.done[0] = min(chain.draws.made, total)
-    last_save = time.monotonic()
-    while chain.draws.made < total and monitor.stop[0] == 0:
-        chain.advance(monitor)
-        if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
-            chain.save(checkpoint)
-            last_save = time.monotonic()
+    with helped(chain.layout, task.helpers):
+        if not (checkpoint and chain.restore(checkpoint)):
+            chain.initialise()
+        monitor.draws = chain.draws
+        monitor.done[0] = min(chain.draws.made, total)
+        last_save = time.monotonic()
+        while chain.draws.made < total and monitor.stop[0] == 0:
+            chain.advance(monitor)
+            if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
+                chain.save(checkpoint)
+                last_save = time.monotonic()
     if checkpoint and checkpoint.counted < chain.draws.made:
         chain.save(checkpoint)
     return replace(chain.draws.first(total), last=chain.recorded(chain.current), coordinates=chain.coordinates)

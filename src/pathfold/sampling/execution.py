@@ -219,8 +219,7 @@ def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
 def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     """What must be the same for a run to be taken up again, or to be made longer."""
     digest = hashlib.sha256()
-    without_addresses = np.delete(task.layout, np.s_[at.KERNELS : at.LENGTH])
-    for array in (without_addresses, task.problems):
+    for array in (at.without_addresses(task.layout), task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())
     same = {name: value for name, value in recorded.items() if name != "draws"}
     if recorded["keep_path"] != "none":
@@ -228,11 +227,19 @@ def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     return {**same, "model": task.program.key, "data": digest.hexdigest()}
 
 
+def _helpers(chain: int, chains: int, threads: int) -> int:
+    """How many threads a chain has besides its own, where there are more of them than chains."""
+    return max(0, threads // chains - 1 + (chain < threads % chains))
+
+
 def _execute(tasks: list[ChainTask], settings: Settings) -> tuple[list[Draws], bool]:
     """Run the chains, in threads unless an executor is given; on Ctrl-C let them end and keep what they have."""
     monitors = [Monitor() for _ in tasks]
     own = settings.executor is None
-    pool = settings.executor or ThreadPoolExecutor(settings.threads or min(len(tasks), os.cpu_count() or 1))
+    threads = settings.threads or os.cpu_count() or 1
+    pool = settings.executor or ThreadPoolExecutor(min(threads, len(tasks)))
+    if own:
+        tasks = [replace(task, helpers=_helpers(task.index, len(tasks), threads)) for task in tasks]
     shared = isinstance(pool, ThreadPoolExecutor)
     bar = Progress(monitors, tasks[0].warmup + tasks[0].draws, show=settings.progress and shared)
     interrupted = False

@@ -143,7 +143,7 @@ def _worst_residuals(layout: np.ndarray, problem: np.ndarray, scratch: np.ndarra
     def rows(block: np.ndarray, record: int) -> np.ndarray:
         return block[layout[record] : layout[record + at.END]].reshape(-1, layout[record + at.SIZE], layout[at.LANES])
 
-    *first, end = layout[layout[at.FIRST] :]
+    *first, end = layout[layout[at.FIRST] :][: layout[at.SERIES] + 1]
     gap, o = layout[at.NEWTON_GAP], layout[at.NEWTON_O]
     columns = [*range(gap, gap + layout[at.X]), *range(o, o + layout[at.Y])]
     residuals = np.abs(rows(scratch, at.SCRATCH_NEWTON)[:, columns]).max(axis=1)

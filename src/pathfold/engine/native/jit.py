@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba import int64, njit, void
+from numba import config, int64, njit, void
+from numba.core.ccallback import CFunc
+from numba.core.types import UniTuple
 from numba.extending import intrinsic, overload
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
@@ -31,11 +35,15 @@ def compiled(function: Callable) -> Any:
         dispatcher = njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:
         return njit(**_OPTIONS)(function)
-    # Numba would notice a change of the function's own file alone, not of the files whose functions it calls.
+    _stamp(dispatcher)
+    return dispatcher
+
+
+def _stamp(dispatcher: Any) -> None:
+    """Numba would notice a change of the function's own file alone, not of the files whose functions it calls."""
     kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if kept is not None:
         kept._source_stamp = _sources()
-    return dispatcher
 
 
 @cache
@@ -46,38 +54,74 @@ def _sources() -> str:
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 
-_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 5)
-
-
+@compiled
 def kernel(place, index, layout, problem, point, other, scratch):
     """Call the kernel whose address the layout table has at `place`, on a chunk or a series.
 
     `other` is the vector, the gradient or the moving point that a kernel works on beside the point.
     """
-    blocks = (layout, problem, point, other, scratch)
-    _KERNEL(int(layout[place]))(index, *(block.ctypes.data for block in blocks))
+    blocks = address_of(layout), address_of(problem), address_of(point), address_of(other), address_of(scratch)
+    call(layout[place], (index, *blocks))
 
 
-@overload(kernel)
-def _native_kernel(place, index, layout, problem, point, other, scratch):
-    call: Any = _call
+def address_of(block):
+    """Where a block begins in memory."""
+    return block.ctypes.data
 
-    def native(place, index, layout, problem, point, other, scratch):
-        call(layout[place], index, layout, problem, point, other, scratch)
 
-    return native
+@overload(address_of)
+def _native_address_of(block):
+    address: Any = _address
+    return lambda block: address(block)
 
 
 @intrinsic
-def _call(typing, address, index, layout, problem, point, other, scratch):
-    given = (address, index, layout, problem, point, other, scratch)
-
+def _address(typing, block):
     def code(context, builder, signature, arguments):
-        values = [context.cast(builder, arguments[1], index, int64)]
-        for kind, block in zip(given[2:], arguments[2:], strict=True):
-            values.append(context.make_array(kind)(context, builder, block).data)
-        kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        return builder.ptrtoint(context.make_array(block)(context, builder, arguments[0]).data, ir.IntType(64))
+
+    return int64(block), code
+
+
+def call(function, numbers):
+    """Call the function at an address with whole numbers, which may be addresses too."""
+    ctypes.CFUNCTYPE(None, *len(numbers) * [ctypes.c_int64])(int(function))(*(int(number) for number in numbers))
+
+
+@overload(call)
+def _native_call(function, numbers):
+    call: Any = _call
+    return lambda function, numbers: call(function, numbers)
+
+
+@intrinsic
+def _call(typing, function, numbers):
+    def code(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), len(numbers) * [ir.IntType(64)])
+        values = [builder.extract_value(arguments[1], i) for i in range(len(numbers))]
         builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), values)
         return context.get_dummy_value()
 
-    return void(*given), code
+    return void(int64, UniTuple(int64, len(numbers))), code
+
+
+@cache
+def address_of_function(function: Callable) -> int:
+    """Where the compiled form of a function of whole numbers is, to be called by those that do not contain it.
+
+    What many call is compiled once then, and not within each of them. In plain Python it has no address.
+    """
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return 0
+    numbers = len(inspect.signature(function).parameters)
+    options = {name: value for name, value in _OPTIONS.items() if name in ("error_model", "fastmath")}
+    made: Any = CFunc(function, (numbers * (int64,), void), locals={}, options={"nopython": True, **options})
+    with suppress(RuntimeError):
+        made.enable_caching()
+        _stamp(made)
+    made.compile()
+    _kept.append(made)
+    return made.address
+
+
+_kept: list[Any] = []  # the code is there for as long as these are

@@ -1,10 +1,10 @@
-"""Where numbers are in their blocks (the layouts of `program/layout.py`), and kernels over all chunks or series."""
+"""Where numbers are in their blocks (the layouts of `program/layout.py`)."""
 
 from __future__ import annotations
 
 from pathfold.engine import table as at
 
-from .jit import compiled, kernel
+from .jit import compiled
 
 
 @compiled
@@ -32,15 +32,3 @@ def of_series(layout, record, field, k):
 def setting(layout, field):
     """Where a setting lies in the problem."""
     return layout[at.PROBLEM_SETTINGS] + layout[field]
-
-
-@compiled
-def over_chunks(place, layout, problem, point, other, scratch):
-    for c in range(layout[at.CHUNKS]):
-        kernel(place, c, layout, problem, point, other, scratch)
-
-
-@compiled
-def over_series(place, layout, problem, point, other, scratch):
-    for k in range(layout[at.SERIES]):
-        kernel(place, k, layout, problem, point, other, scratch)

@@ -9,7 +9,8 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
-from .lanes import of_interval, of_series, over_chunks, over_series
+from .lanes import of_interval, of_series
+from .parts import ADDED, each_chunk, over_chunks, over_series, share, summed
 from .small import finite, invert
 from .vector import clear_idle, gradient, position, squared_norm
 
@@ -38,10 +39,7 @@ def linearise(layout, problem, point, scratch):
     """Path and Jacobians at the point, from its noise and node states (method.md, section 3)."""
     evaluate_start(layout, problem, point, scratch)
     over_series(at.LINK, layout, problem, point, point, scratch)
-    for c in range(layout[at.CHUNKS]):
-        kernel(at.SIMULATE, c, layout, problem, point, point, scratch)
-        kernel(at.LINEARISE, c, layout, problem, point, point, scratch)
-        kernel(at.OBSERVE, c, layout, problem, point, point, scratch)
+    each_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE, layout, problem, point, point, scratch)
 
 
 @compiled
@@ -58,7 +56,9 @@ def reset_woodbury(layout, sums):
 def invert_woodbury(layout, sums):
     """C^{-1} and log|C|; C is overwritten."""
     U, C, C_inv = layout[at.U], layout[at.SUMS_C], layout[at.SUMS_C_INV]
-    return invert(sums[C : C + U * U], sums[C_inv : C_inv + U * U], U)
+    log_det = invert(sums[C : C + U * U], sums[C_inv : C_inv + U * U], U)
+    share(layout, sums, C_inv, C_inv + U * U)
+    return log_det
 
 
 @compiled
@@ -66,7 +66,8 @@ def factorise(layout, problem, point, scratch):
     """Factor of the Gram matrix and log|G| (method.md, section 4); fails when it is not finite or not positive."""
     sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
     reset_woodbury(layout, sums)
-    over_series(at.FACTORISE, layout, problem, point, point, scratch)
+    C_to_log_det = layout[at.SUMS_C], log_det + 1
+    summed(at.BY_SERIES, ADDED, sums, C_to_log_det, at.FACTORISE, layout, problem, point, point, scratch)
     sums[log_det] += invert_woodbury(layout, sums)
     return CONVERGED if finite(sums[log_det]) else NON_FINITE
 
@@ -98,6 +99,7 @@ def correct(layout, inverse, sums):
     for i in range(U):
         for j in range(U):
             sums[a + i] += inverse[i * U + j] * sums[b + j]
+    share(layout, sums, a, a + U)
 
 
 @compiled
@@ -106,11 +108,12 @@ def solve_parameters(layout, problem, point, other, inverse, unexplained, scratc
 
     `unexplained` is the kernel that finds what the parameters could still explain.
     """
-    sums = newton_sums(layout, scratch)
+    sums, a, b = newton_sums(layout, scratch), layout[at.SUMS_A], layout[at.SUMS_B]
     clear(layout, sums, at.SUMS_A)
+    share(layout, sums, a, a + layout[at.U])
     for _ in range(CORRECTIONS):
         clear(layout, sums, at.SUMS_B)
-        over_series(unexplained, layout, problem, point, other, scratch)
+        summed(at.BY_NODE, ADDED, sums, (b, b + layout[at.U]), unexplained, layout, problem, point, other, scratch)
         correct(layout, inverse, sums)
 
 
@@ -154,14 +157,11 @@ def set_gradient(layout, problem, point, scratch):
     for i in range(layout[at.Z]):
         sums[layout[at.SUMS_GZ] + i] = 0.0
     clear(layout, sums, at.SUMS_GU)
-    over_series(at.WEIGHTS, layout, problem, point, g, scratch)
-    for c in range(layout[at.CHUNKS]):
-        kernel(at.SPREAD, c, layout, problem, point, g, scratch)
-        kernel(at.CURVATURE, c, layout, problem, point, g, scratch)
-        kernel(at.OBSERVE_CURVATURE, c, layout, problem, point, g, scratch)
-    for k in range(layout[at.SERIES]):
-        kernel(at.PULL_BACK, k, layout, problem, point, g, scratch)
-        kernel(at.START_CURVATURE, k, layout, problem, point, g, scratch)
+    gz_to_wD = layout[at.SUMS_GZ], layout[at.SUMS_WD] + layout[at.Z] * layout[at.U]
+    summed(at.BY_SERIES, ADDED, sums, gz_to_wD, at.WEIGHTS, layout, problem, point, g, scratch)
+    each_chunk(at.SPREAD, at.CURVATURE, at.OBSERVE_CURVATURE, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, gz_to_wD, at.PULL_BACK, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, gz_to_wD, at.START_CURVATURE, layout, problem, point, g, scratch)
     kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
     clear_residuals(layout, scratch)
     solve_pushed(layout, problem, point, g, scratch)

@@ -10,8 +10,8 @@ from numpy import fabs, sqrt
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED
 
-from .jit import compiled, kernel
-from .lanes import over_chunks, over_series, setting
+from .jit import compiled
+from .lanes import setting
 from .manifold import (
     clear_residuals,
     evaluate_start,
@@ -22,6 +22,7 @@ from .manifold import (
     solve_parameters,
     solve_pushed,
 )
+from .parts import ADDED, LARGEST, each_chunk, over_chunks, over_series, summed
 from .small import finite
 from .trajectory import ITERATED, LINEARISED
 from .vector import gradient, position
@@ -71,9 +72,7 @@ def shoot(layout, problem, origin, target, fresh, scratch):
     over_series(at.LINK, layout, problem, target, target, scratch)
     simulate = at.SHOOT_LINEARISED if fresh else at.SHOOT
     compare = at.RESIDUAL_LINEARISED if fresh else at.RESIDUAL
-    for c in range(layout[at.CHUNKS]):
-        kernel(simulate, c, layout, problem, origin, target, scratch)
-        kernel(compare, c, layout, problem, origin, target, scratch)
+    each_chunk(simulate, compare, at.NOTHING, layout, problem, origin, target, scratch)
 
 
 @compiled
@@ -81,7 +80,8 @@ def cross_factorise(layout, problem, origin, target, scratch):
     """Factor of J(q') J(q)^T, and the inverse of its Woodbury matrix."""
     sums = newton_sums(layout, scratch)
     reset_woodbury(layout, sums)
-    over_series(at.CROSS_FACTORISE, layout, problem, origin, target, scratch)
+    C = layout[at.SUMS_C], layout[at.SUMS_C] + layout[at.U] ** 2
+    summed(at.BY_SERIES, ADDED, sums, C, at.CROSS_FACTORISE, layout, problem, origin, target, scratch)
     invert_woodbury(layout, sums)
 
 
@@ -90,7 +90,8 @@ def cross_filter(layout, problem, origin, target, scratch):
     """Innovations of the residuals; returns the largest residual."""
     sums, residual = newton_sums(layout, scratch), layout[at.SUMS_RESIDUAL]
     sums[residual] = 0.0
-    over_series(at.CROSS_FILTER, layout, problem, origin, target, scratch)
+    of = residual, residual + 1
+    summed(at.BY_SERIES, LARGEST, sums, of, at.CROSS_FILTER, layout, problem, origin, target, scratch)
     return sums[residual]
 
 
@@ -101,7 +102,8 @@ def cross_smooth(layout, problem, origin, target, scratch):
     inverse = sums[C_inv : C_inv + layout[at.U] * layout[at.U]]
     solve_parameters(layout, problem, origin, target, inverse, at.CROSS_UNEXPLAINED, scratch)
     sums[layout[at.SUMS_CHANGE]] = 0.0
-    over_series(at.CROSS_SMOOTH, layout, problem, origin, target, scratch)
+    of = layout[at.SUMS_CHANGE], layout[at.SUMS_CHANGE] + 1
+    summed(at.BY_SERIES, LARGEST, sums, of, at.CROSS_SMOOTH, layout, problem, origin, target, scratch)
     change = sqrt(sums[layout[at.SUMS_CHANGE]])
     for i in range(layout[at.U]):
         size = fabs(sums[layout[at.SUMS_A] + i])

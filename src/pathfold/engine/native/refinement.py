@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathfold.engine import table as at
 
 from .jit import compiled
-from .lanes import over_chunks
 from .manifold import factorise, linearise, pull_start, solve_pushed
+from .parts import over_chunks
 
 
 @compiled

@@ -14,6 +14,12 @@ def finite(x):
 
 
 @compiled
+def larger(a, b):
+    """The larger of the two; NaN when either is."""
+    return a if a >= b or a != a else b
+
+
+@compiled
 def invert(matrix, inverse, n):
     """Invert an n x n matrix with row exchanges, overwriting it; returns log|det|, not finite when it is singular."""
     for i in range(n * n):

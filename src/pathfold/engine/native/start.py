@@ -17,6 +17,7 @@ from .jit import compiled, kernel
 from .lanes import of_interval, of_series, setting
 from .manifold import evaluate_start, factorise, linearise, pull_start
 from .projection import predict, shoot
+from .small import larger
 from .step_size import first_step_size
 from .trajectory import CURRENT, MOVING, NEXT
 from .vector import clear_idle, copy, draw_normals, gradient, position
@@ -26,12 +27,6 @@ GUESSES = 20
 SHRINK = 0.2  # of the relaxation, with every iteration
 EXACT = 1e-6  # relaxations below this fraction of the first one are zero
 SHORTEST = 1.0 / 64.0
-
-
-@compiled
-def larger(a, b):
-    """The larger of the two; NaN when either is."""
-    return a if a >= b or a != a else b
 
 
 @compiled

@@ -13,7 +13,8 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
-from .lanes import of_series, over_series, setting
+from .lanes import of_series, setting
+from .parts import ADDED, over_series, summed
 from .small import finite
 from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 
@@ -27,19 +28,19 @@ def scales(layout, problem):
 @compiled
 def evaluate(layout, problem, point, scratch):
     """Path, phi and its gradient by q; returns a status."""
-    sums, g = layout[at.POINT_SUMS], gradient(layout, point)
-    misfit = sums + layout[at.SUMS_MISFIT]
+    sums, g = point[layout[at.POINT_SUMS] : layout[at.POINT_SUMS + at.END]], gradient(layout, point)
+    misfit, gz, Z = layout[at.SUMS_MISFIT], layout[at.SUMS_GZ], layout[at.Z]
     kernel(at.PARAMETERS, 0, layout, problem, point, g, scratch)
-    point[misfit] = 0.0
-    for i in range(layout[at.Z]):
-        point[sums + layout[at.SUMS_GZ] + i] = 0.0
+    sums[misfit] = 0.0
+    for i in range(Z):
+        sums[gz + i] = 0.0
     over_series(at.START_STATES, layout, problem, point, g, scratch)
-    over_series(at.PATH, layout, problem, point, g, scratch)
-    over_series(at.PATH_GRADIENT, layout, problem, point, g, scratch)
-    over_series(at.START_GRADIENT, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, (misfit, misfit + 1), at.PATH, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, (gz, gz + Z), at.PATH_GRADIENT, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, (gz, gz + Z), at.START_GRADIENT, layout, problem, point, g, scratch)
     kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
     clear_idle(layout, g)
-    return CONVERGED if finite(point[misfit]) else NON_FINITE
+    return CONVERGED if finite(sums[misfit]) else NON_FINITE
 
 
 @compiled

@@ -1,0 +1,38 @@
+"""Threads that help a chain with its steps: the host's side of a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import numpy as np
+
+from pathfold.engine import table as at
+from pathfold.engine.native import team
+
+
+@contextmanager
+def helped(layout: np.ndarray, helpers: int) -> Iterator[None]:
+    """Within it, what is done by this layout table is shared with so many threads, as far as it is cut into parts.
+
+    They are there for as long as the chain, and sleep when it has nothing to share. Plain Python has no use for them.
+    """
+    helpers = min(helpers, int(layout[at.PARTS]) - 1) if hasattr(team.help_along, "compile") else 0
+    if helpers < 1:
+        yield
+        return
+    words = np.zeros(team.WORDS, dtype=np.int64)
+    address = words.ctypes.data
+    threads = [Thread(target=team.help_along, args=(address, i + 1), daemon=True) for i in range(helpers)]
+    try:
+        for thread in threads:
+            thread.start()
+        layout[at.TEAM] = address
+        yield
+    finally:
+        layout[at.TEAM] = 0
+        words[team.ENDED] = 1
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()

@@ -1,0 +1,105 @@
+"""Memory by its address: words that threads share, each read, written or counted down in one step; how to wait."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, float64, int64, void
+from numba.core.cgutils import get_or_insert_function
+from numba.core.types import CPointer
+from numba.extending import intrinsic, overload
+
+_WORD, _BYTES = ir.IntType(64), 8
+
+
+def get(address, place):
+    """The word at a place of the words that begin at an address, and all that was written before it was put there."""
+    return ctypes.c_int64.from_address(int(address) + _BYTES * int(place)).value
+
+
+@overload(get)
+def _native_get(address, place):
+    get: Any = _get
+    return lambda address, place: get(address, place)
+
+
+def _pointer(builder, address, place):
+    at = builder.add(address, builder.mul(place, ir.Constant(_WORD, _BYTES)))
+    return builder.inttoptr(at, _WORD.as_pointer())
+
+
+@intrinsic
+def _get(typing, address, place):
+    def code(context, builder, signature, arguments):
+        return builder.load_atomic(_pointer(builder, *arguments), "acquire", _BYTES)
+
+    return int64(int64, int64), code
+
+
+def numbers_at(address, count):
+    """So many numbers that begin at an address."""
+    return np.frombuffer((ctypes.c_double * int(count)).from_address(int(address)))
+
+
+@overload(numbers_at)
+def _native_numbers_at(address, count):
+    pointer: Any = _numbers
+    return lambda address, count: carray(pointer(address), count)
+
+
+@intrinsic
+def _numbers(typing, address):
+    def code(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], ir.DoubleType().as_pointer())
+
+    return CPointer(float64)(int64), code
+
+
+def _put(typing, address, place, value):
+    """Write a word, after all that was written before."""
+
+    def code(context, builder, signature, arguments):
+        address, place, value = arguments
+        builder.store_atomic(value, _pointer(builder, address, place), "release", _BYTES)
+        return context.get_dummy_value()
+
+    return void(int64, int64, int64), code
+
+
+def _count_down(typing, address, place):
+    """Subtract one from a word; returns what it was before. No two threads get the same."""
+
+    def code(context, builder, signature, arguments):
+        return builder.atomic_rmw("sub", _pointer(builder, *arguments), ir.Constant(_WORD, 1), "seq_cst")
+
+    return int64(int64, int64), code
+
+
+def _give_way(typing):
+    """Let another thread have this core, if one waits for it."""
+
+    def code(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.IntType(32), [])
+        builder.call(get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return void(), code
+
+
+def _sleep(typing, microseconds):
+    def code(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32)])
+        function = get_or_insert_function(builder.module, kind, "usleep")
+        builder.call(function, [builder.trunc(arguments[0], ir.IntType(32))])
+        return context.get_dummy_value()
+
+    return void(int64), code
+
+
+put: Any = intrinsic(_put)
+count_down: Any = intrinsic(_count_down)
+give_way: Any = intrinsic(_give_way)
+sleep: Any = intrinsic(_sleep)

@@ -1,0 +1,191 @@
+"""Work in parts: the same numbers whoever does which part, and what the oracle has, however many parts there are."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine, engine, helpers
+from pathfold.engine import table as at
+from pathfold.engine.helpers import helped
+from pathfold.engine.native.jit import address_of_function
+from pathfold.engine.native.team import do_parts
+from pathfold.engine.status import CONVERGED
+from pathfold.example_models import fitzhugh_nagumo, ornstein_uhlenbeck
+from pathfold.model import Observations, TimeGrid
+from tests.engine.driving import Driven
+from tests.engine.models import Case, with_data_from
+
+CALLED = ctypes.CFUNCTYPE(None, *6 * [ctypes.c_int64])
+PATIENCE = 30.0  # seconds
+
+
+@pytest.fixture
+def many_parts(monkeypatch):
+    """As many parts as there are chunks, two at the least."""
+    monkeypatch.setattr(engine, "WORK", 1)
+    monkeypatch.setattr(engine, "FEWEST_PARTS", 2)
+
+
+def layout_of(bounds: list[int]) -> np.ndarray:
+    """A layout with nothing but parts, and no tables of theirs."""
+    layout = np.zeros(at.LENGTH + len(bounds), dtype=np.int64)
+    layout[[at.PARTS, at.TABLES]] = len(bounds) - 1, len(layout)
+    layout[at.LENGTH :] = bounds
+    return layout
+
+
+def go(layout: np.ndarray, kernel: Callable[..., None]) -> None:
+    """Call a Python function where a kernel would be called, on all parts; the Python lock is not held meanwhile."""
+    function, blocks = CALLED(kernel), 4 * [0]
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    work = ctypes.CFUNCTYPE(None, *16 * [ctypes.c_int64])(address_of_function(do_parts))
+    work(layout[at.TEAM], layout[at.PARTS], at.LENGTH, address, 0, 0, layout.ctypes.data, *blocks, *5 * [0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_every_chunk_is_done_once(count):
+    layout, done = layout_of([0, 3, 3, 4, 9, 10, 17]), []
+    with helped(layout, count):
+        for _ in range(200):
+            go(layout, lambda i, *_: done.append(i))
+    assert sorted(done) == sorted(200 * list(range(17)))
+
+
+def test_helpers_work_at_the_same_time():
+    """Three parts wait for each other: one thread alone would wait in vain."""
+    layout, here, threads = layout_of([0, 1, 2, 3]), threading.Barrier(3), set()
+
+    def meet(*_):
+        here.wait(PATIENCE)
+        threads.add(threading.get_ident())
+
+    with helped(layout, 2):
+        for _ in range(5):
+            go(layout, meet)
+    assert len(threads) == 3
+    assert not here.broken
+
+
+def test_nobody_waits_for_a_helper_that_has_not_begun():
+    """A helper that is held up in one part leaves the others to the chain."""
+    layout, release, by = layout_of([*range(9)]), threading.Event(), {}
+
+    def slow(i, *_):
+        by[i] = threading.get_ident()
+        if by[i] != threading.main_thread().ident:
+            assert release.wait(PATIENCE)
+        elif len(by) == 8:
+            release.set()
+
+    with helped(layout, 1):
+        go(layout, slow)
+    mine = [i for i, thread in by.items() if thread == threading.main_thread().ident]
+    assert len(mine) >= 7
+
+
+def test_helpers_leave_with_the_chain():
+    layout, before = layout_of([0, 1, 2]), threading.active_count()
+    with pytest.raises(ZeroDivisionError), helped(layout, 4):
+        assert threading.active_count() == before + 1, "one part for the chain, one for a helper"
+        raise ZeroDivisionError
+    assert threading.active_count() == before
+    assert layout[at.TEAM] == 0
+
+
+def test_a_helper_that_cannot_start_is_no_harm(monkeypatch):
+    """The operating system may refuse a thread: the error is told, and those that were started leave."""
+    layout, before, made = layout_of([0, 1, 2, 3]), threading.active_count(), itertools.count()
+
+    class Refused(threading.Thread):
+        def start(self):
+            if next(made) > 0:
+                raise RuntimeError("can't start new thread")
+            super().start()
+
+    monkeypatch.setattr(helpers, "Thread", Refused)
+    with pytest.raises(RuntimeError, match="can't start"), helped(layout, 2):
+        pass
+    assert threading.active_count() == before
+
+
+def grid_of(lengths: list[int], steps: int) -> TimeGrid:
+    series = [Observations(0.2 * np.arange(1, n + 1), np.zeros(n)) for n in lengths]
+    return TimeGrid.build(series, steps_per_interval=steps)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "steps", "parts"),
+    [([100], 25, 1), ([1500], 2, 1), ([400], 25, 8), ([2000], 25, 32), (500 * [20], 5, 32)],
+)
+def test_small_problems_are_one_part(lengths, steps, parts):
+    assert Engine(fitzhugh_nagumo.noisy(), grid_of(lengths, steps)).parts == parts
+
+
+def test_guided_paths_are_not_cut(many_parts):
+    model, grid = ornstein_uhlenbeck.noisy(), grid_of([40], 2)
+    assert GuidedEngine(model, grid).parts == 1
+    assert UnconstrainedEngine(model, grid).parts == 5
+
+
+def test_parts_hold_every_chunk_series_and_node(many_parts):
+    e = Engine(ornstein_uhlenbeck.noisy(), grid_of([1, 30, 2, 2, 2, 40, 1], 2), lanes=4)
+    assert e.parts == 20 == e.chunks
+
+    def listed(place: int, count: int) -> list[int]:
+        return e.layout[e.layout[place] :][:count].tolist()
+
+    first = listed(at.FIRST, e.series + 1 + e.parts + 1)
+    assert listed(at.BY_CHUNK, e.parts + 1) == [*range(21)]
+    assert first == [0, 1, 31, 33, 35, 37, 77, 78, *range(0, 78, 4), 78]
+    assert listed(at.BY_NODE, e.parts + 1) == [*range(8, 29)]
+    by_series = listed(at.BY_SERIES, e.parts + 1)
+    assert (by_series[0], by_series[-1]) == (0, 7)
+    assert by_series == sorted(by_series)
+    tables = e.layout[e.layout[at.TABLES] :].reshape(19, at.LENGTH)
+    assert {len(np.unique(tables[:, place])) for place in at.OF_PARTS.values()} <= {1, 19}
+    for i, table in enumerate(tables):
+        begin = e.layout[at.TABLES] + i * at.LENGTH
+        assert begin + table[at.FIRST] == e.layout[at.FIRST]
+
+
+PANEL = Case(
+    seed=5, X=2, B=2, Y=1, W=1, S=2, priors=("normal", "gamma"), starts=("normal",), lengths=(3, 1, 9, 2), missing=True
+)
+CASES = {"a panel": PANEL, "one series": Case(**{**vars(PANEL), "lengths": (11,)})}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "compiled"])
+def test_in_parts_the_numbers_are_those_of_the_oracle(many_parts, name, plain):
+    """All sums over nodes: log|G|, C, the gradient's, the multipliers of the parameters, residual and change."""
+    case = CASES[name]
+    model, grid, rng = case.model(), case.grid(), np.random.default_rng(2)
+    q, p, other = 0.4 * rng.normal(size=(3, Driven.dimension(model, grid)))
+    d = Driven(model, with_data_from(model, grid, q), plain=plain, lanes=2)
+    assert d.engine.parts == d.engine.chunks >= 6
+    with helped(d.engine.layout, 0 if plain else 2):
+        assert d.log_det_error(q) < 1e-10
+        assert d.gradient_error(q, verlet=True) < 1e-9
+        assert max(d.projector_errors(q, p)) < 1e-9
+        assert max(d.newton_errors(q, q + 0.1 * other).values()) < 1e-9
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_is_the_same_with_any_number_of_threads(many_parts, name):
+    case = CASES[name]
+    model, grid, rng = case.model(), case.grid(), np.random.default_rng(4)
+    q, p = 0.3 * rng.normal(size=(2, Driven.dimension(model, grid)))
+    d = Driven(model, with_data_from(model, grid, q), plain=False, lanes=2)
+    found = set()
+    for count in (0, 1, 2, 5):
+        with helped(d.engine.layout, count):
+            status, target, momentum = d.step(d.point(q), d.dense.project(q, p), 0.1)
+        assert status == CONVERGED
+        found.add((d.flat(target).tobytes(), d.flat(d.engine.gradient(target)).tobytes(), momentum.tobytes()))
+    assert len(found) == 1

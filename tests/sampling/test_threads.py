@@ -1,0 +1,95 @@
+"""Threads inside a chain: the draws are those of one thread, to the bit; small problems have none."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pathfold as pf
+from pathfold.engine import engine, helpers
+from pathfold.sampling.execution import _helpers
+from tests.sampling.linear_gaussian import ornstein_uhlenbeck
+from tests.sampling.small_run import assert_same_draws, small_run
+from tests.sampling.test_reproducible import stop_with
+
+SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), "baseline": pf.UnconstrainedHMC()}
+
+
+@cache
+def data(kind: str) -> list[pf.Observations]:
+    """A panel of series of many lengths, or one long series; they have as many chunks."""
+    rng = np.random.default_rng(3)
+    lengths = {"panel": [1, 60, 2, *11 * [7]], "series": [140]}[kind]
+    return [pf.Observations(0.4 * np.arange(1, n + 1), 0.5 * rng.standard_normal(n)) for n in lengths]
+
+
+@cache
+def model() -> pf.DiffusionModel:
+    return ornstein_uhlenbeck(noisy=True).model(known=False)
+
+
+def run(kind: str, sampler: str, **options: Any):
+    settings: dict[str, Any] = {"chains": 1, "warmup": 12, "draws": 8, "keep_path": "all", "keep_warmup": True}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(.*) (has (not converged|few effective draws)|stood still|would move)")
+        return pf.sample(
+            model(), data(kind), steps_per_interval=3, sampler=SAMPLERS[sampler], progress=False, **settings | options
+        )
+
+
+@pytest.fixture
+def many_parts(monkeypatch):
+    monkeypatch.setattr(engine, "WORK", 200)
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[int]:
+    """The numbers of the helpers that were started."""
+    numbers = []
+
+    class Counted(helpers.Thread):
+        def start(self):
+            numbers.append(self._args[1])  # type: ignore[attr-defined]
+            super().start()
+
+    monkeypatch.setattr(helpers, "Thread", Counted)
+    return numbers
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("kind", ["panel", "series"])
+def test_threads_of_a_chain_change_nothing(many_parts, started, kind, sampler):
+    alone = run(kind, sampler, threads=1)
+    assert started == []
+    for threads in (2, 3):
+        assert_same_draws(alone, run(kind, sampler, threads=threads))
+    assert started == [1, 1, 2]
+
+
+def test_threads_are_shared_among_chains(many_parts, started):
+    alone = run("panel", "static", chains=2, threads=1)
+    assert_same_draws(alone, run("panel", "static", chains=2, threads=5))
+    assert sorted(started) == [1, 1, 2]
+
+
+@pytest.mark.parametrize(("chains", "threads", "expected"), [(4, 2, [0, 0, 0, 0]), (2, 2, [0, 0]), (1, 8, [7]),
+                                                             (3, 8, [2, 2, 1]), (4, 6, [1, 1, 0, 0])])  # fmt: skip
+def test_every_thread_beyond_one_a_chain_helps(chains, threads, expected):
+    assert [_helpers(i, chains, threads) for i in range(chains)] == expected
+
+
+def test_a_small_problem_needs_one_thread(started):
+    small_run("static", chains=1, warmup=2, draws=2, threads=8)
+    assert started == []
+
+
+def test_a_run_with_helpers_can_be_interrupted(many_parts, started, monkeypatch):
+    stop_with(monkeypatch, lambda monitors: monitors[0].done[0] > 20)
+    with pytest.warns(UserWarning, match="was interrupted"):
+        tree = run("series", "static", draws=100_000, threads=2, keep_path="none")
+    assert started == [1]
+    assert 0 < tree.posterior.sizes["draw"] < 100_000
