@@ -1,7 +1,7 @@
 """How time and memory of a constrained step grow with the data, the model and the threads.
 
 Times are minima over repeats, means over momenta; variants that are compared take turns within the same repeat, so that
-other work on the machine meets all of them. Memory is that of the blocks of one chain. Of each table the exponent is the
+other work on the machine meets all of them. Memory is that of the blocks of one chain. The exponent of a table is the
 slope of log time over log size. `--json` adds one last line of figures for machines, `--quick` leaves out what takes
 minutes, `--only` makes some of the tables.
 """

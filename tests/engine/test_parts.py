@@ -16,10 +16,11 @@ from pathfold.engine.helpers import helped
 from pathfold.engine.native.jit import address_of_function
 from pathfold.engine.native.team import do_parts
 from pathfold.engine.status import CONVERGED
-from pathfold.example_models import fitzhugh_nagumo, ornstein_uhlenbeck
+from pathfold.example_models import ornstein_uhlenbeck
 from pathfold.model import Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.models import Case, with_data_from
+from tests.plain import plain_native
 
 CALLED = ctypes.CFUNCTYPE(None, *6 * [ctypes.c_int64])
 PATIENCE = 30.0  # seconds
@@ -35,22 +36,23 @@ def many_parts(monkeypatch):
 def layout_of(bounds: list[int]) -> np.ndarray:
     """A layout with nothing but parts, and no tables of theirs."""
     layout = np.zeros(at.LENGTH + len(bounds), dtype=np.int64)
-    layout[[at.PARTS, at.TABLES]] = len(bounds) - 1, len(layout)
+    layout[[at.PARTS, at.TABLES, at.BY_CHUNK]] = len(bounds) - 1, len(layout), at.LENGTH
     layout[at.LENGTH :] = bounds
     return layout
 
 
 def go(layout: np.ndarray, kernel: Callable[..., None]) -> None:
     """Call a Python function where a kernel would be called, on all parts; the Python lock is not held meanwhile."""
-    function, blocks = CALLED(kernel), 4 * [0]
-    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    function = CALLED(kernel)
+    layout[at.PUSH] = ctypes.cast(function, ctypes.c_void_p).value
     work = ctypes.CFUNCTYPE(None, *16 * [ctypes.c_int64])(address_of_function(do_parts))
-    work(layout[at.TEAM], layout[at.PARTS], at.LENGTH, address, 0, 0, layout.ctypes.data, *blocks, *5 * [0])
+    work(at.BY_CHUNK, at.PUSH, at.NOTHING, at.NOTHING, layout.ctypes.data, *11 * [0])
 
 
+@pytest.mark.parametrize("bounds", [[0, 17], [0, 3, 3, 4, 9, 10, 17]])
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_every_chunk_is_done_once(count):
-    layout, done = layout_of([0, 3, 3, 4, 9, 10, 17]), []
+def test_every_chunk_is_done_once(count, bounds):
+    layout, done = layout_of(bounds), []
     with helped(layout, count):
         for _ in range(200):
             go(layout, lambda i, *_: done.append(i))
@@ -91,9 +93,15 @@ def test_nobody_waits_for_a_helper_that_has_not_begun():
 
 def test_helpers_leave_with_the_chain():
     layout, before = layout_of([0, 1, 2]), threading.active_count()
-    with pytest.raises(ZeroDivisionError), helped(layout, 4):
-        assert threading.active_count() == before + 1, "one part for the chain, one for a helper"
+    seen = []
+
+    def fail():
+        seen.append(threading.active_count())
         raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), helped(layout, 4):
+        fail()
+    assert seen == [before + 1], "one part for the chain, one for a helper"
     assert threading.active_count() == before
     assert layout[at.TEAM] == 0
 
@@ -121,10 +129,10 @@ def grid_of(lengths: list[int], steps: int) -> TimeGrid:
 
 @pytest.mark.parametrize(
     ("lengths", "steps", "parts"),
-    [([100], 25, 1), ([1500], 2, 1), ([400], 25, 8), ([2000], 25, 32), (500 * [20], 5, 32)],
+    [([100], 25, 1), ([1000], 25, 1), ([1100], 25, 8), ([3000], 5, 1), (160 * [20], 5, 8), ([20_000], 25, 32)],
 )
 def test_small_problems_are_one_part(lengths, steps, parts):
-    assert Engine(fitzhugh_nagumo.noisy(), grid_of(lengths, steps)).parts == parts
+    assert Engine(ornstein_uhlenbeck.noisy(), grid_of(lengths, steps)).parts == parts
 
 
 def test_guided_paths_are_not_cut(many_parts):
@@ -147,8 +155,9 @@ def test_parts_hold_every_chunk_series_and_node(many_parts):
     by_series = listed(at.BY_SERIES, e.parts + 1)
     assert (by_series[0], by_series[-1]) == (0, 7)
     assert by_series == sorted(by_series)
-    tables = e.layout[e.layout[at.TABLES] :].reshape(19, at.LENGTH)
-    assert {len(np.unique(tables[:, place])) for place in at.OF_PARTS.values()} <= {1, 19}
+    tables = e.layout[e.layout[at.TABLES] :].reshape(2 * 19, at.LENGTH)
+    places = {name: len(np.unique(tables[:, place])) for name, place in at.OF_PARTS.items()}
+    assert places == {"sums": 20, "newton_sums": 20, "carry": 19}
     for i, table in enumerate(tables):
         begin = e.layout[at.TABLES] + i * at.LENGTH
         assert begin + table[at.FIRST] == e.layout[at.FIRST]
@@ -174,6 +183,15 @@ def test_in_parts_the_numbers_are_those_of_the_oracle(many_parts, name, plain):
         assert d.gradient_error(q, verlet=True) < 1e-9
         assert max(d.projector_errors(q, p)) < 1e-9
         assert max(d.newton_errors(q, q + 0.1 * other).values()) < 1e-9
+
+
+@pytest.mark.parametrize("fault", ["prepare", "join"])
+def test_a_fault_in_the_sums_of_parts_is_seen(many_parts, monkeypatch, fault):
+    model, grid, rng = PANEL.model(), PANEL.grid(), np.random.default_rng(2)
+    q, other = 0.4 * rng.normal(size=(2, Driven.dimension(model, grid)))
+    d = Driven(model, with_data_from(model, grid, q), lanes=2)
+    monkeypatch.setattr(plain_native().team, fault, lambda *_: None)
+    assert max(d.newton_errors(q, q + 0.1 * other).values()) > 1e-6
 
 
 @pytest.mark.parametrize("name", CASES)

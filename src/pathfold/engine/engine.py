@@ -15,9 +15,9 @@ from pathfold.program.layout import Record, size_of
 
 Splitting = Literal["gaussian", "stormer-verlet"]
 
-# Into how many parts the work of a step is cut: as many as have this much work each, in multiplications, some tens of
-# microseconds; up to as many, and none if they would be few.
-WORK, MOST_PARTS, FEWEST_PARTS = 20_000, 32, 8
+# Into how many parts the work of a step is cut: so many that each has this much of it, in multiplications that one pass
+# over the fine steps takes; at most as many, and one if they would be few. A node counts as some fine steps (measured).
+WORK, MOST_PARTS, FEWEST_PARTS, NODE = 20_000, 32, 8, 5
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Engine:
     def _choose_parts(self) -> int:
         """From the size of model and data alone, since sums depend on it."""
         n = self.sizes
-        work = self.intervals * self.grid.steps * n.X * (n.X + n.V + n.U)
+        work = self.intervals * (self.grid.steps + NODE) * n.X * (n.X + n.V + n.U)
         parts = min(work // WORK, MOST_PARTS, self.chunks) if self.in_parts else 1
         return parts if parts >= FEWEST_PARTS else 1
 
@@ -124,7 +124,7 @@ class Engine:
         return layout
 
     def _make_lists(self) -> np.ndarray:
-        """A table with the lists that follow it, and room for the tables of parts.
+        """A table with the lists that follow it, and room for the tables of other threads and parts.
 
         The parts of nodes are runs of intervals like series, and listed after these: a kernel that needs nothing of the
         series goes through either.
@@ -142,7 +142,7 @@ class Engine:
             layout[place] = len(layout)
             layout = np.append(layout, numbers)
         layout[[at.PARTS, at.TABLES]] = self.parts, len(layout)
-        return np.append(layout, np.zeros((self.parts - 1) * at.LENGTH, dtype=np.int64))
+        return np.append(layout, np.zeros(2 * (self.parts - 1) * at.LENGTH, dtype=np.int64))
 
     def block(self, kind: str) -> np.ndarray:
         """A new block of zeros: "vector" (a momentum), "point" or "scratch"."""

@@ -18,7 +18,7 @@ STEPS, INTERVALS, FIRST = LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST
 (METHOD, MAX_DEPTH, CHUNKS, LANES, SERIES, X, V, U, Z, Y, W, V0, _PARTS) = range(LAYOUT_HEAD, LAYOUT_HEAD + 13)
 
 # Parts that the work is cut into (`native/parts.py`): how many; where the chunks, series and runs of nodes are listed
-# that each begins with (and, after the last, their number); where the tables of parts after the first are.
+# that each begins with (and, after the last, their number); where other tables than this one are.
 (PARTS, BY_CHUNK, BY_SERIES, BY_NODE, TABLES, _RECORDS) = range(_PARTS, _PARTS + 6)
 
 CONSTRAINED, UNCONSTRAINED, GUIDED = 0, 1, 2  # values of METHOD
@@ -161,19 +161,23 @@ END, SIZE = 1, 2
     LENGTH,
 ) = range(KERNELS, KERNELS + 43)
 
-# Records that every part has for itself: its sums, and the lane buffer.
+# Records that there is one of for every part: its sums, and the lane buffer.
 OF_PARTS = {"sums": POINT_SUMS, "newton_sums": SCRATCH_NEWTON_SUMS, "carry": SCRATCH_CARRY}
 
 
 def write_tables(layout: np.ndarray) -> None:
-    """Write the tables of the parts after the first: where these have what is theirs, and as in the first elsewhere."""
-    for part in range(1, layout[PARTS]):
-        begin = layout[TABLES] + (part - 1) * LENGTH
+    """Write the tables of threads and of parts after the first: what is theirs is elsewhere, all else as in the first.
+
+    A thread has its own lane buffer; a part has that of a thread, and its own sums.
+    """
+    others = layout[PARTS] - 1
+    for i in range(2 * others):
+        begin, number = layout[TABLES] + i * LENGTH, 1 + i % max(1, others)
         table = layout[begin : begin + LENGTH]
         table[:] = layout[:LENGTH]
         table[FIRST] -= begin
-        for place in OF_PARTS.values():
-            table[place] += part * layout[place + SIZE]
+        for place in (SCRATCH_CARRY,) if i < others else OF_PARTS.values():
+            table[place] += number * layout[place + SIZE]
 
 
 def without_addresses(layout: np.ndarray) -> np.ndarray:

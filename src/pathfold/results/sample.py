@@ -101,7 +101,8 @@ def sample(
     executor
         A `concurrent.futures.Executor` that runs the chains.
     threads
-        How many threads run the chains, if there is no executor; one per core by default.
+        How many threads there are for all chains, if there is no executor; one per core by default. Each chain has one,
+        and more where there are more of them than chains and a step has enough work to share.
 
     Returns
     -------

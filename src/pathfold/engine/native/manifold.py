@@ -10,7 +10,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series
-from .parts import ADDED, each_chunk, over_chunks, over_series, share, summed
+from .parts import ADDED, NONE, each_chunk, over_chunks, over_series, summed
 from .small import finite, invert
 from .vector import clear_idle, gradient, position, squared_norm
 
@@ -56,9 +56,7 @@ def reset_woodbury(layout, sums):
 def invert_woodbury(layout, sums):
     """C^{-1} and log|C|; C is overwritten."""
     U, C, C_inv = layout[at.U], layout[at.SUMS_C], layout[at.SUMS_C_INV]
-    log_det = invert(sums[C : C + U * U], sums[C_inv : C_inv + U * U], U)
-    share(layout, sums, C_inv, C_inv + U * U)
-    return log_det
+    return invert(sums[C : C + U * U], sums[C_inv : C_inv + U * U], U)
 
 
 @compiled
@@ -67,7 +65,7 @@ def factorise(layout, problem, point, scratch):
     sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
     reset_woodbury(layout, sums)
     C_to_log_det = layout[at.SUMS_C], log_det + 1
-    summed(at.BY_SERIES, ADDED, sums, C_to_log_det, at.FACTORISE, layout, problem, point, point, scratch)
+    summed(at.BY_SERIES, ADDED, sums, NONE, C_to_log_det, at.FACTORISE, layout, problem, point, point, scratch)
     sums[log_det] += invert_woodbury(layout, sums)
     return CONVERGED if finite(sums[log_det]) else NON_FINITE
 
@@ -99,7 +97,12 @@ def correct(layout, inverse, sums):
     for i in range(U):
         for j in range(U):
             sums[a + i] += inverse[i * U + j] * sums[b + j]
-    share(layout, sums, a, a + U)
+
+
+@compiled
+def multipliers(layout):
+    """Where the sums have a, from and to."""
+    return layout[at.SUMS_A], layout[at.SUMS_A] + layout[at.U]
 
 
 @compiled
@@ -108,12 +111,12 @@ def solve_parameters(layout, problem, point, other, inverse, unexplained, scratc
 
     `unexplained` is the kernel that finds what the parameters could still explain.
     """
-    sums, a, b = newton_sums(layout, scratch), layout[at.SUMS_A], layout[at.SUMS_B]
+    sums = newton_sums(layout, scratch)
+    a, b = multipliers(layout), (layout[at.SUMS_B], layout[at.SUMS_B] + layout[at.U])
     clear(layout, sums, at.SUMS_A)
-    share(layout, sums, a, a + layout[at.U])
     for _ in range(CORRECTIONS):
         clear(layout, sums, at.SUMS_B)
-        summed(at.BY_NODE, ADDED, sums, (b, b + layout[at.U]), unexplained, layout, problem, point, other, scratch)
+        summed(at.BY_NODE, ADDED, sums, a, b, unexplained, layout, problem, point, other, scratch)
         correct(layout, inverse, sums)
 
 
@@ -157,11 +160,12 @@ def set_gradient(layout, problem, point, scratch):
     for i in range(layout[at.Z]):
         sums[layout[at.SUMS_GZ] + i] = 0.0
     clear(layout, sums, at.SUMS_GU)
+    C_inv = layout[at.SUMS_C_INV], layout[at.SUMS_C_INV] + layout[at.U] ** 2
     gz_to_wD = layout[at.SUMS_GZ], layout[at.SUMS_WD] + layout[at.Z] * layout[at.U]
-    summed(at.BY_SERIES, ADDED, sums, gz_to_wD, at.WEIGHTS, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, C_inv, gz_to_wD, at.WEIGHTS, layout, problem, point, g, scratch)
     each_chunk(at.SPREAD, at.CURVATURE, at.OBSERVE_CURVATURE, layout, problem, point, g, scratch)
-    summed(at.BY_SERIES, ADDED, sums, gz_to_wD, at.PULL_BACK, layout, problem, point, g, scratch)
-    summed(at.BY_SERIES, ADDED, sums, gz_to_wD, at.START_CURVATURE, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, NONE, gz_to_wD, at.PULL_BACK, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, NONE, gz_to_wD, at.START_CURVATURE, layout, problem, point, g, scratch)
     kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
     clear_residuals(layout, scratch)
     solve_pushed(layout, problem, point, g, scratch)

@@ -16,13 +16,14 @@ from .manifold import (
     clear_residuals,
     evaluate_start,
     invert_woodbury,
+    multipliers,
     newton_sums,
     pull_start,
     reset_woodbury,
     solve_parameters,
     solve_pushed,
 )
-from .parts import ADDED, LARGEST, each_chunk, over_chunks, over_series, summed
+from .parts import ADDED, LARGEST, NONE, each_chunk, over_chunks, over_series, summed
 from .small import finite
 from .trajectory import ITERATED, LINEARISED
 from .vector import gradient, position
@@ -81,7 +82,7 @@ def cross_factorise(layout, problem, origin, target, scratch):
     sums = newton_sums(layout, scratch)
     reset_woodbury(layout, sums)
     C = layout[at.SUMS_C], layout[at.SUMS_C] + layout[at.U] ** 2
-    summed(at.BY_SERIES, ADDED, sums, C, at.CROSS_FACTORISE, layout, problem, origin, target, scratch)
+    summed(at.BY_SERIES, ADDED, sums, NONE, C, at.CROSS_FACTORISE, layout, problem, origin, target, scratch)
     invert_woodbury(layout, sums)
 
 
@@ -91,7 +92,7 @@ def cross_filter(layout, problem, origin, target, scratch):
     sums, residual = newton_sums(layout, scratch), layout[at.SUMS_RESIDUAL]
     sums[residual] = 0.0
     of = residual, residual + 1
-    summed(at.BY_SERIES, LARGEST, sums, of, at.CROSS_FILTER, layout, problem, origin, target, scratch)
+    summed(at.BY_SERIES, LARGEST, sums, NONE, of, at.CROSS_FILTER, layout, problem, origin, target, scratch)
     return sums[residual]
 
 
@@ -103,7 +104,8 @@ def cross_smooth(layout, problem, origin, target, scratch):
     solve_parameters(layout, problem, origin, target, inverse, at.CROSS_UNEXPLAINED, scratch)
     sums[layout[at.SUMS_CHANGE]] = 0.0
     of = layout[at.SUMS_CHANGE], layout[at.SUMS_CHANGE] + 1
-    summed(at.BY_SERIES, LARGEST, sums, of, at.CROSS_SMOOTH, layout, problem, origin, target, scratch)
+    a = multipliers(layout)
+    summed(at.BY_SERIES, LARGEST, sums, a, of, at.CROSS_SMOOTH, layout, problem, origin, target, scratch)
     change = sqrt(sums[layout[at.SUMS_CHANGE]])
     for i in range(layout[at.U]):
         size = fabs(sums[layout[at.SUMS_A] + i])

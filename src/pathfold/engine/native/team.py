@@ -11,7 +11,7 @@ from pathfold.engine import table as at
 
 from .jit import call, compiled
 from .small import larger
-from .words import count_down, get, give_way, numbers_at, put, sleep
+from .words import count_down, get, give_way, look, numbers_at, put, sleep
 
 # Places in the words of a team: what threads write is apart, so that they do not get in each other's way.
 LEFT, UNDONE, ENDED = 0, 16, 32  # parts nobody has taken, parts that are not done yet, whether helpers are to go
@@ -42,9 +42,17 @@ def do_part(part, number, bounds, kernels, layout, blocks):
 
 
 @compiled
+def table_of(part, thread, parts, joined):
+    """The number of the table to go by: that of the thread, or that of the part, the first one's being the first."""
+    if joined == ALIKE:
+        return thread
+    return parts - 1 + part if part > 0 else 0
+
+
+@compiled
 def take_part(team, thread):
     """Do a part that nobody has taken; whether there was one."""
-    if get(team, LEFT) <= 0:
+    if look(team, LEFT) <= 0:
         return False
     left = count_down(team, LEFT)
     if left <= 0:
@@ -52,7 +60,7 @@ def take_part(team, thread):
     part = get(team, PARTS) - left
     kernels = get(team, FIRST), get(team, SECOND), get(team, THIRD)
     blocks = get(team, PROBLEM), get(team, POINT), get(team, OTHER), get(team, SCRATCH)
-    number = thread if get(team, JOINED) == ALIKE else part
+    number = table_of(part, thread, get(team, PARTS), get(team, JOINED))
     do_part(part, number, get(team, LIST), kernels, get(team, LAYOUT), blocks)
     count_down(team, UNDONE)
     return True
@@ -77,41 +85,62 @@ def together(team, work):
     while take_part(team, 0):
         pass
     turn = 0
-    while get(team, UNDONE) > 0:
+    while look(team, UNDONE) > 0:
         turn += 1
         wait(turn)
 
 
 def do_parts(
-    team, parts, bounds, first, second, third, layout, problem, point, other, scratch, joined, sums, begin, end, size
+    bounds, first, second, third, layout, problem, point, other, scratch, joined, sums, from_, to, begin, end, size
 ):
-    """Do all parts of a work, with a team if there is one and it can help: not where all is in the first part.
+    """Do all parts of a work: up to three kernels, by their places, on what the layout table lists at `bounds`.
 
-    `sums` is where the sums of the first part are; those of the next begin `size` further.
+    `layout`, the blocks and `sums` are addresses. One kernel on one part, as in small problems, takes no detours.
     """
-    kernels, blocks = (first, second, third), (problem, point, other, scratch)
+    blocks, listed = (problem, point, other, scratch), get(layout, bounds)
+    if get(layout, at.PARTS) == 1 and second == at.NOTHING:
+        function = get(layout, first)
+        for i in range(get(layout, listed), get(layout, listed + 1)):
+            call(function, (i, layout, *blocks))
+    else:
+        kernels = get(layout, first), get(layout, second), get(layout, third)
+        do_several(listed, kernels, layout, blocks, joined, sums, (from_, to), (begin, end), size)
+
+
+@compiled
+def do_several(bounds, kernels, layout, blocks, joined, sums, read, written, size):
+    """With a team, if there is one and it can help: not where all is in the first part.
+
+    The sums of all parts are one after the other, of this size together.
+    """
+    team, parts = get(layout, at.TEAM), get(layout, at.PARTS)
     if joined != ALIKE:
-        clear(numbers_at(sums, parts * size), parts, begin, end, size)
+        prepare(numbers_at(sums, size), parts, read, written)
     if team != 0 and get(layout, bounds + 1) < get(layout, bounds + parts):
         together(team, (parts, bounds, *kernels, layout, *blocks, joined))
     else:
         for part in range(parts):
-            do_part(part, 0 if joined == ALIKE else part, bounds, kernels, layout, blocks)
+            do_part(part, table_of(part, 0, parts, joined), bounds, kernels, layout, blocks)
     if joined != ALIKE:
-        join(numbers_at(sums, parts * size), parts, begin, end, size, joined)
+        join(numbers_at(sums, size), parts, written, joined)
 
 
 @compiled
-def clear(sums, parts, begin, end, size):
+def prepare(sums, parts, read, written):
+    """What parts after the first begin with."""
+    size = sums.size // parts
     for part in range(1, parts):
-        for i in range(begin, end):
+        for i in range(read[0], read[1]):
+            sums[part * size + i] = sums[i]
+        for i in range(written[0], written[1]):
             sums[part * size + i] = 0.0
 
 
 @compiled
-def join(sums, parts, begin, end, size, joined):
+def join(sums, parts, written, joined):
+    size = sums.size // parts
     for part in range(1, parts):
-        for i in range(begin, end):
+        for i in range(written[0], written[1]):
             of_part = sums[part * size + i]
             sums[i] = sums[i] + of_part if joined == ADDED else larger(sums[i], of_part)
 
@@ -120,6 +149,6 @@ def join(sums, parts, begin, end, size, joined):
 def help_along(team, thread):
     """What a helper does until the team ends."""
     turn = 0
-    while get(team, ENDED) == 0:
+    while look(team, ENDED) == 0:
         turn = 0 if take_part(team, thread) else turn + 1
         wait(turn)

@@ -16,7 +16,7 @@ _WORD, _BYTES = ir.IntType(64), 8
 
 
 def get(address, place):
-    """The word at a place of the words that begin at an address, and all that was written before it was put there."""
+    """The word at a place of the words that begin at an address."""
     return ctypes.c_int64.from_address(int(address) + _BYTES * int(place)).value
 
 
@@ -34,7 +34,7 @@ def _pointer(builder, address, place):
 @intrinsic
 def _get(typing, address, place):
     def code(context, builder, signature, arguments):
-        return builder.load_atomic(_pointer(builder, *arguments), "acquire", _BYTES)
+        return builder.load(_pointer(builder, *arguments))
 
     return int64(int64, int64), code
 
@@ -56,6 +56,15 @@ def _numbers(typing, address):
         return builder.inttoptr(arguments[0], ir.DoubleType().as_pointer())
 
     return CPointer(float64)(int64), code
+
+
+def _look(typing, address, place):
+    """A word that another thread may put there just now; with it, all that was written before is there."""
+
+    def code(context, builder, signature, arguments):
+        return builder.load_atomic(_pointer(builder, *arguments), "acquire", _BYTES)
+
+    return int64(int64, int64), code
 
 
 def _put(typing, address, place, value):
@@ -99,6 +108,7 @@ def _sleep(typing, microseconds):
     return void(int64), code
 
 
+look: Any = intrinsic(_look)
 put: Any = intrinsic(_put)
 count_down: Any = intrinsic(_count_down)
 give_way: Any = intrinsic(_give_way)
