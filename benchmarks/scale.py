@@ -72,7 +72,9 @@ def states(count: int) -> tuple[DiffusionModel, Observations]:
     return lorenz96.noisy(count), lorenz96.data(count, observations=25)
 
 
-def growth(name: str, sizes: Sequence[int], make: Callable[[int], tuple], steps: int, repeats: int) -> dict[str, float]:
+def growth(
+    name: str, sizes: Sequence[int], make: Callable[[int], tuple[Any, Any]], steps: int, repeats: int
+) -> dict[str, float]:
     """A table over sizes, with its exponents."""
     print(f"{name}, {steps} fine steps an interval")
     found, rows = {}, []
@@ -94,7 +96,7 @@ def threads(sizes: Sequence[int], repeats: int) -> dict[str, float]:
     """Speed-up of one chain by more threads: a long series and a panel."""
     found: dict[str, float] = {}
     counts = sorted({1, 2, CORES} | {2**k for k in range(1, CORES.bit_length()) if 2**k <= CORES})
-    kinds = {
+    kinds: dict[str, tuple[Callable[[int], tuple[Any, Any]], int]] = {
         "series": (series, 25),
         "panel": (lambda size: panel(max(1, size // 20)), 5),
     }

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, float64, int64, void
+from numba import float64, int64, void
 from numba.core.cgutils import get_or_insert_function
 from numba.core.types import CPointer
 from numba.extending import intrinsic, overload
+from numba.np.numpy_support import carray
 
 _WORD, _BYTES = ir.IntType(64), 8
 
