@@ -45,7 +45,7 @@ from pathfold.results import (
     sample,
     simulate,
 )
-from pathfold.sampling import DynamicHMC, StaticHMC, UnconstrainedHMC
+from pathfold.sampling import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 
 __version__ = version("pathfold")
@@ -60,6 +60,7 @@ __all__ = [
     "EulerMaruyama",
     "Evidence",
     "GaussianNoise",
+    "GuidedProposals",
     "InitialisationError",
     "Input",
     "Likelihood",

@@ -249,7 +249,8 @@ class GuidedEngine(Engine):
     """Compiled guides and guided paths, with every fine step an interval of its own, in pieces (method.md, section 19).
 
     `nodes` are the steps that end at an observation, each of which ends a segment; `pieces` the first piece of each
-    segment, `starts` 1 where a series begins with it. Steps after the last observation of a series are in no segment.
+    segment, `starts` 1 where a series begins with it. Steps after the last observation of a series are its tail, a
+    piece in no segment; `first_pieces` are the first pieces of all series. Noise of a start belongs to these alone.
     """
 
     method = GUIDED
@@ -259,17 +260,31 @@ class GuidedEngine(Engine):
         super().__init__(model, grid.refined(), **options)
 
     def _first_intervals(self, grid: TimeGrid) -> np.ndarray:
-        first, pieces, starts, nodes = [], [], [], []
+        first, first_pieces, pieces, starts, nodes = [], [], [], [], []
         for rows in np.split(np.arange(len(grid.starts)), grid.first[1:]):
             begin, observed = rows[0], rows[grid.mask[rows].any(axis=1)]
+            first_pieces.append(len(first))
             for node in observed:
                 pieces.append(len(first))
                 starts.append(node == observed[0])
                 first += [begin, node]
                 begin = node + 1
             nodes.extend(observed)
-            if begin <= rows[-1]:
-                first.append(begin)
+            first.append(begin)
         self.pieces, self.nodes = np.array(pieces, dtype=np.int64), np.array(nodes, dtype=np.int64)
-        self.starts = np.array(starts, dtype=np.int64)
+        self.starts, self.first_pieces = np.array(starts, dtype=np.int64), np.array(first_pieces, dtype=np.int64)
         return np.array(first, dtype=np.int64)
+
+    def _make_layout(self) -> np.ndarray:
+        layout = super()._make_layout()
+        layout[[at.WHOLE_SERIES, at.FIRST_PIECE]] = len(self.first_pieces), layout.size
+        return np.concatenate([layout, self.first_pieces, [self.series]])
+
+    def set_vector(self, block: np.ndarray, u, v0, w, v) -> None:
+        by_piece = np.zeros((self.series, self.sizes.V0))
+        by_piece[self.first_pieces] = v0
+        super().set_vector(block, u, by_piece, w, v)
+
+    def get_vector(self, block: np.ndarray) -> tuple[np.ndarray, ...]:
+        u, v0, w, v = super().get_vector(block)
+        return u, v0[self.first_pieces], w, v

@@ -14,8 +14,11 @@ from pathfold.program.kernel import LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_INTERVALS,
 STEPS, INTERVALS, FIRST = LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST
 
 # What the sampler is, how deep its trees may be, and sizes: chunks and lanes of the intervals, series, the dimensions
-# of `records.Sizes`.
-(METHOD, MAX_DEPTH, CHUNKS, LANES, SERIES, X, V, U, Z, Y, W, V0, _PARTS) = range(LAYOUT_HEAD, LAYOUT_HEAD + 13)
+# of `records.Sizes`. Where pieces take the place of series: how many series they make, and where the table lists the
+# first piece of each (and, after the last, the number of all).
+(METHOD, MAX_DEPTH, CHUNKS, LANES, SERIES, X, V, U, Z, Y, W, V0, WHOLE_SERIES, FIRST_PIECE, _PARTS) = range(
+    LAYOUT_HEAD, LAYOUT_HEAD + 15
+)
 
 # Parts that the work is cut into (`native/parts.py`): how many; where the chunks, series and runs of nodes are listed
 # that each begins with (and, after the last, their number); where other tables than this one are.
@@ -107,11 +110,12 @@ END, SIZE = 1, 2
     PIECE_F_END,
     PIECE_LOG_WEIGHT,
     PIECE_LOG_RATIO,
+    PIECE_LOG_SERIES,
     PIECE_MISSED,
     PIECE_NOISE0,
     NODE_NOISE,
     KERNELS,
-) = range(_FIELDS, _FIELDS + 51)
+) = range(_FIELDS, _FIELDS + 52)
 
 # Addresses: of the kernels; of no kernel, always 0; of the function that goes through parts (`native/team.py`); and of
 # the team that shares them, 0 if there is none.
@@ -155,11 +159,12 @@ END, SIZE = 1, 2
     GUIDED_PATH,
     INNOVATIONS,
     GUIDED_NODE,
+    INNOVATIONS_NODE,
     NOTHING,
     DO_PARTS,
     TEAM,
     LENGTH,
-) = range(KERNELS, KERNELS + 43)
+) = range(KERNELS, KERNELS + 44)
 
 # Records that there is one of for every part: its sums, and the lane buffer.
 OF_PARTS = {"sums": POINT_SUMS, "newton_sums": SCRATCH_NEWTON_SUMS, "carry": SCRATCH_CARRY}

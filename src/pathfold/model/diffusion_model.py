@@ -35,7 +35,7 @@ from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.likelihood import Several
 from pathfold.model.names import check_labels
-from pathfold.model.observation import Observation, Points
+from pathfold.model.observation import GaussianNoise, Noiseless, Observation, Points
 from pathfold.model.parameters import Parameters, build_parameters
 from pathfold.model.reactions import ReactionFunction, Reactions
 from pathfold.model.seen import Seen
@@ -438,6 +438,20 @@ class DiffusionModel:
         """What the functions take for the times of the fine steps (N, S) and of the nodes (N,)."""
         starts, ends = clocks(self.inputs, grid)
         return self.jumps.moment(starts, self.jumps.marks(grid)) if self.jumps else starts, ends
+
+    def components_shown(self) -> np.ndarray:
+        """The component of the state that each observed value shows as it is, but for noise; -1 where it does not."""
+        shown = np.full(self.observation_dim, -1)
+        with jax.enable_x64(True):
+            shared = self.parameters.unflatten(self.parameters.push(jnp.zeros(self.parameters.size)))
+            _, z = self.in_series(shared, self.start(shared, jnp.zeros(self.start_dim)))
+            t = self.node_clock(0.0, jnp.ones(len(self.inputs)))
+            x = np.random.default_rng(0).uniform(1.0, 2.0, self.state_dim)
+            for columns, part in self.observation.parts:
+                if isinstance(part, Noiseless | GaussianNoise):
+                    same = np.asarray(part.state_function(jnp.asarray(x), z, t))[:, None] == x
+                    shown[columns] = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
+        return shown
 
     def _points_of(self, observations: Observations) -> Points:
         """States and parameters drawn from the prior, and the times of the data, to try a likelihood at."""

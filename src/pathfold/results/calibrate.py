@@ -32,7 +32,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.settings import whole
 from pathfold.results.convergence import convergence
 from pathfold.results.model_text import model_text
-from pathfold.sampling import DynamicHMC, Settings, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
 
 RANKS = 100  # values that a rank can take, 0, ..., 99
@@ -85,7 +85,7 @@ def calibrate(
     seed: int = 0,
     initial_time: float = 0.0,
     as_seen: Callable[[Observations], Observations] | None = None,
-    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
+    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
     solver: Solver | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,

@@ -126,7 +126,7 @@ def _short_steps(tree: xr.DataTree) -> Iterator[str]:
     plain = np.atleast_1d(tree.attrs.get("plain_factors", [])).tolist()  # a file has a list of one as it is
     if (
         plain
-        and tree.attrs["sampler"] != "UnconstrainedHMC"
+        and tree.attrs["sampler"] not in ("UnconstrainedHMC", "GuidedProposals")
         and (step := float(tree.sample_stats["step_size"].mean())) < SHORT
     ):
         yield (

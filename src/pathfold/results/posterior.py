@@ -9,13 +9,11 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Parameters, TimeGrid
+from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
@@ -23,6 +21,7 @@ from pathfold.results.model_text import model_text
 from pathfold.results.noise import noise_dataset
 from pathfold.results.prior import priors_text
 from pathfold.sampling import Run
+from pathfold.sampling.noise import names_of_normals
 
 STATISTICS = (
     "acceptance_rate",
@@ -169,9 +168,29 @@ def _statistics(run: Run, begin: int, end: int) -> xr.Dataset:
         elif name in _WHOLE:
             column = column.astype(np.int64)
         variables[name] = (["chain", "draw"], column)
-    dataset = xr.Dataset(variables, {"chain": np.arange(values.shape[0]), "draw": np.arange(values.shape[1])})
+    coordinates: dict[str, Any] = {"chain": np.arange(values.shape[0]), "draw": np.arange(values.shape[1])}
+    if run.settings["sampler"] == "GuidedProposals":
+        _add_statistics_of_moves(run.model, values[..., len(STATISTICS) :], variables, coordinates)
+    dataset = xr.Dataset(variables, coordinates)
     dataset["status"].attrs["meaning"] = [f"{code}: {text}" for code, text in MEANING.items()]
     return dataset
+
+
+def _add_statistics_of_moves(
+    model: DiffusionModel, values: np.ndarray, variables: dict[str, Any], coordinates: dict[str, Any]
+) -> None:
+    """Acceptance of the path and rho; acceptance and width of every coordinate of parameters and initial states."""
+    variables["path_acceptance"], variables["rho"] = ((["chain", "draw"], values[..., i]) for i in (0, 1))
+    acceptance, width = np.split(values[..., 2:], 2, axis=-1)
+    names = names_of_normals(model)
+    for kind, labels, columns in zip(
+        ("parameter", "initial"), names, (slice(len(names[0])), slice(len(names[0]), None)), strict=True
+    ):
+        if labels:
+            dims = ["chain", "draw", f"{kind}_normal"]
+            variables[f"{kind}_acceptance"] = (dims, acceptance[..., columns])
+            variables[f"{kind}_width"] = (dims, width[..., columns])
+            coordinates[f"{kind}_normal"] = labels
 
 
 def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
@@ -186,26 +205,11 @@ def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
     }
     if several:
         coordinates["node_series"] = (dim, _names_of_series(grid)[rows])
-    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": components_shown(model)})}
+    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": model.components_shown()})}
     if grid.censored.any():
         variables["censored"] = ([dim, "observation"], grid.censored[rows].astype(np.int64))
         variables["upper"] = ([dim, "observation"], np.where(grid.censored == BETWEEN, grid.upper, np.nan)[rows])
     return xr.Dataset(variables, coordinates)
-
-
-def components_shown(model: DiffusionModel) -> np.ndarray:
-    """The component of the state that each observed value shows as it is, but for noise; -1 where it does not."""
-    shown = np.full(model.observation_dim, -1)
-    with jax.enable_x64(True):
-        shared = model.parameters.unflatten(model.parameters.push(jnp.zeros(model.parameters.size)))
-        _, z = model.in_series(shared, model.start(shared, jnp.zeros(model.start_dim)))
-        t = model.node_clock(0.0, jnp.ones(len(model.inputs)))
-        x = np.random.default_rng(0).uniform(1.0, 2.0, model.state_dim)
-        for columns, part in model.observation.parts:
-            if isinstance(part, Noiseless | GaussianNoise):
-                same = np.asarray(part.state_function(jnp.asarray(x), z, t))[:, None] == x
-                shown[columns] = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
-    return shown
 
 
 def constant_dataset(grid: TimeGrid) -> xr.Dataset:

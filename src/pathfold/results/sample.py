@@ -16,7 +16,7 @@ from pathfold.results.deterministics import check_deterministics
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.start import earlier_run
-from pathfold.sampling import DynamicHMC, Settings, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 
 
 def sample(
@@ -30,7 +30,7 @@ def sample(
     draws: int = 1000,
     seed: int = 0,
     start: xr.DataTree | None = None,
-    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | None = None,
+    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
     splitting: Literal["gaussian", "stormer-verlet"] | None = None,
     solver: Solver | None = None,
     observations_per_block: int | None = None,
@@ -66,7 +66,7 @@ def sample(
         How many chains.
     warmup
         Iterations at the beginning of each chain that adapt the sampler and are not draws: 250, or 50 after a warm
-        start.
+        start; of `pf.GuidedProposals()` 500, each of several moves.
     draws
         Draws per chain after warm-up.
     seed
@@ -75,7 +75,7 @@ def sample(
         Results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
         step sizes and integration times.
     sampler
-        `pf.StaticHMC()`, the default, `pf.DynamicHMC()` or `pf.UnconstrainedHMC()`.
+        `pf.StaticHMC()`, the default, `pf.DynamicHMC()`, `pf.UnconstrainedHMC()` or `pf.GuidedProposals()`.
     splitting
         How the Hamiltonian is split: "gaussian", the default, or "stormer-verlet", the default of the unconstrained
         sampler.

@@ -28,6 +28,10 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
     def normals(name: str, *shape: int) -> np.ndarray:
         return noise[name].values if name in noise else np.zeros((chains, *shape, 0))
 
+    step_sizes = tree.sample_stats["step_size"].values[:, -1]
+    if tree.attrs["sampler"] == "GuidedProposals":
+        step_sizes = np.zeros_like(step_sizes)
+
     return Earlier(
         u=normals("parameter_noise"),
         v0=normals("initial_noise", series),
@@ -38,7 +42,7 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         starts=constant["interval_start"].values,
         ends=constant["interval_end"].values,
         first=constant["first_interval"].values,
-        step_sizes=tree.sample_stats["step_size"].values[:, -1],
+        step_sizes=step_sizes,
         integration_times=np.atleast_1d(tree.attrs["integration_times"]).astype(float),
         centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
         factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,

@@ -2,7 +2,7 @@
 
 from pathfold.sampling.execution import run_chains
 from pathfold.sampling.run import Run
-from pathfold.sampling.samplers import DynamicHMC, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.samplers import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.settings import Settings
 
-__all__ = ["DynamicHMC", "Run", "Settings", "StaticHMC", "UnconstrainedHMC", "run_chains"]
+__all__ = ["DynamicHMC", "GuidedProposals", "Run", "Settings", "StaticHMC", "UnconstrainedHMC", "run_chains"]

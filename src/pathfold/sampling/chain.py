@@ -16,7 +16,7 @@ import numpy as np
 from pathfold.engine import table as at
 from pathfold.engine.compile import Program
 from pathfold.engine.helpers import helped
-from pathfold.engine.native import trajectory
+from pathfold.engine.native import metropolis, trajectory
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.integration_time import CHOSEN, integration_time, search_size
@@ -30,13 +30,14 @@ from pathfold.engine.native.step_size import (
     STATE,
     start_adaptation,
 )
+from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import STRIDE, is_held
 from pathfold.sampling.parameter_metric import BEGIN, END, Coordinates, Window
-from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.samplers import DynamicHMC, GuidedProposals, Sampler, StaticHMC
 from pathfold.sampling.warm_start import Pace
 
 # A warm start joins a warm-up of which nine tenths have passed, with a step size that weighs as much as one adapted for
@@ -87,7 +88,8 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
 
 
 def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None) -> Draws:
-    chain, total = _Chain(task), task.warmup + task.draws
+    kind = _GuidedChain if isinstance(task.sampler, GuidedProposals) else _Chain
+    chain, total = kind(task), task.warmup + task.draws
     with helped(chain.layout, task.helpers):
         if not (checkpoint and chain.restore(checkpoint)):
             chain.initialise()
@@ -110,21 +112,29 @@ class _Chain:
     def __init__(self, task: ChainTask) -> None:
         self.task, self.layout = task, task.program.bind(task.layout)
         self.dynamic = not isinstance(task.sampler, StaticHMC)
-        points, momenta = trajectory.STATIC_POINTS, trajectory.STATIC_MOMENTA
-        if self.dynamic:
-            points, momenta = trajectory.DYNAMIC_POINTS, trajectory.dynamic_momenta(self.layout[at.MAX_DEPTH])
+        points, momenta = self._rows()
         self.points = np.zeros((points, task.block_sizes["point"]))
         self.momenta = np.zeros((momenta, task.block_sizes["vector"]))
         self.scratch = np.zeros(task.block_sizes["scratch"])
         self.problems = task.problems.copy()  # a start changes the relaxation for a while, blocking the states held
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
         self.state = np.zeros(STATE)
-        self.search = np.zeros(search_size(self.layout))
+        self.search = self._new_search()
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         self.counts, self.result = np.zeros(trajectory.COUNTS, dtype=np.int64), np.zeros(4)
         self.draws = Draws.empty(task.shape)
-        adapted = not isinstance(task.sampler, UnconstrainedHMC) and task.sampler.metric == "adapted"
+        adapted = isinstance(task.sampler, StaticHMC | DynamicHMC) and task.sampler.metric == "adapted"
         self.window = Window(int(self.layout[at.U]) if adapted and task.coordinates is None else 0)
+
+    def _rows(self) -> tuple[int, int]:
+        """How many points and momenta the chain works with."""
+        if self.dynamic:
+            return trajectory.DYNAMIC_POINTS, trajectory.dynamic_momenta(self.layout[at.MAX_DEPTH])
+        return trajectory.STATIC_POINTS, trajectory.STATIC_MOMENTA
+
+    def _new_search(self) -> np.ndarray:
+        """What warm-up is to find, but for the step size."""
+        return np.zeros(search_size(self.layout))
 
     @property
     def current(self) -> np.ndarray:
@@ -186,8 +196,22 @@ class _Chain:
         held_next = draws.made + STRIDE - (draws.made - task.warmup) % STRIDE
         piece = 1 if self.state[ITERATION] < self._window[1] else PIECE  # every draw is looked at
         rows = draws.made, min(draws.made + piece, held_next, end)
-        time_given = task.sampler.integration_time if isinstance(task.sampler, StaticHMC) else None
         begin = time.thread_time()
+        made = self._run(*rows, monitor)
+        seconds = time.thread_time() - begin
+        draws.seconds += seconds
+        draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
+        draws.made += made
+        self._hold()
+        first, last = self._window
+        if made and first < self.state[ITERATION] <= last:
+            self._look()
+
+    def _run(self, begin: int, end: int, monitor: Monitor) -> int:
+        """Make the draws from `begin` to `end`; returns how many were made."""
+        task, draws, sampler = self.task, self.draws, self.task.sampler
+        assert not isinstance(sampler, GuidedProposals)
+        time_given = sampler.integration_time if isinstance(sampler, StaticHMC) else None
         made = run(
             self.layout,
             self.problems,
@@ -202,12 +226,8 @@ class _Chain:
             self.dynamic,
             float(time_given or 0.0),
             self.passed + task.warmup,
-            float(task.sampler.target_acceptance),
-            draws.rows("z", *rows),
-            draws.rows("x0", *rows),
-            self._room("nodes", *rows),
-            self._room("path", *rows),
-            draws.rows("statistics", *rows),
+            float(sampler.target_acceptance),
+            *self._rooms(begin, end),
             monitor.stop,
             monitor.done,
         )
@@ -216,17 +236,10 @@ class _Chain:
                 "observations_per_block: the states between blocks cannot be held, since the noise of an interval does "
                 "not move the whole state; take more steps_per_interval, a scheme of higher order, or no blocks"
             )
-        seconds = time.thread_time() - begin
-        draws.seconds += seconds
-        draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
-        draws.made += made
         if not self.dynamic:
             found = integration_time(self.search, int(self.state[ITERATION]), self.passed + task.warmup)
             draws.integration_time = float(time_given or found)
-        self._hold()
-        first, last = self._window
-        if made and first < self.state[ITERATION] <= last:
-            self._look()
+        return made
 
     @property
     def _window(self) -> tuple[int, int]:
@@ -251,9 +264,18 @@ class _Chain:
         if made <= warmup:
             return
         held = self.draws.positions
-        held[made] = self.recorded(self.current[: self.momenta.shape[1]])
+        held[made] = self._position()
         for number in [n for n in held if not is_held(n - warmup, made - warmup)]:
             del held[number]
+
+    def _position(self) -> np.ndarray:
+        """The standard normals that the model makes the last draw of, as a vector block."""
+        return self.recorded(self.current[: self.momenta.shape[1]])
+
+    def _rooms(self, begin: int, end: int) -> tuple[np.ndarray, ...]:
+        """Where draws go: z, x0, nodes, path, statistics."""
+        z, x0, statistics = (self.draws.rows(name, begin, end) for name in ("z", "x0", "statistics"))
+        return z, x0, self._room("nodes", begin, end), self._room("path", begin, end), statistics
 
     def _room(self, name: str, begin: int, end: int) -> np.ndarray:
         """Where states go: draws whose states are not kept have rows without any."""
@@ -310,3 +332,39 @@ class _Chain:
             raise checkpoint.damaged(checkpoint.file, "it has not what a chain of this run needs") from None
         self.draws = d
         return True
+
+
+class _GuidedChain(_Chain):
+    """The state of a chain of guided proposals: its point has the normals that guides turn into noise."""
+
+    def _rows(self) -> tuple[int, int]:
+        return metropolis.GUIDED_POINTS, 1
+
+    def _new_search(self) -> np.ndarray:
+        sampler, search = self.task.sampler, np.zeros(metropolis.search_size(self.layout))
+        assert isinstance(sampler, GuidedProposals)
+        metropolis.begin_search(self.layout, search, float(sampler.thin), sampler.reference == "path")
+        return search
+
+    def initialise(self) -> None:
+        guess = self.task.start.guess
+        assert guess is not None
+        metropolis.node_record(self.layout, self.points[metropolis.REFERENCE])[:] = guess.nodes
+        blocks = (self.layout, self.problems[0], self.points, guess.position, self.scratch)
+        if (status := metropolis.begin(*blocks)) != CONVERGED:
+            raise InitialisationError(
+                f"guided proposals cannot start where a projection ended: {MEANING[status]}; try another seed, or take "
+                "more steps_per_interval"
+            )
+        self.draws.start_attempts = 1
+
+    def _run(self, begin: int, end: int, monitor: Monitor) -> int:
+        blocks = (self.layout, self.problems[0], self.points, self.scratch, self.rng, self.search)
+        return metropolis.run(*blocks, self.task.warmup, *self._rooms(begin, end), monitor.stop, monitor.done)
+
+    def _position(self) -> np.ndarray:
+        metropolis.exchange_noise(self.layout, self.current, self.momenta[0], False)
+        return self.momenta[0].copy()
+
+    def _state(self) -> dict[str, np.ndarray]:
+        return {**super()._state(), "paths": self.points[metropolis.REFERENCE :]}

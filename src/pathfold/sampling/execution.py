@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.engine import Engine, UnconstrainedEngine
+from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine
 from pathfold.engine import table as at
 from pathfold.engine.installation import compile_sampler
+from pathfold.engine.native.metropolis import OF_COORDINATES
 from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
@@ -32,9 +33,10 @@ from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import noise_of
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.progress import Progress
+from pathfold.sampling.reference import guided_start
 from pathfold.sampling.refinement import half_step_shift
 from pathfold.sampling.run import Run
-from pathfold.sampling.samplers import UnconstrainedHMC
+from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHMC
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import Settings
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
@@ -48,9 +50,9 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         check_start(settings.start, model)
         check_same_series(settings.start, grid)
     block = settings.observations_per_block
-    unconstrained = isinstance(settings.sampler, UnconstrainedHMC)
+    unconstrained = isinstance(settings.sampler, UnconstrainedHMC | GuidedProposals)
     if unconstrained:
-        _check_unconstrained(model, block)
+        _check_unconstrained(model, settings.sampler, block)
     held = [] if block is None else partitions(model, grid, block)
     metric, coordinates = _metric(settings, model)
     shape = shape_of_draws(model, grid, settings)
@@ -62,7 +64,10 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     engine = Engine(
         model, grid, splitting=settings.splitting, solver=settings.solver, conditioned=bool(held), metric=metric
     )
-    sampled = UnconstrainedEngine(model, grid, splitting=settings.splitting) if unconstrained else engine
+    sampled = engine
+    if unconstrained:
+        kind = GuidedEngine if isinstance(settings.sampler, GuidedProposals) else UnconstrainedEngine
+        sampled = kind(model, grid, splitting=settings.splitting)
     compile_seconds = time.perf_counter() - begin
     set_scales(engine)
 
@@ -102,7 +107,9 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
     """Of one chain. The states of warm-up are kept only if they are asked for."""
-    intervals = len(grid.starts)
+    intervals, statistics = len(grid.starts), STATISTICS
+    if isinstance(settings.sampler, GuidedProposals):
+        statistics = OF_COORDINATES + 2 * (model.parameters.size + model.start_dim)
     return Shape(
         total=settings.warmup + settings.draws,
         unkept=0 if settings.keep_warmup else settings.warmup,
@@ -114,7 +121,7 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
         intervals=intervals,
         nodes=0 if settings.keep_path == "none" else intervals,
         path=intervals if settings.keep_path == "all" else 0,
-        statistics=STATISTICS,
+        statistics=statistics,
     )
 
 
@@ -149,16 +156,16 @@ def _with_starts(task: ChainTask, engine: Engine, sampled: Engine, settings: Set
         for i in new:
             start = replace(task.start, guess=guess_from(engine, earlier, settings.seed, i))
             tasks[i] = replace(tasks[i], start=start)
-        if not isinstance(sampled, UnconstrainedEngine):
+        if sampled is engine and earlier.has_pace:
             tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
         if engine.metric and task.coordinates is None:
             tasks = [replace(task, coordinates=earlier.coordinates(task.index)) for task in tasks]
     elif settings.initial_states != "projection":
         guesses = guess_starts(engine, settings.initial_states, settings.seed, new)
         tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
-    if isinstance(sampled, UnconstrainedEngine):
+    if sampled is not engine:
         starts = {i: _without_constraint(engine, sampled, tasks[i]) for i in new}
-        tasks = [replace(task, start=Start(position=starts.get(task.index))) for task in tasks]
+        tasks = [replace(task, start=starts.get(task.index, Start())) for task in tasks]
     return tasks
 
 
@@ -177,19 +184,21 @@ def _warn_of_loss(results: list[Draws], made: int, interrupted: bool, settings: 
         )
 
 
-def _check_unconstrained(model: DiffusionModel, observations_per_block: int | None) -> None:
+def _check_unconstrained(model: DiffusionModel, sampler: Sampler, observations_per_block: int | None) -> None:
+    name = f"pf.{type(sampler).__name__}()"
     if not model.observation.has_density or model.exactly_observed.any():
         raise SettingsError(
-            "sampler=pf.UnconstrainedHMC() needs noise in every component, pf.GaussianNoise(mean, scale) or "
-            "pf.Likelihood(f): without it (u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
+            f"sampler={name} needs noise in every component, pf.GaussianNoise(mean, scale) or pf.Likelihood(f): "
+            "without it (u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
         )
     if observations_per_block is not None:
-        raise SettingsError("observations_per_block has no meaning for pf.UnconstrainedHMC(): leave it out")
+        raise SettingsError(f"observations_per_block has no meaning for {name}: leave it out")
 
 
 def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinates | None]:
     """Whether the parameters have a metric other than the identity; its coordinates, if they are known beforehand."""
-    metric = "identity" if isinstance(settings.sampler, UnconstrainedHMC) else settings.sampler.metric
+    sampler = settings.sampler
+    metric = "identity" if isinstance(sampler, UnconstrainedHMC | GuidedProposals) else sampler.metric
     if metric == "adapted" and settings.start is not None and settings.start.centres is None:
         raise SettingsError(
             "metric='adapted' is found early in warm-up, which a run with start leaves out, and start has no metric to "
@@ -198,15 +207,18 @@ def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinate
     return metric != "identity" and model.parameters.size > 0, coordinates_of(metric, model.parameters)
 
 
-def _without_constraint(engine: Engine, target: UnconstrainedEngine, task: ChainTask) -> np.ndarray:
-    """A start on the manifold, without its observation noise, as a position of the unconstrained sampler."""
+def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Start:
+    """A start on the manifold, without its observation noise, as one of a sampler without constraints."""
     rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(task.index, 1)))
     points, momenta = np.zeros((STATIC_POINTS, engine.block_sizes["point"])), engine.block("vector")[None]
     find_start(engine.layout, engine.problem, points, momenta, engine.block("scratch"), rng, task.start)
+    if isinstance(target, GuidedEngine):
+        assert isinstance(task.sampler, GuidedProposals)
+        return Start(guess=guided_start(engine, target, points[CURRENT], task.sampler.reference))
     u, v0, _, v = engine.get_vector(points[CURRENT])
     position = target.block("vector")
     target.set_vector(position, u, v0, np.zeros((target.intervals, 0)), v.reshape(target.intervals, -1))
-    return position
+    return Start(position=position)
 
 
 def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:

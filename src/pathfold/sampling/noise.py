@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.engine import Engine, UnconstrainedEngine
+from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine
 from pathfold.model import (
     ConditionalMap,
     DiffusionModel,
@@ -65,19 +65,24 @@ def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -
     if not numbers:
         return None
     model = engine.model
-    names = [name for name, each in model.parameters.maps.items() for _ in range(each.size)]
-    own = [name for name, each in model.varying.maps.items() for _ in range(each.size)]
-    own += ["initial_state"] * model.initial_state.size
+    names, own = names_of_normals(model)
     parts = [[_parts(engine, grid, chain, number) for number in numbers] for chain in chains]
     columns = _columns(model.observation)
     u, v0, w, v = (np.array([[each[i] for each in chain] for chain in parts]) for i in range(4))
     return Noise(np.array(numbers, dtype=np.int64) - warmup - 1, u, v0, w, v, _standard(engine), names, own, columns)
 
 
+def names_of_normals(model: DiffusionModel) -> tuple[list[str], list[str]]:
+    """What each of u, and each of v0, belongs to."""
+    shared = [name for name, each in model.parameters.maps.items() for _ in range(each.size)]
+    own = [name for name, each in model.varying.maps.items() for _ in range(each.size)]
+    return shared, [*own, *["initial_state"] * model.initial_state.size]
+
+
 def _parts(engine: Engine, grid: TimeGrid, chain: Draws, number: int) -> tuple[np.ndarray, ...]:
     """(u, v0, w, v) of a draw."""
     u, v0, w, v = engine.get_vector(chain.positions[number])
-    if not isinstance(engine, UnconstrainedEngine):
+    if not isinstance(engine, UnconstrainedEngine | GuidedEngine):
         return u, v0, w, v
     states = chain.rows("nodes", number - 1, number)[0]
     observation = engine.model.observation
@@ -89,7 +94,7 @@ def _parts(engine: Engine, grid: TimeGrid, chain: Draws, number: int) -> tuple[n
 def _misfits(
     model: DiffusionModel, observation: GaussianNoise, grid: TimeGrid, z: np.ndarray, x0: np.ndarray, nodes: np.ndarray
 ) -> np.ndarray:
-    """The observation noise (N, Y), which is no part of the unconstrained sampler's position."""
+    """The observation noise (N, Y), which is no part of a position without constraints."""
     shared = model.parameters.unflatten(z)
     series = np.searchsorted(grid.first, np.arange(len(nodes)), side="right") - 1
     states = np.concatenate([nodes, x0[series, model.state_dim :]], axis=1)

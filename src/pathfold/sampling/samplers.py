@@ -1,11 +1,14 @@
-"""How trajectories are made: the choice of sampler and its settings."""
+"""How draws are made: the choice of sampler and its settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from pathfold.model.settings import positive
+from pathfold.model.settings import choice, positive, whole
 from pathfold.sampling.parameter_metric import Metric, checked_metric
+
+Reference = Literal["path", "endpoint"]
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,35 @@ class UnconstrainedHMC:
         _check_target(self)
 
 
-Sampler = StaticHMC | DynamicHMC | UnconstrainedHMC
+@dataclass(frozen=True)
+class GuidedProposals:
+    """Guided proposals with random-walk Metropolis moves: the paper's other comparator, for noise with a density.
+
+    Paths follow a guide to the data, a Gaussian one from the model linearised along a reference path. Metropolis moves
+    change the noise that the guide makes them of, all at once, then the parameters and the initial states one by one.
+    The posterior is that of the other samplers. It needs no gradients, and thousands of iterations.
+
+    Parameters
+    ----------
+    reference
+        The path that the model is linearised along: "path", the mean of the paths drawn in the first half of warm-up;
+        or "endpoint", over every interval the state at its end, as far as it is observed, which is what the paper does
+        and is slower by far.
+    thin
+        Iterations for each draw, of warm-up too.
+    """
+
+    reference: Reference = "path"
+    thin: int = 10
+
+    def __post_init__(self) -> None:
+        choice("reference", self.reference, get_args(Reference))
+        object.__setattr__(self, "thin", whole("thin", self.thin, least=1))
 
 
-def _check_target(sampler: Sampler) -> None:
+Sampler = StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals
+
+
+def _check_target(sampler: StaticHMC | DynamicHMC | UnconstrainedHMC) -> None:
     target = positive("target_acceptance", sampler.target_acceptance, below=1.0)
     object.__setattr__(sampler, "target_acceptance", target)

@@ -13,13 +13,14 @@ from pathfold.engine.engine import Solver, Splitting
 from pathfold.errors import SettingsError, told
 from pathfold.model.settings import choice, truth, whole
 from pathfold.sampling.heuristics import Heuristic
-from pathfold.sampling.samplers import Sampler, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.samplers import GuidedProposals, Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.warm_start import WARMUP as WARM_START
 from pathfold.sampling.warm_start import Earlier
 
 KeepPath = Literal["nodes", "all", "none"]
 InitialStates = Literal["projection"] | Heuristic
 WARMUP = 250
+GUIDED_WARMUP = 500  # draws, each of several iterations
 INITIAL_STATES = ("projection", *get_args(Heuristic))
 
 
@@ -49,6 +50,8 @@ class Settings:
         """From what the user gave; a SettingsError names the setting that cannot be used."""
         sampler = _checked_sampler(given["sampler"])
         splitting = given["splitting"]
+        if splitting is not None and isinstance(sampler, GuidedProposals):
+            raise SettingsError("splitting has no meaning for pf.GuidedProposals(): leave it out")
         if splitting is None:
             splitting = "stormer-verlet" if isinstance(sampler, UnconstrainedHMC) else "gaussian"
         initial_states = "projection" if given["initial_states"] is None else given["initial_states"]
@@ -99,9 +102,12 @@ def _recorded(value: Any) -> Any:
 
 
 def _checked_warmup(given: Any, start: Earlier | None, sampler: Sampler) -> int:
-    """A run that begins with the pace of an earlier one needs little; the metric of the baseline is not kept."""
+    """A run that begins with the pace of an earlier one needs little; that of the baselines is not kept."""
+    if given is None and isinstance(sampler, GuidedProposals):
+        return GUIDED_WARMUP
     if given is None:
-        return WARMUP if start is None or isinstance(sampler, UnconstrainedHMC) else WARM_START
+        known = start is not None and start.has_pace and not isinstance(sampler, UnconstrainedHMC)
+        return WARM_START if known else WARMUP
     return whole("warmup", given, least=0)
 
 
@@ -110,7 +116,8 @@ def _checked_sampler(given: Any) -> Sampler:
         return StaticHMC()
     if not isinstance(given, Sampler):
         raise SettingsError(
-            f"sampler must be pf.StaticHMC(), pf.DynamicHMC() or pf.UnconstrainedHMC(), not {told(given)}"
+            "sampler must be pf.StaticHMC(), pf.DynamicHMC(), pf.UnconstrainedHMC() or pf.GuidedProposals(), not "
+            f"{told(given)}"
         )
     return given
 

@@ -43,7 +43,7 @@ class Earlier:
     starts: np.ndarray  # (interval,)
     ends: np.ndarray
     first: np.ndarray  # (series,)
-    step_sizes: np.ndarray  # (chain,)
+    step_sizes: np.ndarray  # (chain,), 0 of moves that were not trajectories
     integration_times: np.ndarray
     centres: np.ndarray | None = None  # (chain, U), of a metric of the parameters if they had one
     factors: np.ndarray | None = None  # (chain, U, U)
@@ -59,6 +59,11 @@ class Earlier:
             return None
         k = chain % len(self.u)
         return Coordinates(self.centres[k], self.factors[k])
+
+    @property
+    def has_pace(self) -> bool:
+        """Whether its chains had step sizes that others can take over."""
+        return bool(np.all(self.step_sizes > 0.0))
 
     @property
     def digest(self) -> str:

@@ -1,7 +1,8 @@
 """Paths guided by the data ahead of them (method.md, section 19): kernels over pieces of the path.
 
 Every fine step is an interval of its own. A piece is a run of steps without an observation, or the one step that ends
-at an observation, and takes the place that a series has in other methods. The guide of a step is a Gaussian function of
+at an observation, and takes the place that a series has in other methods; what follows the last observation of a series
+is a piece too, its tail, which may be empty. The guide of a step is a Gaussian function of
 the state at its end, exp(-1/2 x^T H x + F^T x), that stands for the likelihood of all that is seen from there on; any
 H, F give the same law of paths once their weights are counted. The position is (u, omega_0, omega), in the records of
 u, v0 and v: standard normals that the guide turns into the noise of the start and of the steps.
@@ -33,12 +34,14 @@ class GuidedRecords(Records):
         X = n.X
         self.v = Record("v", "lane", {"v": (n.V,)})
         self.forcing = Record("forcing", "lane", self.forcing.fields)
-        self.theta = Record("theta", "shared", {"z": (n.Z,)})
+        self.theta = Record("theta", "shared", {"z": (n.Z,), "excess_u": ()})
         self.node = Record("node", "lane", {"x_start": (X,), "x_node": (X,), "noise": (n.V,)})
         self.guide = Record("guide", "lane", {"H": (X, X), "F": (X,)})
         ends = {"x_begin": (X,), "x_end": (X,), "H_begin": (X, X), "F_begin": (X,), "H_end": (X, X), "F_end": (X,)}
         self.piece = Record(
-            "piece", "series", {**ends, "log_weight": (), "log_ratio": (), "missed": (), "noise0": (n.V0,)}
+            "piece",
+            "series",
+            {**ends, "log_weight": (), "log_ratio": (), "log_series": (), "missed": (), "noise0": (n.V0,)},
         )
         vector = ["u", "v0", "w", "v"]
         self.blocks = {
@@ -51,6 +54,7 @@ class GuidedRecords(Records):
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [
+        _parameters(f, r),
         _guided_start(f, r, n),
         _innovations_start(f, r, n),
         _guide(f, r, n),
@@ -58,6 +62,7 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
         _guided_path(f, r, n),
         _innovations(f, r, n),
         _guided_node(f, r, n),
+        _innovations_node(f, r, n),
     ]
 
 
@@ -147,6 +152,15 @@ def _follow(C, mu, eta):
 
 def _log_ratio(C, v, eta):
     return 0.5 * jnp.sum(eta**2) - 0.5 * jnp.sum(v**2) - jnp.sum(jnp.log(jnp.diag(C)))
+
+
+def _parameters(f: ModelFunctions, r: Records) -> Kernel:
+    """z = g_z(u), and the part of the prior that is not standard normal."""
+
+    def final(u):
+        return {"z": f.parameters(u), "excess_u": f.parameter_excess(u)}
+
+    return NodeScan("parameters", r.uses(point="u theta"), final=final)
 
 
 def _guided_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -261,41 +275,90 @@ def _innovations(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("innovations", r.uses(**_OF_STEPS), init=init, body=body, final=final)
 
 
+class Meeting(NamedTuple):
+    """The step from a state to an observation: with v = mu + C^{-T} eta the rows are e - B eta = R^{1/2} w.
+
+    `root` is a factor of Sig = B B^T + R, with ones on the diagonal for the rows that are missing.
+    """
+
+    C: Array
+    mu: Array
+    rows: Rows
+    B: Array
+    e: Array
+    root: Array
+
+    @property
+    def mean(self):
+        """Of eta given the rows: B^T Sig^{-1} e."""
+        return self.B.T @ _solve_transposed(self.root, _solve(self.root, self.e))
+
+
+def _meeting(f: ModelFunctions, n: Sizes, z, x, H, F, delta, start, end, seen: Seen) -> Meeting:
+    m, _, L = _step_at(f, n, z, x, delta, start)
+    rows = linear_rows(f, z, m, end, seen)
+    C, mu = _tilt(H, F, m, L)
+    B, e = _solve(C, (rows.D @ L).T).T, -(rows.r + rows.D @ (L @ mu))
+    root = _factor(ones_where_missing(B @ B.T + rows.root @ rows.root.T, seen.mask))
+    return Meeting(C, mu, rows, B, e, root)
+
+
+def _met(f: ModelFunctions, z, x, met: Meeting, noise, eta, end, seen: Seen):
+    """The log weight of the step that ended at x: it has the density N(e; 0, Sig) of the rows, and for those with noise
+    the likelihood itself in the place of that which the guide assumed."""
+    assumed = _log_density(met.rows.unit, met.rows.noisy * (met.e - met.B @ eta))
+    likelihood = -node_misfit(f, z, x, end, seen._replace(mask=met.rows.noisy))
+    return _log_ratio(met.C, noise, eta) + _log_density(met.root, met.e) - assumed + likelihood
+
+
 def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """The same for the step that ends at an observation, which its noise is drawn to meet.
+    """The same for the step that ends at an observation, which its noise is drawn to meet: eta given the rows is
 
-    With v = mu + C^{-T} eta the rows are e - B eta = R^{1/2} w, B = D L C^{-T}. Given them, eta is
-
-        B^T Sig^{-1} e + (I - B^T Sig^{-T/2} (Sig^{1/2} + R^{1/2})^{-1} B) omega,   Sig = B B^T + R
+        B^T Sig^{-1} e + (I - B^T Sig^{-T/2} (Sig^{1/2} + R^{1/2})^{-1} B) omega
 
     (Andrews 1968), which meets rows without noise exactly if the step is affine in its noise; `missed` is by how much
-    it did not, in units of what was to be met. The weight has the density N(e; 0, Sig) of the rows, and for those with
-    noise the likelihood itself in the place of that which the guide assumed.
+    it did not, in units of what was to be met.
     """
 
     def init(x_begin):
         return {"state": x_begin, "total": jnp.zeros(()), "off": jnp.zeros(())}
 
     def body(state, z, v, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
-        t, end = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end)
-        m, _, L = _step_at(f, n, z, state, delta, t)
-        rows = linear_rows(f, z, m, end, Seen(y, mask, censored, upper))
-        C, mu = _tilt(H, F, m, L)
-        B, e = _solve(C, (rows.D @ L).T).T, -(rows.r + rows.D @ (L @ mu))
-        root = _factor(ones_where_missing(B @ B.T + rows.root @ rows.root.T, mask))
-        drawn = _solve_transposed(root, _solve(root + rows.root, B @ v))
-        eta = v + B.T @ (_solve_transposed(root, _solve(root, e)) - drawn)
-        noise, log_ratio = _follow(C, mu, eta)
+        t, end, seen = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
+        met = _meeting(f, n, z, state, H, F, delta, t, end, seen)
+        eta = met.mean + v - met.B.T @ _solve_transposed(met.root, _solve(met.root + met.rows.root, met.B @ v))
+        noise = met.mu + _solve_transposed(met.C, eta)
         x = f.step(z, state, noise, delta, t)
-        assumed = _log_density(rows.unit, rows.noisy * (e - B @ eta))
-        likelihood = -node_misfit(f, z, x, end, Seen(y, rows.noisy, censored, upper))
-        total = log_ratio + _log_density(root, e) - assumed + likelihood
-        exact = mask * (1.0 - rows.noisy)
-        left = f.rows(z, x, jnp.zeros(f.model.observation_noise_dim), end, Seen(y, mask, censored, upper))
-        off = jnp.sum(exact * jnp.abs(left) / (jnp.abs(y) + jnp.abs(rows.r) + 1e-300))
+        exact = mask * (1.0 - met.rows.noisy)
+        left = f.rows(z, x, jnp.zeros(f.model.observation_noise_dim), end, seen)
+        off = jnp.sum(exact * jnp.abs(left) / (jnp.abs(y) + jnp.abs(met.rows.r) + 1e-300))
+        total = _met(f, z, x, met, noise, eta, end, seen)
         return {"x_start": state, "x_node": x, "noise": noise, "state": x, "total": total, "off": off}
 
     def final(state, total, off):
         return {"x_end": state, "log_weight": total, "missed": off}
 
     return NodeScan("guided_node", r.uses(**_OF_STEPS), init=init, body=body, final=final)
+
+
+def _innovations_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The inverse, where every row has noise: omega = (I + B^T (Sig^{1/2} + R^{1/2})^{-T} R^{-1/2} B)
+    (eta - B^T Sig^{-1} e), by Woodbury's formula."""
+
+    def init(x_begin):
+        return {"state": x_begin, "total": jnp.zeros(())}
+
+    def body(state, z, noise, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
+        t, end, seen = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
+        met = _meeting(f, n, z, state, H, F, delta, t, end, seen)
+        eta = met.C.T @ (noise - met.mu)
+        away = eta - met.mean
+        scaled = _solve_transposed(met.root + met.rows.root, _solve(met.rows.unit, met.B @ away))
+        x = f.step(z, state, noise, delta, t)
+        total = _met(f, z, x, met, noise, eta, end, seen)
+        return {"x_start": state, "x_node": x, "v": away + met.B.T @ scaled, "state": x, "total": total}
+
+    def final(state, total):
+        return {"x_end": state, "log_weight": total}
+
+    return NodeScan("innovations_node", r.uses(**_OF_STEPS), init=init, body=body, final=final)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathfold.engine import table as at
 
+from .guided import first_piece
 from .jit import compiled
 from .lanes import of_interval, of_series, of_step
 
@@ -13,14 +14,22 @@ def record(layout, point, z, x0, nodes, path):
     """Write parameters, initial states and, where there is room for them, node states and paths of a draw."""
     for i in range(layout[at.Z]):
         z[i] = point[layout[at.POINT_THETA] + layout[at.THETA_Z] + i]
-    for k in range(layout[at.SERIES]):
-        begin = of_series(layout, at.POINT_START, at.START_X0, k)
+    for k in range(x0.shape[0]):
+        begin = of_start(layout, k)
         for i in range(x0.shape[1]):
             x0[k, i] = point[begin + i]
     if layout[at.METHOD] == at.CONSTRAINED:
         record_intervals(layout, point, nodes, path)
     else:
         record_steps(layout, point, nodes, path)
+
+
+@compiled
+def of_start(layout, k):
+    """Where the initial state of a series begins."""
+    if layout[at.METHOD] == at.GUIDED:
+        return of_series(layout, at.POINT_PIECE, at.PIECE_X_BEGIN, first_piece(layout, k))
+    return of_series(layout, at.POINT_START, at.START_X0, k)
 
 
 @compiled

@@ -1,7 +1,8 @@
 """The guide of a segment of the path, backward, and the path that follows it, forward (method.md, section 19).
 
 A segment runs from one observation to the next: a piece of steps without observations, which may be none, and the piece
-after it, the step that ends at the observation. Segments are called by the first of their pieces.
+after it, the step that ends at the observation. Segments are called by the first of their pieces. After the last one of
+a series comes its tail, the steps that nothing is seen after, if there are any.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ SWEEPS = 2  # of the guide: the path without noise is what it is linearised alon
 def begins(layout, piece):
     """The first step of a piece; the one after it begins with the next."""
     return layout[layout[at.FIRST] + piece]
+
+
+@compiled
+def first_piece(layout, k):
+    """The first piece of a series; the one before that of the next series is its tail."""
+    return layout[layout[at.FIRST_PIECE] + k]
 
 
 @compiled
@@ -47,10 +54,10 @@ def draw_steps(layout, point, record, field, piece, rng):
 
 
 @compiled
-def clear_guide(layout, point, piece):
-    """H = 0, F = 0 at every step: noise as it is without data."""
+def clear_guide(layout, point, piece, end):
+    """H = 0, F = 0 at every step from one piece to another (exclusive): noise as it is without data."""
     X = layout[at.X]
-    for n in range(begins(layout, piece), begins(layout, piece + 2)):
+    for n in range(begins(layout, piece), begins(layout, end)):
         H, F = of_interval(layout, at.POINT_GUIDE, at.GUIDE_H, n), of_interval(layout, at.POINT_GUIDE, at.GUIDE_F, n)
         for i in range(X * X):
             point[H + i * layout[at.LANES]] = 0.0
@@ -100,7 +107,7 @@ def look_back(layout, problem, point, scratch, piece):
         hand_over(layout, point, X * X, at.PIECE_H_BEGIN, node, at.PIECE_H_BEGIN, piece)
         hand_over(layout, point, X, at.PIECE_F_BEGIN, node, at.PIECE_F_BEGIN, piece)
     if not outlook_is_finite(layout, point, piece):
-        clear_guide(layout, point, piece)
+        clear_guide(layout, point, piece, node + 1)
 
 
 @compiled
@@ -116,9 +123,9 @@ def follow_steps(place, layout, problem, point, scratch, piece):
 
 
 @compiled
-def follow_node(layout, problem, point, scratch, piece):
-    """The last step of a segment, to its observation; its log weight."""
-    kernel(at.GUIDED_NODE, piece + 1, layout, problem, point, point, scratch)
+def follow_node(place, layout, problem, point, scratch, piece):
+    """The last step of a segment, to its observation, made by the kernel named; its log weight."""
+    kernel(place, piece + 1, layout, problem, point, point, scratch)
     return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece + 1)]
 
 
@@ -126,14 +133,14 @@ def follow_node(layout, problem, point, scratch, piece):
 def follow(layout, problem, point, scratch, piece):
     """The path of a segment that its guide makes of omega, from where the piece begins; its log weight."""
     log_weight = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
-    return log_weight + follow_node(layout, problem, point, scratch, piece)
+    return log_weight + follow_node(at.GUIDED_NODE, layout, problem, point, scratch, piece)
 
 
 @compiled
 def aim(layout, problem, point, scratch, piece):
     """The guide of a segment that looks to its own observation alone, from where the piece begins."""
     clear_omega(layout, point, piece)
-    clear_guide(layout, point, piece)
+    clear_guide(layout, point, piece, piece + 2)
     clear_outlook(layout, point, at.PIECE_H_END, at.PIECE_F_END, piece + 1)
     for _ in range(SWEEPS):
         follow(layout, problem, point, scratch, piece)
@@ -141,29 +148,32 @@ def aim(layout, problem, point, scratch, piece):
 
 
 @compiled
-def guide_all(layout, problem, point, scratch, pieces, starts):
-    """The guide of every segment, each with those after it in its series ahead; along the path that the point has."""
-    X = layout[at.X]
-    for g in range(pieces.size - 1, -1, -1):
-        node = pieces[g] + 1
-        if g + 1 == pieces.size or starts[g + 1] != 0:
-            clear_outlook(layout, point, at.PIECE_H_END, at.PIECE_F_END, node)
-        else:
-            hand_over(layout, point, X * X, at.PIECE_H_BEGIN, pieces[g + 1], at.PIECE_H_END, node)
-            hand_over(layout, point, X, at.PIECE_F_BEGIN, pieces[g + 1], at.PIECE_F_END, node)
-        look_back(layout, problem, point, scratch, pieces[g])
+def guide_series(layout, problem, point, scratch, k):
+    """The guide of every segment of a series, each with those after it ahead; along the path that the point has."""
+    X, first, tail = layout[at.X], first_piece(layout, k), first_piece(layout, k + 1) - 1
+    clear_guide(layout, point, tail, tail + 1)
+    for piece in range(tail - 2, first - 1, -2):
+        hand_over(layout, point, X * X, at.PIECE_H_BEGIN, piece + 2, at.PIECE_H_END, piece + 1)
+        hand_over(layout, point, X, at.PIECE_F_BEGIN, piece + 2, at.PIECE_F_END, piece + 1)
+        look_back(layout, problem, point, scratch, piece)
 
 
 @compiled
-def follow_all(layout, problem, point, scratch, pieces, starts):
-    """The whole path that the guides make of omega; its log weight, which has log p(y | z) as that of its mean."""
-    X, total = layout[at.X], 0.0
-    for g in range(pieces.size):
-        piece = pieces[g]
-        if starts[g] != 0:
-            kernel(at.GUIDED_START, piece, layout, problem, point, point, scratch)
-            total += point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)]
-        else:
-            hand_over(layout, point, X, at.PIECE_X_END, pieces[g - 1] + 1, at.PIECE_X_BEGIN, piece)
-        total += follow(layout, problem, point, scratch, piece)
+def follow_series(layout, problem, point, scratch, k, inverse):
+    """The whole path of a series that its guides make of omega, or `inverse` the omega of its noise, and that path.
+
+    Returns its log weight, kept with its first piece, which has log p(y | z) of the series as that of its mean.
+    """
+    X, first, tail = layout[at.X], first_piece(layout, k), first_piece(layout, k + 1) - 1
+    start = at.INNOVATIONS_START if inverse else at.GUIDED_START
+    steps, node = (at.INNOVATIONS, at.INNOVATIONS_NODE) if inverse else (at.GUIDED_PATH, at.GUIDED_NODE)
+    kernel(start, first, layout, problem, point, point, scratch)
+    total = point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, first)]
+    for piece in range(first, tail, 2):
+        total += follow_steps(steps, layout, problem, point, scratch, piece)
+        total += follow_node(node, layout, problem, point, scratch, piece)
+        hand_over(layout, point, X, at.PIECE_X_END, piece + 1, at.PIECE_X_BEGIN, piece + 2)
+    if begins(layout, tail + 1) > begins(layout, tail):
+        kernel(steps, tail, layout, problem, point, point, scratch)
+    point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_SERIES, first)] = total
     return total

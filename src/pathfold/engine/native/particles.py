@@ -51,7 +51,7 @@ def move(layout, problem, point, scratch, rng, piece):
     else:
         draw_steps(layout, point, at.POINT_V, at.V_V, piece, rng)
         log_ratio = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
-    return mixed(log_ratio) + follow_node(layout, problem, point, scratch, piece)
+    return mixed(log_ratio) + follow_node(at.GUIDED_NODE, layout, problem, point, scratch, piece)
 
 
 @compiled
@@ -65,7 +65,7 @@ def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights
     log_weight = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)
     for i in range(layout[at.V0]):
         point[omega + i] = 0.0
-    clear_guide(layout, point, piece)
+    clear_guide(layout, point, piece, piece + 2)
     for _ in range(APPROACHES):
         kernel(at.GUIDED_START, piece, layout, problem, point, point, scratch)
         aim(layout, problem, point, scratch, piece)

@@ -1,0 +1,376 @@
+"""Guided proposals (method.md, section 20): Metropolis moves of (u, omega_0, omega), of which guides make a path.
+
+An iteration moves the normals of the path, series by series, by a step of Crank and Nicolson; then each of u, and each
+of omega_0 of every series, by a random walk, with all other normals as they are. Guides are linearised along a
+reference path that knows nothing of where the chain is. Between moves the point NEXT is the same as CURRENT.
+"""
+
+from __future__ import annotations
+
+from numpy import exp, log, sqrt
+
+from pathfold.engine import table as at
+from pathfold.engine.status import CONVERGED, NON_FINITE
+
+from .drawn import record
+from .guided import begins, first_piece, follow_series, guide_series
+from .jit import compiled, kernel
+from .lanes import of_interval, of_series
+from .small import finite
+from .trajectory import (
+    ACCEPTANCE,
+    CURRENT,
+    ENERGY,
+    LOG_DENSITY,
+    NEXT,
+    STATISTICS,
+    STATUS,
+    STEP_SIZE,
+    STEPS_FAILED,
+    STEPS_TAKEN,
+)
+from .vector import copy, position, squared_norm
+
+# Rows of the table of points besides these two: the path that guides are linearised along, the sum of those drawn.
+REFERENCE, SUM, GUIDED_POINTS = 2, 3, 4
+
+# Statistics of a draw besides those of all samplers: acceptance of the path, rho, then of every coordinate of u and of
+# omega_0 the acceptance, and of all the width.
+PATH_ACCEPTANCE, RHO, OF_COORDINATES = STATISTICS, STATISTICS + 1, STATISTICS + 2
+
+# Places in the search: draws made, iterations a draw, whether the reference is renewed, log(1 - rho), adaptations made,
+# paths in the sum; of the path since the last adaptation its long moves and how likely these were to be accepted, of a
+# draw all moves and those whose path was no number. Then of every coordinate the log width and how likely its moves
+# since the last adaptation were to be accepted.
+MADE, THIN, RENEWS, LOG_SHARE, ADAPTED, SUMMED, LONG, LONG_ACCEPTED, TRIED, LOST, COORDINATES = range(11)
+
+FIRST_SHARE, FIRST_WIDTH = 0.1, 0.5  # of 1 - rho; of the random walks
+SHORT, DECADES = 0.5, 2.0  # this share of the moves of a path is shorter, 1 - rho by up to so many powers of ten
+EVERY = 100  # iterations: how often warm-up adapts
+PATH_TARGET, COORDINATE_TARGET = 0.234, 0.44  # acceptance
+SETTLED = 100.0  # adaptations after which they become smaller
+RENEWALS = (0.05, 0.1, 0.2, 0.5)  # of warm-up: when the reference becomes the mean of the paths since the last time
+
+
+@compiled
+def search_size(layout):
+    return COORDINATES + 2 * coordinates(layout)
+
+
+@compiled
+def coordinates(layout):
+    """How many there are that walk by themselves: those of u and, shared by all series, of omega_0."""
+    return layout[at.U] + layout[at.V0]
+
+
+@compiled
+def begin_search(layout, search, thin, renews):
+    search[THIN] = thin
+    search[RENEWS] = 1.0 if renews else 0.0
+    search[LOG_SHARE] = log(FIRST_SHARE)
+    for c in range(coordinates(layout)):
+        search[COORDINATES + 2 * c] = log(FIRST_WIDTH)
+
+
+@compiled
+def copy_path(layout, source, target):
+    """The path of one point to another, for guides to be linearised along; its noise stays."""
+    for n in range(layout[at.INTERVALS]):
+        for field in (at.NODE_X_START, at.NODE_X_NODE):
+            base = of_interval(layout, at.POINT_NODE, field, n)
+            for i in range(layout[at.X]):
+                target[base + i * layout[at.LANES]] = source[base + i * layout[at.LANES]]
+
+
+@compiled
+def copy_steps(layout, place, first, end, source, target):
+    """A record of some of the steps."""
+    lanes, size = layout[at.LANES], layout[place + at.SIZE]
+    for n in range(first, end):
+        base = layout[place] + (n // lanes) * size * lanes + n % lanes
+        for i in range(size):
+            target[base + i * lanes] = source[base + i * lanes]
+
+
+@compiled
+def copy_series(layout, source, target, k):
+    """All of a series that a move of its noise changes."""
+    first, end = first_piece(layout, k), first_piece(layout, k + 1)
+    for by_piece in (at.POINT_V0, at.POINT_PIECE):
+        size = layout[by_piece + at.SIZE]
+        a, b = layout[by_piece] + first * size, layout[by_piece] + end * size
+        copy(source[a:b], target[a:b])
+    for by_step in (at.POINT_V, at.POINT_NODE):
+        copy_steps(layout, by_step, begins(layout, first), begins(layout, end), source, target)
+
+
+@compiled
+def log_series(layout, point, k):
+    """The log weight of a series, as it was computed last."""
+    return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_SERIES, first_piece(layout, k))]
+
+
+@compiled
+def log_target(layout, point):
+    """The log density of u given omega: that of the prior, and the log weights of all series."""
+    total = -point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
+    for j in range(layout[at.U]):
+        total -= 0.5 * point[layout[at.POINT_U] + j] ** 2
+    for k in range(layout[at.WHOLE_SERIES]):
+        total += log_series(layout, point, k)
+    return total
+
+
+@compiled
+def log_density(layout, point):
+    """Of (u, omega_0, omega), up to a constant."""
+    of_u = 0.0
+    for j in range(layout[at.U]):
+        of_u += point[layout[at.POINT_U] + j] ** 2
+    return log_target(layout, point) - 0.5 * (squared_norm(position(layout, point)) - of_u)
+
+
+@compiled
+def evaluate(layout, problem, reference, point, scratch, inverse):
+    """Parameters of u, guides along the reference, and the path of omega; or `inverse` omega of the noise."""
+    kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
+    copy_path(layout, reference, point)
+    for k in range(layout[at.WHOLE_SERIES]):
+        guide_series(layout, problem, point, scratch, k)
+        follow_series(layout, problem, point, scratch, k, inverse)
+
+
+@compiled
+def exchange_noise(layout, point, vector, write):
+    """The noise of starts and steps, with u, to a vector; or from it (`write`), to the point."""
+    if write:
+        copy(vector[: layout[at.U]], point[: layout[at.U]])
+    else:
+        copy(point[: layout[at.U]], vector[: layout[at.U]])
+    for k in range(layout[at.WHOLE_SERIES]):
+        piece = first_piece(layout, k)
+        own = of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece)
+        of_vector = of_series(layout, at.VECTOR_V0, at.V0_V0, piece)
+        for i in range(layout[at.V0]):
+            if write:
+                point[own + i] = vector[of_vector + i]
+            else:
+                vector[of_vector + i] = point[own + i]
+    for n in range(layout[at.INTERVALS]):
+        own = of_interval(layout, at.POINT_NODE, at.NODE_NOISE, n)
+        of_vector = of_interval(layout, at.VECTOR_V, at.V_V, n)
+        for j in range(layout[at.V]):
+            i = j * layout[at.LANES]
+            if write:
+                point[own + i] = vector[of_vector + i]
+            else:
+                vector[of_vector + i] = point[own + i]
+
+
+@compiled
+def begin(layout, problem, points, vector, scratch):
+    """Start from the noise in the vector, with guides along points[REFERENCE]; returns a status."""
+    exchange_noise(layout, points[CURRENT], vector, True)
+    evaluate(layout, problem, points[REFERENCE], points[CURRENT], scratch, True)
+    return CONVERGED if finite(log_density(layout, points[CURRENT])) else NON_FINITE
+
+
+@compiled
+def chance(search, log_ratio):
+    """The probability that a move is accepted: none where its path is no number."""
+    search[TRIED] += 1.0
+    if not finite(log_ratio):
+        search[LOST] += 1.0
+        return 0.0
+    return exp(min(0.0, log_ratio))
+
+
+@compiled
+def try_series(layout, problem, points, scratch, rng, search, k, log_prior):
+    """Follow the moved noise of a series, and accept or reject it; how likely that was."""
+    before = log_series(layout, points[CURRENT], k)
+    after = follow_series(layout, problem, points[NEXT], scratch, k, False)
+    probability = chance(search, after - before + log_prior)
+    if rng.random() < probability:
+        copy_series(layout, points[NEXT], points[CURRENT], k)
+    else:
+        copy_series(layout, points[CURRENT], points[NEXT], k)
+    return probability
+
+
+@compiled
+def turn_series(layout, point, rng, k, share):
+    """sqrt(1 - share) omega + sqrt(share) xi, for start and steps of a series, with xi standard normal."""
+    keep, renew, first = sqrt(1.0 - share), sqrt(share), first_piece(layout, k)
+    base = of_series(layout, at.POINT_V0, at.V0_V0, first)
+    for i in range(layout[at.V0]):
+        point[base + i] = keep * point[base + i] + renew * rng.standard_normal()
+    for n in range(begins(layout, first), begins(layout, first_piece(layout, k + 1))):
+        base = of_interval(layout, at.POINT_V, at.V_V, n)
+        for j in range(layout[at.V]):
+            i = base + j * layout[at.LANES]
+            point[i] = keep * point[i] + renew * rng.standard_normal()
+
+
+@compiled
+def move_paths(layout, problem, points, scratch, rng, search, row):
+    """Crank and Nicolson's step, for which omega is its own prior, with rho or, half of the time, a larger one.
+
+    Without the shorter moves a chain can stay for thousands of iterations where its weight happens to be large.
+    """
+    for k in range(layout[at.WHOLE_SERIES]):
+        share, long = exp(search[LOG_SHARE]), rng.random() >= SHORT
+        if not long:
+            share *= 10.0 ** (-DECADES * rng.random())
+        turn_series(layout, points[NEXT], rng, k, share)
+        probability = try_series(layout, problem, points, scratch, rng, search, k, 0.0)
+        row[PATH_ACCEPTANCE] += probability / layout[at.WHOLE_SERIES]
+        if long:
+            search[LONG] += 1.0
+            search[LONG_ACCEPTED] += probability
+
+
+@compiled
+def step_of(search, rng, c):
+    """A move of a coordinate, uniform within its width either way."""
+    return (2.0 * rng.random() - 1.0) * exp(search[COORDINATES + 2 * c])
+
+
+@compiled
+def move_parameters(layout, problem, points, scratch, rng, search, row):
+    """One after the other; the same omega then makes another path, which goes with them."""
+    for j in range(layout[at.U]):
+        points[NEXT, layout[at.POINT_U] + j] += step_of(search, rng, j)
+        evaluate(layout, problem, points[REFERENCE], points[NEXT], scratch, False)
+        probability = chance(search, log_target(layout, points[NEXT]) - log_target(layout, points[CURRENT]))
+        if rng.random() < probability:
+            copy(points[NEXT], points[CURRENT])
+        else:
+            copy(points[CURRENT], points[NEXT])
+        count(search, row, j, probability)
+
+
+@compiled
+def move_starts(layout, problem, points, scratch, rng, search, row):
+    """Of every series the normals of its start, one after the other: their law is far from what a guide thinks."""
+    for k in range(layout[at.WHOLE_SERIES]):
+        base = of_series(layout, at.POINT_V0, at.V0_V0, first_piece(layout, k))
+        for i in range(layout[at.V0]):
+            c, before = layout[at.U] + i, points[CURRENT, base + i]
+            after = before + step_of(search, rng, c)
+            points[NEXT, base + i] = after
+            log_prior = 0.5 * (before**2 - after**2)
+            probability = try_series(layout, problem, points, scratch, rng, search, k, log_prior)
+            count(search, row, c, probability / layout[at.WHOLE_SERIES])
+
+
+@compiled
+def count(search, row, c, probability):
+    search[COORDINATES + 2 * c + 1] += probability
+    row[OF_COORDINATES + c] += probability
+
+
+@compiled
+def adapt(layout, search):
+    """Widths and 1 - rho by how likely moves were to be accepted, more cautiously in the long run."""
+    search[ADAPTED] += 1.0
+    rate = min(1.0, sqrt(SETTLED / search[ADAPTED]))
+    if search[LONG] > 0.0:
+        search[LOG_SHARE] += 2.0 * rate * (search[LONG_ACCEPTED] / search[LONG] - PATH_TARGET)
+        search[LOG_SHARE] = min(0.0, search[LOG_SHARE])
+    search[LONG] = 0.0
+    search[LONG_ACCEPTED] = 0.0
+    for c in range(coordinates(layout)):
+        place = COORDINATES + 2 * c
+        search[place] += rate * (search[place + 1] / EVERY - COORDINATE_TARGET)
+        search[place + 1] = 0.0
+
+
+@compiled
+def node_record(layout, point):
+    return point[layout[at.POINT_NODE] : layout[at.POINT_NODE + at.END]]
+
+
+@compiled
+def add_path(layout, points, search):
+    total, path = node_record(layout, points[SUM]), node_record(layout, points[CURRENT])
+    search[SUMMED] += 1.0
+    for i in range(path.size):
+        total[i] += path[i]
+
+
+@compiled
+def renew_reference(layout, problem, points, scratch, search):
+    """Guides along the mean of the paths in the sum, from now on; the noise of the chain stays as it is."""
+    mean = node_record(layout, points[SUM])
+    for i in range(mean.size):
+        mean[i] /= search[SUMMED]
+    evaluate(layout, problem, points[SUM], points[NEXT], scratch, True)
+    if finite(log_density(layout, points[NEXT])):
+        copy(mean, node_record(layout, points[REFERENCE]))
+        copy(points[NEXT], points[CURRENT])
+    else:
+        copy(points[CURRENT], points[NEXT])
+    search[SUMMED] = 0.0
+    for i in range(mean.size):
+        mean[i] = 0.0
+
+
+@compiled
+def warm_up(layout, problem, points, scratch, search, made, last):
+    """What is adapted after so many iterations of a warm-up of so many."""
+    if made % EVERY == 0:
+        adapt(layout, search)
+    if search[RENEWS] != 0.0 and made <= int(RENEWALS[-1] * last):
+        add_path(layout, points, search)
+        for share in RENEWALS:
+            if made == int(share * last):
+                renew_reference(layout, problem, points, scratch, search)
+
+
+@compiled
+def transition(layout, problem, points, rng, scratch, search, warmup, row):
+    """The iterations of one draw, and its statistics: means over them."""
+    draw = int(search[MADE])
+    thin, moved = int(search[THIN]), coordinates(layout)
+    copy(points[CURRENT], points[NEXT])
+    search[TRIED] = 0.0
+    search[LOST] = 0.0
+    row[:] = 0.0
+    for i in range(thin):
+        move_paths(layout, problem, points, scratch, rng, search, row)
+        move_parameters(layout, problem, points, scratch, rng, search, row)
+        move_starts(layout, problem, points, scratch, rng, search, row)
+        if draw < warmup:
+            warm_up(layout, problem, points, scratch, search, draw * thin + i + 1, warmup * thin)
+    row[PATH_ACCEPTANCE] /= thin
+    row[ACCEPTANCE] = row[PATH_ACCEPTANCE]
+    for c in range(moved):
+        row[OF_COORDINATES + c] /= thin
+        row[OF_COORDINATES + moved + c] = exp(search[COORDINATES + 2 * c])
+        row[ACCEPTANCE] += row[OF_COORDINATES + c]
+    row[ACCEPTANCE] /= 1.0 + moved
+    row[RHO] = 1.0 - exp(search[LOG_SHARE])
+    row[STEP_SIZE] = exp(0.5 * search[LOG_SHARE])
+    row[STEPS_TAKEN] = search[TRIED]
+    row[STEPS_FAILED] = search[LOST]
+    row[STATUS] = CONVERGED if search[LOST] < search[TRIED] else NON_FINITE
+    row[LOG_DENSITY] = log_density(layout, points[CURRENT])
+    row[ENERGY] = -row[LOG_DENSITY]
+    search[MADE] += 1.0
+
+
+@compiled
+def run(layout, problem, points, scratch, rng, search, warmup, z, x0, nodes, path, statistics, stop, done):
+    """Make as many draws as the outputs have rows, unless `stop` is set; returns how many were made.
+
+    Points, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
+    counts for the host to read.
+    """
+    made = 0
+    while made < statistics.shape[0] and stop[0] == 0:
+        transition(layout, problem, points, rng, scratch, search, warmup, statistics[made])
+        record(layout, points[CURRENT], z[made], x0[made], nodes[made], path[made])
+        made += 1
+        done[0] += 1
+    return made
