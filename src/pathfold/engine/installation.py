@@ -9,6 +9,7 @@ import time
 import numpy as np
 from numba import boolean, float64, int64, typeof
 
+from pathfold.engine.native import metropolis
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.jit import address_of_function
@@ -39,9 +40,17 @@ ENTRIES = (
     (help_along, (int64, int64)),
     (run, (*_CHAIN, *_SETTINGS, *_DRAWN)),
 )
+# What it calls for guided proposals besides, which few need.
+_MOVES = (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _RNG, _BLOCK, int64)
+GUIDED_ENTRIES = (
+    (metropolis.begin, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
+    (metropolis.begin_search, (_LAYOUT, _BLOCK, float64, boolean)),
+    (metropolis.exchange_noise, (_LAYOUT, _BLOCK, _BLOCK, boolean)),
+    (metropolis.run, (*_MOVES, *_DRAWN)),
+)
 
 
-def compile_sampler(*, announce: bool) -> float:
+def compile_sampler(*, announce: bool, guided: bool = False) -> float:
     """Compile the native sampler, or load what Numba kept of it; the seconds that took."""
     begin = time.perf_counter()
     said = threading.Event()
@@ -56,7 +65,7 @@ def compile_sampler(*, announce: bool) -> float:
         timer.start()
     try:
         address_of_function(do_parts)
-        for function, signature in ENTRIES:
+        for function, signature in (*ENTRIES, *(GUIDED_ENTRIES if guided else ())):
             if hasattr(function, "compile"):  # with NUMBA_DISABLE_JIT=1 there is nothing to compile
                 function.compile(signature)
     finally:

@@ -60,7 +60,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     if settings.checkpoint is not None:
         make_folder(settings.checkpoint)
     begin = time.perf_counter()
-    compile_sampler(announce=settings.progress)
+    compile_sampler(announce=settings.progress, guided=isinstance(settings.sampler, GuidedProposals))
     engine = Engine(
         model, grid, splitting=settings.splitting, solver=settings.solver, conditioned=bool(held), metric=metric
     )

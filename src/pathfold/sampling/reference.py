@@ -1,4 +1,4 @@
-"""Where guided proposals begin: at a point of the manifold, whose path is the first that guides are linearised along."""
+"""Where guided proposals begin: at a point of the manifold, whose path guides are linearised along at first."""
 
 from __future__ import annotations
 
