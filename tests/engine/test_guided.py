@@ -13,8 +13,7 @@ import pytest
 from scipy import stats
 
 import pathfold as pf
-from pathfold.engine import GuidedEngine
-from pathfold.engine import table as at
+from pathfold.engine import GuidedEngine, UnconstrainedEngine
 from pathfold.model import DiffusionModel, Seen, TimeGrid
 from pathfold.schemes import CustomScheme
 from tests.by_numpy import by_numpy
@@ -66,10 +65,18 @@ class Guided:
         return omega0, omega
 
     def log_weight(self) -> float:
-        e = self.engine
-        blocks = (e.layout, e.problem, self.point, self.scratch, e.pieces, e.starts)
-        compiled_native.guided.guide_all(*blocks)
-        return compiled_native.guided.follow_all(*blocks)
+        """Of the path that guides along the reference make of omega; they are computed first."""
+        for k in range(len(self.engine.first_pieces)):
+            compiled_native.guided.guide_series(*self.blocks, k)
+        return self.follow()
+
+    def follow(self, *, inverse: bool = False) -> float:
+        follow_series = compiled_native.guided.follow_series
+        return sum(follow_series(*self.blocks, k, inverse) for k in range(len(self.engine.first_pieces)))
+
+    @property
+    def blocks(self) -> tuple[np.ndarray, ...]:
+        return self.engine.layout, self.engine.problem, self.point, self.scratch
 
     def get(self, record: str, field: str) -> np.ndarray:
         return self.engine.get("point", self.point, record, field)
@@ -180,15 +187,21 @@ class Twin:
                 states.append(x)
         return jnp.concatenate([*noise0, *noise]), states
 
-    def log_weight(self, omega0, omega):
-        """Log density of the noise and the data, over that of the noise as it was drawn, by the slope of the map."""
+    def slope(self, omega0, omega):
+        """Of all noise by all of omega, and that noise."""
         free, size = jnp.concatenate([omega0.ravel(), omega.ravel()]), omega0.size
 
         def noise(free):
-            v, states = self.path(free[:size].reshape(omega0.shape), free[size:].reshape(omega.shape))
-            return v, (v, states)
+            v, _ = self.path(free[:size].reshape(omega0.shape), free[size:].reshape(omega.shape))
+            return v, v
 
-        slope, (v, states) = jax.jacfwd(noise, has_aux=True)(free)
+        return jax.jacfwd(noise, has_aux=True)(free)
+
+    def log_weight(self, omega0, omega):
+        """Log density of the noise and the data, over that of the noise as it was drawn, by the slope of the map."""
+        free, size = jnp.concatenate([omega0.ravel(), omega.ravel()]), omega0.size
+        slope, v = self.slope(omega0, omega)
+        _, states = self.path(omega0, omega)
         total = 0.5 * free @ free - 0.5 * v @ v + jnp.linalg.slogdet(slope)[1]
         for v0 in v[:size].reshape(omega0.shape):
             total -= self.model.start_excess(self.z, v0)
@@ -269,21 +282,49 @@ def test_guide_and_weight_against_dense_algebra(bent):
 
 
 def test_innovations_are_the_inverse(bent):
-    """omega from the noise that it made, with the same weight."""
+    """omega from the noise that it made, after the last observation too, with the same weight and path."""
     omega0, omega = bent.fill(0.5)
-    bent.log_weight()
-    e, weights = bent.engine, bent.get("piece", "log_weight")
-    steps = [(piece, slice(e.first[piece], e.first[piece + 1])) for piece in e.pieces]
-    steps = [(piece, rows) for piece, rows in steps if rows.stop > rows.start]
-    assert steps
+    weight, states = bent.log_weight(), bent.get("node", "x_node")
+    e = bent.engine
     e.set("point", bent.point, "v", "v", np.zeros_like(omega))
-    for piece, rows in steps:
-        blocks = (e.layout, e.problem, bent.point, bent.scratch, piece)
-        weight = compiled_native.guided.follow_steps(at.INNOVATIONS, *blocks)
-        assert weight == pytest.approx(weights[piece], abs=1e-11)
-        np.testing.assert_allclose(bent.get("v", "v")[rows], omega[rows], atol=1e-11)
-    first = e.pieces[e.starts == 1]
     e.set("point", bent.point, "v0", "v0", np.zeros_like(omega0))
-    for piece in first:
-        compiled_native.jit.kernel(at.INNOVATIONS_START, piece, e.layout, e.problem, *2 * (bent.point,), bent.scratch)
-    np.testing.assert_allclose(bent.get("v0", "v0")[first], omega0[first], atol=1e-11)
+    assert bent.follow(inverse=True) == pytest.approx(weight, abs=1e-10)
+    np.testing.assert_allclose(bent.get("v", "v"), omega, atol=1e-10)
+    np.testing.assert_allclose(bent.get("v0", "v0")[e.first_pieces], omega0[e.first_pieces], atol=1e-10)
+    np.testing.assert_allclose(bent.get("node", "x_node"), states, atol=1e-12)
+    tail = slice(e.first[-1], e.intervals)
+    assert tail.stop > tail.start
+    np.testing.assert_array_equal(bent.get("node", "noise")[tail], omega[tail])
+
+
+def test_the_density_is_that_of_the_baseline_along_any_reference(bent):
+    """A renewed reference gives the same noise another omega, whose density and slope make up for each other."""
+    e, rng = bent.engine, np.random.default_rng(8)
+    bent.fill(0.5)
+    bent.log_weight()
+    noise0, noise = bent.get("piece", "noise0")[e.first_pieces], bent.get("node", "noise")
+    u = np.log(bent.z) / 0.5  # of a log-normal parameter
+    baseline = UnconstrainedEngine(bent_model(), TimeGrid.build(bent_data(), steps_per_interval=1))
+    point = baseline.block("point")
+    baseline.set_vector(point, u, noise0, np.zeros((e.intervals, 0)), noise)
+    compiled_native.dynamics.prepare(baseline.layout, baseline.problem, point, baseline.block("scratch"))
+    expected = -compiled_native.dynamics.potential(baseline.layout, point)
+    e.set("point", bent.point, "u", "u", u)
+    omegas = []
+    for _ in range(2):
+        reference = e.block("point")
+        for field in ("x_start", "x_node"):
+            e.set("point", reference, "node", field, rng.normal(size=(e.intervals, 2)))
+        layout, problem, _, scratch = bent.blocks
+        compiled_native.metropolis.evaluate(layout, problem, reference, bent.point, scratch, True)
+        omega0, omega = bent.get("v0", "v0")[e.first_pieces], bent.get("v", "v")
+        e.set_vector(
+            bent.point, u, omega0, np.zeros((e.intervals, 0)), omega
+        )  # of what begins no series nothing is known
+        twin = Twin(bent)
+        slope, made = by_numpy(twin.slope)(omega0, omega[twin.steps])
+        np.testing.assert_allclose(made, np.concatenate([noise0.ravel(), noise[twin.steps].ravel()]), atol=1e-9)
+        found = compiled_native.metropolis.log_density(layout, bent.point) - np.linalg.slogdet(slope)[1]
+        assert found == pytest.approx(expected, abs=1e-9)
+        omegas.append(omega)
+    assert np.abs(omegas[1] - omegas[0]).max() > 0.1, "the references are not the same"

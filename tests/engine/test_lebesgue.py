@@ -126,6 +126,7 @@ def test_windows_are_stans():
         assert all(begin <= i < end for i, (begin, end) in enumerate(windows) if begin != end)
 
 
+@pytest.mark.parametrize("sampler", [pf.UnconstrainedHMC(), pf.GuidedProposals()])
 @pytest.mark.parametrize(
     ("observation", "settings", "sentence"),
     [
@@ -134,7 +135,7 @@ def test_windows_are_stans():
         (pf.GaussianNoise(lambda x, z: x[:1], 0.1), {"observations_per_block": 2}, "has no meaning"),
     ],
 )
-def test_what_it_cannot_sample_is_said(observation, settings, sentence):
+def test_what_cannot_be_sampled_without_constraints_is_said(observation, settings, sentence, sampler):
     m = pf.DiffusionModel(
         drift=lambda x, z: -x,
         diffusion=lambda x, z: jnp.ones((1, 1)),
@@ -143,5 +144,6 @@ def test_what_it_cannot_sample_is_said(observation, settings, sentence):
         observation=observation,
     )
     data = pf.Observations([1.0, 2.0, 3.0], np.zeros(3))
-    with pytest.raises(pf.SettingsError, match=sentence):
-        pf.sample(m, data, steps_per_interval=2, sampler=pf.UnconstrainedHMC(), progress=False, **settings)
+    with pytest.raises(pf.SettingsError, match=sentence) as caught:
+        pf.sample(m, data, steps_per_interval=2, sampler=sampler, progress=False, **settings)
+    assert type(sampler).__name__ in str(caught.value)

@@ -356,7 +356,10 @@ def test_chains_in_different_modes_are_told_apart():
         warn_of_trouble(tree, NAMES)
 
 
-@pytest.mark.parametrize(("step", "sampler"), [(0.03, "StaticHMC"), (0.3, "StaticHMC"), (0.03, "UnconstrainedHMC")])
+@pytest.mark.parametrize(
+    ("step", "sampler"),
+    [(0.03, "StaticHMC"), (0.3, "StaticHMC"), (0.03, "UnconstrainedHMC"), (0.03, "GuidedProposals")],
+)
 def test_a_likelihood_that_keeps_steps_short_is_named(step, sampler):
     tree = altered()
     steps = (("chain", "draw"), np.full((4, 500), step))

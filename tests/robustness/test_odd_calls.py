@@ -233,6 +233,10 @@ CALLS: dict[str, tuple[Callable[[str, Any], Any], dict[str, tuple[str, ...]]]] =
         lambda argument, value: pf.UnconstrainedHMC(**{argument: value}),
         {"target_acceptance": ("target_acceptance",)},
     ),
+    "GuidedProposals": (
+        lambda argument, value: pf.GuidedProposals(**{argument: value}),
+        {"reference": ("reference",), "thin": ("thin",)},
+    ),
     "DiffusionModel": (build, {name: (name, name.removesuffix("s")) for name in PARTS}),
     "observation": (
         observed,

@@ -17,7 +17,12 @@ from pathfold.sampling import chain, checkpoint, execution
 from pathfold.sampling.draws import Draws
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 
-SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), "metric": pf.StaticHMC(metric="adapted")}
+SAMPLERS = {
+    "static": pf.StaticHMC(),
+    "dynamic": pf.DynamicHMC(),
+    "metric": pf.StaticHMC(metric="adapted"),
+    "guided": pf.GuidedProposals(thin=3),
+}
 WARMUP, DRAWS, CHAINS = 60, 90, 3
 
 

@@ -26,7 +26,11 @@ PROCESSES = {
 }
 STEPS = {"noisy": 4, "noiseless": 6, "integrated": 4}
 SAMPLERS = {"static": pf.StaticHMC, "dynamic": pf.DynamicHMC}
-ALL_SAMPLERS = SAMPLERS | {"unconstrained": pf.UnconstrainedHMC}
+ALL_SAMPLERS = SAMPLERS | {
+    "unconstrained": pf.UnconstrainedHMC,
+    "path": lambda: pf.GuidedProposals("path"),
+    "endpoint": lambda: pf.GuidedProposals("endpoint"),
+}
 SPLITTINGS = ("gaussian", "stormer-verlet")
 
 
@@ -73,7 +77,12 @@ METRICS = [
     (Case("integrated", known=False, plain=True), "static", "gaussian", CORRELATED, 3),
     (Case("integrated", known=False, plain=True), "dynamic", "gaussian", "adapted", 2),
 ]
-SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS) + len(BLOCKED) + len(UNCONSTRAINED) + len(METRICS)
+GUIDED = [
+    (Case("noisy", known=False, plain=False), "path"),
+    (Case("noisy", known=False, plain=True), "endpoint"),
+    (Case("noisy", known=True, plain=False), "path"),
+]
+SETTINGS = len(ALL) * len(SAMPLERS) * len(SPLITTINGS) + sum(map(len, (BLOCKED, UNCONSTRAINED, METRICS, GUIDED)))
 CASES = [pytest.param(case, id=str(case), marks=[] if case in QUICK else [pytest.mark.slow]) for case in ALL]
 
 
@@ -157,6 +166,14 @@ def test_a_metric_without_its_excess_is_noticed(monkeypatch):
     found = scores(draw(case, sampler, splitting, metric=metric), build(case)[-1])
     comparisons = sum(z.size for z in found.values())
     assert max(np.abs(z).max() for z in found.values()) > threshold(comparisons, FALSE_ALARMS / SETTINGS)
+
+
+@pytest.mark.parametrize(("case", "reference"), thorough(GUIDED, GUIDED[0]), ids=str)
+def test_guided_proposals_have_the_same_posterior(case, reference):
+    """Their guide is exact here: every move of the path is accepted, and parameters move as if it were not there."""
+    tree = draw(case, reference, None)
+    assert np.all(tree.sample_stats["path_acceptance"].values > 1.0 - 1e-9)
+    compare(case, tree, f"guided {reference}")
 
 
 def compare(case: Case, tree: xr.DataTree, setting: str) -> None:

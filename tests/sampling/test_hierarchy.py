@@ -86,7 +86,7 @@ def exact_moments() -> tuple[np.ndarray, np.ndarray]:
     return mean, np.einsum("g,gij->ij", weight, np.array(covariances)) + (weight[:, None] * away).T @ away
 
 
-@pytest.mark.parametrize("sampler", [pf.StaticHMC(), pf.UnconstrainedHMC()])
+@pytest.mark.parametrize("sampler", [pf.StaticHMC(), pf.UnconstrainedHMC(), pf.GuidedProposals()])
 def test_a_hierarchical_panel_against_its_exact_posterior(sampler):
     settings: dict[str, Any] = {"steps_per_interval": 2, "warmup": 500, "draws": 2000, "seed": 3}
     with warnings.catch_warnings():
@@ -105,7 +105,7 @@ def test_a_hierarchical_panel_against_its_exact_posterior(sampler):
     i, j = np.tril_indices(len(mean))
     away = x - mean[:, None, None]
     scores = np.concatenate([mean_scores(x, mean), mean_scores(away[i] * away[j], covariance[i, j])])
-    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 3), np.round(scores, 1)
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 4), np.round(scores, 1)
 
 
 def vector_model() -> pf.DiffusionModel:
@@ -244,4 +244,4 @@ def test_a_thousand_series_with_two_effects_each():
     exact = np.array([np.sum(weights * each) for each in (means, means**2, logs, logs**2)])
     scores = mean_scores(drawn, exact)
     print(scores, tree.sample_stats["n_steps"].values.mean(), tree.attrs["chain_seconds"])
-    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 3), scores
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 4), scores

@@ -14,6 +14,7 @@ import pytest
 import pathfold as pf
 from tests.sampling.comparing import mean_scores, threshold
 from tests.sampling.latent import STEPS, drawn, exact_means, model, simulated
+from tests.thorough import thorough
 
 FALSE_ALARMS = 1e-3  # for everything in this file together
 COMPARISONS = 300
@@ -68,6 +69,7 @@ def joint_likelihood(kinds: dict[str, tuple[Callable[..., Any], bool]], data: pf
 SOME = {name: KINDS[name] for name in ("counts", "binary", "student", "gamma")}
 
 
+@pytest.mark.parametrize("sampler", thorough([pf.StaticHMC(), pf.GuidedProposals()], pf.StaticHMC()))
 @pytest.mark.parametrize(
     "kinds",
     [
@@ -76,12 +78,13 @@ SOME = {name: KINDS[name] for name in ("counts", "binary", "student", "gamma")}
         pytest.param(REALS, id="reals", marks=pytest.mark.slow),
     ],
 )
-def test_many_kinds_at_once(kinds):
+def test_many_kinds_at_once(kinds, sampler):
     """Of one state, one column of each kind; some values missing."""
     m = model([pf.Likelihood(f) for f, _ in kinds.values()], unknown=True)
     data = simulated(m, 6)
     data.values[1, 2] = data.values[3, 0] = np.nan
-    check(sample(m, data), exact_means(joint_likelihood(kinds, data), data.times, unknown=True))
+    expected = exact_means(joint_likelihood(kinds, data), data.times, unknown=True)
+    check(sample(m, data, sampler=sampler), expected)
 
 
 @pytest.mark.slow
@@ -92,6 +95,17 @@ def test_each_kind(kind, plain):
     m = model(pf.Likelihood(f, plain=plain), unknown=unknown)
     data = simulated(m, 12)
     check(sample(m, data), exact_means(joint_likelihood({kind: KINDS[kind]}, data), data.times, unknown=unknown))
+
+
+def test_counts_by_guided_proposals():
+    """The guide takes the root of each likelihood for linear and Gaussian, which it is not."""
+    kind = {"few counts": KINDS["few counts"]}
+    m = model(pf.Likelihood(kind["few counts"][0]))
+    data = simulated(m, 6)
+    expected = exact_means(joint_likelihood(kind, data), data.times, unknown=False)
+    tree = sample(m, data, sampler=pf.GuidedProposals(), draws=2000)
+    check(tree, expected)
+    assert np.all(tree.sample_stats["path_acceptance"].mean("draw") < 0.999)
 
 
 CENSORED: dict[str, Any] = {
@@ -145,10 +159,11 @@ def test_censored_values_as_plain_factors(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sampler", [pf.UnconstrainedHMC(), pf.GuidedProposals()])
 @pytest.mark.parametrize("kind", ["noise", "dispersed"])
-def test_censored_values_without_constraints(kind):
+def test_censored_values_without_constraints(kind, sampler):
     m, data, log_likelihood = censored_case(kind)
-    check(sample(m, data, sampler=pf.UnconstrainedHMC()), exact_means(log_likelihood, data.times, unknown=True))
+    check(sample(m, data, sampler=sampler), exact_means(log_likelihood, data.times, unknown=True))
 
 
 @pytest.mark.slow

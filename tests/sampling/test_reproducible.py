@@ -108,7 +108,8 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
 
     started = []
     real = chain.find_start
-    monkeypatch.setattr("pathfold.sampling.chain.find_start", lambda *a: (started.append(1), real(*a))[1])
+    for place in ("chain", "execution"):
+        monkeypatch.setattr(f"pathfold.sampling.{place}.find_start", lambda *a: (started.append(1), real(*a))[1])
     resumed = small_run(sampler, checkpoint=folder)
     assert len(started) == CHAINS - len(progress[3]), "chains with a checkpoint do not start again"
     assert_same_draws(plain_run(sampler), resumed)

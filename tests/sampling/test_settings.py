@@ -94,6 +94,7 @@ class Text(os.PathLike):
         ({"sampler": "dynamic"}, "sampler must be"),
         ({"observations_per_block": 1}, "observations_per_block must be a whole number of at least 2"),
         ({"observations_per_block": 2, "sampler": pf.UnconstrainedHMC()}, "observations_per_block has no meaning"),
+        ({"splitting": "gaussian", "sampler": pf.GuidedProposals()}, "splitting has no meaning for pf.GuidedProposals"),
         ({"checkpoint": 1}, "checkpoint must be the name of a folder, not 1"),
         ({"checkpoint": ""}, "checkpoint must be the name of a folder, not ''"),
         ({"checkpoint": b"folder"}, "checkpoint must be the name of a folder"),
