@@ -18,13 +18,14 @@ import numpy as np
 import pathfold as pf
 from pathfold.example_models import EXAMPLES, Example
 from pathfold.results.convergence import convergence, scalars
+from pathfold.sampling.samplers import Sampler
 
 RHAT = 1.01
 FAILURES = 0.01
-SAMPLERS = {"static": pf.StaticHMC, "dynamic": pf.DynamicHMC}
+SAMPLERS = {"static": pf.StaticHMC, "dynamic": pf.DynamicHMC, "guided": pf.GuidedProposals}
 
 
-def measure(example: Example, seed: int, sampler: pf.StaticHMC | pf.DynamicHMC | None) -> dict[str, Any]:
+def measure(example: Example, seed: int, sampler: Sampler | None) -> dict[str, Any]:
     """How one run fares; `sampler` None is the default."""
     model = example.model()
     with warnings.catch_warnings(record=True) as caught:

@@ -20,6 +20,8 @@ LOOKS: dict[tuple[str, str], dict[str, Any]] = {
     ("dynamic", "stormer-verlet"): {"color": "#c8553d", "marker": "s", "label": "dynamic, Störmer-Verlet (paper's)"},
     ("static", "gaussian"): {"color": "#2f7d4f", "marker": "D", "label": "static, Gaussian (our default)"},
     ("unconstrained", "stormer-verlet"): {"color": "#777777", "marker": "^", "label": "without constraints"},
+    ("guided-path", "none"): {"color": "#8a5a9e", "marker": "v", "label": "guided proposals, along the mean path"},
+    ("guided-endpoint", "none"): {"color": "#b08d2e", "marker": "<", "label": "guided proposals (paper's)"},
 }
 CONVERGED = 1.01
 

@@ -1,4 +1,7 @@
-"""Chains with and without constraints at given noise levels: how they agree and what they cost."""
+"""Chains with and without constraints, and guided, at given noise levels: how they agree and what they cost.
+
+The step size of guided proposals is sqrt(1 - rho) of their paths, and their steps are moves.
+"""
 
 from __future__ import annotations
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 import pathfold as pf
 from pathfold.example_models import fitzhugh_nagumo, sir
+from pathfold.sampling.samplers import Reference
 
-SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), "unconstrained": pf.UnconstrainedHMC()}
+GUIDED = {f"guided-{reference}": reference for reference in get_args(Reference)}
+HAMILTONIAN = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), "unconstrained": pf.UnconstrainedHMC()}
+NO_SPLITTING = "none"  # of samplers without a Hamiltonian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +22,12 @@ class Setting:
     """Everything that draws depend on; `seed` is that of simulated data and of the chains."""
 
     model: str  # "fitzhugh_nagumo" or "sir"
-    sampler: str  # of SAMPLERS
+    sampler: str  # of HAMILTONIAN or GUIDED
     splitting: str
     S: int  # fine steps per interval
     T: int  # observations
     R: int | None = None  # observations per block; None: no blocks
+    thin: int | None = None  # iterations per draw, of guided proposals
     sigma_y: float | None = None  # scale of the observation noise; None: exact (FitzHugh-Nagumo), unknown (SIR)
     chains: int
     warmup: int
@@ -56,6 +60,8 @@ class Scale:
     noise_warmup: int
     noise_draws: int
     baseline_draws: int  # the same of HMC without constraints, which small noise makes slow
+    guided_warmup: int  # of guided proposals, in draws
+    guided: dict[str, int]  # and the iterations of each draw, by their reference
     sir_S: int
     sir_draws: int
     sir_noise: tuple[float, ...]
@@ -75,6 +81,8 @@ FULL = Scale(
     noise_warmup=500,
     noise_draws=1000,
     baseline_draws=500,
+    guided_warmup=200,
+    guided={"guided-path": 50, "guided-endpoint": 250},  # the latter is the paper's: 50,000 + 250,000
     sir_S=20,
     sir_draws=2500,
     sir_noise=(0.3, 1.0, 3.0, 5.0, 10.0),
@@ -93,6 +101,8 @@ QUICK = Scale(
     noise_warmup=40,
     noise_draws=40,
     baseline_draws=40,
+    guided_warmup=40,
+    guided={"guided-path": 5, "guided-endpoint": 5},
     sir_S=5,
     sir_draws=40,
     sir_noise=(10.0,),
@@ -112,6 +122,12 @@ def with_and_without_constraints(
 
 def shorter_without_constraints(settings: list[Setting], scale: Scale) -> list[Setting]:
     return [replace(s, draws=scale.baseline_draws) if s.sampler == "unconstrained" else s for s in settings]
+
+
+def guided_proposals(scale: Scale, **common: Any) -> list[Setting]:
+    """The paper's second comparator, with its own reference and with ours."""
+    settled = {**common, "warmup": scale.guided_warmup}
+    return [Setting(sampler=name, splitting=NO_SPLITTING, thin=thin, **settled) for name, thin in scale.guided.items()]
 
 
 def problem(setting: Setting) -> tuple[pf.DiffusionModel, pf.Observations]:
@@ -144,12 +160,18 @@ def _exact_data(T: int, seed: int) -> pf.Observations:
     return fitzhugh_nagumo.data(_model("fitzhugh_nagumo", None), T, seed)
 
 
+def _sampler(setting: Setting) -> Any:
+    if setting.thin is None:
+        return HAMILTONIAN[setting.sampler]
+    return pf.GuidedProposals(GUIDED[setting.sampler], setting.thin)
+
+
 def arguments(setting: Setting) -> dict[str, Any]:
     """Of pf.sample."""
     return {
         "steps_per_interval": setting.S,
-        "sampler": SAMPLERS[setting.sampler],
-        "splitting": setting.splitting,
+        "sampler": _sampler(setting),
+        "splitting": None if setting.splitting == NO_SPLITTING else setting.splitting,
         "observations_per_block": setting.R,
         "chains": setting.chains,
         "warmup": setting.warmup,

@@ -13,6 +13,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
+from tests.sampling.small_run import model_and_data
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -170,3 +171,19 @@ def test_the_page_start_runs(monkeypatch, tmp_path):
     exec(blocks("start.md"), names)
     assert names["hidden"].dims == ("chain", "draw", "time")
     assert names["band"].shape == (2, 100)
+
+
+def test_the_page_sampling_runs(monkeypatch):
+    """With few draws of a small model."""
+    sample = pf.sample
+
+    def short(*given, **settings):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return sample(*given, **settings, chains=1, warmup=10, draws=10, progress=False)
+
+    monkeypatch.setattr(pf, "sample", short)
+    model, data = model_and_data()
+    names: dict[str, Any] = {"pf": pf, "model": model, "data": data}
+    exec(blocks("sampling.md"), names)
+    assert names["guided"].attrs["thin"] == 20

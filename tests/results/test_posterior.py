@@ -380,6 +380,14 @@ def test_a_single_chain_that_stands_still_is_named():
         warn_of_trouble(altered(lp=lp), NAMES)
 
 
+def test_moves_that_cannot_be_made_are_named():
+    tree = altered(status=np.tile([0, 4], (4, 250)))
+    tree.attrs["sampler"] = "GuidedProposals"
+    sentence = r"^50\.0 % of the draws had no move that could be made, .* not finite: take more steps_per_interval$"
+    with pytest.warns(UserWarning, match=sentence):
+        warn_of_trouble(tree, NAMES)
+
+
 def test_the_commonest_cause_of_failures_is_named():
     status = np.zeros((4, 500), dtype=int)
     status[:, :20], status[:, 20:25] = NON_REVERSIBLE, NOT_CONVERGED

@@ -22,7 +22,7 @@ from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, m
 from tests.sampling.test_particles import OBSERVATIONS, STEPS, TIMES, TRUTH, by_grid, double_well
 
 FALSE_ALARMS = 1e-3  # for everything in this file together, slow tests included
-TESTS = 6  # that compare draws
+TESTS = 5  # that compare draws
 
 
 @cache
@@ -75,18 +75,23 @@ def compare(a: xr.DataTree, b: xr.DataTree, names: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [pf.StrongOrder1p5(), pf.EulerMaruyama()])
-@pytest.mark.parametrize("variance", [1e-4, 1e-2])
-def test_fitzhugh_nagumo_against_constrained_chains(variance, scheme):
-    """Two states of which noise moves one and one is seen; the law of the initial state is far from Gaussian."""
+@pytest.mark.parametrize(
+    ("variance", "scheme", "steps"),
+    [(1e-4, pf.StrongOrder1p5(), 10), (1e-2, pf.StrongOrder1p5(), 10), (1e-2, pf.EulerMaruyama(), 25)],
+)
+def test_fitzhugh_nagumo_against_constrained_chains(variance, scheme, steps):
+    """Two states of which noise moves one and one is seen; the law of the initial state is far from Gaussian.
+
+    With longer Euler steps it has a second mode, from where the first step leaps over, that only random walks find.
+    """
     scale = math.sqrt(variance)
     exact = fitzhugh_nagumo.data(fitzhugh_nagumo.noiseless(), 20)
     noise = np.random.default_rng(3).standard_normal(exact.values.shape)
     model = fitzhugh_nagumo.noisy(scale, scheme)
     data = pf.Observations(exact.times, exact.values + scale * noise)
-    ours = pf.sample(model, data, steps_per_interval=10, draws=5000, seed=4, progress=False)
+    ours = pf.sample(model, data, steps_per_interval=steps, draws=5000, seed=4, progress=False)
     sampler = pf.GuidedProposals(thin=20)
-    guided = pf.sample(model, data, steps_per_interval=10, draws=2000, seed=4, sampler=sampler, progress=False)
+    guided = pf.sample(model, data, steps_per_interval=steps, draws=2000, seed=4, sampler=sampler, progress=False)
     compare(guided, ours, ["sigma", "epsilon", "gamma", "beta"])
 
 

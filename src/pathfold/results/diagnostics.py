@@ -93,13 +93,15 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
     if failed.mean() > FAILURES:
         codes, counts = np.unique(status[failed], return_counts=True)
         cause = MEANING[int(codes[np.argmax(counts)])]
-        remedy = "raise the sampler's target_acceptance, or take more steps_per_interval"
+        what, remedy = "trajectories failed", "raise the sampler's target_acceptance, or take more steps_per_interval"
+        if tree.attrs.get("sampler") == "GuidedProposals":
+            what, remedy = "draws had no move that could be made", "take more steps_per_interval"
         if network is not None:
             states = tree.posterior["state" if "state" in tree.posterior else "initial_state"].values
             name, amount = network.least(states)
             if amount < NEAR_ZERO:
                 remedy = f"the amount of {name!r} comes down to {amount:.2g} in the draws, and {ENDS}"
-        yield f"{100 * failed.mean():.1f} % of the trajectories failed, most often because {cause}: {remedy}"
+        yield f"{100 * failed.mean():.1f} % of the {what}, most often because {cause}: {remedy}"
     diverged = tree.sample_stats["diverging"].values.mean()
     if diverged > FAILURES:
         yield (
