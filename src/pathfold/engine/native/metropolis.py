@@ -219,7 +219,7 @@ def move_paths(layout, problem, points, scratch, rng, search, row):
     Without the shorter moves a chain can stay for thousands of iterations where its weight happens to be large.
     """
     for k in range(layout[at.WHOLE_SERIES]):
-        share, long = exp(search[LOG_SHARE]), rng.random() >= SHORT
+        share, long = min(1.0, exp(search[LOG_SHARE])), rng.random() >= SHORT  # fast exponentials may exceed 1
         if not long:
             share *= 10.0 ** (-DECADES * rng.random())
         turn_series(layout, points[NEXT], rng, k, share)
