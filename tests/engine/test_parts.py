@@ -21,6 +21,7 @@ from pathfold.model import Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.models import Case, with_data_from
 from tests.plain import plain_native
+from tests.thorough import thorough
 
 CALLED = ctypes.CFUNCTYPE(None, *6 * [ctypes.c_int64])
 PATIENCE = 30.0  # seconds
@@ -169,8 +170,9 @@ PANEL = Case(
 CASES = {"a panel": PANEL, "one series": Case(**{**vars(PANEL), "lengths": (11,)})}
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("plain", [True, False], ids=["plain", "compiled"])
+@pytest.mark.parametrize(
+    ("name", "plain"), thorough([(name, plain) for name in CASES for plain in (True, False)], ("a panel", False))
+)
 def test_in_parts_the_numbers_are_those_of_the_oracle(many_parts, name, plain):
     """All sums over nodes: log|G|, C, the gradient's, the multipliers of the parameters, residual and change."""
     case = CASES[name]

@@ -86,7 +86,9 @@ def exact_moments() -> tuple[np.ndarray, np.ndarray]:
     return mean, np.einsum("g,gij->ij", weight, np.array(covariances)) + (weight[:, None] * away).T @ away
 
 
-@pytest.mark.parametrize("sampler", [pf.StaticHMC(), pf.UnconstrainedHMC(), pf.GuidedProposals()])
+@pytest.mark.parametrize(
+    "sampler", thorough([pf.StaticHMC(), pf.UnconstrainedHMC(), pf.GuidedProposals()], pf.StaticHMC())
+)
 def test_a_hierarchical_panel_against_its_exact_posterior(sampler):
     settings: dict[str, Any] = {"steps_per_interval": 2, "warmup": 500, "draws": 2000, "seed": 3}
     with warnings.catch_warnings():

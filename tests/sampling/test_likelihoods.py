@@ -97,6 +97,7 @@ def test_each_kind(kind, plain):
     check(sample(m, data), exact_means(joint_likelihood({kind: KINDS[kind]}, data), data.times, unknown=unknown))
 
 
+@pytest.mark.slow
 def test_counts_by_guided_proposals():
     """The guide takes the root of each likelihood for linear and Gaussian, which it is not."""
     kind = {"few counts": KINDS["few counts"]}

@@ -15,6 +15,7 @@ from pathfold.sampling.execution import _helpers
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 from tests.sampling.small_run import assert_same_draws, small_run
 from tests.sampling.test_reproducible import stop_with
+from tests.thorough import thorough
 
 SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), "baseline": pf.UnconstrainedHMC()}
 
@@ -60,8 +61,15 @@ def started(monkeypatch) -> list[int]:
     return numbers
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("kind", ["panel", "series"])
+@pytest.mark.parametrize(
+    ("kind", "sampler"),
+    thorough(
+        [(kind, sampler) for kind in ("panel", "series") for sampler in SAMPLERS],
+        ("panel", "static"),
+        ("panel", "baseline"),
+        ("series", "dynamic"),
+    ),
+)
 def test_threads_of_a_chain_change_nothing(many_parts, started, kind, sampler):
     alone = run(kind, sampler, threads=1)
     assert started == []

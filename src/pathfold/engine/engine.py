@@ -16,7 +16,7 @@ from pathfold.program.layout import Record, size_of
 Splitting = Literal["gaussian", "stormer-verlet"]
 
 # Into how many parts the work of a step is cut: so many that each has this much of it, in multiplications that one pass
-# over the fine steps takes; at most as many, and one if they would be few. A node counts as some fine steps (measured).
+# over the fine steps takes; at most as many, and one if they would be few. A node counts as some fine steps.
 WORK, MOST_PARTS, FEWEST_PARTS, NODE = 20_000, 32, 8, 5
 
 
