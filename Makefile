@@ -14,7 +14,7 @@ export PYTHON
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test suite test-slow test-lowest test-newest test-package bench experiments demo tutorials docs
+.PHONY: help install test suite test-slow test-lowest test-newest test-package bench peers experiments demo tutorials docs
 .PHONY: lint style types format clean FORCE
 
 help: ## list the targets
@@ -69,6 +69,18 @@ test-package: install ## build wheel and sdist, install each into a clean enviro
 bench: install ## cost of a step, as a table; ARGS=--json adds a machine-readable line
 	$(BIN)/python benchmarks/step_cost.py $(ARGS)
 
+# The other samplers ask for versions of their own, and some for packages that nothing here needs.
+PEERS := .venv-peers
+$(PEERS)/.installed: pyproject.toml benchmarks/peers/requirements.txt
+	@python=$$(sh scripts/find_python.sh) && "$$python" -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --no-input -qq install --no-deps --requirement benchmarks/peers/requirements.txt
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --no-input -qq install --no-deps --no-build-isolation --editable .
+	@$(PEERS)/bin/python -m pathfold.cli compile
+	@touch $@
+
+peers: $(PEERS)/.installed ## pathfold beside other samplers (hours; goes on where it was stopped); ARGS=--help says more
+	$(PEERS)/bin/python -m benchmarks.peers $(ARGS)
+
 experiments: install ## the paper's experiments (hours; goes on where it was stopped); ARGS=--quick for tiny sizes
 	$(BIN)/python -m experiments $(ARGS)
 
@@ -100,5 +112,5 @@ format: install ## let ruff format, and mend what it can
 	$(BIN)/python -m ruff format
 
 clean: ## remove the environment and what tools left behind
-	rm -rf $(VENV) .venv-lowest .venv-newest build dist docs/_build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-newest $(PEERS) build dist docs/_build .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""pathfold beside what people would use instead: `python -m benchmarks.peers --help`."""

@@ -1,0 +1,168 @@
+"""The tables and the figure of docs/peers.md, from the saved rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from benchmarks.peers.problem import PROBLEMS
+from benchmarks.peers.rows import CONVERGED, Results, Row
+from benchmarks.peers.sampler import SAMPLERS
+from experiments.drawing import table
+from experiments.noise_levels import largest_difference
+
+OURS = "pathfold"
+LOOKS: dict[str, dict[str, Any]] = dict(
+    zip(
+        SAMPLERS,
+        (
+            {"color": color, "marker": marker}
+            for color, marker in (
+                ("#2f7d4f", "D"),
+                ("#c8553d", "o"),
+                ("#1f5f8b", "s"),
+                ("#1f5f8b", "v"),
+                ("#b8860b", "^"),
+                ("#7a4f9a", "P"),
+                ("#777777", "X"),
+                ("#00868b", "<"),
+                ("#00868b", ">"),
+            )
+        ),
+        strict=True,
+    )
+)
+
+
+def tables(results: Results) -> dict[str, str]:
+    """By the names of their marks."""
+    return {
+        "peers": _grid(results, _cost),
+        "peers first": _grid(results, _wait),
+        "peers details": _details(results),
+        "peers made": _made(results.rows.values()),
+    }
+
+
+def seconds(value: float) -> str:
+    """With two digits, in a unit that needs no exponent."""
+    return f"{1e3 * value:.2g} ms" if value < 0.0995 else f"{value:.2g} s" if value < 99.5 else f"{value:.0f} s"
+
+
+def _grid(results: Results, cell: Any) -> str:
+    """A line for each problem, a column for each sampler; what was not run is empty."""
+    present = [name for name in SAMPLERS if any(sampler == name for sampler, _ in results.rows)]
+    lines = []
+    for problem in PROBLEMS:
+        rows = [results.rows.get((sampler, problem)) for sampler in present]
+        if any(rows):
+            lines.append([problem, *("" if row is None else cell(row) for row in rows)])
+    return table(["", *present], lines)
+
+
+def _nothing(row: Row) -> str | None:
+    """Why a row has no draws to speak of."""
+    if row["ended"].startswith("refused"):
+        return "no density"
+    if row["ended"].startswith("failed"):
+        return "failed"
+    if "effective" not in row:
+        return "no draws"
+    return None
+
+
+def _cost(row: Row) -> str:
+    """Seconds per effective draw; in brackets, with R-hat, where the chains have not converged."""
+    if (why := _nothing(row)) is not None:
+        return why
+    cost = seconds(row["seconds_per_effective"])
+    return cost if row["converged"] else f"({cost}; {row['rhat']:.2f})"
+
+
+def _wait(row: Row) -> str:
+    if (why := _nothing(row)) is not None:
+        return why
+    wait = row["seconds_to_first"]
+    return f"> {row['seconds']:.0f} s" if wait is None else f"{wait:.1f} s"
+
+
+def _details(results: Results) -> str:
+    lines = []
+    for problem in PROBLEMS:
+        ours = results.rows.get((OURS, problem))
+        for sampler in SAMPLERS:
+            row = results.rows.get((sampler, problem))
+            if row is not None and not row["ended"].startswith("refused"):
+                lines.append([problem, sampler, *_detail(row, ours)])
+    head = ["problem", "sampler", "ended", "seconds", "of these warm-up", "draws", "effective", "R-hat", "diverging",
+            "steps per draw", "z"]  # fmt: skip
+    return table(head, lines)
+
+
+def _detail(row: Row, ours: Row | None) -> list[str]:
+    begun = [row["ended"], f"{row['seconds']:.0f}"]
+    if "effective" not in row:
+        return [*begun, f"{row['warmup']['iterations']} iterations", *6 * [""]]
+    both = ours is not None and ours is not row and ours["converged"] and row["converged"]
+    return [
+        *begun,
+        f"{row['warmup']['seconds']:.1f}",
+        "{} x {}".format(*row["kept"]),
+        f"{row['effective']:.0f}",
+        f"{row['rhat']:.3f}",
+        f"{100 * row['diverging']:.1f} %",
+        f"{row['steps_a_draw']:.0f}" if row["steps_a_draw"] else "",
+        f"{largest_difference(row, ours):.1f}" if both and ours is not None else "",
+    ]
+
+
+def _made(rows: Iterable[Row]) -> str:
+    """Where, when and with what the rows were made: the versions of all packages, and terms that they share."""
+    rows = [*rows]
+    versions: dict[str, set[str]] = {}
+    for row in rows:
+        for name, value in row["made"].items():
+            if name not in ("at", "load", "machine", "commit"):
+                versions.setdefault(name, set()).add(value)
+    said = {name: sorted({str(row["made"][name]) for row in rows}) for name in ("machine", "commit")}
+    budgets = sorted({row["terms"]["budget"] for row in rows})
+    dates = sorted({row["made"]["at"][:10] for row in rows})
+    loads = [row["made"]["load"] for row in rows]
+    return "\n".join(
+        [
+            f"- {len(rows)} rows, {' and '.join(dates)}, on {'; '.join(said['machine'])}; load of the machine "
+            f"{min(loads):.1f} to {max(loads):.1f}; commit {', '.join(said['commit'])}.",
+            f"- Budget: {', '.join(map(str, budgets))} seconds of one core; four chains.",
+            "- " + ", ".join(f"{name} {', '.join(sorted(each))}" for name, each in sorted(versions.items())) + ".",
+        ]
+    )
+
+
+def figure(results: Results) -> Figure:
+    """Seconds per effective draw by problem: hollow if not converged, a cross at the budget if nothing was drawn."""
+    drawing = Figure(figsize=(9, 5), layout="constrained")
+    ax = drawing.subplots()
+    shown = [problem for problem in PROBLEMS if any(key[1] == problem for key in results.rows)]
+    for i, (sampler, look) in enumerate(LOOKS.items()):
+        shift = 0.6 * (i / (len(LOOKS) - 1) - 0.5)
+        ax.plot([], [], ls="", **look, label=sampler)
+        for j, problem in enumerate(shown):
+            row = results.rows.get((sampler, problem))
+            if row is None or row["ended"].startswith(("refused", "failed")):
+                continue
+            if "effective" in row:
+                fill = look["color"] if row["converged"] else "none"
+                ax.plot(row["seconds_per_effective"], j + shift, ls="", **look, mfc=fill, ms=6)
+            else:
+                ax.plot(row["terms"]["budget"], j + shift, "x", color=look["color"], ms=5)
+    for j in range(1, len(shown)):
+        ax.axhline(j - 0.5, color="#dddddd", lw=0.8)
+    ax.set_xscale("log")
+    ax.set_yticks(range(len(shown)), shown)
+    ax.invert_yaxis()
+    ax.set_xlabel(f"seconds of one core per effective draw (hollow: R-hat above {CONVERGED['rhat']}, or fewer than "
+                  f"{CONVERGED['effective']:.0f} effective draws)")  # fmt: skip
+    drawing.legend(loc="outside upper center", ncols=5, frameon=False, fontsize="small")
+    return drawing

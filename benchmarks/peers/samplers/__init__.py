@@ -1,0 +1,1 @@
+"""One module a sampler; `sampler.py` says what is in it."""
