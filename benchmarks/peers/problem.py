@@ -1,8 +1,8 @@
 """What every peer is given: a posterior, as functions in JAX.
 
-All of them are made of the model's own functions on the time grid that pathfold uses (docs/method.md, section 1), so that
-all peers draw from the same posterior: same priors, data, scheme and fine steps. Randomness is a vector of standard
-normals, q = [u; v0; v] where observations have a density, and q = [u; v0; w; v] on the manifold.
+All of them are made of the model's own functions on the time grid that pathfold uses (docs/method.md, section 1), so
+that all peers draw from the same posterior: same priors, data, scheme and fine steps. Randomness is a vector of
+standard normals, q = [u; v0; v] where observations have a density, and q = [u; v0; w; v] on the manifold.
 """
 
 from __future__ import annotations

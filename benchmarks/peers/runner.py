@@ -112,9 +112,8 @@ def _watch(process: subprocess.Popen, folder: Path, terms: Terms) -> str:
             saved = len([*folder.glob("[0-9]*.npz")])
             if saved > seen:
                 seen, values = saved, drawn(pieces(folder))
-                if values is not None and values.shape[0] * values.shape[1] >= terms.enough:
-                    if effective(values) >= terms.enough:
-                        return "enough"
+                if values is not None and values[..., 0].size >= terms.enough <= effective(values):
+                    return "enough"
             continue
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
             return "budget"

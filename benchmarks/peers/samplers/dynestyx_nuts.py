@@ -1,8 +1,8 @@
 """dynestyx: NUTS on parameters and the path itself, its `LatentPathBuilder`.
 
-A fine step of the schemes used here is Gaussian given the state, affine in its normals, and the path is the states after
-every fine step; times are numbers of fine steps. What dynestyx does with the path is its own: it scores all transitions
-at once, where a non-centred density has to go along the path.
+A fine step of the schemes used here is Gaussian given the state, affine in its normals, and the path is the states
+after every fine step; times are numbers of fine steps. What dynestyx does with the path is its own: it scores all
+transitions at once, where a non-centred density has to go along the path.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ def model(problem: Problem) -> Callable[[], None]:
     steps = np.arange(first * S + 1, len(grid.starts) * S + 1)
     seen = np.full((len(steps), m.observation_dim), np.nan)
     seen[S - 1 :: S] = grid.values[first:]
-
     times, values = jnp.asarray(steps, float), jnp.asarray(seen)
 
     def dynamics(z: dict[str, Any], x0: Any) -> dsx.DynamicalModel:

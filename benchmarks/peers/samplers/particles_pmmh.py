@@ -45,7 +45,7 @@ class Walk(mcmc.PMMH):
         self.prop.lpost[0] += filtered.logLt
 
 
-def state_space_model(problem: Problem) -> type[state_space_models.StateSpaceModel]:
+def state_space_model(problem: Problem, rng: np.random.Generator) -> type[state_space_models.StateSpaceModel]:
     """A class whose parameters are u_0, u_1, ...; its state at time t is that at the node t of the grid."""
     m, U = problem.model, problem.sizes[0]
     values = jax.jit(problem.values)
@@ -60,10 +60,10 @@ def state_space_model(problem: Problem) -> type[state_space_models.StateSpaceMod
             self.z = values(np.array([u[f"u{i}"] for i in range(U)])) if u else None
 
         def _move(self, n: int, x: Any, size: int) -> np.ndarray:
-            return np.asarray(advance(self.z, x, np.random.standard_normal((size, problem.steps, m.noise_dim)), n))
+            return np.asarray(advance(self.z, x, rng.standard_normal((size, problem.steps, m.noise_dim)), n))
 
         def _first(self, size: int) -> np.ndarray:
-            return self._move(0, start(self.z, np.random.standard_normal((size, m.start_dim))), size)
+            return self._move(0, start(self.z, rng.standard_normal((size, m.start_dim))), size)
 
         def PX0(self) -> Law:
             return Law(m.state_dim, rvs=self._first)
@@ -79,10 +79,14 @@ def state_space_model(problem: Problem) -> type[state_space_models.StateSpaceMod
 
 
 def draw(problem: Problem, chains: int, seed: int) -> Iterator[Draws]:
-    np.random.seed(seed)  # noqa: NPY002, what the package draws from
+    np.random.seed(seed)  # noqa: NPY002, what the package itself draws from
     U = problem.sizes[0]
     prior = distributions.StructDist(OrderedDict((f"u{i}", distributions.Normal()) for i in range(U)))
-    common = {"ssm_cls": state_space_model(problem), "prior": prior, "data": list(problem.grid.values)}
+    common = {
+        "ssm_cls": state_space_model(problem, np.random.default_rng(seed)),
+        "prior": prior,
+        "data": list(problem.grid.values),
+    }
     starts = problem.starts(chains, seed)[:, :U]
     read = jax.jit(jax.vmap(problem.values))
     empty = np.empty((chains, 0, len(problem.names)))

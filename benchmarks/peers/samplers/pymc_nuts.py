@@ -1,7 +1,7 @@
 """PyMC's own NUTS, on the log density as an operation that JAX computes (`pytensor.wrap_jax`).
 
 Chains take turns, a transition each, where `pm.sample` on one core would finish one before it begins the next: so that
-what the budget allows is spread over all chains. Metric, step sizes and tuning are those of its default, jitter+adapt_diag.
+what the budget allows is spread over all chains. Metric, step sizes and tuning are those of its default.
 """
 
 from __future__ import annotations
