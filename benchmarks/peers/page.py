@@ -121,6 +121,8 @@ def _detail(row: Row, ours: Row | None) -> list[str]:
 def _made(rows: Iterable[Row]) -> str:
     """Where, when and with what the rows were made: the versions of all packages, and terms that they share."""
     rows = [*rows]
+    if not rows:
+        return "Nothing was run yet."
     versions: dict[str, set[str]] = {}
     for row in rows:
         for name, value in row["made"].items():

@@ -22,8 +22,12 @@ from benchmarks.peers.rows import Results, Row, drawn, effective, measure, piece
 from experiments.runner import circumstances
 
 LOOK = 1.0  # seconds between looks at a run
-IDLE = 3  # the budget by the clock on the wall, of which set-up and a busy machine may take their part, in budgets
+IDLE = 6  # the budget by the clock on the wall, of which set-up and a busy machine may take their part, in budgets
 SET_UP = 120  # and seconds besides
+
+# A run has one core, where more threads of BLAS would wait for each other at its cost; a model that was compiled before
+# would be found in the cache of the one who asks, so every run has its own; an error is to end with its message.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JAX_TRACEBACK_FILTERING": "off"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +75,7 @@ def run(sampler: str, problem: str, module: str, terms: Terms, core: int = 0) ->
     command += [f"--{name}={value}" for name, value in limits.items()]
     try:
         with (folder / "output").open("w") as output:
-            # A model that was compiled before would be found in the cache: the first draw counts with compilation.
-            environment = os.environ | {"PATHFOLD_CACHE": str(folder / "models"), "JAX_TRACEBACK_FILTERING": "off"}
+            environment = os.environ | ENVIRONMENT | {"PATHFOLD_CACHE": str(folder / "models")}
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
             try:
                 ended = _watch(process, folder, terms)
