@@ -220,8 +220,8 @@ def saved(sampler: str, problem: str, **changes: Any) -> rows.Row:
     """A row as it would be saved."""
     measured = measure([piece(independent(count=400), 2.0)], ["a", "b"])
     about = {"at": "2026-01-01T00:00:00", "commit": "abc", "machine": "a machine", "load": 1.0, "numpy": "2"}
-    return {"sampler": sampler, "problem": problem, "terms": {"budget": 60}, "made": about, "ended": "budget", **measured,
-            **changes}  # fmt: skip
+    row = {"sampler": sampler, "problem": problem, "terms": {"budget": 60}, "made": about, "ended": "budget"}
+    return {**row, **measured, **changes}
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """Mici's constrained HMC on the manifold that pathfold uses, with its dense system and derivatives by JAX.
 
 Derivatives are compiled here: those of Mici's own backend for JAX hand all that the reverse sweep keeps from JAX to
-NumPy and back (for Ornstein-Uhlenbeck a step takes 55 ms with that, 33 ms with these). The system has the prior's Gaussian flow (`GaussianDenseConstrainedEuclideanMetricSystem`), as pathfold by default; the
-sampler is the dynamic one that Mici recommends, its step size adapted as Mici does by default.
+NumPy and back (for Ornstein-Uhlenbeck a step takes 55 ms with that, 33 ms with these). The system has the prior's
+Gaussian flow (`GaussianDenseConstrainedEuclideanMetricSystem`), as pathfold by default; the sampler is the dynamic one
+that Mici recommends, its step size adapted as Mici does by default.
 """
 
 from __future__ import annotations
