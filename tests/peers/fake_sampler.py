@@ -1,4 +1,4 @@
-"""A sampler for the runner's tests: a few draws, and then what the problem's place in the list says."""
+"""A sampler for the tests of the runner: a few draws, and then what the environment variable FAKE says."""
 
 from __future__ import annotations
 

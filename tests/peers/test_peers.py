@@ -29,6 +29,7 @@ from tests.dense import Dense
 from tests.plain import compiled_native
 
 FAKE = "tests.peers.fake_sampler"
+ABOUT = {"at": "2026-01-01T00:00:00", "commit": "abc", "machine": "a machine", "load": 1.0, "numpy": "2"}
 
 
 def jitted(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
@@ -81,7 +82,7 @@ def test_the_density_of_counts_is_that_of_their_distribution():
     with jax.enable_x64(True):
         z, x = problem.named(jnp.zeros(3)), jnp.array([0.7])
         likely = [float(problem.log_likelihood(z, x, n)) for n in range(3)]
-        expected = [float(problem.observed(z, x, n).log_prob(problem.grid.values[n])) for n in range(3)]
+        expected = [np.asarray(problem.observed(z, x, n).log_prob(problem.grid.values[n])) for n in range(3)]
     np.testing.assert_allclose(likely, expected, rtol=1e-12)
 
 
@@ -161,8 +162,8 @@ def test_a_row_without_draws_says_so(found):
 
 @pytest.fixture
 def fast(monkeypatch):
-    """The runner in a hurry, with a problem that takes no time to build."""
-    monkeypatch.setattr(runner, "SET_UP", 20)
+    """The runner in a hurry; gives the terms of a run that ends as told."""
+    monkeypatch.setattr(runner, "SET_UP", 60)
     monkeypatch.setattr(runner, "LOOK", 0.2)
     return lambda end, **terms: (monkeypatch.setenv("FAKE", end), Terms(memory=32, **terms))[1]
 
@@ -183,6 +184,7 @@ def test_a_run_ends_at_its_budget_with_what_it_drew(fast):
     json.dumps(row)
 
 
+@pytest.mark.slow
 def test_a_run_ends_when_it_has_enough(fast):
     row = made(fast("draw", budget=60, enough=1500))
     assert row["ended"] == "enough"
@@ -191,13 +193,22 @@ def test_a_run_ends_when_it_has_enough(fast):
     assert row["seconds"] < 30
 
 
-def test_a_run_that_fails_says_why_and_what_it_drew(fast):
-    row = made(fast("fail", budget=60))
-    assert row["ended"] == "failed: RuntimeError: it did not work"
+@pytest.mark.slow
+def test_what_is_refused_is_not_run(fast):
+    row = made(fast("refuse", budget=60))
+    assert row["ended"] == "refused: not today"
+    assert row["seconds"] == 0.0
 
 
-def test_rows_are_saved_at_once_and_not_made_again(fast, tmp_path, monkeypatch):
-    terms, file = fast("refuse", budget=5), tmp_path / "results.json"
+@pytest.mark.slow
+def test_a_run_that_waits_ends_by_the_clock_on_the_wall(fast):
+    row = made(fast("sleep", budget=1))
+    assert row["ended"] == "wall clock"
+    assert row["kept"] == [4, 201]
+
+
+def test_rows_are_saved_at_once_whatever_comes_of_them_and_not_made_again(fast, tmp_path, monkeypatch):
+    terms, file = fast("fail", budget=60), tmp_path / "results.json"
     wanted = [("fake", "Ornstein-Uhlenbeck"), ("fake", "redstart counts")]
     called, run = [], runner.run
 
@@ -210,37 +221,33 @@ def test_rows_are_saved_at_once_and_not_made_again(fast, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "run", once)
     with pytest.raises(KeyboardInterrupt):
         runner.complete(Results(file), wanted, {"fake": FAKE}, terms, 1)
-    assert [row["ended"] for row in Results(file).rows.values()] == ["refused: not today"]
-    monkeypatch.setattr(runner, "run", lambda sampler, problem, *rest: {**saved("fake", problem), "ended": "made"})
+    assert [row["ended"] for row in Results(file).rows.values()] == ["failed: RuntimeError: it did not work"]
+    monkeypatch.setattr(runner, "run", lambda sampler, problem, *rest: saved("fake", problem, ended="made"))
     runner.complete(Results(file), wanted, {"fake": FAKE}, terms, 2)
-    assert [row["ended"] for row in Results(file).rows.values()] == ["refused: not today", "made"]
+    assert [row["ended"][:6] for row in Results(file).rows.values()] == ["failed", "made"]
 
 
 def saved(sampler: str, problem: str, **changes: Any) -> rows.Row:
     """A row as it would be saved."""
     measured = measure([piece(independent(count=400), 2.0)], ["a", "b"])
-    about = {"at": "2026-01-01T00:00:00", "commit": "abc", "machine": "a machine", "load": 1.0, "numpy": "2"}
-    row = {"sampler": sampler, "problem": problem, "terms": {"budget": 60}, "made": about, "ended": "budget"}
+    row = {"sampler": sampler, "problem": problem, "terms": {"budget": 60}, "made": ABOUT, "ended": "budget"}
     return {**row, **measured, **changes}
 
 
 @pytest.fixture
 def few(tmp_path) -> Results:
     results = Results(tmp_path / "few.json")
-    results.add(saved("pathfold", "Ornstein-Uhlenbeck"))
-    results.add(saved("NumPyro NUTS", "Ornstein-Uhlenbeck", converged=False, rhat=1.234, seconds_to_first=None))
-    results.add(saved("PyMC NUTS", "Ornstein-Uhlenbeck"))
-    nothing = measure([piece(independent(), 60.0, warmup=True)], ["a", "b"])
-    row = {name: value for name, value in saved("PyMC NUTS", "SIR, influenza").items() if name not in measure([], [])}
-    results.add({name: row[name] for name in ("sampler", "problem", "terms", "made", "ended")} | nothing)
-    results.add(
-        results.rows["PyMC NUTS", "SIR, influenza"] | {"problem": "FitzHugh-Nagumo, exact", "ended": "refused: so"}
-    )
-    return Results(few_file(results))
-
-
-def few_file(results: Results) -> Path:
-    return results.file
+    nothing = {"sampler": "PyMC NUTS", "terms": {"budget": 60}, "made": ABOUT, "ended": "budget"}
+    nothing |= measure([piece(independent(), 60.0, warmup=True)], ["a", "b"])
+    for row in (
+        saved("pathfold", "Ornstein-Uhlenbeck"),
+        saved("NumPyro NUTS", "Ornstein-Uhlenbeck", converged=False, rhat=1.234, seconds_to_first=None),
+        saved("PyMC NUTS", "Ornstein-Uhlenbeck"),
+        nothing | {"problem": "SIR, influenza"},
+        nothing | {"problem": "FitzHugh-Nagumo, exact", "ended": "refused: so"},
+    ):
+        results.add(row)
+    return Results(results.file)  # as it is read again
 
 
 def lines(table: str) -> list[list[str]]:
