@@ -8,12 +8,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from benchmarks.peers.problem import PROBLEMS
-from benchmarks.peers.rows import CONVERGED, Results, Row
+from benchmarks.peers.rows import CONVERGED, FIRST, Results, Row
 from benchmarks.peers.sampler import SAMPLERS
 from experiments.drawing import table
 from experiments.noise_levels import largest_difference
 
 OURS = "pathfold"
+COMPARED = 1.05  # R-hat below which means are worth comparing
 LOOKS: dict[str, dict[str, Any]] = dict(
     zip(
         SAMPLERS,
@@ -104,8 +105,8 @@ def _details(results: Results) -> str:
 def _detail(row: Row, ours: Row | None) -> list[str]:
     begun = [row["ended"], f"{row['seconds']:.0f}"]
     if "effective" not in row:
-        return [*begun, f"{row['warmup']['iterations']} iterations", *6 * [""]]
-    both = ours is not None and ours is not row and ours["converged"] and row["converged"]
+        made = row["warmup"]["iterations"]
+        return [*begun, f"{made} iterations" if made else "unfinished", *6 * [""]]
     return [
         *begun,
         f"{row['warmup']['seconds']:.1f}",
@@ -114,8 +115,15 @@ def _detail(row: Row, ours: Row | None) -> list[str]:
         f"{row['rhat']:.3f}",
         f"{100 * row['diverging']:.1f} %",
         f"{row['steps_a_draw']:.0f}" if row["steps_a_draw"] else "",
-        f"{largest_difference(row, ours):.1f}" if both and ours is not None else "",
+        _difference(row, ours),
     ]
+
+
+def _difference(row: Row, ours: Row | None) -> str:
+    """From pathfold, where both are worth comparing."""
+    if ours is None or ours is row or not ours["converged"] or row["rhat"] >= COMPARED or row["effective"] < FIRST:
+        return ""
+    return f"{largest_difference(row, ours):.1f}"
 
 
 def _made(rows: Iterable[Row]) -> str:

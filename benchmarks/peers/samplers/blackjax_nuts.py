@@ -42,7 +42,8 @@ def transitions(
     """One transition after another of all chains; `warm_up` gives a state and what was tuned."""
     key = jax.random.key(seed)
     starts = problem.starts(chains, seed)
-    state, tuned = jax.jit(jax.vmap(warm_up))(jax.random.split(key, chains), starts)
+    warmed = jax.jit(jax.vmap(warm_up))(jax.random.split(key, chains), starts)
+    state, tuned = jax.block_until_ready(warmed)  # or its time would count as that of the first draw
 
     @jax.jit
     def one(i, state):
