@@ -99,7 +99,7 @@ class Problem:
     def log_likelihood(self, z, x, n):
         """log p(y_n | x, z)."""
         seen = jax.tree.map(lambda each: jnp.asarray(each)[n], self.seen)
-        return jnp.nansum(self.model.observation.log_density(x, z, jnp.asarray(self.grid.ends)[n], seen))
+        return seen.of_observed(self.model.observation.log_density(x, z, jnp.asarray(self.grid.ends)[n], seen))
 
     def observed(self, z, x, n) -> dist.Distribution:
         """The distribution of y_n given the state, with independent components."""

@@ -86,6 +86,17 @@ def test_the_density_of_counts_is_that_of_their_distribution():
     np.testing.assert_allclose(likely, expected, rtol=1e-12)
 
 
+def test_a_path_that_is_no_number_has_no_density_and_a_value_that_is_missing_no_share(noisy):
+    values = noisy.data.values.copy()
+    values[1] = np.nan
+    some = Problem(noisy.model, pf.Observations(noisy.data.times, values), noisy.steps)
+    with jax.enable_x64(True):
+        z = noisy.named(jnp.zeros(3))
+        assert np.isnan(noisy.log_likelihood(z, jnp.array([np.nan]), 1))
+        assert some.log_likelihood(z, jnp.zeros(1), 1) == 0.0
+        assert some.log_likelihood(z, jnp.zeros(1), 2) == noisy.log_likelihood(z, jnp.zeros(1), 2) < 0.0
+
+
 def test_exact_observations_have_no_density(noisy):
     assert needs_a_density(noisy) is None
     assert needs_a_density(small(ornstein_uhlenbeck.noiseless(), 3, 0.5)) == "exact observations have no density"
