@@ -85,9 +85,11 @@ def main() -> None:
     limit = math.ceil(time.process_time() + options.budget)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
     recorder = Recorder(options.folder)
-    for draws in sampler.draw(problem, options.chains, options.seed):
-        recorder.add(draws)
-    recorder.save()
+    try:
+        for draws in sampler.draw(problem, options.chains, options.seed):
+            recorder.add(draws)
+    finally:
+        recorder.save()
 
 
 if __name__ == "__main__":

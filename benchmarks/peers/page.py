@@ -103,7 +103,7 @@ def _details(results: Results) -> str:
 
 
 def _detail(row: Row, ours: Row | None) -> list[str]:
-    begun = [row["ended"], f"{row['seconds']:.0f}"]
+    begun = [row["ended"], f"{row['seconds'] or row['terms']['budget']:.0f}"]
     if "effective" not in row:
         made = row["warmup"]["iterations"]
         return [*begun, f"{made} iterations" if made else "unfinished", *6 * [""]]

@@ -89,7 +89,8 @@ def run(sampler: str, problem: str, module: str, terms: Terms, core: int = 0) ->
             ended = f"failed: {lines[-1][:200]}"
         if said.get("refused"):
             ended = f"refused: {said['refused']}"
-        measured = measure(pieces(folder), PROBLEMS[problem]().names)
+        within = [piece for piece in pieces(folder) if piece["seconds"] <= terms.budget]  # the kernel counts in ticks
+        measured = measure(within, PROBLEMS[problem]().names)
     finally:
         shutil.rmtree(folder)
     return {

@@ -190,7 +190,7 @@ def test_a_run_ends_at_its_budget_with_what_it_drew(fast):
     assert row["ended"] == "budget"
     assert row["kept"] == [4, 201]
     assert row["warmup"]["iterations"] == 3
-    assert 0.6 < row["seconds"] < 2.5
+    assert 0.6 < row["seconds"] <= 1.0
     assert row["settings"] == {"warmup": 3}
     assert {"at", "commit", "machine", "numpy", "load"} <= set(row["made"])
     assert row["terms"] == {"budget": 1, "enough": 2000, "memory": 32, "chains": 4, "seed": 1}
@@ -234,7 +234,9 @@ def test_rows_are_saved_at_once_whatever_comes_of_them_and_not_made_again(fast, 
     monkeypatch.setattr(runner, "run", once)
     with pytest.raises(KeyboardInterrupt):
         runner.complete(Results(file), wanted, {"fake": FAKE}, terms, 1)
-    assert [row["ended"] for row in Results(file).rows.values()] == ["failed: RuntimeError: it did not work"]
+    (row,) = Results(file).rows.values()
+    assert row["ended"] == "failed: RuntimeError: it did not work"
+    assert row["kept"] == [4, 200]  # what was drawn before counts
     monkeypatch.setattr(runner, "run", lambda sampler, problem, *rest: saved("fake", problem, ended="made"))
     runner.complete(Results(file), wanted, {"fake": FAKE}, terms, 2)
     assert [row["ended"][:6] for row in Results(file).rows.values()] == ["failed", "made"]
