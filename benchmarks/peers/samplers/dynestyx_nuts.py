@@ -58,6 +58,7 @@ def model(problem: Problem) -> Callable[[], None]:
             initial_condition=evolve(x0, None, times[0] - 1, times[0]),
             state_evolution=evolve,
             observation_model=lambda x, u, t: problem.observed(z, x, (jnp.asarray(t).astype(int) - 1) // S),
+            t0=times[0],
         )
 
     U, V0, _, _ = problem.sizes
