@@ -45,7 +45,7 @@ def model(problem: Problem) -> Callable[[], None]:
 
     def dynamics(z: dict[str, Any], x0: Any) -> dsx.DynamicalModel:
         def evolve(x: Any, u: Any, t_now: Any, t_next: Any) -> dist.Distribution:
-            k = jnp.asarray(t_now).astype(int)
+            k = jnp.maximum(jnp.asarray(t_now).astype(int), first * S)  # dynestyx also tries time zero
 
             def step(v):
                 return m.step(z, x, v, jnp.asarray(grid.delta)[k // S], begins[k])
@@ -58,7 +58,6 @@ def model(problem: Problem) -> Callable[[], None]:
             initial_condition=evolve(x0, None, times[0] - 1, times[0]),
             state_evolution=evolve,
             observation_model=lambda x, u, t: problem.observed(z, x, (jnp.asarray(t).astype(int) - 1) // S),
-            t0=times[0],
         )
 
     U, V0, _, _ = problem.sizes
