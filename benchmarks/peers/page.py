@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from benchmarks.peers.problem import PROBLEMS
-from benchmarks.peers.rows import CONVERGED, FIRST, Results, Row
+from benchmarks.peers.rows import FIRST, Results, Row
 from benchmarks.peers.sampler import SAMPLERS
 from experiments.drawing import table
 from experiments.noise_levels import largest_difference
@@ -152,7 +152,7 @@ def _made(rows: Iterable[Row]) -> str:
 
 def figure(results: Results) -> Figure:
     """Seconds per effective draw by problem: hollow if not converged, a cross at the budget if nothing was drawn."""
-    drawing = Figure(figsize=(9, 5), layout="constrained")
+    drawing = Figure(figsize=(10, 5), layout="constrained")
     ax = drawing.subplots()
     shown = [problem for problem in PROBLEMS if any(key[1] == problem for key in results.rows)]
     for i, (sampler, look) in enumerate(LOOKS.items()):
@@ -172,7 +172,6 @@ def figure(results: Results) -> Figure:
     ax.set_xscale("log")
     ax.set_yticks(range(len(shown)), shown)
     ax.invert_yaxis()
-    ax.set_xlabel(f"seconds of one core per effective draw (hollow: R-hat above {CONVERGED['rhat']}, or fewer than "
-                  f"{CONVERGED['effective']:.0f} effective draws)")  # fmt: skip
+    ax.set_xlabel("seconds of one core per effective draw (hollow: not converged; crosses: no draws within the budget)")
     drawing.legend(loc="outside upper center", ncols=5, frameon=False, fontsize="small")
     return drawing
