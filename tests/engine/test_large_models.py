@@ -16,6 +16,7 @@ from tests.engine.driving import Driven
 from tests.engine.models import draw_case, with_data_from
 from tests.engine.test_oracle import all_errors, bounds, exceeded, moved
 from tests.engine.test_step import TOLERANCES, step_errors
+from tests.thorough import thorough
 
 
 def assert_no_errors(model: DiffusionModel, grid: TimeGrid) -> None:
@@ -33,7 +34,7 @@ def grid(states: int, times: int) -> TimeGrid:
     return TimeGrid.build([Observations(0.1 * np.arange(1, times + 1), values)], steps_per_interval=2)
 
 
-@pytest.mark.parametrize(("states", "times"), [(8, 3), pytest.param(12, 5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("states", "times"), thorough([(8, 3), (12, 5)]))
 def test_lorenz_96(states, times):
     assert_no_errors(lorenz96.noisy(states), grid(states, times))
 

@@ -135,7 +135,8 @@ def test_observation_at_the_initial_time(scheme):
     assert max(found.values()) < TOLERANCE, found
 
 
-@pytest.mark.parametrize("noise", thorough(["student", "given z"], "given z"))
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["student", "given z"])
 def test_observation_noise_with_a_density(noise):
     case = replace(ROUND, noise=noise)
     d = Driven(case.model(), case.grid(), lanes=2)  # five intervals: one lane is idle

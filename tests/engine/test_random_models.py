@@ -15,12 +15,6 @@ def test_random_models(case):
     assert not exceeded(*errors(case))
 
 
-@settings(max_examples=1)
-@given(cases(scaled=True))
-def test_random_models_at_many_scales(case):
-    assert not exceeded(*errors(case))
-
-
 @pytest.mark.slow
 @settings(max_examples=150)
 @seed(1)

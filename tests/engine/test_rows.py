@@ -57,7 +57,7 @@ def errors(m: pf.DiffusionModel, data: Any) -> dict[str, float]:
     return all_errors(d, q, p)
 
 
-@pytest.mark.parametrize("kind", thorough(PARTS, "plain factor"))
+@pytest.mark.parametrize("kind", thorough(PARTS))
 def test_likelihoods(kind):
     m = model(PARTS[kind])
     found = errors(m, series(2))

@@ -26,13 +26,9 @@ from pathfold.example_models import (
 )
 from pathfold.model import Seen, TimeGrid
 from tests.sampling.comparing import mean_scores, threshold
+from tests.thorough import thorough
 
 # Sampled in the slow tests: each takes seconds to build, and shows the engine nothing that the others do not.
-SLOW = set(
-    """nile interest_rate optical_trap van_der_pol jansen_rit toggle_switch repressilator kuramoto heat_rod
-    tumour_growth spike_counts glucose building autoregulation lorenz63 lorenz96 pharmacokinetics hare_lynx seir doses
-    learning heston lotka_volterra""".split()
-)
 NOISE = 6.0  # standard deviations of the observation noise, which no draw of a few hundred should exceed
 
 
@@ -52,9 +48,7 @@ def test_data_and_truth_fit_the_model(name):
         model.check_data(each)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EXAMPLES]
-)
+@pytest.mark.parametrize("name", thorough(EXAMPLES, "ornstein_uhlenbeck", "fitzhugh_nagumo", "redstart"))
 def test_a_few_draws_reproduce_the_data(name):
     """Of up to two short series: exactly where observation is exact, else with noise of a plausible size."""
     model, steps = EXAMPLES[name].model(), EXAMPLES[name].steps_per_interval

@@ -73,7 +73,7 @@ SOME = {name: KINDS[name] for name in ("counts", "binary", "student", "gamma")}
 @pytest.mark.parametrize(
     "kinds",
     [
-        pytest.param(SOME, id="some"),
+        pytest.param(SOME, id="some", marks=pytest.mark.slow),
         pytest.param(COUNTS, id="counts", marks=pytest.mark.slow),
         pytest.param(REALS, id="reals", marks=pytest.mark.slow),
     ],

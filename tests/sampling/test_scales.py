@@ -58,8 +58,9 @@ def run(m: pf.DiffusionModel, values: np.ndarray, c: float, tau: float, **settin
         return pf.sample(m, data, steps_per_interval=4, chains=2, progress=False, seed=3, **settings)
 
 
-@pytest.mark.parametrize("noisy", [True, False])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("seed", "noisy"), thorough([(seed, noisy) for seed in (1, 2) for noisy in (True, False)], (1, True), (2, False))
+)
 def test_units_do_not_matter(seed, noisy):
     """A few draws, before differences of rounding have grown."""
     m, values = model(seed, noisy=noisy), 0.5 * np.sin(TIMES) + 0.1 * np.random.default_rng(seed).normal(size=12)
