@@ -44,7 +44,7 @@ def model() -> pf.DiffusionModel:
 
 
 @cache
-def results(kind: str = "one") -> xr.DataTree:
+def results(kind: str) -> xr.DataTree:
     """Of one series, of a panel with a missing value, of data with a jump that the model does not have."""
     values = np.random.default_rng(1).normal(size=30)
     data: Any = pf.Observations(TIMES, values)
@@ -131,7 +131,7 @@ def test_a_panel_and_a_model_that_does_not_fit(tmp_path):
 
 def test_from_the_command_line(tmp_path, capsys):
     file = tmp_path / "results.nc"
-    results().to_netcdf(file)
+    results("one").to_netcdf(file)
     assert main(["report", str(file)]) == 0
     assert f"report: {tmp_path / 'results.html'}" in capsys.readouterr().out
     again = Page((tmp_path / "results.html").read_text())
@@ -145,9 +145,9 @@ def test_from_the_command_line(tmp_path, capsys):
 
 def test_what_cannot_be_written_is_said(tmp_path):
     with pytest.raises(pf.SettingsError, match="the report cannot be written to"):
-        pf.report(results(), tmp_path / "no folder" / "report.html")
+        pf.report(results("one"), tmp_path / "no folder" / "report.html")
     with pytest.raises(pf.SettingsError, match="file must be the name of an HTML file"):
-        pf.report(results(), 3)  # type: ignore[arg-type]
+        pf.report(results("one"), 3)  # type: ignore[arg-type]
 
 
 def test_functions_as_they_were_written():
