@@ -155,16 +155,20 @@ def test_examples_on_models_and_data(monkeypatch):
     assert names["outbreak"].states == names["network"].species == ("S", "I")
 
 
-def test_the_page_start_runs(monkeypatch, tmp_path):
-    """With few draws."""
+def take_few_draws(monkeypatch, **sizes: int) -> None:
+    """Let pf.sample make chains of these sizes, whether they converge or not."""
     sample = pf.sample
 
     def short(*given, **settings):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return sample(*given, **settings, chains=2, warmup=100, draws=250, progress=False)
+            return sample(*given, **settings, **sizes, progress=False)
 
     monkeypatch.setattr(pf, "sample", short)
+
+
+def test_the_page_start_runs(monkeypatch, tmp_path):
+    take_few_draws(monkeypatch, chains=2, warmup=100, draws=250)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     names: dict[str, Any] = {}
@@ -174,15 +178,8 @@ def test_the_page_start_runs(monkeypatch, tmp_path):
 
 
 def test_the_page_sampling_runs(monkeypatch):
-    """With few draws of a small model."""
-    sample = pf.sample
-
-    def short(*given, **settings):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return sample(*given, **settings, chains=1, warmup=10, draws=10, progress=False)
-
-    monkeypatch.setattr(pf, "sample", short)
+    """On a small model."""
+    take_few_draws(monkeypatch, chains=1, warmup=10, draws=10)
     model, data = model_and_data()
     names: dict[str, Any] = {"pf": pf, "model": model, "data": data}
     exec(blocks("sampling.md"), names)
