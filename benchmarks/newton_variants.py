@@ -56,7 +56,8 @@ class Steps(Case):
         self.counts[:] = 0
 
     def iterate(self, *, chords: bool) -> int:
-        return projection.iterate(self.layout, self.problem, self.point, self.target, chords, self.scratch, self.counts)
+        blocks = (self.layout, self.problem, self.point, self.target, self.point[:0])
+        return projection.iterate(*blocks, chords, self.scratch, self.counts)
 
     def from_origin(self) -> None:
         projection.copy_nodes(self.layout, self.point, self.target)
@@ -111,7 +112,7 @@ class Steps(Case):
         return self.iterate(chords=True)
 
     def whole(self) -> int:
-        blocks = (self.layout, self.problem, self.point, self.target)
+        blocks = (self.layout, self.problem, self.point, self.target, self.point[:0])
         return projection.solve_position(*blocks, self.scratch, self.counts)
 
 

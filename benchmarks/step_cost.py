@@ -20,7 +20,8 @@ import numpyro.distributions as dist
 import start_up
 
 from pathfold.engine import Engine
-from pathfold.engine.native.constrained import constrained_step, position_step
+from pathfold.engine.native.constrained import position_step
+from pathfold.engine.native.dynamics import step
 from pathfold.engine.native.manifold import factorise, linearise, project, set_gradient, solve_pushed
 from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo
@@ -62,11 +63,11 @@ class Case:
     def step(self, p: np.ndarray) -> int:
         self.p[:] = p
         arguments = (self.point, self.target, self.back, self.p, STEP_SIZE, self.scratch, self.counts)
-        return constrained_step(self.layout, self.problem, *arguments)
+        return step(self.layout, self.problem, *arguments)
 
     def solve(self, p: np.ndarray) -> int:
         self.p[:] = p
-        arguments = (self.point, self.target, self.p, STEP_SIZE, self.scratch, self.counts)
+        arguments = (self.point, self.target, self.point[:0], self.p, STEP_SIZE, self.scratch, self.counts)
         return position_step(self.layout, self.problem, *arguments)
 
     def settle(self, steps: int) -> None:

@@ -108,6 +108,16 @@ class Driven:
             status = self.native.dynamics.step(*self.args, point, target, back, vector, t, scratch, self.counts)
         return int(status), target, self.flat(vector)
 
+    def pair(self, point: np.ndarray, p: np.ndarray, t: float) -> tuple[int, np.ndarray, np.ndarray]:
+        """The same for a pair of steps with unequal kicks."""
+        block = self.engine.block
+        middle, target, back = (block("point") for _ in range(3))
+        vector, scratch = self.vector(p), block("scratch")
+        blocks = point, middle, target, back, vector
+        with np.errstate(all="ignore"):
+            status = self.native.dynamics.two_steps(*self.args, *blocks, t, scratch, self.counts)
+        return int(status), target, self.flat(vector)
+
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:
         return float(self.native.dynamics.hamiltonian(self.engine.layout, point, self.vector(p)))
 

@@ -100,10 +100,11 @@ def test_steps_keep_the_energy_and_can_be_undone():
         for t in (0.004, 0.002):
             there, back, moving = engine.block("point"), engine.block("point"), p.copy()
             step, energy = native.unconstrained.unconstrained_step, native.dynamics.hamiltonian
-            assert step(engine.layout, engine.problem, start, there, moving, t, scratch) == CONVERGED
+            lengths = t, 0.5 * t, 0.5 * t
+            assert step(engine.layout, engine.problem, start, there, moving, *lengths, scratch) == CONVERGED
             errors.append(energy(engine.layout, there, moving) - energy(engine.layout, start, p))
             moving *= -1.0
-            assert step(engine.layout, engine.problem, there, back, moving, t, scratch) == CONVERGED
+            assert step(engine.layout, engine.problem, there, back, moving, *lengths, scratch) == CONVERGED
             np.testing.assert_allclose(back[:size], start[:size], atol=1e-13)
             np.testing.assert_allclose(moving, -p, atol=1e-12)
         assert abs(errors[0] / errors[1]) == pytest.approx(8.0, rel=0.2)  # of one step of order t^3

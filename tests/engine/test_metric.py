@@ -74,7 +74,7 @@ def test_a_step_holds_the_constraints_returns_and_preserves_volume(splitting):
     d.use_splitting(splitting)
     errors = step_errors(d, q, p, t)
     assert all(errors[key] < tolerance for key, tolerance in TOLERANCES.items()), errors
-    assert SLOPE[0] < energy_slope(d, q, p, 0.5 * t) < SLOPE[1]
+    assert SLOPE[0] < energy_slope(d.step, d, q, p, 0.5 * t) < SLOPE[1]
     assert max(volume_errors(d, q, p, t)) < VOLUME
 
 

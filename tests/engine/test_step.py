@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from pathfold.engine.equations import gram, log_det
-from pathfold.engine.status import CONVERGED
+from pathfold.engine.status import CONVERGED, RETURNED
 from pathfold.example_models import (
     cox_ingersoll_ross,
     fitzhugh_nagumo,
@@ -103,14 +103,14 @@ TOLERANCES = {
 }
 
 
-def energy_slope(d: Driven, q: np.ndarray, p: np.ndarray, t: float) -> float:
-    """Slope of log(largest energy error of a trajectory) over log(step size), at steps t, t/2, t/4 and length 6 t."""
+def energy_slope(step: Callable[..., Any], d: Driven, q: np.ndarray, p: np.ndarray, t: float) -> float:
+    """Slope of log(largest energy error of a trajectory) over log(step size), at t, t/2, t/4 and for six steps of t."""
     errors, sizes = [], [t, t / 2, t / 4]
     for size in sizes:
         point, momentum = d.point(q), p
         energies = [d.energy(point, momentum)]
         for _ in range(round(6 * t / size)):
-            status, point, momentum = d.step(point, momentum, size)
+            status, point, momentum = step(point, momentum, size)
             assert status == CONVERGED
             energies.append(d.energy(point, momentum))
         errors.append(np.max(np.abs(np.array(energies) - energies[0])))
@@ -130,8 +130,69 @@ class TestExamples:
     def test_energy_error_is_of_second_order(self, name, splitting):
         d, q, p = start(name)
         d.use_splitting(splitting)
-        slope = energy_slope(d, q, p, 0.5 * EXAMPLES[name].t)
+        slope = energy_slope(d.step, d, q, p, 0.5 * EXAMPLES[name].t)
         assert SLOPE[0] < slope < SLOPE[1], slope
+
+
+@pytest.mark.parametrize("splitting", SPLITTINGS)
+@pytest.mark.parametrize("name", ["ornstein_uhlenbeck_noisy", "fitzhugh_nagumo"])
+class TestPairs:
+    """Two steps with unequal kicks: as reversible as one step, and of the same order."""
+
+    def test_hold_constraints_and_return(self, name, splitting):
+        d, q, p = start(name)
+        d.use_splitting(splitting)
+        status, there, p_there = d.pair(d.point(q), p, EXAMPLES[name].t)
+        assert status == CONVERGED
+        assert np.max(np.abs(d.dense.constraint(d.flat(there)))) < CONSTRAINT
+        assert cotangent_error(d, d.flat(there), p_there) < COTANGENT
+        status, back, p_back = d.pair(there, -p_there, EXAMPLES[name].t)
+        assert status == CONVERGED
+        assert np.max(np.abs(d.flat(back) - q)) < RETURN
+        assert np.max(np.abs(p_back + p)) < RETURN_MOMENTUM
+
+    def test_energy_error_is_of_second_order(self, name, splitting):
+        d, q, p = start(name)
+        d.use_splitting(splitting)
+        slope = energy_slope(d.pair, d, q, p, 0.5 * EXAMPLES[name].t)
+        assert SLOPE[0] < slope < SLOPE[1], slope
+
+
+@np.errstate(all="ignore")
+def test_a_way_back_that_ends_early_would_have_come_back():
+    """For short and long steps, of which some do not return: the same verdict as of the whole solve."""
+    verdicts = []
+    for name, times in (("fitzhugh_nagumo", (0.3, 1.4)), ("ornstein_uhlenbeck", (1.4,))):
+        d, q, _ = start(name)
+        d.use_splitting("gaussian")
+        native, rng, origin = d.native.constrained, np.random.default_rng(6), d.point(q)
+        goal = origin[: d.engine.block_sizes["vector"]]
+        for t in times:
+            for _ in range(400 if name == "ornstein_uhlenbeck" else 60):
+                p = d.vector(d.dense.project(q, rng.normal(size=q.size)))
+                there, back, scratch = (d.engine.block(kind) for kind in ("point", "point", "scratch"))
+                if native.position_step(*d.args, origin, there, goal[:0], p, t, scratch, d.counts) != CONVERGED:
+                    continue
+                native.momentum_step(*d.args, origin, there, p, t)
+                native.linearise(*d.args, there, scratch)
+                if native.factorise(*d.args, there, scratch) != CONVERGED:
+                    continue
+                native.project(*d.args, there, p, scratch)
+                counted = []
+                for sought in (goal, goal[:0]):
+                    d.counts[:] = 0
+                    status = native.position_step(*d.args, there, back, sought, p, -t, scratch, d.counts)
+                    counted.append((status, int(d.counts[0])))
+                (early, few), (whole, many) = counted
+                returned = whole == CONVERGED and np.max(np.abs(back[: goal.size] - goal)) < RETURN
+                close = early == CONVERGED and few == many  # sought to the end, which the step then compares
+                assert (early == RETURNED or (close and returned)) == returned
+                verdicts.append((returned, early == RETURNED, few, many))
+    returned, early, few, many = np.array(verdicts).T
+    assert returned.sum() > 100
+    assert (returned == 0).sum() > 5, "ways that lead elsewhere are tried too"
+    assert np.mean(early[returned == 1]) > 0.95
+    assert few[returned == 1].mean() < 0.7 * many[returned == 1].mean()
 
 
 class Chart:
@@ -218,7 +279,7 @@ def test_planted_faults_are_seen_by_step_checks(monkeypatch):
         patch.setattr(d.native.constrained, "kick", kick_with_friction)
         determinant, form = volume_errors(d, q, p, t)
         assert min(determinant, form) > 1e3 * VOLUME
-        assert not SLOPE[0] < energy_slope(d, q, p, t) < SLOPE[1]
+        assert not SLOPE[0] < energy_slope(d.step, d, q, p, t) < SLOPE[1]
     with monkeypatch.context() as patch:
         patch.setattr(d.native.constrained, "project", lambda *_: None)
         status, there, p_there = d.step(d.point(q), p, t)
@@ -241,4 +302,4 @@ def test_planted_faults_of_kernels_are_seen(fault, monkeypatch):
         with pytest.raises(AssertionError):  # steps fail, or leave the cotangent space
             assert step_errors(d, q, p, 0.2)["cotangent"] < 1e3 * COTANGENT
     else:
-        assert not SLOPE[0] < energy_slope(d, q, p, 0.1) < SLOPE[1]
+        assert not SLOPE[0] < energy_slope(d.step, d, q, p, 0.1) < SLOPE[1]

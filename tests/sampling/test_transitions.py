@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import chisquare, truncnorm
+from scipy.stats import chisquare, kstest, truncnorm, uniform
 
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NOT_CONVERGED
@@ -53,6 +53,13 @@ class Toy:
         self.failures += 1
         return NOT_CONVERGED
 
+    def two_steps(self, layout, problem, origin, middle, target, back, p, t, scratch, counts) -> int:
+        first = self.step(layout, problem, origin, middle, back, p, t, scratch, counts)
+        if first != CONVERGED:
+            counts[0] += 2
+            return first
+        return self.step(layout, problem, middle, target, back, p, t, scratch, counts)
+
     @staticmethod
     def draw_momentum(layout, problem, point, p, rng, scratch) -> None:
         p[:] = rng.standard_normal(p.size)
@@ -62,6 +69,7 @@ class Toy:
             ("potential", self.potential),
             ("hamiltonian", self.hamiltonian),
             ("step", self.step),
+            ("two_steps", self.two_steps),
             ("draw_momentum", self.draw_momentum),
         ):
             monkeypatch.setattr(module, name, value, raising=False)
@@ -333,13 +341,15 @@ def test_normals_replace_whatever_was_there(native):
     assert np.isfinite(p).all()
 
 
-def test_the_number_of_steps_lies_about_the_integration_time(native):
-    rng = np.random.default_rng(5)
-    drawn = np.array([native.static_hmc.draw_steps(1.5, 0.1, rng) for _ in range(3000)])
-    assert (drawn.min(), drawn.max()) == (9, 21)
-    assert chisquare(np.bincount(drawn)[9:]).pvalue > 0.1 * FALSE_ALARMS
-    assert {native.static_hmc.draw_steps(1.5, 5.0, rng) for _ in range(20)} == {1}
-    assert {native.static_hmc.draw_steps(1.5, 1e-9, rng) for _ in range(20)} == {native.static_hmc.MAX_STEPS}
+def test_the_length_of_trajectories_lies_about_the_integration_time(native):
+    rng, draw = np.random.default_rng(5), native.static_hmc.draw_length
+    pairs, step = np.array([draw(1.5, 0.1, rng) for _ in range(3000)]).T
+    assert np.all(step <= 0.1)
+    assert np.all(step > 0.1 * (1.0 - 1.0 / pairs)), "one pair less would not do"
+    lengths = 2.0 * pairs * step
+    assert kstest(lengths, uniform(0.9, 1.2).cdf).pvalue > 0.1 * FALSE_ALARMS
+    assert {draw(1.5, 5.0, rng)[0] for _ in range(20)} == {1}
+    assert {draw(1.5, 1e-9, rng) for _ in range(20)} == {(native.static_hmc.MAX_PAIRS, 1e-9)}
 
 
 @pytest.mark.parametrize(("slow", "expected"), [(0.9, 1), (0.2, 0)])

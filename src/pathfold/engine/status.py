@@ -8,6 +8,7 @@ DIVERGED = 2
 NON_REVERSIBLE = 3
 NON_FINITE = 4
 NOT_AFFINE = 5
+RETURNED = 6  # of the way back of a step, which is sure to reach where it came from
 
 MEANING = {
     CONVERGED: "the step succeeded",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from numpy import cos, fabs, sin
+from numpy import cos, sin
 
 from pathfold.engine import table as at
-from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE
+from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE, RETURNED
 
 from .jit import compiled
 from .lanes import setting
 from .manifold import factorise, linearise, project, set_gradient
-from .projection import solve_position
+from .projection import distance, solve_position
 from .small import finite
 from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 
@@ -41,15 +41,15 @@ def draw_momentum(layout, problem, point, p, rng, scratch):
 
 
 @compiled
-def position_step(layout, problem, origin, target, p, t, scratch, counts):
-    """q' = Gqq q + Gqp (p - J^T lam) on the manifold; returns a status."""
+def position_step(layout, problem, origin, target, goal, p, t, scratch, counts):
+    """q' = Gqq q + Gqp (p - J^T lam) on the manifold; returns a status. For `goal` see `solve_position`."""
     gqq, gqp = rotation(layout, problem, t)
     q, q_new, displacement = position(layout, origin), position(layout, target), gradient(layout, target)
     for i in range(q.size):
         moved = gqq * q[i] + gqp * p[i]
         q_new[i] = moved
         displacement[i] = moved - q[i]
-    status = solve_position(layout, problem, origin, target, scratch, counts)
+    status = solve_position(layout, problem, origin, target, goal, scratch, counts)
     clear_idle(layout, q_new)
     return status
 
@@ -71,14 +71,27 @@ def kick(p, slope, t):
 
 
 @compiled
-def constrained_step(layout, problem, origin, target, back, p, t, scratch, counts):
+def undo(layout, problem, origin, target, back, p, t, scratch, counts):
+    """The flow of h2 undone from (q', p) at the target: it must come back to q; returns a status."""
+    q, returned = position(layout, origin), position(layout, back)
+    status = position_step(layout, problem, target, back, q, p, -t, scratch, counts)
+    if status == RETURNED:
+        return CONVERGED
+    tolerance = 2.0 * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
+    if status == CONVERGED and not (distance(returned, q) < tolerance):
+        return NON_REVERSIBLE
+    return status
+
+
+@compiled
+def constrained_step(layout, problem, origin, target, back, p, t, first, last, scratch, counts):
     """One step of size t from (origin, p) to (target, p); returns a status.
 
-    Half a kick by h1, the flow of h2 with the position held on the manifold, half a kick at the new point. The flow is
-    undone from (q', p') with -t, by the same solver, and must come back to q.
+    A kick by h1 for the time `first`, the flow of h2 with the position held on the manifold, a kick at the new point
+    for the time `last`. The flow is undone from (q', p') with -t, by the same solver, and must come back to q.
     """
-    kick(p, gradient(layout, origin), 0.5 * t)
-    status = position_step(layout, problem, origin, target, p, t, scratch, counts)
+    kick(p, gradient(layout, origin), first)
+    status = position_step(layout, problem, origin, target, position(layout, origin)[:0], p, t, scratch, counts)
     if status != CONVERGED:
         return status
     momentum_step(layout, problem, origin, target, p, t)
@@ -87,14 +100,9 @@ def constrained_step(layout, problem, origin, target, back, p, t, scratch, count
     if status != CONVERGED:
         return status
     project(layout, problem, target, p, scratch)
-    status = position_step(layout, problem, target, back, p, -t, scratch, counts)
+    status = undo(layout, problem, origin, target, back, p, t, scratch, counts)
     if status != CONVERGED:
         return status
-    q, returned = position(layout, origin), position(layout, back)
-    tolerance = 2.0 * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
-    for i in range(q.size):
-        if not (fabs(returned[i] - q[i]) < tolerance):
-            return NON_REVERSIBLE
     set_gradient(layout, problem, target, scratch)
-    kick(p, gradient(layout, target), 0.5 * t)
+    kick(p, gradient(layout, target), last)
     return CONVERGED if finite(squared_norm(p)) else NON_FINITE

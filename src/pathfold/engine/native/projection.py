@@ -5,10 +5,10 @@ method.md, section 8.
 
 from __future__ import annotations
 
-from numpy import fabs, sqrt
+from numpy import fabs, inf, sqrt
 
 from pathfold.engine import table as at
-from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED
+from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED, RETURNED
 
 from .jit import compiled
 from .lanes import setting
@@ -32,6 +32,7 @@ DIVERGENCE = 1e10  # a residual beyond this, in units of the scales, cannot be m
 NEAR = 0.3  # changes below this leave the linearisation in place ...
 CONTRACTION = 0.2  # ... as long as they shrink by this factor
 PIECES = (1, 4, 16)  # into which the way is cut when the first guess fails
+RETURNING = 1e-4  # a way back that is so near its goal, and was further away by CONTRACTION, will reach it
 
 
 @compiled
@@ -115,27 +116,47 @@ def cross_smooth(layout, problem, origin, target, scratch):
 
 
 @compiled
-def iterate(layout, problem, origin, target, chords, scratch, counts):
+def distance(q, goal):
+    """The largest difference of two positions; infinite when it is not finite."""
+    largest = 0.0
+    for i in range(q.size):
+        difference = fabs(q[i] - goal[i])
+        if not (difference <= largest):
+            if not finite(difference):
+                return inf
+            largest = difference
+    return largest
+
+
+@compiled
+def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
     """Newton's method from the given guess of multipliers and node states; returns a status.
 
     Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
-    steps, if they are allowed) while they contract well.
+    steps, if they are allowed) while they contract well. The error that is left after a change is estimated by the next
+    one, from how the last two shrank. A solve that is to find `goal` ends as soon as it is sure to (method.md, section
+    8); an empty one stands for no goal.
     """
     constraint_tolerance = problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
     position_tolerance = problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
     change = previous = 1e300
+    away = inf
     fresh = True
     for iteration in range(int(problem[setting(layout, at.SETTINGS_MAX_ITERATIONS)])):
         pull_start(layout, position(layout, target), scratch)
         shoot(layout, problem, origin, target, fresh, scratch)
         counts[ITERATED] += 1
+        if goal.size > 0:
+            before, away = away, distance(position(layout, target), goal)
+            if away < RETURNING and away < CONTRACTION * before:
+                return RETURNED
         if fresh:
             counts[LINEARISED] += 1
             cross_factorise(layout, problem, origin, target, scratch)
         residual = cross_filter(layout, problem, origin, target, scratch)
         if not (residual < DIVERGENCE):
             return NON_FINITE if iteration == 0 and not finite(residual) else DIVERGED
-        if residual < constraint_tolerance and change < position_tolerance:
+        if residual < constraint_tolerance and change * min(1.0, change / previous) < position_tolerance:
             return CONVERGED
         previous = change
         change = cross_smooth(layout, problem, origin, target, scratch)
@@ -156,26 +177,27 @@ def continue_to(layout, problem, origin, target, displacement, pieces, scratch, 
         for i in range(q.size):
             q_new[i] += displacement[i] / pieces
         clear_multipliers(layout, scratch)
-        status = iterate(layout, problem, origin, target, False, scratch, counts)
+        status = iterate(layout, problem, origin, target, q[:0], False, scratch, counts)
         if status != CONVERGED:
             return status
     return CONVERGED
 
 
 @compiled
-def solve_position(layout, problem, origin, target, scratch, counts):
+def solve_position(layout, problem, origin, target, goal, scratch, counts):
     """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
 
     On entry the target is the unconstrained end of the step, and the way there its displacement (in the place of its
     gradient). The solver starts from a first-order guess; should it fail from there, it follows the solution from the
     origin, in more pieces if few do not do. The result depends on the origin and that end alone, as reversibility
-    demands. `counts` gains the numbers of iterations and linearisations.
+    demands. With a goal, a position, it ends as RETURNED once it is sure to be found; an empty one stands for none.
+    `counts` gains the numbers of iterations and linearisations.
     """
     displacement = gradient(layout, target)
     clear_residuals(layout, scratch)
     predict(layout, problem, origin, target, displacement, scratch)
-    status = iterate(layout, problem, origin, target, True, scratch, counts)
+    status = iterate(layout, problem, origin, target, goal, True, scratch, counts)
     for pieces in PIECES:
-        if status != CONVERGED:
+        if status != CONVERGED and status != RETURNED:
             status = continue_to(layout, problem, origin, target, displacement, pieces, scratch, counts)
     return status

@@ -15,11 +15,11 @@ Carpenter and Marsden 2024). The share is smaller after a warm-up in which steps
 
 from __future__ import annotations
 
-from numpy import exp, inf, log
+from numpy import ceil, exp, inf, log
 
 from pathfold.engine.status import CONVERGED
 
-from .dynamics import draw_momentum, hamiltonian, potential, step
+from .dynamics import draw_momentum, hamiltonian, potential, two_steps
 from .jit import compiled
 from .trajectory import (
     ACCEPTANCE,
@@ -33,6 +33,7 @@ from .trajectory import (
     ITERATED,
     ITERATIONS,
     LOG_DENSITY,
+    MIDDLE,
     MOVING,
     NEXT,
     SPARE,
@@ -44,18 +45,18 @@ from .trajectory import (
 )
 from .vector import copy
 
-SPREAD = 0.4  # the number of steps varies by this fraction about the integration time
-MAX_STEPS = 1023
+SPREAD = 0.4  # the length of trajectories varies by this fraction about the integration time
+MAX_PAIRS = 511
 SHORTER, LEVELS = 0.25, 4  # steps are shortened by this factor, at most so many times ...
 CAREFUL, CONFIDENT = 0.1, 0.01  # ... and for this share of trajectories once more; where it was never needed
 
 
 @compiled
-def draw_steps(time, t, rng):
-    """A number of steps, uniform about time / t."""
-    low = max(1, min(MAX_STEPS, int((1.0 - SPREAD) * time / t + 0.5)))
-    high = max(low, min(MAX_STEPS, int((1.0 + SPREAD) * time / t + 0.5)))
-    return low + int(rng.random() * (high - low + 1))
+def draw_length(time, t, rng):
+    """A length, uniform about `time`, in pairs of steps not longer than t: how many, and the size of a step."""
+    length = time * (1.0 + SPREAD * (2.0 * rng.random() - 1.0))
+    pairs = int(ceil(length / (2.0 * t)))
+    return (pairs, 0.5 * length / pairs) if pairs <= MAX_PAIRS else (MAX_PAIRS, t)
 
 
 @compiled
@@ -65,20 +66,26 @@ def turn(p, reversed_p):
 
 
 @compiled
-def trajectory(layout, problem, points, momenta, t, steps, scratch, counts):
-    """Steps from points[CURRENT]; returns the rows of the end and of one to overwrite, failed steps, cause of the last.
+def take_pair(layout, problem, points, momenta, at, to, t, scratch, counts):
+    """A pair of steps from points[at] to points[to]; returns a status. The momentum before it is kept."""
+    copy(momenta[MOVING], momenta[BEFORE])
+    counts[STEPS] += 2
+    blocks = points[at], points[MIDDLE], points[to], points[BACK]
+    return two_steps(layout, problem, *blocks, momenta[MOVING], t, scratch, counts)
 
-    When the first step fails both ways so will all: no more are tried. A momentum that led nowhere is left as it was.
-    counts[STEPS] gains the steps that were tried.
+
+@compiled
+def trajectory(layout, problem, points, momenta, t, pairs, scratch, counts):
+    """Pairs of steps from points[CURRENT]; returns the rows of the end and of one to overwrite, failed pairs, a cause.
+
+    When the first pair fails both ways so will all: no more are tried. A momentum that led nowhere is left as it was.
     """
     p = momenta[MOVING]
     at, to = CURRENT, NEXT
     failed = 0
     cause = CONVERGED
-    for i in range(steps):
-        copy(p, momenta[BEFORE])
-        counts[STEPS] += 1
-        status = step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
+    for i in range(pairs):
+        status = take_pair(layout, problem, points, momenta, at, to, t, scratch, counts)
         if status == CONVERGED:
             at, to = to, (SPARE if to == NEXT else NEXT)
         else:
@@ -86,26 +93,23 @@ def trajectory(layout, problem, points, momenta, t, steps, scratch, counts):
             failed += 1
             cause = status
             if i == 1 and failed == 2:
-                return at, to, steps, cause
-    if failed == steps:
+                return at, to, pairs, cause
+    if failed == pairs:
         copy(momenta[BEFORE], p)
     return at, to, failed, cause
 
 
 @compiled
 def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """Whether a step from the state fails; the momentum is left as it is."""
-    p = momenta[MOVING]
-    copy(p, momenta[BEFORE])
-    counts[STEPS] += 1
-    status = step(layout, problem, points[at], points[to], points[BACK], p, t, scratch, counts)
-    copy(momenta[BEFORE], p)
+    """Whether a pair of steps from the state fails; the momentum is left as it is."""
+    status = take_pair(layout, problem, points, momenta, at, to, t, scratch, counts)
+    copy(momenta[BEFORE], momenta[MOVING])
     return status != CONVERGED
 
 
 @compiled
 def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """How often steps have to be shortened for one that does not fail both ways, as far as it is tried."""
+    """How often steps have to be shortened for a pair that does not fail both ways, as far as it is tried."""
     for level in range(LEVELS):
         for way in (1.0, -1.0):
             length = way * t * SHORTER**level
@@ -134,28 +138,30 @@ def static_transition(layout, problem, points, momenta, t, time, share, rng, scr
     p = momenta[MOVING]
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
-    steps = draw_steps(time, t, rng)
+    pairs, length = draw_length(time, t, rng)
     careful = rng.random() < share
     counts[ITERATED] = 0
     counts[STEPS] = 0
-    level = 1 + level_of(layout, problem, points, momenta, CURRENT, NEXT, t, scratch, counts) if careful else 0
-    at, to, failed, cause = trajectory(layout, problem, points, momenta, t * SHORTER**level, steps, scratch, counts)
-    moved = failed < steps
+    level = 1 + level_of(layout, problem, points, momenta, CURRENT, NEXT, length, scratch, counts) if careful else 0
+    shorter = length * SHORTER**level
+    at, to, failed, cause = trajectory(layout, problem, points, momenta, shorter, pairs, scratch, counts)
+    moved = failed < pairs
     needed = not moved
     if not moved and not careful:
-        level = level_of(layout, problem, points, momenta, CURRENT, NEXT, t, scratch, counts)
+        level = level_of(layout, problem, points, momenta, CURRENT, NEXT, length, scratch, counts)
         if level > 0:
-            at, to, again, _ = trajectory(layout, problem, points, momenta, t * SHORTER**level, steps, scratch, counts)
-            moved = again < steps
+            shorter = length * SHORTER**level
+            at, to, again, _ = trajectory(layout, problem, points, momenta, shorter, pairs, scratch, counts)
+            moved = again < pairs
     after = hamiltonian(layout, points[at], p)
     log_ratio = 0.0
     if moved and level > 0:
-        end = level_of(layout, problem, points, momenta, at, to, t, scratch, counts)
+        end = level_of(layout, problem, points, momenta, at, to, length, scratch, counts)
         log_ratio = log_chance(level, end, share) - log(share if careful else 1.0 - share)
     probability = exp(min(0.0, log_ratio + before - after)) if moved and after < inf and log_ratio > -inf else 0.0
     if rng.random() < probability:
         copy(points[at], points[CURRENT])
-    statistics[ACCEPTANCE] = probability * (steps - failed) / steps
+    statistics[ACCEPTANCE] = probability * (pairs - failed) / pairs
     statistics[STEPS_TAKEN] = counts[STEPS]
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before

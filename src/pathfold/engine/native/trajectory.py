@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 # Rows of the table of points. The chain is at CURRENT between transitions.
-CURRENT, NEXT, SPARE, BACK, LEFT, RIGHT, CANDIDATE = 0, 1, 2, 3, 4, 5, 6
-STATIC_POINTS, DYNAMIC_POINTS = 4, 7
+CURRENT, NEXT, SPARE, BACK, MIDDLE = range(5)
+LEFT, RIGHT, CANDIDATE = range(4, 7)
+STATIC_POINTS, DYNAMIC_POINTS = 5, 7
 
 # Rows of the table of momenta: the moving one, the one before a step, the ends of a trajectory, the running sum; then
 # three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.

@@ -81,12 +81,12 @@ def drift(layout, problem, origin, target, p, t):
 
 
 @compiled
-def unconstrained_step(layout, problem, origin, target, p, t, scratch):
+def unconstrained_step(layout, problem, origin, target, p, t, first, last, scratch):
     """One step of size t from (origin, p) to (target, p); returns a status. It is reversible as it stands."""
-    kick(layout, problem, origin, p, 0.5 * t)
+    kick(layout, problem, origin, p, first)
     drift(layout, problem, origin, target, p, t)
     status = evaluate(layout, problem, target, scratch)
     if status != CONVERGED:
         return status
-    kick(layout, problem, target, p, 0.5 * t)
+    kick(layout, problem, target, p, last)
     return CONVERGED if finite(squared_norm(p)) else NON_FINITE
