@@ -57,8 +57,8 @@ def draws(row: Row) -> str:
     budget = f"in {setting['budget']:g} s per chain"
     if row["parameters"]:
         return f"{kept} of {setting['chains']} x {setting['draws']} {budget}"
-    if not row["kept"][1]:
-        reached = " ".join(f"{min(n, setting['warmup'])}" for n in row["iterations"])
+    if max(row["iterations"]) < setting["warmup"]:
+        reached = " ".join(map(str, row["iterations"]))
         return f"warm-up not finished {budget}: iterations {reached} of {setting['warmup']}"
     return f"too few, {kept}, {budget}"
 
