@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.markers import CARETUP
 from matplotlib.ticker import NullLocator
 
 from experiments.runner import Row
@@ -20,6 +21,11 @@ LOOKS: dict[tuple[str, str], dict[str, Any]] = {
     ("dynamic", "stormer-verlet"): {"color": "#c8553d", "marker": "s", "label": "dynamic, Störmer-Verlet (paper's)"},
     ("static", "gaussian"): {"color": "#2f7d4f", "marker": "D", "label": "static, Gaussian (our default)"},
     ("unconstrained", "stormer-verlet"): {"color": "#777777", "marker": "^", "label": "without constraints"},
+    ("unconstrained-identity", "stormer-verlet"): {
+        "color": "#b5b5b5",
+        "marker": "P",
+        "label": "without constraints, unit metric",
+    },
     ("guided-path", "none"): {"color": "#8a5a9e", "marker": "v", "label": "guided proposals, along the mean path"},
     ("guided-endpoint", "none"): {"color": "#b08d2e", "marker": "<", "label": "guided proposals (paper's)"},
 }
@@ -38,6 +44,25 @@ def by_kind(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     return {look: each for look, each in found.items() if each}
 
 
+def measured(rows: Iterable[Row]) -> list[Row]:
+    """Those with enough draws after warm-up."""
+    return [row for row in rows if row["parameters"]]
+
+
+def draws(row: Row) -> str:
+    """How many were kept; where a budget ended chains, out of how many; where none came far enough, how far."""
+    kept, setting = "{} x {}".format(*row["kept"]), row["setting"]
+    if not row.get("iterations"):
+        return kept
+    budget = f"in {setting['budget']:g} s per chain"
+    if row["parameters"]:
+        return f"{kept} of {setting['chains']} x {setting['draws']} {budget}"
+    if max(row["iterations"]) < setting["warmup"]:
+        reached = " ".join(map(str, row["iterations"]))
+        return f"warm-up not finished {budget}: iterations {reached} of {setting['warmup']}"
+    return f"too few, {kept}, {budget}"
+
+
 def spread(rows: Iterable[Row], over: str, value: Callable[[Row], float]) -> tuple[np.ndarray, np.ndarray]:
     """Sizes, and for each the least, the median and the greatest value over seeds (3, sizes)."""
     groups: dict[float, list[float]] = defaultdict(list)
@@ -49,13 +74,23 @@ def spread(rows: Iterable[Row], over: str, value: Callable[[Row], float]) -> tup
 
 
 def curve(ax: Axes, rows: list[Row], over: str, value: Callable[[Row], float]) -> None:
-    """Medians joined, bars from least to greatest; crosses where R-hat is above 1.01."""
-    look = LOOKS[kind(rows[0])]
+    """Medians joined, bars from least to greatest; crosses where R-hat is above 1.01. Without draws, nothing."""
+    look, rows = LOOKS[kind(rows[0])], measured(rows)
+    if not rows:
+        return
     sizes, (least, median, greatest) = spread(rows, over, value)
     ax.errorbar(sizes, median, [median - least, greatest - median], **look, ms=4, lw=1.2, capsize=2)
     for row in rows:
         if not worst_rhat(row) < CONVERGED:
             ax.plot(row["setting"][over], value(row), "x", color="black", ms=7, zorder=3)
+
+
+def unmeasured(ax: Axes, rows: list[Row], over: str) -> None:
+    """An arrow up from the seconds that a run spent without enough draws: an effective one costs more."""
+    for row in rows:
+        if not row["parameters"]:
+            look = LOOKS[kind(row)]
+            ax.plot(row["setting"][over], row["seconds"], marker=CARETUP, color=look["color"], mfc="none", ms=9, ls="")
 
 
 def level(ax: Axes, rows: list[Row], value: Callable[[Row], float]) -> None:

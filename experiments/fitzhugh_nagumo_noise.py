@@ -7,13 +7,7 @@ import math
 from typing import Any
 
 from experiments.noise_levels import describe, draw
-from experiments.setting import (
-    Scale,
-    Setting,
-    guided_proposals,
-    shorter_without_constraints,
-    with_and_without_constraints,
-)
+from experiments.setting import Scale, Setting, guided_proposals, with_and_without_constraints, with_budgets
 
 __all__ = ["describe", "draw", "settings"]
 
@@ -33,4 +27,4 @@ def settings(scale: Scale) -> list[Setting]:
         }
         found += with_and_without_constraints(R=scale.base[0], **common)
         found += guided_proposals(scale, **common)
-    return shorter_without_constraints(found, scale)
+    return with_budgets(found, scale)

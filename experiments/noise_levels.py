@@ -13,12 +13,15 @@ from experiments.drawing import (
     LOOKS,
     by_kind,
     curve,
+    draws,
     kind,
     legend_above,
     logarithmic,
+    measured,
     seconds_per_draw,
     step_size,
     table,
+    unmeasured,
     worst_rhat,
 )
 from experiments.runner import Row
@@ -26,12 +29,13 @@ from experiments.setting import Scale
 
 
 def draw(rows: list[Row], scale: Scale) -> Figure:
-    names = list(rows[0]["parameters"])
+    names = list(measured(rows)[0]["parameters"])
     figure = Figure(figsize=(12, 3.4), layout="constrained")
     axes = figure.subplots(1, len(names) + 1)
     for each in by_kind(rows).values():
         for ax, name in zip(axes, names, strict=False):
             curve(ax, each, "sigma_y", lambda row, name=name: seconds_per_draw(row, name))
+            unmeasured(ax, each, "sigma_y")
             ax.set_title(name)
         curve(axes[-1], each, "sigma_y", step_size)
     axes[-1].set_title("step size")
@@ -51,16 +55,17 @@ def describe(rows: list[Row], scale: Scale) -> str:
     lines = []
     for row in sorted(rows, key=lambda row: (row["setting"]["sigma_y"], list(LOOKS).index(kind(row)))):
         level = row["setting"]["sigma_y"]
-        ours = [r for r in rows if kind(r) == ("static", "gaussian") and r["setting"]["sigma_y"] == level]
+        begin = [f"{level:.3g}", LOOKS[kind(row)]["label"], draws(row), f"{step_size(row):.2g}"]
+        begin.append(f"{row['steps_a_draw']:.0f}")
+        if not row["parameters"]:
+            lines.append([*begin, *[""] * 5])
+            continue
+        ours = [r for r in measured(rows) if kind(r) == ("static", "gaussian") and r["setting"]["sigma_y"] == level]
         z = f"{largest_difference(row, ours[0]):.1f}" if ours and row is not ours[0] else ""
         slowest = max(seconds_per_draw(row, name) for name in row["parameters"])
         lines.append(
             [
-                f"{level:.3g}",
-                LOOKS[kind(row)]["label"],
-                "{} x {}".format(*row["kept"]),
-                f"{step_size(row):.2g}",
-                f"{row['steps_a_draw']:.0f}",
+                *begin,
                 f"{100 * row['failed']:.1f} %",
                 f"{100 * row['diverged']:.1f} %",
                 f"{worst_rhat(row):.3f}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, get_args
 
@@ -13,13 +13,21 @@ from pathfold.example_models import fitzhugh_nagumo, sir
 from pathfold.sampling.samplers import Reference
 
 GUIDED = {f"guided-{reference}": reference for reference in get_args(Reference)}
-HAMILTONIAN = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), "unconstrained": pf.UnconstrainedHMC()}
+BASELINE = {
+    "unconstrained": pf.UnconstrainedHMC(),
+    "unconstrained-identity": pf.UnconstrainedHMC(metric="identity"),
+}
+HAMILTONIAN = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), **BASELINE}
+SLOW = {*BASELINE, "guided-endpoint"}  # which have a budget
 NO_SPLITTING = "none"  # of samplers without a Hamiltonian
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Everything that draws depend on; `seed` is that of simulated data and of the chains."""
+    """Everything that draws depend on; `seed` is that of simulated data and of the chains.
+
+    Settings that differ in their budget alone are the same: with a larger one a run goes on.
+    """
 
     model: str  # "fitzhugh_nagumo" or "sir"
     sampler: str  # of HAMILTONIAN or GUIDED
@@ -33,11 +41,17 @@ class Setting:
     warmup: int
     draws: int
     seed: int
+    budget: float | None = field(default=None, compare=False)  # seconds of its core that a chain may take
 
     @property
     def order(self) -> tuple[bool, int, int, str]:
         """Sorts settings: what every seed is asked for comes first, then by seed and by size."""
         return max(self.S, self.T) > 100, self.seed, self.S * self.T, str(self)
+
+    @property
+    def longest_first(self) -> tuple[bool, int, str]:
+        """Sorts settings for several runs at once: those that will spend a budget, then by fine steps to be drawn."""
+        return self.budget is None, -self.S * self.T * (self.warmup + self.draws), str(self)
 
     def __str__(self) -> str:
         return "  ".join(f"{name} {value}" for name, value in asdict(self).items() if value is not None)
@@ -59,12 +73,12 @@ class Scale:
     noise_variances: tuple[float, ...]
     noise_warmup: int
     noise_draws: int
-    baseline_draws: int  # the same of HMC without constraints, which small noise makes slow
     guided_warmup: int  # of guided proposals, in draws
     guided: dict[str, int]  # and the iterations of each draw, by their reference
     sir_S: int
     sir_draws: int
     sir_noise: tuple[float, ...]
+    budget: float  # seconds of its core for each chain of what is slow by nature
 
 
 FULL = Scale(
@@ -80,12 +94,12 @@ FULL = Scale(
     noise_variances=(1e-4, 1e-3, 1e-2, 1e-1),
     noise_warmup=500,
     noise_draws=1000,
-    baseline_draws=500,
     guided_warmup=200,
     guided={"guided-path": 50, "guided-endpoint": 250},  # the latter is the paper's: 50,000 + 250,000
     sir_S=20,
     sir_draws=2500,
     sir_noise=(0.3, 1.0, 3.0, 5.0, 10.0),
+    budget=300.0,
 )
 QUICK = Scale(
     seeds=(1, 2),
@@ -100,28 +114,29 @@ QUICK = Scale(
     noise_variances=(1e-1,),
     noise_warmup=40,
     noise_draws=40,
-    baseline_draws=40,
     guided_warmup=40,
     guided={"guided-path": 5, "guided-endpoint": 5},
     sir_S=5,
     sir_draws=40,
     sir_noise=(10.0,),
+    budget=0.1,
 )
 
 
 def with_and_without_constraints(
     *, R: int | None = None, splittings: tuple[str, ...] = ("stormer-verlet",), **common: Any
 ) -> list[Setting]:
-    """The paper's constrained chains (R observations per block), our default, and its baseline."""
+    """The paper's constrained chains (R observations per block), our default, and its baseline with either metric."""
     return [
         *(Setting(sampler="dynamic", splitting=splitting, R=R, **common) for splitting in splittings),
         Setting(sampler="static", splitting="gaussian", **common),
-        Setting(sampler="unconstrained", splitting="stormer-verlet", **common),
+        *(Setting(sampler=name, splitting="stormer-verlet", **common) for name in BASELINE),
     ]
 
 
-def shorter_without_constraints(settings: list[Setting], scale: Scale) -> list[Setting]:
-    return [replace(s, draws=scale.baseline_draws) if s.sampler == "unconstrained" else s for s in settings]
+def with_budgets(settings: list[Setting], scale: Scale) -> list[Setting]:
+    """Those that are slow by nature have a budget."""
+    return [replace(s, budget=scale.budget) if s.sampler in SLOW else s for s in settings]
 
 
 def guided_proposals(scale: Scale, **common: Any) -> list[Setting]:
@@ -177,4 +192,5 @@ def arguments(setting: Setting) -> dict[str, Any]:
         "warmup": setting.warmup,
         "draws": setting.draws,
         "seed": setting.seed,
+        "max_seconds": setting.budget,
     }

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from experiments.drawing import LOOKS, kind
 from experiments.runner import Row
-from experiments.setting import Scale, Setting, shorter_without_constraints, with_and_without_constraints
+from experiments.setting import Scale, Setting, with_and_without_constraints, with_budgets
 
 POSITIVE = {"gamma", "alpha", "sigma", "sigma_y"}  # shown on a logarithmic scale
 
@@ -25,7 +25,7 @@ def chains(scale: Scale, sigma_y: float | None) -> list[Setting]:
         draws=scale.sir_draws,
         seed=scale.seeds[0],
     )
-    return found if sigma_y is None else shorter_without_constraints(found, scale)
+    return with_budgets(found, scale)
 
 
 def unknown_noise(scale: Scale) -> list[Setting]:

@@ -6,7 +6,17 @@ import math
 
 from matplotlib.figure import Figure
 
-from experiments.drawing import LOOKS, kind, legend_above, seconds_per_draw, step_size, table, worst_rhat
+from experiments.drawing import (
+    LOOKS,
+    draws,
+    kind,
+    legend_above,
+    measured,
+    seconds_per_draw,
+    step_size,
+    table,
+    worst_rhat,
+)
 from experiments.runner import Row
 from experiments.setting import Scale
 from experiments.sir import edges, histogram, label
@@ -16,6 +26,7 @@ __all__ = ["describe", "draw", "settings"]
 
 
 def draw(rows: list[Row], scale: Scale) -> Figure:
+    rows = measured(rows)
     names = list(rows[0]["parameters"])
     figure = Figure(figsize=(11, 5.2), layout="constrained")
     axes = figure.subplots(2, 3)
@@ -35,11 +46,12 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
 
 
 def describe(rows: list[Row], scale: Scale) -> str:
-    names = list(rows[0]["parameters"])
-    moments = [[LOOKS[kind(row)]["label"], *(_moments(row["parameters"][name]) for name in names)] for row in rows]
+    enough = measured(rows)
+    names = list(enough[0]["parameters"])
+    moments = [[LOOKS[kind(row)]["label"], *(_moments(row["parameters"][name]) for name in names)] for row in enough]
     return "\n\n".join(
         [
-            table([*_cost(rows[0])], [[*_cost(row).values()] for row in rows]),
+            table(head := [*_cost(enough[0])], [[_cost(row).get(name, "") for name in head] for row in rows]),
             "Mean ± standard deviation (Monte-Carlo error of the mean):",
             table(["chains", *names], moments),
         ]
@@ -48,13 +60,18 @@ def describe(rows: list[Row], scale: Scale) -> str:
 
 def _cost(row: Row) -> dict[str, str]:
     """What one run cost and where it came, by the head of its column."""
+    begin = {
+        "chains": LOOKS[kind(row)]["label"],
+        "draws": draws(row),
+        "step size": f"{step_size(row):.2g}",
+        "steps per draw": f"{row['steps_a_draw']:.0f}",
+    }
+    if not row["parameters"]:
+        return begin
     slowest = max(row["parameters"], key=lambda name: seconds_per_draw(row, name))
     steps = row["steps_a_draw"] * math.prod(row["kept"])
     return {
-        "chains": LOOKS[kind(row)]["label"],
-        "draws": "{} x {}".format(*row["kept"]),
-        "step size": f"{step_size(row):.2g}",
-        "steps per draw": f"{row['steps_a_draw']:.0f}",
+        **begin,
         "ms per effective draw, slowest parameter": f"{1e3 * seconds_per_draw(row, slowest):.1f} ({slowest})",
         "steps per effective draw": f"{steps / row['parameters'][slowest]['bulk']:.0f}",
         "failed": f"{100 * row['failed']:.1f} %",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.drawing import LOOKS, kind, legend_above, table
+from experiments.drawing import LOOKS, kind, legend_above, measured, table
 from experiments.runner import Row
 from experiments.setting import Scale
 from experiments.sir import as_shown, edges, histogram, label
@@ -15,6 +15,7 @@ __all__ = ["describe", "draw", "settings"]
 
 
 def draw(rows: list[Row], scale: Scale) -> Figure:
+    rows = measured(rows)
     names = list(rows[0]["parameters"])
     figure = Figure(figsize=(10, 10), layout="constrained")
     axes = figure.subplots(len(names), len(names), sharex="col")
@@ -39,6 +40,7 @@ def draw(rows: list[Row], scale: Scale) -> Figure:
 
 def describe(rows: list[Row], scale: Scale) -> str:
     """Correlations of what is drawn, the noise scale with the others."""
+    rows = measured(rows)
     names = [name for name in rows[0]["parameters"] if name != "sigma_y"]
     lines = []
     for row in rows:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from experiments import runner
 from experiments.__main__ import DOCS, FIGURES, main
+from experiments.drawing import draws as draws_of
 from experiments.drawing import exponent, save, spread
 from experiments.noise_levels import largest_difference
 from experiments.noiseless import along, settings
 from experiments.page import with_tables
 from experiments.runner import ROOT, Results
-from experiments.setting import FULL, QUICK, Setting
+from experiments.setting import BASELINE, FULL, QUICK, Setting
+from pathfold.sampling.progress import Progress
 from tests.thorough import thorough
 
 TRIED = ["sir_noise_levels"]  # with and without constraints; all figures are drawn below
@@ -24,7 +32,7 @@ TRIED = ["sir_noise_levels"]  # with and without constraints; all figures are dr
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("experiments")
-    main(["--quick", "--folder", str(folder), *TRIED])
+    main(["--quick", "--jobs", "2", "--budget", "1000", "--folder", str(folder), *TRIED])
     return folder
 
 
@@ -38,8 +46,98 @@ def test_a_run_is_saved_with_its_setting_and_circumstances(quick):
         assert row["kept"] == [QUICK.chains, row["setting"]["draws"]]
         assert row["ms_a_step"] > 0.0
         assert all(math.isfinite(each["mean"]) and each["bulk"] > 0.0 for each in row["parameters"].values())
-        assert (row["newton_iterations"] > 0.0) == (row["setting"]["sampler"] != "unconstrained")
+        assert (row["newton_iterations"] > 0.0) == (row["setting"]["sampler"] not in BASELINE)
+        assert row["setting"]["budget"] == (1000.0 if row["setting"]["sampler"] in BASELINE else None)
+        assert "iterations" not in row, "none was cut short"
     assert not [*(quick / "unfinished").iterdir()]
+
+
+def test_the_unit_metric_is_not_adapted(quick):
+    adapted, unit = (
+        next(row for row in Results(quick / "results").rows.values() if row["setting"]["sampler"] == name)
+        for name in BASELINE
+    )
+    assert adapted["parameters"] != unit["parameters"]
+    assert np.mean(adapted["step_size"]) > np.mean(unit["step_size"]), "scales of the posterior allow longer steps"
+
+
+@pytest.fixture(scope="module")
+def baseline() -> Setting:
+    """Cheap, and compiled by the runs above where they were made in this process."""
+    wanted = FIGURES["sir_noise_levels"].settings(QUICK)
+    return next(s for s in wanted if s.sampler == "unconstrained")
+
+
+def test_a_budget_ends_a_run_and_a_larger_one_goes_on(baseline, tmp_path):
+    """First in warm-up, then after it, then to the end, which is that of a run without a budget."""
+    short = replace(baseline, draws=60, budget=1e-6)
+    results = Results(tmp_path / "results")
+    runner.complete(results, [short], tmp_path)
+    row = results.rows[short]
+    assert row["kept"][1] == 0
+    assert not row["parameters"]
+    assert all(0 < n < short.warmup for n in row["iterations"])
+    assert row["seconds"] >= short.chains * short.budget
+    assert "max_seconds were spent: 0 of 60 draws are kept, of 2 of 2 chains" in row["warnings"]
+    assert draws_of(row) == "warm-up not finished in 1e-06 s per chain: iterations 1 1 of 40"
+    assert [*tmp_path.glob("*/chain_0.npz")]
+    made = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "run", lambda *given: made.append(given))
+        runner.complete(results, [short], tmp_path)
+    assert not made, "the same budget was spent already"
+    whole = replace(short, budget=1000.0)
+    runner.complete(results, [whole], tmp_path)
+    assert set(Results(results.folder).rows) == {whole}, "it stands in the place of the other"
+    assert results.rows[whole]["kept"] == [2, 60]
+    assert "iterations" not in results.rows[whole]
+    assert not [*tmp_path.glob("*/chain_0.npz")]
+    at_once = runner.run(replace(short, budget=None), tmp_path / "at once")
+    assert results.rows[whole]["parameters"] == at_once["parameters"]
+
+
+def test_when_time_is_up_a_run_stops_and_the_next_is_not_begun(baseline, tmp_path, monkeypatch):
+    until, clock = 100.0, [0.0]
+
+    def update(bar: Progress) -> None:
+        if all(monitor.done[0] > 20 for monitor in bar.monitors):
+            clock[0] = until
+            signal.raise_signal(signal.SIGALRM)
+
+    monkeypatch.setattr(Progress, "update", update)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(time=lambda: clock[0]))
+    long = replace(baseline, warmup=10, draws=1_000_000, budget=None)
+    results = Results(tmp_path / "results")
+    runner.complete(results, [long, replace(long, seed=5)], tmp_path, until=until)
+    assert not results.rows
+    assert len([*tmp_path.glob("*/chain_0.npz")]) == 1, "the second was not begun"
+
+
+def test_what_is_done_is_interrupted_in_time():
+    with pytest.raises(KeyboardInterrupt), runner._interrupted(time.time() + 0.05):
+        time.sleep(30.0)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+def test_rows_that_are_saved_at_once_are_all_there(tmp_path):
+    """Each thread adds rows of its own while the others do; the lock is the one that keeps processes apart."""
+    wanted = settings(FULL)[:40]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add_rows, [tmp_path] * 4, [wanted[i::4] for i in range(4)]))
+    assert set(Results(tmp_path).rows) == set(wanted)
+
+
+def add_rows(folder: Path, wanted: list[Setting]) -> None:
+    for setting in wanted:
+        Results(folder).add(setting, row_of(setting))
+
+
+def test_the_longest_runs_come_first_when_several_are_made_at_once():
+    wanted = [s for module in FIGURES.values() for s in module.settings(FULL)]
+    in_turn = sorted(wanted, key=lambda s: s.longest_first)
+    without = [s.S * s.T * (s.warmup + s.draws) for s in in_turn if s.budget is None]
+    assert all(s.budget is not None for s in in_turn[: len(in_turn) - len(without)])
+    assert without == sorted(without, reverse=True)
 
 
 def test_figures_are_drawn_and_what_is_saved_is_not_made_again(quick, monkeypatch):

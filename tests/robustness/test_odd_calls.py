@@ -231,7 +231,7 @@ CALLS: dict[str, tuple[Callable[[str, Any], Any], dict[str, tuple[str, ...]]]] =
     ),
     "UnconstrainedHMC": (
         lambda argument, value: pf.UnconstrainedHMC(**{argument: value}),
-        {"target_acceptance": ("target_acceptance",)},
+        {"target_acceptance": ("target_acceptance",), "metric": ("metric",)},
     ),
     "GuidedProposals": (
         lambda argument, value: pf.GuidedProposals(**{argument: value}),
@@ -274,6 +274,7 @@ ACCEPTED: dict[tuple[str, str], set[str]] = {
     ("sample", "keep_warmup"): {"True"},
     ("sample", "warmup"): {"None", "zero"},
     ("sample", "seed"): {"zero"},
+    ("sample", "max_seconds"): {"None", "2.5"},
     ("sample", "checkpoint"): {"None", "text"},
     **{("Observations", name): {"None"} for name in ("inputs", "unit")},
     **{("DiffusionModel", name): {"None"} for name in ("scheme", "inputs")},

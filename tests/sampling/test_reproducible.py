@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import pathfold as pf
-from pathfold.sampling import chain
+from pathfold.sampling import chain, execution
+from pathfold.sampling.draws import ARRAYS, Draws
 from pathfold.sampling.progress import Progress
 from tests.sampling.small_run import (
     CHAINS,
@@ -168,6 +169,24 @@ def test_interruption_in_warm_up_gives_an_empty_posterior(monkeypatch):
         tree = small_run("static", warmup=1_000_000, draws=10, keep_path="none")
     assert tree.posterior.sizes["draw"] == 0
     assert tree["warmup_posterior"].sizes["draw"] > 10
+
+
+def test_a_chain_ends_when_its_seconds_are_spent_and_goes_on_with_more(tmp_path):
+    with pytest.warns(UserWarning, match="max_seconds were spent: 0 of 90 draws are kept, of 3 of 3 chains"):
+        cut = small_run("static", checkpoint=tmp_path, max_seconds=1e-9)
+    assert cut.attrs["iterations"] == [1, 1, 1], "a piece of one transition each"
+    assert cut.attrs["main_seconds"] == [0.0, 0.0, 0.0]
+    assert_same_draws(plain_run("static"), small_run("static", checkpoint=tmp_path, max_seconds=1000.0))
+    with pytest.raises(pf.SettingsError, match="max_seconds must be a positive number, not 0"):
+        small_run("static", max_seconds=0)
+
+
+def test_the_time_of_draws_that_are_cut_off_does_not_count():
+    arrays: dict[str, Any] = {name: np.zeros((110, 1)) for name in ARRAYS}
+    draws = Draws(**arrays, made=110, seconds=12.0, main_seconds=10.0)
+    cut = execution._of_length(draws, 60, warmup=10)
+    assert (cut.made, len(cut.z), cut.main_seconds, cut.seconds) == (60, 60, 5.0, 12.0)
+    assert execution._of_length(draws, 7, warmup=10).main_seconds == 0.0
 
 
 def test_a_failing_chain_ends_the_run(monkeypatch):

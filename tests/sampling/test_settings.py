@@ -154,6 +154,7 @@ def settings(**changes: Any) -> Settings:
         "observations_per_block",
         "initial_states",
         "start",
+        "max_seconds",
         "checkpoint",
         "executor",
         "threads",

@@ -282,7 +282,6 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
     chain, careful, confident = native.chain_loop, native.static_hmc.CAREFUL, native.static_hmc.CONFIDENT
     for name in ("first_step_size", "record", "before_transition", "after_transition"):
         monkeypatch.setattr(chain, name, lambda *_: 0.5)
-    monkeypatch.setattr(chain, "adapt_metric", lambda *_: False)
 
     def shares(needed: bool) -> list[float]:
         """Of a warm-up of four transitions and two more, in the second of which steps may have to be shortened."""
@@ -296,7 +295,7 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
         one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
         state = np.zeros(native.step_size.STATE)
         chain.run(
-            *(None, one, one, one, None, None, state, None, None, None, False, 1.0, 4, 0.9),
+            *(None, one, one, one, None, None, state, None, None, None, False, False, 1.0, 4, 0.9),
             *(rows, rows, rows, rows, rows, *flags),
         )
         return found

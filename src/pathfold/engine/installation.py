@@ -28,7 +28,7 @@ _RNG = typeof(np.random.default_rng())
 # What the host calls, and with what.
 _START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, int64, float64, _RNG, _BLOCK, _COUNTS)
 _CHAIN = (_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK)
-_SETTINGS = (boolean, float64, int64, float64)
+_SETTINGS = (boolean, boolean, float64, int64, float64)
 _DRAWN = (_TABLE, _STATES, _STATES, _PATHS, _TABLE, _COUNTS, _COUNTS)
 ENTRIES = (
     (linearise, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),

@@ -134,7 +134,7 @@ def calibrate(
     """
     check_model(model)
     runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)
-    unused = dict.fromkeys(("splitting", "observations_per_block", "initial_states", "start"))
+    unused = dict.fromkeys(("splitting", "observations_per_block", "initial_states", "start", "max_seconds"))
     settings = Settings.checked(
         chains=1, warmup=warmup, draws=draws, seed=seed, sampler=sampler, solver=solver, keep_path="nodes",
         keep_warmup=False, progress=False, checkpoint=None, executor=executor, threads=None, **unused,

@@ -98,5 +98,6 @@ def _attributes(parts: list[xr.DataTree], chains: int) -> dict[str, Any]:
         attributes[name] = [value for tree in parts for value in np.atleast_1d(tree.attrs[name]).tolist()]
     attributes["seed"] = [int(seed) for tree in parts for seed in np.atleast_1d(tree.attrs["seed"])]
     attributes["chains"] = chains
+    attributes.pop("iterations", None)  # of the chains of one run
     attributes["draws"] = min(int(tree.attrs["draws"]) for tree in parts)
     return attributes

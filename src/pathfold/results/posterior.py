@@ -249,6 +249,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         **run.settings,
         **run.seconds,
         **shift,
+        **({"iterations": run.iterations} if run.iterations else {}),
         "chain_seconds": [chain.seconds for chain in run.chains],
         "main_seconds": [chain.main_seconds for chain in run.chains],
         "start_attempts": [chain.start_attempts for chain in run.chains],

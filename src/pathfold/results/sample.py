@@ -39,6 +39,7 @@ def sample(
     keep_warmup: bool = False,
     deterministics: Mapping[str, Callable[..., Any]] | None = None,
     progress: bool = True,
+    max_seconds: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
@@ -46,8 +47,8 @@ def sample(
     """Draw from the posterior of parameters and paths, given observations.
 
     The draws depend on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
-    resumed from its `checkpoint`. Whatever can be checked is checked before anything is compiled; errors are derived
-    from `pf.PathfoldError`.
+    resumed from its `checkpoint`; `max_seconds` may change how many there are. Whatever can be checked is checked
+    before anything is compiled; errors are derived from `pf.PathfoldError`.
 
     Parameters
     ----------
@@ -96,6 +97,9 @@ def sample(
         are the states that are kept. What varies between series has a row for each of them in z.
     progress
         Whether to show how far the chains are.
+    max_seconds
+        Seconds of its core that a chain may take, those before a `checkpoint` counted. A chain that has spent them ends
+        as if it was interrupted: a warning says how many draws are kept, and the same call with more seconds goes on.
     checkpoint
         A folder. The same call goes on where the last one ended, and more `draws` make the run longer.
     executor
@@ -138,6 +142,7 @@ def sample(
         keep_path=keep_path,
         keep_warmup=keep_warmup,
         progress=progress,
+        max_seconds=max_seconds,
         checkpoint=checkpoint,
         executor=executor,
         threads=threads,

@@ -7,6 +7,7 @@ another process. What it yields depends on the task alone, not on how it is cut 
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,13 +38,14 @@ from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import STRIDE, is_held
 from pathfold.sampling.parameter_metric import BEGIN, END, Coordinates, Window
-from pathfold.sampling.samplers import DynamicHMC, GuidedProposals, Sampler, StaticHMC
+from pathfold.sampling.samplers import DynamicHMC, GuidedProposals, Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.warm_start import Pace
 
 # A warm start joins a warm-up of which nine tenths have passed, with a step size that weighs as much as one adapted for
 # a few iterations.
 PASSED, WEIGHT = 9, 25.0
-PIECE = 10  # transitions a native call: small enough to be interrupted, large enough to cost nothing
+PIECE = 10  # transitions a native call at most: enough for calls to cost nothing ...
+PIECE_SECONDS = 1.0  # ... fewer where they are slow, so that a chain is saved, and ends, in time
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class ChainTask:
     shape: Shape
     pace: Pace | None = None  # of an earlier run, to begin with
     helpers: int = 0  # threads besides its own that share the work of its steps, if there is enough of it
+    max_seconds: float = math.inf  # of its core, those before a checkpoint too
     checkpoint: str | None = None
     checkpoint_seconds: float = 5.0
 
@@ -78,7 +81,7 @@ class Monitor:
 
 
 def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
-    """Find a start, or take up where a checkpoint left off, and make all transitions unless told to stop."""
+    """Find a start, or take up where a checkpoint left off, and make all transitions unless stopped or out of time."""
     monitor = monitor or Monitor()
     if task.checkpoint is None:
         return _run_chain(task, monitor, None)
@@ -96,7 +99,7 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
         monitor.draws = chain.draws
         monitor.done[0] = min(chain.draws.made, total)
         last_save = time.monotonic()
-        while chain.draws.made < total and monitor.stop[0] == 0:
+        while chain.draws.made < total and chain.draws.seconds < task.max_seconds and monitor.stop[0] == 0:
             chain.advance(monitor)
             if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
                 chain.save(checkpoint)
@@ -123,6 +126,7 @@ class _Chain:
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         self.counts, self.result = np.zeros(trajectory.COUNTS, dtype=np.int64), np.zeros(4)
         self.draws = Draws.empty(task.shape)
+        self.piece = 1  # transitions of the next native call
         adapted = isinstance(task.sampler, StaticHMC | DynamicHMC) and task.sampler.metric == "adapted"
         self.window = Window(int(self.layout[at.U]) if adapted and task.coordinates is None else 0)
 
@@ -194,7 +198,7 @@ class _Chain:
         task, draws = self.task, self.draws
         end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
         held_next = draws.made + STRIDE - (draws.made - task.warmup) % STRIDE
-        piece = 1 if self.state[ITERATION] < self._window[1] else PIECE  # every draw is looked at
+        piece = 1 if self.state[ITERATION] < self._window[1] else self.piece  # every draw is looked at
         rows = draws.made, min(draws.made + piece, held_next, end)
         begin = time.thread_time()
         made = self._run(*rows, monitor)
@@ -202,6 +206,7 @@ class _Chain:
         draws.seconds += seconds
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
+        self.piece = max(1, min(PIECE, int(PIECE_SECONDS * made / max(seconds, 1e-9))))
         self._hold()
         first, last = self._window
         if made and first < self.state[ITERATION] <= last:
@@ -224,6 +229,7 @@ class _Chain:
             self.counts,
             self.result,
             self.dynamic,
+            isinstance(sampler, UnconstrainedHMC) and sampler.metric == "adapted",
             float(time_given or 0.0),
             self.passed + task.warmup,
             float(sampler.target_acceptance),

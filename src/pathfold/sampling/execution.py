@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 import time
@@ -88,6 +89,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         warmup=settings.warmup,
         draws=settings.draws,
         shape=shape,
+        max_seconds=settings.max_seconds or math.inf,
         checkpoint=None if settings.checkpoint is None else str(settings.checkpoint),
     )
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
@@ -95,14 +97,17 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     with _claimed(settings, task, recorded):
         tasks = _with_starts(task, engine, sampled, settings)
         results, interrupted = _execute(tasks, settings)
-    results = _worth_keeping(results, settings.warmup) if interrupted else results
+    iterations = [d.made for d in results]
+    cut_short = interrupted or min(iterations) < settings.warmup + settings.draws
+    results = _worth_keeping(results, settings.warmup) if cut_short else results
     made = min(d.made for d in results)
-    _warn_of_loss(results, made, interrupted, settings)
+    cause = "the run was interrupted" if interrupted else "max_seconds were spent" if cut_short else ""
+    _warn_of_loss(results, made, cause, settings)
     shift = np.zeros(0) if unconstrained else half_step_shift(model, engine, results)
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
-    chains = [d.first(made) for d in results]
+    chains = [_of_length(d, made, settings.warmup) for d in results]
     noise = noise_of(sampled, grid, chains, settings.warmup)
-    return Run(model, grid, recorded, chains, seconds, noise, shift)
+    return Run(model, grid, recorded, chains, seconds, noise, shift, iterations if cut_short else [])
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
@@ -169,10 +174,10 @@ def _with_starts(task: ChainTask, engine: Engine, sampled: Engine, settings: Set
     return tasks
 
 
-def _warn_of_loss(results: list[Draws], made: int, interrupted: bool, settings: Settings) -> None:
-    if interrupted:
+def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Settings) -> None:
+    if cause:
         warnings.warn(
-            f"the run was interrupted: {max(0, made - settings.warmup)} of {settings.draws} draws are kept, of "
+            f"{cause}: {max(0, made - settings.warmup)} of {settings.draws} draws are kept, of "
             f"{len(results)} of {settings.chains} chains",
             stacklevel=4,
         )
@@ -222,10 +227,16 @@ def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Star
 
 
 def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
-    """Of chains that were interrupted, those that together give the most draws when cut to the same length."""
+    """Of chains that were cut short, those that together give the most draws when cut to the same length."""
     lengths = sorted((max(0, d.made - warmup) for d in results), reverse=True)
     most = max(range(len(lengths)), key=lambda i: (i + 1) * lengths[i])
     return [d for d in results if max(0, d.made - warmup) >= lengths[most]]
+
+
+def _of_length(draws: Draws, made: int, warmup: int) -> Draws:
+    """The first draws alone, with their share of the time after warm-up."""
+    share = max(0, made - warmup) / max(1, draws.made - warmup)
+    return replace(draws.first(made), main_seconds=share * draws.main_seconds)
 
 
 def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:

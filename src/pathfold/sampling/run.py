@@ -21,3 +21,4 @@ class Run:
     seconds: dict[str, float]
     noise: Noise | None = None  # of the draws that all chains hold, if there are any
     half_step_shift: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of z, as far as it is known
+    iterations: list[int] = field(default_factory=list)  # of every chain, kept or not, where a run was cut short

@@ -9,6 +9,7 @@ from pathfold.model.settings import choice, positive, whole
 from pathfold.sampling.parameter_metric import Metric, checked_metric
 
 Reference = Literal["path", "endpoint"]
+UnconstrainedMetric = Literal["adapted", "identity"]
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,23 @@ class DynamicHMC:
 class UnconstrainedHMC:
     """The paper's baseline for additive Gaussian noise: dynamic trajectories on the density of (u, v0, v).
 
-    Warm-up adapts a diagonal metric besides the step size; give it 500 iterations or more. The steps that a small noise
-    allows are as small as the noise: a comparison, not a recommendation.
+    The steps that a small noise allows are as small as the noise: a comparison, not a recommendation.
 
     Parameters
     ----------
     target_acceptance
         The acceptance rate that warm-up tunes the step size for, between 0 and 1.
+    metric
+        "adapted": diagonal, from the variances in growing windows of warm-up, which should have 500 iterations or more;
+        or "identity".
     """
 
     target_acceptance: float = 0.8
+    metric: UnconstrainedMetric = "adapted"
 
     def __post_init__(self) -> None:
         _check_target(self)
+        choice("metric", self.metric, get_args(UnconstrainedMetric))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, cast, get_args
 
 from pathfold.engine.engine import Solver, Splitting
 from pathfold.errors import SettingsError, told
-from pathfold.model.settings import choice, truth, whole
+from pathfold.model.settings import choice, positive, truth, whole
 from pathfold.sampling.heuristics import Heuristic
 from pathfold.sampling.samplers import GuidedProposals, Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.warm_start import WARMUP as WARM_START
@@ -41,6 +41,7 @@ class Settings:
     keep_path: KeepPath
     keep_warmup: bool
     progress: bool
+    max_seconds: float | None
     checkpoint: Path | None
     executor: Executor | None
     threads: int | None
@@ -55,7 +56,7 @@ class Settings:
         if splitting is None:
             splitting = "stormer-verlet" if isinstance(sampler, UnconstrainedHMC) else "gaussian"
         initial_states = "projection" if given["initial_states"] is None else given["initial_states"]
-        block, threads = given["observations_per_block"], given["threads"]
+        block, threads, limit = given["observations_per_block"], given["threads"], given["max_seconds"]
         return cls(
             chains=whole("chains", given["chains"], least=1),
             warmup=_checked_warmup(given["warmup"], given["start"], sampler),
@@ -70,6 +71,7 @@ class Settings:
             keep_path=cast(KeepPath, choice("keep_path", given["keep_path"], get_args(KeepPath))),
             keep_warmup=truth("keep_warmup", given["keep_warmup"]),
             progress=truth("progress", given["progress"]),
+            max_seconds=None if limit is None else positive("max_seconds", limit),
             checkpoint=_checked_path(given["checkpoint"]),
             executor=_checked_executor(given["executor"], threads),
             threads=None if threads is None else whole("threads", threads, least=1),

@@ -28,6 +28,7 @@ def run(
     counts,
     result,
     dynamic,
+    adapted,
     time,
     warmup,
     target,
@@ -44,7 +45,8 @@ def run(
     Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
     returned when the states cannot be held (the noise before a node does not move all of its state).
     `state`, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
-    counts for the host to read. `time` is the integration time of static trajectories; 0 when it is to be searched for.
+    counts for the host to read. `adapted` is whether warm-up adapts a metric (without constraints), `time` the
+    integration time of static trajectories, 0 when it is to be searched for.
     """
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
@@ -71,7 +73,7 @@ def run(
                 state[SHORTENED] += 1.0
         if warming_up:
             adapt(state, row[ACCEPTANCE], target)
-            if adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):
+            if adapted and adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):
                 start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
         record(layout, points[CURRENT], z[made], x0[made], nodes[made], path[made])
         state[ITERATION] += 1.0

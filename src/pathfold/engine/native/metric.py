@@ -35,12 +35,7 @@ def window(iteration, warmup):
 
 @compiled
 def adapt_metric(layout, problem, point, iteration, warmup):
-    """Add the point to its window; at the window's end set the scales, and return whether that was done.
-
-    With constraints that of the parameters is given or found by the host, and all others are the identity.
-    """
-    if layout[at.METHOD] == at.CONSTRAINED:
-        return False
+    """Add the point to its window; at the window's end set the scales, and return whether that was done."""
     begin, end = window(iteration, warmup)
     if begin == end:
         return False
