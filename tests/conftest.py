@@ -23,8 +23,8 @@ settings.register_profile(
 settings.load_profile("pathfold")
 
 
-# Files that take a worker ten seconds or more, the longest first: begun first, so that no worker is left with one of them
-# at the end.
+# Files that take a worker ten seconds or more, the longest first: begun first, so that no worker is left with one of
+# them at the end.
 LONG = """
 test_example_models test_trace test_oracle test_exact_targets test_rows test_step test_native test_experiments
 test_heuristics test_odd_calls test_hierarchy test_roots test_check test_docs_after test_compiled_models test_start
