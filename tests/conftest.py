@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 # What JAX compiles here runs for less time than compiling it takes.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Matrices are small here, and every core has a worker: threads of BLAS would wait for each other, at full speed.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A draw may build native code: seconds, not milliseconds, too long to shrink what fails. Derandomised, so that a run is
 # the same everywhere.
@@ -21,11 +23,13 @@ settings.register_profile(
 settings.load_profile("pathfold")
 
 
-# Files that take a worker half a minute or more, the longest first: begun first, so that no worker is left with one of
+# Files that take a worker ten seconds or more, the longest first: begun first, so that no worker is left with one of
 # them at the end.
 LONG = """
-test_oracle test_rows test_step test_experiments test_exact_targets test_example_models test_random_models test_trace
-test_heuristics test_likelihoods test_schemes test_compiled_models test_native test_roots test_odd_calls test_report
+test_example_models test_trace test_oracle test_exact_targets test_rows test_step test_native test_experiments
+test_heuristics test_odd_calls test_hierarchy test_roots test_check test_docs_after test_compiled_models test_start
+test_initialise test_scales test_schemes test_report test_refine test_priors test_log_likelihood test_likelihoods
+test_random_models
 """.split()
 
 

@@ -198,7 +198,7 @@ def _main(arguments: list[str] | None) -> int:
     written.add_argument("--file", type=Path, help="where the report goes; by default the results' name with .html")
     options = parser.parse_args(arguments)
     if options.command == "compile":
-        print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
+        print(f"the sampler is ready ({compile_sampler(announce=True, guided=True):.1f} s)")
         return 0
     if options.command == "report":
         return write_report(options.results, options.file)

@@ -39,9 +39,7 @@ def test_lorenz_96(states, times):
     assert_no_errors(lorenz96.noisy(states), grid(states, times))
 
 
-@pytest.mark.parametrize(
-    "states", [5, pytest.param(12, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("states", thorough([5, 12, 40]))  # of five no kernel has a loop yet, as in `test_step.py`
 def test_steps_of_lorenz_96(states):
     """The constraint holds, momenta stay cotangent, and the way back leads back, with both splittings."""
     model, rng = lorenz96.noisy(states), np.random.default_rng(3)

@@ -19,6 +19,7 @@ from pathfold.model import DiffusionModel, Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.models import Case, with_data_from
 from tests.plain import compiled_native
+from tests.thorough import sparing
 
 AGREEMENT = 1e-12
 KIB_A_STEP = 4.0
@@ -60,7 +61,7 @@ def one_step(model: DiffusionModel, grid: TimeGrid, *, plain: bool) -> tuple[np.
     return d.flat(target), momentum
 
 
-@pytest.mark.parametrize("name", FIXED)
+@pytest.mark.parametrize("name", sparing(FIXED, "noiseless"))
 def test_compiled_and_plain_control_flow_agree(name):
     model, grid = FIXED[name]()
     compiled, plain = (one_step(model, grid, plain=flag) for flag in (False, True))

@@ -148,7 +148,7 @@ def test_observation_noise_with_a_density(noise):
     assert max(found.values()) < TOLERANCE, found
 
 
-@pytest.mark.parametrize("scheme", thorough(["euler", "taylor", "custom"], "taylor"))
+@pytest.mark.parametrize("scheme", thorough(["euler", "taylor", "custom"], "euler"))
 def test_inputs(scheme):
     case = replace(ROUND, inputs=True, scheme=scheme)
     d = Driven(case.model(), case.grid(), lanes=2)

@@ -224,3 +224,15 @@ def test_draws_of_a_likelihood_follow_it():
     spread = np.array([np.sqrt(np.e), 0.1, 0.47])
     assert np.all(np.abs(drawn.mean(axis=0) - expected) < 4.0 * spread / np.sqrt(4000))
     assert np.all(np.abs(drawn.std(axis=0) / spread - 1.0) < 0.1)
+
+
+def test_what_checks_the_values_of_a_series_is_compiled_once_for_a_panel():
+    calls = []
+    model = build(pf.Likelihood(lambda x, z: calls.append(x) or dist.Poisson(jnp.exp(x))))
+    times, counts = [1.0, 2.0, 3.0], np.array([[1.0, 0.0], [2.0, 3.0], [0.0, 1.0]])
+    model.check_data(pf.Observations(times, counts))
+    calls.clear()
+    model.check_data(pf.Observations(times, counts + 2.0))
+    assert len(calls) == 1  # to see which distributions there are
+    with pytest.raises(DataError, match=r"-1 in row 2, column 0, cannot come from dist\.Poisson"):
+        model.check_data(pf.Observations(times, counts - [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))

@@ -72,7 +72,10 @@ class Search:
         return made, np.concatenate([part.ravel() for part in engine.get_vector(self.points[0])])
 
 
-@pytest.mark.parametrize("name", sparing(EXAMPLES, "fitzhugh_nagumo-noisy", "integrated_ornstein_uhlenbeck-noisy"))
+LONG = ("fitzhugh_nagumo-noisy", "integrated_ornstein_uhlenbeck-noisy", "sir-noisy")
+
+
+@pytest.mark.parametrize("name", sparing(EXAMPLES, *LONG))
 def test_examples_start_on_the_manifold(name):
     model, data = example(name)
     search = Search(model, data, 5)

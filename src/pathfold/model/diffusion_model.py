@@ -321,7 +321,7 @@ class DiffusionModel:
         with jax.enable_x64(True):
             values, known = observations.values, ~np.isnan(observations.values)
             data = Seen(np.where(known, values, MISSING), known, observations.censored, observations.upper)
-            self.observation.check_values(data, partial(self._points_of, observations))
+            self.observation.check_values(data, partial(self._points_of, observations), self.kept)
         at_start = observations.values[observations.times == observations.initial_time]
         if np.isfinite(at_start).sum() > self.start_dim + self.observation_noise_dim:
             raise DataError(
@@ -455,7 +455,8 @@ class DiffusionModel:
 
     def _points_of(self, observations: Observations) -> Points:
         """States and parameters drawn from the prior, and the times of the data, to try a likelihood at."""
-        grid, points = TimeGrid.build(observations, steps_per_interval=1), self.points()
+        grid, points = TimeGrid.build(observations, steps_per_interval=1), self.kept.get("points") or self.points()
+        self.kept["points"] = points
         times = jax.tree.map(lambda each: each[grid.rows], self.clocks(grid)[1])
         return [jnp.asarray(x) for x, _, _ in points], [z for _, z, _ in points], times
 

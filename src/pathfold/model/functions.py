@@ -179,10 +179,16 @@ def _refuse_index_out_of_range(name: str, function: Callable[..., Any], examples
 
     One that depends on the arguments may be in range where the model lives.
     """
-    for fault_at in (_fault_of_numpy, _fault_of_jax):
+    for fault_at in (_fault_of_numpy, _fault_of_jax) if _indexes(function, examples) else (_fault_of_numpy,):
         faults = {fault_at(function, examples, scale) for scale in (1.0, -0.37)}
         if len(faults) == 1 and (fault := faults.pop()):
             raise ModelError(f"{name} indexes out of range: {fault}")
+
+
+def _indexes(function: Callable[..., Any], examples: Sequence[Any]) -> bool:
+    """Whether JAX arrays are indexed in a way that is not known before; in most functions none is."""
+    trace = str(jax.make_jaxpr(function)(*examples))
+    return any(operation in trace for operation in ("gather", "scatter", "dynamic_slice", "dynamic_update"))
 
 
 def _fault_of_numpy(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
@@ -198,10 +204,7 @@ def _fault_of_numpy(function: Callable[..., Any], examples: Sequence[Any], scale
 
 
 def _fault_of_jax(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
-    """What JAX, asked to, says of an index of a JAX array; most functions have none that it does not know before."""
-    trace = str(jax.make_jaxpr(function)(*examples))
-    if not any(operation in trace for operation in ("gather", "scatter", "dynamic_slice", "dynamic_update")):
-        return ""
+    """What JAX, asked to, says of an index of a JAX array."""
     try:
         with _quiet():
             checked = checkify.checkify(function, errors=checkify.index_checks)

@@ -160,7 +160,7 @@ class Likelihood(Observation):
         drawn = [jnp.ravel(block.distribution.sample(key)) for block, key in zip(blocks, keys, strict=True)]
         return jnp.concatenate([each.astype(jnp.float64) for each in drawn])
 
-    def check_values(self, data, at):
+    def check_values(self, data, at, kept):
         """Values outside the support at every point that is tried, and likelihoods that are nowhere a number."""
         states, parameters, times = at()
         blocks = self._traced_blocks(states[0], parameters[0], jax.tree.map(lambda each: each[0], times))
@@ -170,7 +170,10 @@ class Likelihood(Observation):
         seen = data if np.any(data.censored) else data._replace(censored=nothing, upper=nothing)
         seen = jax.tree.map(jnp.asarray, seen)
         inside, number = np.zeros(data.mask.shape, dtype=bool), False
-        supported, split = (jax.jit(jax.vmap(each, (None, None, 0, 0))) for each in (self._supported, self.split))
+        supported, split = kept.setdefault(
+            ("check values", id(self)),
+            [jax.jit(jax.vmap(each, (None, None, 0, 0))) for each in (self._supported, self.split)],
+        )
         for x, z in zip(states, parameters, strict=True):
             inside |= np.asarray(supported(x, z, times, seen.value))
             parts = split(x, z, times, seen)
@@ -275,6 +278,6 @@ class Several(Observation):
         for each in self.observations:
             each.check(z, t, draws)
 
-    def check_values(self, data, at):
+    def check_values(self, data, at, kept):
         for columns, each in self.parts:
-            each.check_values(Seen(*(array[:, columns] for array in data)), at)
+            each.check_values(Seen(*(array[:, columns] for array in data)), at, kept)

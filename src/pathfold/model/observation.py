@@ -129,8 +129,11 @@ class Observation(ABC):
     def check(self, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]) -> None:
         """Raise ModelError for what is wrong beyond the shapes, given structs of z, t and concrete draws."""
 
-    def check_values(self, data: Seen, at: Callable[[], Points]) -> None:
-        """Raise DataError for values (T, Y) that cannot be; `at()` are states, parameters and times to try."""
+    def check_values(self, data: Seen, at: Callable[[], Points], kept: dict[Any, Any]) -> None:
+        """Raise DataError for values (T, Y) that cannot be; `at()` are states, parameters and times to try.
+
+        What is compiled for it is `kept`, for the next series of a panel.
+        """
         if np.any(data.censored):
             raise DataError(
                 f"censored values need a likelihood with a cdf, such as pf.GaussianNoise or pf.Likelihood, not "
@@ -287,7 +290,7 @@ class GaussianNoise(StateFunction):
             return np.zeros(self.dim, dtype=bool)
         return np.all([np.broadcast_to(scale == 0.0, self.dim) for scale in scales], axis=0)
 
-    def check_values(self, data, at):
+    def check_values(self, data, at, kept):
         if not np.any(data.censored):
             return
         _, z, t = at()
