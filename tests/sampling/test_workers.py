@@ -138,21 +138,30 @@ def save_always(monkeypatch) -> None:
     monkeypatch.setattr(execution, "ChainTask", functools.partial(ChainTask, checkpoint_seconds=0.0))
 
 
-def test_interruption_ends_workers_and_keeps_what_they_drew(monkeypatch, tmp_path):
+class Forgetful(Workers):
+    """Say no more of a chain once it was given."""
+
+    def submit(self, fn, /, *args, **kwargs) -> Future[Any]:
+        future = super().submit(fn, *args, **kwargs)
+        return future if fn is not workers.work else Future()
+
+
+@pytest.mark.parametrize("kind", [Workers, Forgetful])
+def test_interruption_ends_workers_and_keeps_what_they_drew(monkeypatch, tmp_path, kind):
     """Two chains run, a third waits: it has nothing to keep. A relative name means the same folder to all."""
     monkeypatch.chdir(tmp_path)
     save_always(monkeypatch)
     stop_with(monkeypatch, lambda monitors: all(m.done[0] > WARMUP + 50 for m in monitors[:2]))
     long = {"draws": 200_000, "keep_path": "none", "keep_warmup": False, "checkpoint": "folder"}
     with (
-        Workers() as pool,
+        kind() as pool,
         pytest.warns(UserWarning, match=r"was interrupted: \d+ of 200000 draws are kept, of 2 of 3 chains"),
     ):
         tree = small_run(executor=pool, **long)
     assert 50 < tree.posterior.sizes["draw"] < 200_000
     whole = plain_run().posterior.isel(chain=slice(2), draw=slice(50))
     assert np.array_equal(tree.posterior["sigma"].values[:, :50], whole["sigma"].values)
-    assert not list(Path("folder").glob("stop_*"))
+    assert len(list(Path("folder").glob("stop_*"))) == (kind is Forgetful), "who did not hear of it may yet see it"
 
 
 def test_ctrl_c_asks_a_chain_to_end_between_its_draws():

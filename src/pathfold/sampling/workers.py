@@ -37,6 +37,7 @@ Assembly = Callable[[], Mapping[str, Code]]
 ATTEMPTS = 3  # workers that a chain may lose before the run is given up
 LOOK = 1.0  # seconds between two looks at the folder, of host and workers
 GRACE = 60.0  # seconds that workers have to end when they are asked to; a network disk may take half of it to tell them
+QUIET = 5  # looks that find nobody at work, after which no more is expected of them
 LOCKED = 15.0  # seconds that a worker waits for one that was given up to let go of the chain's files
 
 
@@ -147,6 +148,14 @@ def _on_file(task: ChainTask) -> Draws | None:
         return None
 
 
+def _is_in_use(task: ChainTask) -> bool:
+    try:
+        with _checkpoint(task).sole_use():
+            return False
+    except InUse:
+        return True
+
+
 def _checkpoint(task: ChainTask) -> Checkpoint:
     assert task.checkpoint is not None
     return Checkpoint(Path(task.checkpoint), task.index)
@@ -197,12 +206,15 @@ class Crew:
         if self.stop is None or not self.running:
             return
         self.stop.touch()
-        ended = wait_for(self.running, timeout=GRACE)
-        for future in ended.done:
+        end, quiet = time.monotonic() + GRACE, 0
+        while (left := wait_for(self.running, timeout=LOOK).not_done) and time.monotonic() < end and quiet < QUIET:
+            # An executor may have ended before it could say so: then nobody has its chains any more.
+            quiet = 0 if any(_is_in_use(self.running[future]) for future in left) else quiet + 1
+        if not left:
+            self.stop.unlink(missing_ok=True)
+        for future in self.running.keys() - left:
             if not future.cancelled() and future.exception() is None and isinstance(found := future.result(), Draws):
                 self.results[self.running[future].index] = found
-        if not ended.not_done:
-            self.stop.unlink(missing_ok=True)
 
     def _give_again(self, task: ChainTask, error: BaseException) -> None:
         self.lost[task.index] = self.lost.get(task.index, 0) + 1
