@@ -126,9 +126,10 @@ _programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictiona
 def _known_program(
     key: str, machine: str, objects: Mapping[str, bytes], carried: int, assembly: Mapping[str, Code] | None = None
 ) -> Program:
-    known = _programs.get(key)
-    if known is None or (known.assembly is None and assembly is not None):
-        known = _programs[key] = Program(key, machine, objects, carried, assembly)
+    with _loading:
+        known = _programs.get(key)
+        if known is None or (known.assembly is None and assembly is not None):
+            known = _programs[key] = Program(key, machine, objects, carried, assembly)
     return known
 
 
