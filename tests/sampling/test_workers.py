@@ -21,10 +21,13 @@ import pathfold as pf
 from pathfold.cli import main
 from pathfold.engine.compile import Program
 from pathfold.sampling import chain, execution, workers
+from pathfold.sampling.alone import chain_ended
 from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.checkpoint import sole_use
 from pathfold.sampling.progress import Progress
+from pathfold.sampling.settings import Settings
 from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, small_run
+from tests.sampling.test_checkpoint import SHAPE
 from tests.sampling.test_reproducible import imported, stop_with
 
 
@@ -220,6 +223,7 @@ def kill_one_worker(pool: ProcessPoolExecutor, folder: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
+from tests.sampling.test_checkpoint import SHAPE
 from tests.sampling.small_run import small_run
 
 small_run(chains=1, draws=1, warmup=1)  # without a checkpoint: all of it, in every job
@@ -250,6 +254,38 @@ def test_chains_are_run_one_by_one_and_gathered_by_the_script(script, tmp_path, 
     assert not (folder / "gathered").exists()
     assert main(["run", "--chain", "1", *run]) == 0
     assert_same_draws(plain_run(), small_run(checkpoint=folder))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complete", "end"),
+    [
+        (
+            {"made": 150},
+            True,
+            "has 150 of 150 iterations in folder; once all chains are there, the script itself gathers",
+        ),
+        ({"made": 20}, False, "has 20 of 150 iterations in folder; the same command goes on from there"),
+        (
+            {"made": 20, "seconds": 3.0},
+            True,
+            "has 20 of 150 iterations in folder; once all chains are there, the script",
+        ),
+        ({"made": 150, "unsaved": "No space left"}, False, "in folder, but they could not be saved (No space left)"),
+    ],
+)
+def test_a_job_says_how_far_its_chain_is(changes, complete, end):
+    """Also where max_seconds are spent, after which the same command would add nothing."""
+    unused = dict.fromkeys(
+        ("sampler", "splitting", "solver", "observations_per_block", "initial_states", "start", "executor", "threads")
+    )
+    settings = Settings.checked(
+        chains=3, warmup=WARMUP, draws=DRAWS, seed=1, keep_path="none", keep_warmup=False, progress=False,
+        max_seconds=2.0, checkpoint="folder", **unused,
+    )  # fmt: skip
+    ended = chain_ended(replace(chain.Draws.empty(SHAPE), **changes), settings, 1)
+    assert ended.complete is complete
+    assert str(ended).startswith("chain 1 of 3 has ")
+    assert end in str(ended)
 
 
 @pytest.mark.parametrize(
