@@ -61,7 +61,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(workers, "LOOK", 0.02)
 
 
-def test_a_chain_that_loses_its_worker_goes_on_with_another(tmp_path):
+def test_a_chain_that_loses_its_worker_goes_on_with_another(tmp_path, monkeypatch):
+    started, real = [], chain.find_start
+    monkeypatch.setattr(chain, "find_start", lambda *a: (started.append(1), real(*a))[1])
+
     def lose(task: ChainTask, attempt: int) -> ChainTask:
         if task.index == 1 and attempt < 3:
             assert isinstance(workers.work(replace(task, draws=20 * attempt), None), chain.Draws)
@@ -72,6 +75,7 @@ def test_a_chain_that_loses_its_worker_goes_on_with_another(tmp_path):
     with Workers(lose) as pool, pytest.warns(UserWarning, match=sentence) as warned:
         tree = small_run(executor=pool, checkpoint=tmp_path / "folder")
     assert pool.attempts == {0: 1, 1: 3, 2: 1}
+    assert len(started) == CHAINS, "from where it was saved"
     assert len(warned) == 2
     assert_same_draws(plain_run(), tree)
 
