@@ -1,9 +1,10 @@
-"""The command line: `pathfold demo`, `examples`, `compile`, `cache`, `report` and `doctor`."""
+"""The command line: `pathfold demo`, `examples`, `compile`, `cache`, `report`, `run` and `doctor`."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import runpy
 import sys
 import tempfile
 import time
@@ -23,6 +24,7 @@ from pathfold.program.machine import machine_name
 from pathfold.results import report, sample
 from pathfold.results.plots import plot_marginals, plot_paths
 from pathfold.results.summary import summary_table
+from pathfold.sampling.alone import ChainEnded, chain_alone
 
 
 def demo(folder: Path, *, observations: int, draws: int, seed: int) -> None:
@@ -79,6 +81,23 @@ def write_report(results: Path, file: Path | None) -> int:
         print(f"No report of {results}: {reason}.", file=sys.stderr)
         return 1
     return 0
+
+
+def run_script(script: Path, chain: int, arguments: list[str]) -> int:
+    """Run a script as far as its first pf.sample with a checkpoint, of which one chain is made; the exit status."""
+    if not script.is_file():
+        raise SettingsError(f"there is no script {script}; give the file that calls pf.sample")
+    before = sys.argv, sys.path
+    sys.argv, sys.path = [str(script), *arguments], [str(script.resolve().parent), *sys.path]
+    try:
+        with chain_alone(chain):
+            runpy.run_path(str(script), run_name="__main__")
+    except ChainEnded as ended:
+        print(f"pathfold: {ended}", file=sys.stderr)
+        return 0 if ended.complete else 1
+    finally:
+        sys.argv, sys.path = before
+    raise SettingsError(f"{script} called no pf.sample(..., checkpoint='folder'), so there was no chain to run")
 
 
 def list_examples() -> None:
@@ -196,7 +215,15 @@ def _main(arguments: list[str] | None) -> int:
     written = commands.add_parser("report", help="write an HTML report of results saved with to_netcdf or to_zarr")
     written.add_argument("results", type=Path, help="the file, or Zarr folder, of the results")
     written.add_argument("--file", type=Path, help="where the report goes; by default the results' name with .html")
+    alone = commands.add_parser(
+        "run", help="make one chain of a script's pf.sample(..., checkpoint='folder'), as a job of its own"
+    )
+    alone.add_argument("--chain", type=int, required=True, help="which, counted from 0")
+    alone.add_argument("script", type=Path, help="a Python script; it ends when the chain is made")
+    alone.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
     options = parser.parse_args(arguments)
+    if options.command == "run":
+        return run_script(options.script, options.chain, options.arguments)
     if options.command == "compile":
         print(f"the sampler is ready ({compile_sampler(announce=True, guided=True):.1f} s)")
         return 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import jax
@@ -16,6 +18,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import Engine, UnconstrainedEngine, compile, model_cache
+from pathfold.engine import table as at
 from pathfold.errors import PathfoldError
 from pathfold.model import TimeGrid
 
@@ -104,13 +107,19 @@ def test_a_changed_model_is_another(change, unbuilt):
     assert len(keys) == 2
 
 
-def test_the_key_depends_on_sources_versions_and_machine(monkeypatch, unbuilt):
-    keys = {Engine(model(), grid()).program.key}
-    for name, value in (("_sources", "edited"), ("_versions", ("pathfold 99",)), ("machine_name", "abacus")):
+def test_the_key_depends_on_sources_and_versions_and_what_is_kept_on_the_machine(monkeypatch, unbuilt):
+    one = compile.compile_model(model(), variant())
+    sought = []
+    monkeypatch.setattr(model_cache, "find", lambda key, machine: sought.append(key))
+    keys = []
+    for name, value in (("_sources", "edited"), ("_versions", ("pathfold 99",)), ("machine_name", "abacus"), ("x", "")):
         with monkeypatch.context() as patch:
-            patch.setattr(compile, name, lambda value=value: value)
-            keys.add(compile.CompiledModel._key(compile.compile_model(model(), variant())))
-    assert len(keys) == 4
+            patch.setattr(compile, name, lambda value=value: value, raising=False)
+            keys.append(one._key())
+            compile.kept_or_made(keys[-1], one._build)
+    assert len(set(keys)) == 3
+    assert keys[2] == keys[3], "a run can be taken up on another machine"
+    assert len(set(sought)) == 4
 
 
 def variant() -> compile.Variant:
@@ -161,8 +170,68 @@ def test_a_program_sent_to_another_process_is_loaded_there():
 def test_machine_code_is_not_run_on_another_processor():
     program = Engine(model(rate=0.7171), grid()).program
     foreign = compile.Program("key", "another processor", program.objects, program.carried)
-    with pytest.raises(PathfoldError, match="compiled for another processor, but this worker is"):
+    with pytest.raises(PathfoldError, match="compiled for another processor, but this machine is"):
         foreign.bind(np.zeros(1000, dtype=np.int64))
+
+
+def test_another_processor_makes_its_code_of_the_assembly(monkeypatch):
+    engine = Engine(model(rate=0.7272), grid())
+    kept = {}
+    monkeypatch.setattr(model_cache, "keep", lambda key, machine, entry: kept.update(entry.objects))
+    program = engine.program.for_any_machine(dict(engine.assembly()))
+    foreign = pickle.loads(pickle.dumps(compile.Program("key", "another processor", {}, 3, program.assembly)))
+    assert np.array_equal(foreign.bind(engine.layout) == 0, engine.layout == 0)
+    assert kept == engine.program.objects, "which it keeps"
+
+
+def test_threads_that_load_a_program_at_once_load_it_once(monkeypatch):
+    """Two loads would leave one thread with addresses of code that is gone."""
+    engine, loads, loaded = Engine(model(rate=0.7373), grid()), [], compile.Loaded
+
+    def slow(objects):
+        loads.append("loaded")
+        time.sleep(0.1)
+        return loaded(objects)
+
+    monkeypatch.setattr(compile, "Loaded", slow)
+    program = compile.Program("key", engine.program.machine, engine.program.objects, 3)
+    with ThreadPoolExecutor(3) as pool:
+        bound = list(pool.map(lambda _: program.bind(engine.layout), range(3)))
+    assert loads == ["loaded"]
+    place = at.kernel_place(next(iter(engine.program.objects)))
+    assert len({int(layout[place]) for layout in bound}) == 1
+
+
+def test_of_many_that_need_code_at_once_one_makes_it(monkeypatch, tmp_path):
+    monkeypatch.undo()
+    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "new"))
+    made = []
+
+    def make() -> model_cache.Entry:
+        made.append("made")
+        time.sleep(0.3)
+        return model_cache.Entry({"gram": b"code"}, {"carried": 1})
+
+    with ThreadPoolExecutor(4) as pool:
+        entries = list(pool.map(lambda _: compile.kept_or_made("key", make), range(4)))
+    assert made == ["made"]
+    assert {entry.objects["gram"] for entry in entries} == {b"code"}
+    assert not list((tmp_path / "new").glob("*.lock"))
+
+
+def test_what_was_done_once_is_waited_for_by_nobody(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt), model_cache.once("sampler"):
+        raise KeyboardInterrupt
+    assert not (tmp_path / "sampler.done").exists(), "it was not done"
+    with model_cache.once("sampler"):
+        pass
+    with model_cache.alone("sampler"), model_cache.once("sampler"):
+        pass
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "file"))
+    with model_cache.alone("sampler"), model_cache.once("sampler"):
+        pass  # without a folder there is no waiting either
 
 
 def test_a_build_that_is_interrupted_leaves_nothing_behind(monkeypatch):

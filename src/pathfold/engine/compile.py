@@ -1,15 +1,16 @@
 """From a model to machine code: key, trace, emit, assemble; nothing is done twice that was done before.
 
 The compiled kernels of a model are kept with the model object, found again by their key when an equal model is made,
-and stored in the cache of models for other processes. The key is made of all that the kernels depend on: the scalar
-programs of the model's functions and of their derivatives, the variant, the machine, the versions.
+and stored in the cache of models for other processes. The key is made of all that the kernels depend on but for the
+machine: the scalar programs of the model's functions and of their derivatives, the variant, the versions.
 """
 
 from __future__ import annotations
 
 import hashlib
+import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from functools import cache, cached_property
@@ -28,7 +29,7 @@ from pathfold.engine.native.team import do_parts
 from pathfold.engine.records import Records, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
-from pathfold.program.emit import emit
+from pathfold.program.emit import Code, emit
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import inputs_of
 from pathfold.program.kernel import Kernel, Tracing
@@ -69,39 +70,80 @@ class Variant:
     lanes: int | None = None  # stride of the lanes, if it is not to follow from the size of the model
 
 
-class Program:
-    """The compiled kernels of a model. Sent to another process, it is loaded there."""
+class OtherMachine(PathfoldError):
+    """Object code of a model is for another processor, and its assembly is not at hand."""
 
-    def __init__(self, key: str, machine: str, objects: Mapping[str, bytes], carried: int) -> None:
-        self.key, self.machine, self.objects, self.carried = key, machine, objects, carried
+
+class Program:
+    """The compiled kernels of a model. Sent to another process, it is loaded there.
+
+    A machine of another kind needs their `assembly`, unless it has kept object code of its own.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        machine: str,
+        objects: Mapping[str, bytes],
+        carried: int,
+        assembly: Mapping[str, Code] | None = None,
+    ) -> None:
+        self.key, self.machine, self.objects, self.carried, self.assembly = key, machine, objects, carried, assembly
 
     def __reduce__(self):
-        return _known_program, (self.key, self.machine, dict(self.objects), self.carried)
+        return _known_program, (self.key, self.machine, dict(self.objects), self.carried, self.assembly)
+
+    def for_any_machine(self, assembly: Mapping[str, Code]) -> Program:
+        """With the assembly, to be sent to machines of another kind."""
+        return Program(self.key, self.machine, self.objects, self.carried, assembly)
 
     @cached_property
     def _loaded(self) -> Loaded:
-        if self.machine != machine_name():
-            raise PathfoldError(
-                f"the model was compiled for {self.machine}, but this worker is {machine_name()}: run all chains on "
-                "machines with the same processor, or call pf.sample on each"
-            )
-        return Loaded(self.objects)
+        return Loaded(self.objects if self.machine == machine_name() else kept_or_made(self.key, self._made).objects)
+
+    def _made(self) -> model_cache.Entry:
+        if self.assembly is None:
+            raise OtherMachine(f"the model was compiled for {self.machine}, but this machine is {machine_name()}")
+        objects = {name: assemble(code) for name, code in self.assembly.items()}
+        return model_cache.Entry(objects, {"carried": self.carried})
 
     def bind(self, layout: np.ndarray) -> np.ndarray:
         """The layout table with the addresses of the kernels in this process, valid while the program lives."""
         bound = layout.copy()
-        for name, address in self._loaded.addresses.items():
+        with _loading:  # of two threads that load it, one would free what the other uses
+            addresses = self._loaded.addresses
+        for name, address in addresses.items():
             bound[at.kernel_place(name)] = address
         bound[at.DO_PARTS] = address_of_function(do_parts)
         at.write_tables(bound)
         return bound
 
 
+_loading = threading.Lock()
 _programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
 
 
-def _known_program(key: str, *parts) -> Program:
-    return _programs.get(key) or _programs.setdefault(key, Program(key, *parts))
+def _known_program(
+    key: str, machine: str, objects: Mapping[str, bytes], carried: int, assembly: Mapping[str, Code] | None = None
+) -> Program:
+    with _loading:
+        known = _programs.get(key)
+        if known is None or (known.assembly is None and assembly is not None):
+            known = _programs[key] = Program(key, machine, objects, carried, assembly)
+    return known
+
+
+def kept_or_made(key: str, make: Callable[[], model_cache.Entry]) -> model_cache.Entry:
+    """Object code for this machine. Of several processes that need it at once, one makes it for all."""
+    machine = machine_name()
+    name = hashlib.sha256(f"{key} {machine}".encode()).hexdigest()
+    if (entry := model_cache.find(name, machine)) is not None:
+        return entry
+    with model_cache.alone(name):
+        if (entry := model_cache.find(name, machine)) is None:
+            entry = make()
+            model_cache.keep(name, machine, entry)
+    return entry
 
 
 class CompiledModel:
@@ -134,19 +176,16 @@ class CompiledModel:
         self.records.carry.size = self.lanes * self.program.carried
 
     def _find_or_build(self) -> Program:
-        key, machine = self._key(), machine_name()
+        key = self._key()
         if (known := _programs.get(key)) is not None:
             return known
-        entry = model_cache.find(key, machine)
-        if entry is None:
-            entry = self._build()
-            model_cache.keep(key, machine, entry)
-        return _known_program(key, machine, entry.objects, int(entry.facts["carried"]))
+        entry = kept_or_made(key, self._build)
+        return _known_program(key, machine_name(), entry.objects, int(entry.facts["carried"]))
 
     def _key(self) -> str:
-        """A hash of all that the kernels depend on. Only the model's own functions are traced for it."""
+        """A hash of all that the assembly depends on. Only the model's own functions are traced for it."""
         v, digest = self.variant, hashlib.sha256()
-        made_with = (machine_name(), _versions(), _sources())
+        made_with = (_versions(), _sources())
         what = (v.method.number, v.regular, v.complete, v.conditioned, v.metric, self.lanes, self.censored)
         digest.update(repr((*made_with, *what, astuple(self.sizes))).encode())
         for function, shapes in self.functions.of_arrays(self.sizes, self.censored):
@@ -158,19 +197,23 @@ class CompiledModel:
 
     def _build(self) -> model_cache.Entry:
         """Trace, emit and assemble all kernels; LLVM works on one while the next is traced."""
-        kernels = [k for part in self.variant.method.kernels for k in part(self.functions, self.records, self.sizes)]
-        tracing, carried, objects = Tracing(kernels), 0, {}
-        pool = ThreadPoolExecutor(1)
+        carried, pool = 0, ThreadPoolExecutor(1)
         try:
             assembling: dict[str, Future[bytes]] = {}
-            for kernel in kernels:
-                code = emit(tracing(kernel), self.lanes)
+            for name, code in self.assembly():
                 carried = max(carried, code.carried)
-                assembling[kernel.name] = pool.submit(assemble, code)
+                assembling[name] = pool.submit(assemble, code)
             objects = {name: future.result() for name, future in assembling.items()}
         finally:
             pool.shutdown(cancel_futures=True)
         return model_cache.Entry(objects, {"carried": carried, "states": self.sizes.X, "parameters": self.sizes.U})
+
+    def assembly(self) -> Iterator[tuple[str, Code]]:
+        """The kernels' names and assembly, which is the same for every machine."""
+        kernels = [k for part in self.variant.method.kernels for k in part(self.functions, self.records, self.sizes)]
+        tracing = Tracing(kernels)
+        for kernel in kernels:
+            yield kernel.name, emit(tracing(kernel), self.lanes)
 
 
 def choose_lanes(n: Sizes) -> int:

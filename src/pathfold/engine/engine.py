@@ -76,6 +76,7 @@ class Engine:
         compiled = compile_model(model, variant)
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
+        self.assembly = compiled.assembly
         self.chunks = -(-self.intervals // self.lanes)
         self.parts = self._choose_parts()
         self.layout = self.program.bind(self._make_layout())

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
 import threading
 import time
 
+import numba
 import numpy as np
 from numba import boolean, float64, int64, typeof
 
+from pathfold.engine import model_cache
 from pathfold.engine.native import metropolis
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
-from pathfold.engine.native.jit import address_of_function
+from pathfold.engine.native.jit import address_of_function, native_sources
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.refinement import first_order_shift
 from pathfold.engine.native.start import guess_nodes, try_start
 from pathfold.engine.native.team import do_parts, help_along
+from pathfold.program.machine import machine_name
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 
@@ -51,7 +56,10 @@ GUIDED_ENTRIES = (
 
 
 def compile_sampler(*, announce: bool, guided: bool = False) -> float:
-    """Compile the native sampler, or load what Numba kept of it; the seconds that took."""
+    """Compile the native sampler, or load what Numba kept of it; the seconds that took.
+
+    Of several processes that come to a new installation at once, one compiles and the others load what it kept.
+    """
     begin = time.perf_counter()
     said = threading.Event()
 
@@ -64,13 +72,20 @@ def compile_sampler(*, announce: bool, guided: bool = False) -> float:
     if announce:
         timer.start()
     try:
-        address_of_function(do_parts)
-        for function, signature in (*ENTRIES, *(GUIDED_ENTRIES if guided else ())):
-            if hasattr(function, "compile"):  # with NUMBA_DISABLE_JIT=1 there is nothing to compile
-                function.compile(signature)
+        with model_cache.once(_installation(guided)):
+            address_of_function(do_parts)
+            for function, signature in (*ENTRIES, *(GUIDED_ENTRIES if guided else ())):
+                if hasattr(function, "compile"):  # with NUMBA_DISABLE_JIT=1 there is nothing to compile
+                    function.compile(signature)
     finally:
         timer.cancel()
         seconds = time.perf_counter() - begin
         if said.is_set():
             print(f" {seconds:.0f} s", file=sys.stderr)
     return seconds
+
+
+def _installation(guided: bool) -> str:
+    """A name for what is compiled: it depends on the sources, where they are, Numba and the machine."""
+    parts = (native_sources(), __file__, os.environ.get("NUMBA_CACHE_DIR"), numba.__version__, machine_name(), guided)
+    return f"sampler-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"

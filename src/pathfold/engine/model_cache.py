@@ -3,7 +3,8 @@
 The checksum of a file finds damage, not malice: code is taken only from folders and files that nobody but a trusted
 owner can write, and only if it was compiled for this machine.
 
-Files appear whole, by renaming a draft, and are never changed; so readers and writers need no locks. What cannot be
+Files appear whole, by renaming a draft, and are never changed; so readers and writers need no locks. There are some all
+the same, by which of many processes that need the same code at once one makes it and the others wait. What cannot be
 stored is kept in memory for as long as the process lives.
 """
 
@@ -14,11 +15,16 @@ import re
 import stat
 import time
 import warnings
-from collections.abc import Set
-from contextlib import suppress
+from collections.abc import Iterator, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where processes do not wait for each other
+    fcntl = None
 
 from pathfold.engine.model_file import (
     Damaged,
@@ -35,6 +41,7 @@ from pathfold.engine.model_file import (
 
 DEFAULT_LIMIT_MIB = 1024
 ABANDONED_AFTER = 600.0  # seconds; writing a draft takes far less
+PATIENCE = 300.0  # seconds that one waits for what another process makes, before making it too
 
 _MODEL_NAME = re.compile(r"[0-9a-f]{64}\.model")
 _DRAFT_NAME = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.draft")
@@ -97,6 +104,57 @@ def keep(key: str, machine: str, entry: Entry) -> None:
     except (OSError, Unusable) as reason:
         _memory[key, machine] = entry
         _warn_of(place, place.path, reason)
+
+
+@contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Let one process after the other do what has this name; where files cannot be locked, all at once."""
+    with _lock_file(name) as stream:
+        if stream is not None:
+            _wait_for(stream)
+        yield
+
+
+@contextmanager
+def once(name: str) -> Iterator[None]:
+    """The same until it has been done once, which a file of that name records; from then on nobody waits."""
+    done = folder() / f"{name}.done"
+    if done.exists():
+        yield
+        return
+    with alone(name):
+        yield
+        with suppress(OSError):
+            done.touch()
+
+
+@contextmanager
+def _lock_file(name: str) -> Iterator[IO[bytes] | None]:
+    """A file to be locked, removed afterwards; None where there can be none."""
+    path = folder() / f"{name}.lock"
+    try:
+        _make(Place(folder(), shared=False))
+        stream = path.open("ab")
+    except (OSError, Unusable):
+        yield None
+        return
+    with stream:
+        try:
+            yield stream
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _wait_for(stream: IO[bytes]) -> None:
+    end = time.monotonic() + PATIENCE
+    while fcntl is not None and time.monotonic() < end:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(0.1)
+        except OSError:  # a file system without locks
+            return
 
 
 def folder() -> Path:

@@ -17,6 +17,7 @@ from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.start import earlier_run
 from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling.alone import check_pilot
 
 
 def sample(
@@ -103,7 +104,7 @@ def sample(
     checkpoint
         A folder. The same call goes on where the last one ended, and more `draws` make the run longer.
     executor
-        A `concurrent.futures.Executor` that runs the chains.
+        A `concurrent.futures.Executor` that runs the chains: processes of this machine, or a cluster's.
     threads
         How many threads there are for all chains, if there is no executor; one per core by default. Each chain has one,
         and more where there are more of them than chains and a step has enough work to share.
@@ -125,6 +126,7 @@ def sample(
     if isinstance(steps_per_interval, str) and steps_per_interval == "auto" and max_step is None:
         from pathfold.results.refine import pilot  # which samples itself
 
+        check_pilot()
         where = {"checkpoint": checkpoint, "executor": executor, "threads": threads}
         chosen = pilot(model, data, seed, sampler=sampler, solver=solver, progress=progress, **where)
         steps_per_interval, start = chosen.steps[-1], chosen.posterior if start is None else start

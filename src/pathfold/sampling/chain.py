@@ -33,7 +33,7 @@ from pathfold.engine.native.step_size import (
 )
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError, SettingsError
-from pathfold.sampling.checkpoint import Checkpoint
+from pathfold.sampling.checkpoint import RECENT, Checkpoint
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import STRIDE, is_held
@@ -73,11 +73,12 @@ class ChainTask:
 
 @dataclass
 class Monitor:
-    """Shared with the host while a chain runs in a thread: a flag to stop it, its count of transitions, its draws."""
+    """Shared with the host while a chain runs in a thread: a flag to stop it, its count of transitions, the statistics
+    of the last ones."""
 
     stop: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     done: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    draws: Draws | None = None
+    recent: np.ndarray | None = None
 
 
 def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
@@ -96,7 +97,6 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
     with helped(chain.layout, task.helpers):
         if not (checkpoint and chain.restore(checkpoint)):
             chain.initialise()
-        monitor.draws = chain.draws
         monitor.done[0] = min(chain.draws.made, total)
         last_save = time.monotonic()
         while chain.draws.made < total and chain.draws.seconds < task.max_seconds and monitor.stop[0] == 0:
@@ -206,6 +206,7 @@ class _Chain:
         draws.seconds += seconds
         draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
         draws.made += made
+        monitor.recent = draws.rows("statistics", draws.made - RECENT, draws.made)
         self.piece = max(1, min(PIECE, int(PIECE_SECONDS * made / max(seconds, 1e-9))))
         self._hold()
         first, last = self._window

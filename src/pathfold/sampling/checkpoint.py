@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -28,6 +29,11 @@ except ImportError:  # not on Windows, where nothing keeps two processes apart
     fcntl = None
 
 FORMAT = 3
+RECENT = 50  # draws that progress tells of
+
+
+class InUse(SettingsError):
+    """Another process, or another call, has the folder or the chain."""
 
 
 @dataclass
@@ -74,6 +80,19 @@ class Checkpoint:
             stream.flush()
             os.fsync(stream.fileno())
         return zlib.crc32(new, self.checksums[name])
+
+    def glance(self, columns: int) -> tuple[int, np.ndarray] | None:
+        """How many draws count, and the statistics of the last; None if nothing was saved that can be read."""
+        try:
+            with self.file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+                made = int(stored["made"])
+            begin = max(0, made - RECENT)
+            with self.rows_file("statistics").open("rb") as stream:
+                stream.seek(8 * columns * begin)
+                rows = np.frombuffer(stream.read(8 * columns * (made - begin)))
+            return made, rows.reshape(-1, columns)
+        except Exception:  # of many kinds, for which see `load`: it is the chain's own affair
+            return None
 
     def load(self, draws: Draws) -> tuple[Draws, dict[str, Any]] | None:
         """The draws on file, in these arrays or longer ones, and the state; None if nothing was saved."""
@@ -125,16 +144,19 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def sole_use(file: Path) -> Iterator[None]:
-    """Hold a lock that vanishes with the process; a SettingsError if another process, or another call, holds it."""
+def sole_use(file: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold a lock that vanishes with the process; a SettingsError if another process, or another call, holds it.
+
+    A shared lock keeps out only those who want the file for themselves alone.
+    """
     if fcntl is None:
         yield
         return
     with file.open("ab") as stream:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SettingsError(
+            raise InUse(
                 f"the checkpoint folder {file.parent} is in use by another run; wait until that has ended, or give "
                 "another folder"
             ) from None
@@ -182,12 +204,13 @@ def claim_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
     """Mark a checkpoint folder as that of a run, or make sure that it belongs to the same run."""
     mark, mine = folder / "run", {"format": FORMAT, **fingerprint}
     if not mark.exists():
-        if any(folder.glob("chain_*")):
+        # Of several that claim it at once each finds the mark or makes the same one; chains come after the mark.
+        if any(folder.glob("chain_*")) and not mark.exists():
             raise SettingsError(
                 f"the checkpoint folder {folder} holds chains, but not the file 'run' that says of what; give another "
                 "folder"
             )
-        draft = folder / "run.draft"
+        draft = folder / f"run.{secrets.token_hex(8)}.draft"
         draft.write_text(json.dumps(mine, sort_keys=True))
         draft.replace(mark)
         return

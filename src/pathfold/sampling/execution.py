@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import threading
 import time
 import warnings
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -25,15 +22,15 @@ from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
 from pathfold.model.memory import check_memory
 from pathfold.model.reactions import ENDS
+from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
-from pathfold.sampling.chain import ChainTask, Monitor, run_chain
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import noise_of
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
-from pathfold.sampling.progress import Progress
 from pathfold.sampling.reference import guided_start
 from pathfold.sampling.refinement import half_step_shift
 from pathfold.sampling.run import Run
@@ -41,6 +38,7 @@ from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHM
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import Settings
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
+from pathfold.sampling.workers import execute
 
 
 def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings) -> Run:
@@ -58,6 +56,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     metric, coordinates = _metric(settings, model)
     shape = shape_of_draws(model, grid, settings)
     check_draws_fit(shape, settings)
+    alone = only_chain(settings)
     if settings.checkpoint is not None:
         make_folder(settings.checkpoint)
     begin = time.perf_counter()
@@ -90,13 +89,17 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         draws=settings.draws,
         shape=shape,
         max_seconds=settings.max_seconds or math.inf,
-        checkpoint=None if settings.checkpoint is None else str(settings.checkpoint),
+        checkpoint=None if settings.checkpoint is None else str(settings.checkpoint.absolute()),
     )
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
-    with _claimed(settings, task, recorded):
-        tasks = _with_starts(task, engine, sampled, settings)
-        results, interrupted = _execute(tasks, settings)
+    with _claimed(settings, task, recorded, shared=alone is not None):
+        indices = range(settings.chains) if alone is None else [alone]
+        tasks = _with_starts(task, engine, sampled, settings, indices)
+        where = settings if alone is None else replace(settings, executor=None)
+        results, interrupted = execute(tasks, where, lambda: dict(sampled.assembly()))
+    if alone is not None:
+        raise chain_ended(results[0], settings, alone)
     iterations = [d.made for d in results]
     cut_short = interrupted or min(iterations) < settings.warmup + settings.draws
     results = _worth_keeping(results, settings.warmup) if cut_short else results
@@ -141,26 +144,27 @@ def check_draws_fit(shape: Shape, settings: Settings) -> None:
 
 
 @contextmanager
-def _claimed(settings: Settings, task: ChainTask, recorded: dict[str, Any]) -> Iterator[None]:
-    """The checkpoint folder, if there is one, is this run's alone for as long as it lasts."""
+def _claimed(settings: Settings, task: ChainTask, recorded: dict[str, Any], *, shared: bool) -> Iterator[None]:
+    """The checkpoint folder, if there is one, is this run's for as long as it lasts: shared with others that make other
+    chains, or its alone."""
     if settings.checkpoint is None:
         yield
         return
-    with sole_use(settings.checkpoint / "lock"):
+    with sole_use(settings.checkpoint / "lock", shared=shared):
         claim_folder(settings.checkpoint, _fingerprint(task, recorded))
         yield
 
 
-def _with_starts(task: ChainTask, engine: Engine, sampled: Engine, settings: Settings) -> list[ChainTask]:
-    """A task for each chain, with what the chains without a checkpoint start from."""
-    folder, chains = settings.checkpoint, range(settings.chains)
+def _with_starts(
+    task: ChainTask, engine: Engine, sampled: Engine, settings: Settings, chains: Sequence[int]
+) -> list[ChainTask]:
+    """A task for each of these chains, with what those without a checkpoint start from."""
+    folder, earlier = settings.checkpoint, settings.start
     tasks = [replace(task, index=i) for i in chains]
-    earlier = settings.start
     new = [i for i in chains if folder is None or not Checkpoint(folder, i).file.exists()]
     if earlier is not None:
-        for i in new:
-            start = replace(task.start, guess=guess_from(engine, earlier, settings.seed, i))
-            tasks[i] = replace(tasks[i], start=start)
+        guesses = {i: guess_from(engine, earlier, settings.seed, i) for i in new}
+        tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
         if sampled is engine and earlier.has_pace:
             tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
         if engine.metric and task.coordinates is None:
@@ -169,7 +173,7 @@ def _with_starts(task: ChainTask, engine: Engine, sampled: Engine, settings: Set
         guesses = guess_starts(engine, settings.initial_states, settings.seed, new)
         tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
     if sampled is not engine:
-        starts = {i: _without_constraint(engine, sampled, tasks[i]) for i in new}
+        starts = {task.index: _without_constraint(engine, sampled, task) for task in tasks if task.index in new}
         tasks = [replace(task, start=starts.get(task.index, Start())) for task in tasks]
     return tasks
 
@@ -248,54 +252,3 @@ def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     if recorded["keep_path"] != "none":
         same["keep_warmup"] = task.shape.unkept == 0
     return {**same, "model": task.program.key, "data": digest.hexdigest()}
-
-
-def _helpers(chain: int, chains: int, threads: int) -> int:
-    """How many threads a chain has besides its own, where there are more of them than chains."""
-    return max(0, threads // chains - 1 + (chain < threads % chains))
-
-
-def _execute(tasks: list[ChainTask], settings: Settings) -> tuple[list[Draws], bool]:
-    """Run the chains, in threads unless an executor is given; on Ctrl-C let them end and keep what they have."""
-    monitors = [Monitor() for _ in tasks]
-    own = settings.executor is None
-    threads = settings.threads or os.cpu_count() or 1
-    pool = settings.executor or ThreadPoolExecutor(min(threads, len(tasks)))
-    if own:
-        tasks = [replace(task, helpers=_helpers(task.index, len(tasks), threads)) for task in tasks]
-    shared = isinstance(pool, ThreadPoolExecutor)
-    bar = Progress(monitors, tasks[0].warmup + tasks[0].draws, show=settings.progress and shared)
-    interrupted = False
-    futures: list[Future[Draws]] = []
-    try:
-        futures = [
-            pool.submit(run_chain, task, monitor) if shared else pool.submit(run_chain, task)
-            for task, monitor in zip(tasks, monitors, strict=True)
-        ]
-        try:
-            while wait(futures, timeout=0.2).not_done:
-                bar.update()
-                if any(f.done() and f.exception() for f in futures):
-                    break
-        except KeyboardInterrupt:
-            if not shared or threading.current_thread() is not threading.main_thread():
-                raise
-            interrupted = True
-        failed = next((f for f in futures if f.done() and f.exception()), None)
-        if interrupted or failed:
-            for monitor in monitors:
-                monitor.stop[0] = 1
-            for future in futures:
-                future.cancel()
-        if failed:
-            failed.result()
-        results = [future.result() for future in futures if not future.cancelled()]
-        if not results:
-            raise KeyboardInterrupt
-    finally:
-        for monitor in monitors:
-            monitor.stop[0] = 1
-        bar.close()
-        if own:
-            pool.shutdown(wait=True, cancel_futures=True)
-    return results, interrupted

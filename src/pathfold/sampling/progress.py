@@ -65,11 +65,7 @@ class Progress:
         print(message, file=sys.stderr, flush=True)
 
     def _summary(self) -> str:
-        recent = []
-        for monitor in self.monitors:
-            made = int(monitor.done[0])
-            if monitor.draws is not None and made:
-                recent.append(monitor.draws.statistics[max(0, made - 50) : made])
+        recent = [monitor.recent for monitor in self.monitors if monitor.recent is not None and len(monitor.recent)]
         if not recent:
             return "looking for starting points"
         acceptance, steps, step_size, _, _, status = np.concatenate(recent).T[:6]

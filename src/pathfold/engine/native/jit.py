@@ -43,11 +43,11 @@ def _stamp(dispatcher: Any) -> None:
     """Numba would notice a change of the function's own file alone, not of the files whose functions it calls."""
     kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if kept is not None:
-        kept._source_stamp = _sources()
+        kept._source_stamp = native_sources()
 
 
 @cache
-def _sources() -> str:
+def native_sources() -> str:
     """A hash of all that the compiled functions are made from."""
     here = Path(__file__).parent
     files = [*sorted(here.glob("*.py")), here.parent / "table.py", here.parent / "status.py"]
