@@ -62,7 +62,8 @@ class Case:
 
     def step(self, p: np.ndarray) -> int:
         self.p[:] = p
-        arguments = (self.point, self.target, self.back, self.p, STEP_SIZE, self.scratch, self.counts)
+        lengths = STEP_SIZE, 0.5 * STEP_SIZE, 0.5 * STEP_SIZE
+        arguments = (self.point, self.target, self.back, self.p, *lengths, self.scratch, self.counts)
         return step(self.layout, self.problem, *arguments)
 
     def solve(self, p: np.ndarray) -> int:

@@ -141,6 +141,11 @@ def save(figure: Figure, folder: Path, name: str) -> None:
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
 
+def core(row: Row) -> str:
+    """The kind of processor that a run was made on."""
+    return "x86-64" if "x86_64" in row["made"]["machine"] else "ARM"
+
+
 def table(head: list[str], rows: Iterable[list[Any]]) -> str:
     """In Markdown."""
     lines = [head, ["---"] * len(head), *rows]

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from experiments.drawing import (
     LOOKS,
     by_kind,
+    core,
     curve,
     draws,
     kind,
@@ -55,7 +56,7 @@ def describe(rows: list[Row], scale: Scale) -> str:
     lines = []
     for row in sorted(rows, key=lambda row: (row["setting"]["sigma_y"], list(LOOKS).index(kind(row)))):
         level = row["setting"]["sigma_y"]
-        begin = [f"{level:.3g}", LOOKS[kind(row)]["label"], draws(row), f"{step_size(row):.2g}"]
+        begin = [f"{level:.3g}", LOOKS[kind(row)]["label"], core(row), draws(row), f"{step_size(row):.2g}"]
         begin.append(f"{row['steps_a_draw']:.0f}")
         if not row["parameters"]:
             lines.append([*begin, *[""] * 5])
@@ -73,7 +74,7 @@ def describe(rows: list[Row], scale: Scale) -> str:
                 z,
             ]
         )
-    head = ["σ_y", "chains", "draws", "step size", "steps per draw", "failed", "diverged", "R-hat",
+    head = ["σ_y", "chains", "core", "draws", "step size", "steps per draw", "failed", "diverged", "R-hat",
             "ms per effective draw, slowest parameter", "z"]  # fmt: skip
     return table(head, lines)
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from experiments.drawing import (
     LOOKS,
+    core,
     draws,
     kind,
     legend_above,
@@ -62,6 +63,7 @@ def _cost(row: Row) -> dict[str, str]:
     """What one run cost and where it came, by the head of its column."""
     begin = {
         "chains": LOOKS[kind(row)]["label"],
+        "core": core(row),
         "draws": draws(row),
         "step size": f"{step_size(row):.2g}",
         "steps per draw": f"{row['steps_a_draw']:.0f}",

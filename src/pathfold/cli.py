@@ -225,7 +225,7 @@ def _main(arguments: list[str] | None) -> int:
     if options.command == "run":
         return run_script(options.script, options.chain, options.arguments)
     if options.command == "compile":
-        print(f"the sampler is ready ({compile_sampler(announce=True, guided=True):.1f} s)")
+        print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
         return 0
     if options.command == "report":
         return write_report(options.results, options.file)

@@ -105,18 +105,21 @@ class Driven:
         target, back, vector, scratch = (block(k) for k in ("point", "point", "vector", "scratch"))
         self.write(vector, p)
         with np.errstate(all="ignore"):  # native code does not warn either
-            status = self.native.dynamics.step(*self.args, point, target, back, vector, t, scratch, self.counts)
+            blocks = point, target, back, vector
+            status = self.native.dynamics.step(*self.args, *blocks, t, 0.5 * t, 0.5 * t, scratch, self.counts)
         return int(status), target, self.flat(vector)
 
     def pair(self, point: np.ndarray, p: np.ndarray, t: float) -> tuple[int, np.ndarray, np.ndarray]:
         """The same for a pair of steps with unequal kicks."""
-        block = self.engine.block
-        middle, target, back = (block("point") for _ in range(3))
-        vector, scratch = self.vector(p), block("scratch")
-        blocks = point, middle, target, back, vector
+        at = self.native.trajectory
+        points = np.zeros((at.STATIC_POINTS, point.size))
+        momenta = np.zeros((at.STATIC_MOMENTA, self.engine.block_sizes["vector"]))
+        points[at.CURRENT], momenta[at.MOVING] = point, self.vector(p)
+        rows, counts = (at.CURRENT, at.NEXT), np.zeros(at.COUNTS, dtype=np.int64)
         with np.errstate(all="ignore"):
-            status = self.native.dynamics.two_steps(*self.args, *blocks, t, scratch, self.counts)
-        return int(status), target, self.flat(vector)
+            blocks = points, momenta, *rows, t, self.engine.block("scratch"), counts
+            status = self.native.static_hmc.take_pair(*self.args, *blocks)
+        return int(status), points[at.NEXT], self.flat(momenta[at.MOVING])
 
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:
         return float(self.native.dynamics.hamiltonian(self.engine.layout, point, self.vector(p)))

@@ -71,19 +71,6 @@ def kick(p, slope, t):
 
 
 @compiled
-def undo(layout, problem, origin, target, back, p, t, scratch, counts):
-    """The flow of h2 undone from (q', p) at the target: it must come back to q; returns a status."""
-    q, returned = position(layout, origin), position(layout, back)
-    status = position_step(layout, problem, target, back, q, p, -t, scratch, counts)
-    if status == RETURNED:
-        return CONVERGED
-    tolerance = 2.0 * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
-    if status == CONVERGED and not (distance(returned, q) < tolerance):
-        return NON_REVERSIBLE
-    return status
-
-
-@compiled
 def constrained_step(layout, problem, origin, target, back, p, t, first, last, scratch, counts):
     """One step of size t from (origin, p) to (target, p); returns a status.
 
@@ -100,9 +87,13 @@ def constrained_step(layout, problem, origin, target, back, p, t, first, last, s
     if status != CONVERGED:
         return status
     project(layout, problem, target, p, scratch)
-    status = undo(layout, problem, origin, target, back, p, t, scratch, counts)
-    if status != CONVERGED:
-        return status
+    q, returned = position(layout, origin), position(layout, back)
+    status = position_step(layout, problem, target, back, q, p, -t, scratch, counts)
+    if status != RETURNED:
+        if status != CONVERGED:
+            return status
+        if not (distance(returned, q) < 2.0 * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]):
+            return NON_REVERSIBLE
     set_gradient(layout, problem, target, scratch)
     kick(p, gradient(layout, target), last)
     return CONVERGED if finite(squared_norm(p)) else NON_FINITE

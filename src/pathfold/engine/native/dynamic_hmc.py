@@ -98,7 +98,8 @@ def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratc
     p = momenta[MOVING]
     height = 0  # finished sub-trees waiting to be joined
     for leaf in range(leaves):
-        status = step(layout, problem, points[end], points[NEXT], points[BACK], p, t, scratch, counts)
+        blocks = points[end], points[NEXT], points[BACK]
+        status = step(layout, problem, *blocks, p, t, 0.5 * t, 0.5 * t, scratch, counts)
         result[2] += 1.0
         if status != CONVERGED:
             return status

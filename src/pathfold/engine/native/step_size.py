@@ -32,7 +32,9 @@ def first_step_size(layout, problem, points, momenta, rng, scratch, counts):
     for _ in range(30):
         draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
         before = hamiltonian(layout, points[CURRENT], p)
-        status = step(layout, problem, points[CURRENT], points[NEXT], points[BACK], p, t, scratch, counts)
+        status = step(
+            layout, problem, points[CURRENT], points[NEXT], points[BACK], p, t, 0.5 * t, 0.5 * t, scratch, counts
+        )
         accepted = status == CONVERGED and fabs(hamiltonian(layout, points[NEXT], p) - before) < log(2.0)
         if direction == 0.0:
             direction = 1.0 if accepted else -1.0
