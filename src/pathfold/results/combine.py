@@ -11,7 +11,7 @@ import xarray as xr
 from pathfold.errors import SettingsError, told
 from pathfold.results.channels import check_posterior
 from pathfold.results.diagnostics import warn_of_trouble
-from pathfold.results.prior import parameter_names
+from pathfold.results.prior import kept_parameters
 
 BY_CHAIN = ("chain_seconds", "main_seconds", "start_attempts", "integration_times")
 SAME = ("model", "steps_per_interval", "keep_path")  # attributes without which draws are not of one posterior
@@ -51,7 +51,7 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
         joined[f"/{name}"] = _joined(datasets) if "chain" in group.dims else datasets[0]
     tree = xr.DataTree.from_dict(joined)
     tree.attrs = _attributes(parts, tree.posterior.sizes["chain"])
-    warn_of_trouble(tree, parameter_names(tree))
+    warn_of_trouble(tree, kept_parameters(tree))
     return tree
 
 
