@@ -58,12 +58,13 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
 
     Examples
     --------
+    >>> import tempfile
     >>> from pathfold.example_models import EXAMPLES
-    >>> example = EXAMPLES["ornstein_uhlenbeck"]
+    >>> example, folder = EXAMPLES["ornstein_uhlenbeck"], tempfile.mkdtemp()
     >>> posterior = pf.sample(
-    ...     example.model(), example.data(), steps_per_interval=5, chains=2, checkpoint="run", progress=False
+    ...     example.model(), example.data(), steps_per_interval=5, chains=2, checkpoint=folder, progress=False
     ... )
-    >>> dict(pf.open_checkpoint("run").posterior["sigma"].sizes)
+    >>> dict(pf.open_checkpoint(folder).posterior["sigma"].sizes)
     {'chain': 2, 'draw': 1000}
     """
     if not isinstance(folder, str | os.PathLike):
