@@ -3,8 +3,8 @@
     python benchmarks/memory.py [--draws 20000] [--observations 1000] [--steps 10] [--chains 2] [--in-memory]
 
 An Ornstein-Uhlenbeck series with the states of all fine steps. One line of JSON: the peak of the resident memory of the
-process, in MiB, with JAX and all that is compiled; what the draws take, on the disk or in memory; seconds of the run, and of
-the core for the chains; and how long it takes to read the last state of all draws.
+process, in MiB, with JAX and all that is compiled; what the draws take, on the disk or in memory; seconds of the run,
+and of the core for the chains; and how long it takes to read the last state of all draws.
 """
 
 from __future__ import annotations

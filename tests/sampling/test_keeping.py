@@ -41,7 +41,7 @@ def test_a_thinned_run_has_every_nth_draw_and_its_noise(thin):
     for group in ("posterior", "sample_stats"):
         expected = long[group].to_dataset().isel(draw=slice(thin - 1, None, thin))
         for name in expected.data_vars:
-            assert few[group][name].values.tobytes() == expected[name].values.tobytes(), name
+            assert few[group].to_dataset()[name].values.tobytes() == expected[name].values.tobytes(), name
     assert few.attrs["thin"] == thin
     assert few.noise["draw"].values.tolist() == [4]
     noise, last = few.noise.isel(draw=-1), long.noise.isel(draw=-1)
@@ -81,8 +81,9 @@ def test_what_is_named_is_kept_and_the_same(tmp_path, keep, checkpoint):
     states = {"initial_state", "state"} if 0 in named else set()
     assert set(some.posterior.data_vars) == {name for name in named if name != 0} | states
     for group in ("posterior", "warmup_posterior", "sample_stats", "noise"):
-        for name in some[group].data_vars:
-            assert some[group][name].values.tobytes() == whole()[group][name].values.tobytes(), name
+        found, expected = some[group].to_dataset(), whole()[group].to_dataset()
+        for name in found.data_vars:
+            assert found[name].values.tobytes() == expected[name].values.tobytes(), name
     assert pf.check(some).table.equals(pf.check(whole()).table)
     if checkpoint:
         sizes = {name: (tmp_path / f"chain_0.{name}").exists() for name in ("z", "nodes", "path")}
@@ -162,6 +163,27 @@ def test_functions_of_streamed_results_are_those_of_results_in_memory(tmp_path):
         assert one.predictions.to_dataset().equals(other.predictions.to_dataset())
     one, other = (pf.log_likelihood(model, data, tree) for tree in (streamed, plain))
     assert one["log_likelihood"].to_dataset().equals(other["log_likelihood"].to_dataset())
+
+
+@pytest.mark.usefixtures("tiny")
+def test_streamed_results_are_joined_without_being_read(tmp_path, monkeypatch):
+    parts = [
+        small_run(checkpoint=tmp_path / str(seed), seed=seed, chains=seed, warmup=20, draws=20 + seed)
+        for seed in (1, 2)
+    ]
+    monkeypatch.setattr("pathfold.results.combine.IN_MEMORY", 0)
+    joined = pf.combine(parts)
+    assert joined.posterior.sizes["chain"] == 3
+    assert joined.posterior.sizes["draw"] == 21
+    for group in ("posterior", "sample_stats", "noise"):
+        found = joined[group].to_dataset()
+        for name in found.data_vars:
+            separate = [part[group].to_dataset()[name].sel(draw=found["draw"]).values for part in parts]
+            expected = np.concatenate(separate) if "chain" in found[name].dims else separate[0]
+            assert np.array_equal(found[name].values, expected), name
+    path, both = parts[1].posterior["state"].values, joined.posterior["state"]
+    assert np.array_equal(both[2, ::4, [5, 2]].values, path[1, :21:4, [5, 2]].swapaxes(0, 1))
+    assert np.array_equal(both[1:, 3].values, path[:, 3])
 
 
 @pytest.mark.usefixtures("tiny")

@@ -97,6 +97,31 @@ class Drawn(BackendArray):
         return states
 
 
+class Joined(BackendArray):
+    """The same variable (chain, ...) of several results, one after the other along its chains."""
+
+    def __init__(self, parts: Sequence[xr.Variable]) -> None:
+        self.parts = parts
+        self.of_chains = [(part, k) for part in parts for k in range(part.shape[0])]
+        self.shape = (len(self.of_chains), *parts[0].shape[1:])
+        self.dtype = parts[0].dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
+
+    def read(self, key: tuple[Any, ...]) -> np.ndarray:
+        chains = np.arange(self.shape[0])[key[0]]
+        chosen = (self.of_chains[i] for i in np.atleast_1d(chains))
+        values = [part[(k, *key[1:])].values for part, k in chosen]
+        return np.stack(values) if chains.shape else values[0]
+
+
+def on_demand(array: Drawn | Joined) -> Any:
+    """As data of an xarray.Variable that are read when they are asked for, and changed in memory alone."""
+    lazy: Any = indexing.LazilyIndexedArray(array)
+    return indexing.CopyOnWriteArray(lazy)
+
+
 def drawn_dataset(
     variables: Iterable[Variable],
     coordinates: Mapping[str, Any],
@@ -110,15 +135,10 @@ def drawn_dataset(
     for variable in variables:
         drawn = Drawn(variable, chains, begin, end, kept)
         stays = drawn.nbytes > IN_MEMORY and any(chain.begin > begin for chain in chains)
-        values: Any = indexing.LazilyIndexedArray(drawn) if stays else _all(drawn)
-        values = indexing.CopyOnWriteArray(values) if stays else values
+        values = on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
         found[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
     numbers = {"chain": np.arange(len(chains)), "draw": np.arange(end - begin)}
     return xr.Dataset(found, {**numbers, **coordinates})
-
-
-def _all(drawn: Drawn) -> np.ndarray:
-    return drawn.read((slice(None),) * len(drawn.shape))
 
 
 def in_blocks(group: xr.Dataset, name: str) -> list[xr.Dataset]:

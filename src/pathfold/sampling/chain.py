@@ -106,7 +106,7 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
             if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
                 chain.save(checkpoint)
                 last_save = time.monotonic()
-            elif checkpoint and chain.draws.is_full and not chain.draws.unsaved:
+            elif checkpoint and chain.draws.room < len(chain.rooms["z"]) and not chain.draws.unsaved:
                 chain.make_room(checkpoint)
     if checkpoint and checkpoint.counted < chain.draws.made:
         chain.save(checkpoint)

@@ -125,9 +125,9 @@ class Draws:
         return cls(**made, unkept=shape.unkept, columns=shape.columns, folder=folder, chain=chain)
 
     @property
-    def is_full(self) -> bool:
-        """Whether there is no room for another draw."""
-        return self.made - self.begin >= len(self.z)
+    def room(self) -> int:
+        """For how many draws there is room without more memory."""
+        return len(self.z) - (self.made - self.begin)
 
     def add(self, drawn: Mapping[str, np.ndarray]) -> None:
         """Append draws that the sampler wrote: of each array what is kept of it."""
