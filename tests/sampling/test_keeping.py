@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 import shutil
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,7 +62,8 @@ def test_a_thinned_run_resumes_within_a_draw(tmp_path, monkeypatch):
         if len(turns) % 4 == 0:
             monitor.stop[0] = 1
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "max_seconds were spent")
         patch.setattr(_Chain, "advance", interrupted)
         patch.setattr("pathfold.sampling.chain.PIECE", 3)
         tree = small_run(draws=12, thin=7, checkpoint=tmp_path, **SHORT)
@@ -166,13 +168,13 @@ def test_functions_of_streamed_results_are_those_of_results_in_memory(tmp_path):
 
 
 @pytest.mark.usefixtures("tiny")
-def test_streamed_results_are_joined_without_being_read(tmp_path, monkeypatch):
+def test_streamed_results_are_joined_without_being_read(tmp_path):
     parts = [
         small_run(checkpoint=tmp_path / str(seed), seed=seed, chains=seed, warmup=20, draws=20 + seed)
         for seed in (1, 2)
     ]
-    monkeypatch.setattr("pathfold.results.combine.IN_MEMORY", 0)
-    joined = pf.combine(parts)
+    with pytest.warns(UserWarning, match="run more draws"):
+        joined = pf.combine(parts)
     assert joined.posterior.sizes["chain"] == 3
     assert joined.posterior.sizes["draw"] == 21
     for group in ("posterior", "sample_stats", "noise"):

@@ -12,7 +12,7 @@ import xarray as xr
 from pathfold.errors import SettingsError, told
 from pathfold.results.channels import check_posterior
 from pathfold.results.diagnostics import warn_of_trouble
-from pathfold.results.drawn import IN_MEMORY, Joined, on_demand
+from pathfold.results.drawn import along_chains
 from pathfold.results.prior import kept_parameters
 
 BY_CHAIN = ("chain_seconds", "main_seconds", "start_attempts", "integration_times")
@@ -67,9 +67,7 @@ def _joined(datasets: list[xr.Dataset]) -> xr.Dataset:
     found: dict[str, Any] = {}
     for name in [str(name) for name, each in datasets[0].data_vars.items() if "chain" in each.dims]:
         parts = [each[name].variable for each in datasets]
-        large = sum(part.nbytes for part in parts) > IN_MEMORY
-        values = on_demand(Joined(parts)) if large else np.concatenate([part.values for part in parts])
-        found[name] = (parts[0].dims, values, parts[0].attrs)
+        found[name] = (parts[0].dims, along_chains(parts), parts[0].attrs)
     chains = sum(each.sizes["chain"] for each in datasets)
     return datasets[0].drop_vars([*found, "chain"]).assign(found).assign_coords(chain=np.arange(chains))
 

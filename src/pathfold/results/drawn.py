@@ -116,7 +116,14 @@ class Joined(BackendArray):
         return np.stack(values) if chains.shape else values[0]
 
 
-def on_demand(array: Drawn | Joined) -> Any:
+def along_chains(parts: Sequence[xr.Variable]) -> Any:
+    """A variable of several results as data of one: a copy, unless it is large."""
+    if sum(part.nbytes for part in parts) > IN_MEMORY:
+        return _on_demand(Joined(parts))
+    return np.concatenate([part.values for part in parts])
+
+
+def _on_demand(array: Drawn | Joined) -> Any:
     """As data of an xarray.Variable that are read when they are asked for, and changed in memory alone."""
     lazy: Any = indexing.LazilyIndexedArray(array)
     return indexing.CopyOnWriteArray(lazy)
@@ -135,7 +142,7 @@ def drawn_dataset(
     for variable in variables:
         drawn = Drawn(variable, chains, begin, end, kept)
         stays = drawn.nbytes > IN_MEMORY and any(chain.begin > begin for chain in chains)
-        values = on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
+        values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
         found[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
     numbers = {"chain": np.arange(len(chains)), "draw": np.arange(end - begin)}
     return xr.Dataset(found, {**numbers, **coordinates})
