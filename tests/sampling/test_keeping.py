@@ -179,9 +179,10 @@ def test_streamed_results_are_joined_without_being_read(tmp_path):
     assert joined.posterior.sizes["draw"] == 21
     for group in ("posterior", "sample_stats", "noise"):
         found = joined[group].to_dataset()
+        separate = [part[group].to_dataset().sel(draw=found["draw"]) for part in parts]
         for name in found.data_vars:
-            separate = [part[group].to_dataset()[name].sel(draw=found["draw"]).values for part in parts]
-            expected = np.concatenate(separate) if "chain" in found[name].dims else separate[0]
+            values = [each[name].values for each in separate]
+            expected = np.concatenate(values) if "chain" in found[name].dims else values[0]
             assert np.array_equal(found[name].values, expected), name
     path, both = parts[1].posterior["state"].values, joined.posterior["state"]
     assert np.array_equal(both[2, ::4, [5, 2]].values, path[1, :21:4, [5, 2]].swapaxes(0, 1))
