@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -229,8 +230,8 @@ def claim_folder(folder: Path, fingerprint: dict[str, Any], about: str = "") -> 
 
 
 def _write(file: Path, text: str) -> None:
-    """At once or not at all."""
-    draft = file.with_name(f"{file.name}.draft")
+    """At once or not at all, also where several do so."""
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}.draft")
     draft.write_text(text)
     draft.replace(file)
 
