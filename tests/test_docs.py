@@ -177,10 +177,12 @@ def test_the_page_start_runs(monkeypatch, tmp_path):
     assert names["band"].shape == (2, 100)
 
 
-def test_the_page_sampling_runs(monkeypatch):
+def test_the_page_sampling_runs(monkeypatch, tmp_path):
     """On a small model."""
+    monkeypatch.chdir(tmp_path)
     take_few_draws(monkeypatch, chains=1, warmup=10, draws=10)
     model, data = model_and_data()
     names: dict[str, Any] = {"pf": pf, "model": model, "data": data}
     exec(blocks("sampling.md"), names)
     assert names["guided"].attrs["thin"] == 20
+    assert names["so_far"].posterior["state"].equals(names["posterior"].posterior["state"])

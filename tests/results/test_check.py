@@ -231,9 +231,12 @@ def test_what_cannot_be_checked_is_said():
         pf.check(tree)
     with pytest.raises(pf.SettingsError, match="level"):
         pf.check(under_the_model()[0], level=2.0)
-    assert "keep_path='none'" in str(
-        pf.check(sample(linear(), pf.Observations(TIMES, np.sin(TIMES)), keep_path="none"))
-    )
+
+
+def test_a_check_does_not_depend_on_what_is_kept():
+    data = pf.Observations(TIMES, np.sin(TIMES))
+    kept, none = (pf.check(sample(linear(), data, keep_path=keep_path)) for keep_path in ("nodes", "none"))
+    assert none.table.equals(kept.table)
 
 
 def test_a_saved_posterior_is_checked_alike(tmp_path):

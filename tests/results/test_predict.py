@@ -226,7 +226,7 @@ def test_what_cannot_be_predicted_is_said(options, error, sentence):
 def test_without_states_there_is_no_forecast():
     tree = ou_run().copy()
     tree["posterior"] = tree.posterior.to_dataset().drop_vars("state")
-    with pytest.raises(pf.SettingsError, match="no states to go on from"):
+    with pytest.raises(pf.SettingsError, match=r"no states \(keep_path='none'\): keep those at the 'nodes'"):
         pf.predict(ou_model(), tree, [100.0])
     assert np.isfinite(pf.predict(ou_model(), tree, [1.0], new_series=True).predictions["y"]).all()
 

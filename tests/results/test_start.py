@@ -139,8 +139,6 @@ def test_a_start_that_does_not_fit_is_refused():
     without = pf.DiffusionModel(lambda x, z: -x, lambda x, z: jnp.eye(2), {}, jnp.zeros(2), other.observation)
     with pytest.raises(pf.SettingsError, match="it has a parameter 'pull' that this one has not"):
         pf.sample(without, data(), steps_per_interval=3, start=earlier())
-    with pytest.raises(pf.SettingsError, match="start has no states"):
-        run(data(), start=run(data(), draws=1, warmup=5, keep_path="none"))
     with pytest.raises(pf.SettingsError, match="and the data lie outside of that"):
         run(pf.Observations(TIMES + 50.0, data().values, initial_time=50.0), start=earlier())
     with pytest.raises(pf.SettingsError, match=r"start must be what pf\.sample returned"):

@@ -271,6 +271,7 @@ ACCEPTED: dict[tuple[str, str], set[str]] = {
     ("simulate", "seed"): {"zero"},
     ("sample", "max_step"): {"2.5"},
     ("sample", "progress"): {"True"},
+    ("sample", "keep"): {"None", "zero"},
     ("sample", "keep_warmup"): {"True"},
     ("sample", "warmup"): {"None", "zero"},
     ("sample", "seed"): {"zero"},

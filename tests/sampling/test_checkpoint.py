@@ -9,6 +9,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ SHORT: dict[str, Any] = {"chains": 2, "warmup": 20, "threads": 1}
 
 
 def drawn(made: int, shape: Shape = SHAPE) -> Draws:
-    """Draws of random numbers, the same for each row however many there are."""
+    """Draws of random numbers in memory, the same for each row however many there are."""
     draws = Draws.empty(shape)
     rng = np.random.default_rng(1)
     for name in ARRAYS:
@@ -46,6 +47,14 @@ def drawn(made: int, shape: Shape = SHAPE) -> Draws:
         array[:] = rng.normal(size=array.shape)
     draws.made = made
     return draws
+
+
+def loaded(folder: Path) -> tuple[Draws, dict[str, Any]]:
+    """Draws and state of what was saved; to begin with there is nothing."""
+    draws = Draws.empty(SHAPE, folder)
+    state = Checkpoint(folder, 0).load(draws)
+    assert state is not None
+    return draws, state
 
 
 def saved(folder: Path, *counts: int) -> Checkpoint:
@@ -56,14 +65,13 @@ def saved(folder: Path, *counts: int) -> Checkpoint:
 
 
 def test_what_was_saved_in_pieces_is_what_is_loaded(tmp_path):
+    assert Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE, tmp_path)) is None
     saved(tmp_path, 5, 10, 12, 12, 40)
-    loaded = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
-    assert loaded is not None
-    draws, state = loaded
-    assert draws.made == 40
+    draws, state = loaded(tmp_path)
+    assert draws.made == draws.begin == 40
     for name in ARRAYS:
-        np.testing.assert_array_equal(draws.rows(name, 0, 40), drawn(40).rows(name, 0, 40))
-        np.testing.assert_array_equal(draws.rows(name, 40, 50), 0.0)
+        for begin, end in ((0, 40), (7, 12), (39, 40), (12, 12)):
+            np.testing.assert_array_equal(draws.rows(name, begin, end), drawn(40).rows(name, begin, end))
     np.testing.assert_array_equal(state["point"], STATE["point"])
 
 
@@ -83,14 +91,11 @@ def test_draws_beyond_the_count_are_written_over(tmp_path):
     checkpoint = saved(tmp_path, 20)
     with checkpoint.rows_file("z").open("ab") as stream:
         stream.write(b"left by a process that was killed")
-    again = Checkpoint(tmp_path, 0)
-    loaded = again.load(Draws.empty(SHAPE))
-    assert loaded is not None
-    assert loaded[0].made == 20
+    again, draws = Checkpoint(tmp_path, 0), Draws.empty(SHAPE, tmp_path)
+    assert again.load(draws) is not None
+    assert draws.made == 20
     again.save(drawn(30), STATE)
-    end = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
-    assert end is not None
-    np.testing.assert_array_equal(end[0].z[:30], drawn(30).z[:30])
+    np.testing.assert_array_equal(loaded(tmp_path)[0].rows("z", 0, 30), drawn(30).z[:30])
 
 
 def test_a_failing_save_leaves_the_last_one(tmp_path, monkeypatch):
@@ -103,13 +108,32 @@ def test_a_failing_save_leaves_the_last_one(tmp_path, monkeypatch):
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
             checkpoint.save(drawn(30), STATE)
-    loaded = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
-    assert loaded is not None
-    assert loaded[0].made == 20
+    assert loaded(tmp_path)[0].made == 20
     checkpoint.save(drawn(35), STATE)
-    loaded = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
-    assert loaded is not None
-    np.testing.assert_array_equal(loaded[0].z[:35], drawn(35).z[:35])
+    np.testing.assert_array_equal(loaded(tmp_path)[0].rows("z", 0, 35), drawn(35).z[:35])
+
+
+def test_draws_that_the_disk_does_not_take_stay_in_memory(tmp_path, monkeypatch):
+    """More of them than there is room for, until it takes them: what is kept is the same as without a folder."""
+    monkeypatch.setattr("pathfold.sampling.draws.BUFFER", 8 * 40)
+    draws, checkpoint, whole = Draws.empty(SHAPE, tmp_path), Checkpoint(tmp_path, 0), drawn(50)
+    assert len(draws.z) < 5
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for begin in range(0, 50, 5):
+        draws.add({name: whole.rows(name, begin, begin + 5) for name in ARRAYS})
+        with monkeypatch.context() as patch:
+            if begin in (15, 20, 25):
+                patch.setattr(os, "fsync", full)
+            with suppress(OSError):
+                checkpoint.append(draws)
+        assert draws.begin == (15 if begin in (15, 20, 25) else begin + 5)
+        for name in ARRAYS:
+            np.testing.assert_array_equal(draws.rows(name, 3, draws.made), whole.rows(name, 3, draws.made))
+    short = draws.first(12)
+    np.testing.assert_array_equal(short.rows("nodes", 0, 50), whole.rows("nodes", 0, 12))
 
 
 class Payload:
@@ -165,7 +189,7 @@ def test_damage_is_told_in_one_sentence(tmp_path, capsys, name, damage):
     saved(tmp_path, 20)
     damage(tmp_path / f"chain_0.{name}")
     with pytest.raises(pf.SettingsError) as caught:
-        Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+        loaded(tmp_path)
     message = str(caught.value)
     assert message.startswith(f"the checkpoint file {tmp_path / f'chain_0.{name}'} cannot be used: ")
     assert "give another folder to start afresh" in message
@@ -181,7 +205,7 @@ def test_every_flipped_bit_of_the_draws_is_noticed(tmp_path):
     for place in range(0, len(content), 37):
         file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         with pytest.raises(pf.SettingsError, match="not those that were written"):
-            Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+            loaded(tmp_path)
 
 
 def test_a_flipped_bit_of_the_state_is_noticed_or_does_not_matter(tmp_path):
@@ -190,13 +214,12 @@ def test_a_flipped_bit_of_the_state_is_noticed_or_does_not_matter(tmp_path):
     for place in range(0, len(content), 7):
         file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         try:
-            loaded = Checkpoint(tmp_path, 0).load(Draws.empty(SHAPE))
+            draws, state = loaded(tmp_path)
         except pf.SettingsError:
             refused += 1
             continue
-        assert loaded is not None
-        assert loaded[0].made == 20
-        assert all(np.array_equal(loaded[1][name], STATE[name]) for name in STATE)
+        assert draws.made == 20
+        assert all(np.array_equal(state[name], STATE[name]) for name in STATE)
     assert refused > len(content) / 7 / 3
 
 
@@ -354,7 +377,7 @@ def test_draws_are_returned_when_the_disk_is_full(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "save", full)
+        patch.setattr(Checkpoint, "append", full)
         sentence = r"checkpoint .* could not be written \(No space left on device\): the draws are all here"
         with pytest.warns(UserWarning, match=sentence):
             tree = small_run(checkpoint=tmp_path, draws=9, **SHORT)

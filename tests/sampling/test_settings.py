@@ -22,6 +22,7 @@ from pathfold.results.posterior import to_datatree
 from pathfold.sampling import Run, Settings
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.execution import shape_of_draws
+from pathfold.sampling.selection import Selection
 from tests.sampling.small_run import small_run
 
 DATA = pf.Observations([1.0, 2.0, 3.0], [0.1, 0.2, 0.3])
@@ -146,7 +147,8 @@ def test_numbers_of_numpy_become_plain_ones():
 
 
 def settings(**changes: Any) -> Settings:
-    given = {"chains": 2, "warmup": 100, "draws": 300, "seed": 0, "keep_path": "nodes", "keep_warmup": False}
+    given: dict[str, Any] = {"chains": 2, "warmup": 100, "draws": 300, "seed": 0, "keep": Selection.of(model())}
+    given |= {"keep_path": "nodes", "keep_warmup": False, "thin": 1}
     none = (
         "sampler",
         "splitting",

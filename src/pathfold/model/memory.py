@@ -1,8 +1,10 @@
-"""How much memory a request takes, told before it is made."""
+"""How much memory, or room on the disk, a request takes, told before it is made."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 
 from pathfold.errors import SettingsError
 
@@ -25,3 +27,13 @@ def machine_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def check_disk(what: str, size: int, folder: Path, remedy: str) -> None:
+    """Raise SettingsError if so many bytes are more than a folder can have, what it has included."""
+    room = shutil.disk_usage(folder).free + sum(file.stat().st_size for file in folder.iterdir())
+    if size > room:
+        raise SettingsError(
+            f"{what} would take {size / GIB:.1f} GiB of the disk, and {folder} has room for {room / GIB:.1f} GiB: take "
+            f"{remedy}, or another folder"
+        )

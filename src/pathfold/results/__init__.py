@@ -3,6 +3,7 @@
 from pathfold.results.by_observation import by_observation
 from pathfold.results.calibrate import Calibration, calibrate
 from pathfold.results.check import Check, check
+from pathfold.results.checkpointed import open_checkpoint
 from pathfold.results.combine import combine
 from pathfold.results.evidence import Evidence, evidence
 from pathfold.results.log_likelihood import log_likelihood
@@ -32,6 +33,7 @@ __all__ = [
     "combine",
     "evidence",
     "log_likelihood",
+    "open_checkpoint",
     "plot_calibration",
     "plot_check",
     "plot_marginals",

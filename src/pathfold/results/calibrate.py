@@ -34,6 +34,7 @@ from pathfold.results.convergence import convergence
 from pathfold.results.model_text import model_text
 from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
+from pathfold.sampling.selection import Selection
 
 RANKS = 100  # values that a rank can take, 0, ..., 99
 BINS = 20
@@ -136,8 +137,9 @@ def calibrate(
     runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)
     unused = dict.fromkeys(("splitting", "observations_per_block", "initial_states", "start", "max_seconds"))
     settings = Settings.checked(
-        chains=1, warmup=warmup, draws=draws, seed=seed, sampler=sampler, solver=solver, keep_path="nodes",
-        keep_warmup=False, progress=False, checkpoint=None, executor=executor, threads=None, **unused,
+        chains=1, warmup=warmup, draws=draws, seed=seed, sampler=sampler, solver=solver, keep=Selection.of(model),
+        keep_path="nodes", keep_warmup=False, thin=1, progress=False, checkpoint=None, executor=executor, threads=None,
+        **unused,
     )  # fmt: skip
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
     fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
@@ -230,7 +232,9 @@ class Plan:
         for each in self.designs:
             for array in (each.times, each.initial_time, np.isnan(each.values), *sum(each.events.values(), ())):
                 digest.update(np.ascontiguousarray(array).tobytes())
-        asked = {name: value for name, value in self.settings.recorded.items() if name not in ("chains", "keep_path")}
+        asked = {
+            name: value for name, value in self.settings.recorded.items() if name not in ("chains", "keep", "keep_path")
+        }
         return {
             "model": model_text(self.model),
             "times": digest.hexdigest(),

@@ -27,7 +27,7 @@ class Channel:
     begins: np.ndarray
     ends: np.ndarray
     series: np.ndarray
-    states: np.ndarray | None
+    states: np.ndarray
 
 
 def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr.DataTree:
@@ -42,9 +42,9 @@ def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr
     return posterior
 
 
-def component_names(tree: xr.DataTree) -> list[str]:
-    """What the components of the state are called: by their names, or as x[0], x[1], ..."""
-    return _labels(tree.posterior["component"].values, "x")
+def component_names(group: xr.DataTree | xr.Dataset) -> list[str]:
+    """What the components of the state are called that a group has: by their names, or as x[0], x[1], ..."""
+    return _labels(np.asarray(group["component"]), "x")
 
 
 def observation_names(tree: xr.DataTree) -> list[str]:
@@ -67,22 +67,23 @@ def channels(tree: xr.DataTree) -> list[Channel]:
     begins, ends = constant["interval_start"].values, constant["interval_end"].values
     first = constant["first_interval"].values
     series = np.searchsorted(first, np.arange(len(ends)), side="right") - 1
-    at_ends = node_states(tree)
-    at_begins = None if at_ends is None else _states_before(tree, at_ends, first)
+    at_ends = _of_draws(noise["state"])
+    at_begins = _states_before(noise, at_ends, first)
     found = []
 
-    def add(kind: Literal["path", "observation"], name: str, values: np.ndarray, rows: np.ndarray, states: Any) -> None:
-        known = None if states is None else states[:, rows]
+    def add(
+        kind: Literal["path", "observation"], name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray
+    ) -> None:
         if np.any(rows):
             where = (np.flatnonzero(rows), begins[rows], ends[rows], series[rows])
-            found.append(Channel(kind, name, values[:, rows], *where, known))
+            found.append(Channel(kind, name, values[:, rows], *where, states[:, rows]))
 
     if "path_noise" in noise:
         v = _of_draws(noise["path_noise"])
         rows = (ends > begins) & _before_the_last_observation(noise["observed"].values > 0, first)
         for weights, how in _weights(v.shape[2]):
             summed = np.einsum("dnsk,s->dnk", v, weights)
-            for k, name in enumerate(_path_names(tree, noise)):
+            for k, name in enumerate(_path_names(noise)):
                 add("path", name + how, summed[:, :, k], rows, at_begins)
     if "observation_noise" in noise:
         w, seen, names = _of_draws(noise["observation_noise"]), noise["observed"].values > 0, observation_names(tree)
@@ -116,19 +117,12 @@ def _of_draws(values: xr.DataArray) -> np.ndarray:
     return values.values.reshape(-1, *values.shape[2:])
 
 
-def _path_names(tree: xr.DataTree, noise: xr.Dataset) -> list[str]:
+def _path_names(noise: xr.Dataset) -> list[str]:
     """By the component that each drives, where it is one; numbered otherwise."""
-    drives, components = noise["drives"].values, component_names(tree)
+    drives, components = noise["drives"].values, component_names(noise)
     names = [components[j] if j >= 0 else f"Wiener process {k}" for k, j in enumerate(drives)]
     repeated = [names[:k].count(name) for k, name in enumerate(names)]
     return [f"{name} (noise {again + 1})" if again else name for name, again in zip(names, repeated, strict=True)]
-
-
-def node_states(tree: xr.DataTree) -> np.ndarray | None:
-    """States (draw, interval, component) at the ends of intervals, of the draws held; None if none are kept."""
-    if "state" not in tree.posterior:
-        return None
-    return _of_draws(tree.posterior["state"].sel(draw=tree.noise["draw"].values))[:, node_places(tree)]
 
 
 def node_places(tree: xr.DataTree) -> np.ndarray:
@@ -137,9 +131,8 @@ def node_places(tree: xr.DataTree) -> np.ndarray:
     return np.cumsum(np.ones_like(steps) if tree.attrs["keep_path"] == "nodes" else steps) - 1
 
 
-def _states_before(tree: xr.DataTree, at_ends: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _states_before(noise: xr.Dataset, at_ends: np.ndarray, first: np.ndarray) -> np.ndarray:
     """States at the beginning of intervals: those at the end of the one before, or the initial state."""
-    initial = _of_draws(tree.posterior["initial_state"].sel(draw=tree.noise["draw"].values))
     states = np.roll(at_ends, 1, axis=1)
-    states[:, first] = initial.reshape(len(initial), len(first), -1)
+    states[:, first] = _of_draws(noise["initial_state"])
     return states

@@ -109,7 +109,7 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     sources, tests = channels(tree), []
     for source in sources:
         windows = _windows(source, series_names(tree))
-        tests += [*_moments(source), *windows, *_dependence(source, component_names(tree))]
+        tests += [*_moments(source), *windows, *_dependence(source, component_names(tree.noise))]
     for a, b in combinations(sources, 2):
         tests += _correlation(a, b)
     tests += [*_initial(tree), *_parameters(tree)]
@@ -279,7 +279,7 @@ def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
 
     High and far out are relative to what the path has been before, so that they are known before the noise is.
     """
-    if source.states is None or source.values.shape[1] < 2 * FEWEST:
+    if source.values.shape[1] < 2 * FEWEST:
         return
     name, count = noise_name(source), np.arange(1.0, source.values.shape[1] + 1)
     for j, component in enumerate(components):
@@ -369,5 +369,3 @@ def _left_out(tree: xr.DataTree) -> Iterator[str]:
     for name, what in (("observation_noise", "the errors of observations"), ("initial_noise", "initial states")):
         if name in tree.noise and not np.all(tree.noise[name].attrs["standard"]):
             yield f"not checked: {what}, or some of them, which are not made of standard normals"
-    if "state" not in tree.posterior:
-        yield "not checked: whether noise depends on the state; keep_path='none' kept no states"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import xarray as xr
 from pathfold.errors import SettingsError, told
 from pathfold.results.channels import check_posterior
 from pathfold.results.diagnostics import warn_of_trouble
-from pathfold.results.prior import parameter_names
+from pathfold.results.drawn import along_chains
+from pathfold.results.prior import kept_parameters
 
 BY_CHAIN = ("chain_seconds", "main_seconds", "start_attempts", "integration_times")
 SAME = ("model", "steps_per_interval", "keep_path")  # attributes without which draws are not of one posterior
@@ -51,16 +53,23 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
         joined[f"/{name}"] = _joined(datasets) if "chain" in group.dims else datasets[0]
     tree = xr.DataTree.from_dict(joined)
     tree.attrs = _attributes(parts, tree.posterior.sizes["chain"])
-    warn_of_trouble(tree, parameter_names(tree))
+    warn_of_trouble(tree, kept_parameters(tree))
     return tree
 
 
 def _joined(datasets: list[xr.Dataset]) -> xr.Dataset:
-    """Along chains; of draws those that all have. What does not depend on the chain is the first one's."""
-    several = [name for name in datasets[0].data_vars if "chain" in datasets[0][name].dims]
-    whole: Any = xr.concat([each[several] for each in datasets], "chain", join="inner", combine_attrs="override")
-    whole = whole.assign_coords(chain=np.arange(whole.sizes["chain"]))
-    return whole.merge(datasets[0].drop_vars([*several, "chain", "draw"]), combine_attrs="override")
+    """Along chains; of draws those that all have. What does not depend on the chain is the first one's.
+
+    Large variables are not copied, nor read where they are on file.
+    """
+    common = reduce(np.intersect1d, [each["draw"].values for each in datasets])
+    datasets = [each.sel(draw=common) for each in datasets]
+    found: dict[str, Any] = {}
+    for name in [str(name) for name, each in datasets[0].data_vars.items() if "chain" in each.dims]:
+        parts = [each[name].variable for each in datasets]
+        found[name] = (parts[0].dims, along_chains(parts), parts[0].attrs)
+    chains = sum(each.sizes["chain"] for each in datasets)
+    return datasets[0].drop_vars([*found, "chain"]).assign(found).assign_coords(chain=np.arange(chains))
 
 
 def _check_same(first: xr.DataTree, other: xr.DataTree, i: int) -> None:

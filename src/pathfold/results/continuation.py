@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.errors import DataError, SettingsError
-from pathfold.model import Observations, TimeGrid
+from pathfold.errors import DataError
+from pathfold.model import DiffusionModel, Observations, TimeGrid
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.time_grid import close
 from pathfold.results.channels import series_names
@@ -65,12 +65,13 @@ def from_the_start(asked: Observations, starts: np.ndarray) -> Continuation:
     return Continuation(np.empty((D, count, X)), np.full(count, asked.initial_time), [piece])
 
 
-def along_paths(chosen: Chosen, numbers: Sequence[int], asked: Sequence[Observations]) -> Continuation:
+def along_paths(
+    model: DiffusionModel, chosen: Chosen, numbers: Sequence[int], asked: Sequence[Observations]
+) -> Continuation:
     """Of series of the posterior, each from the last of its states that is kept at or before a time."""
     posterior = chosen.tree.posterior
-    if "state" not in posterior:
-        raise SettingsError("the posterior has no states to go on from (keep_path='none'); keep 'nodes' or 'all'")
-    states, times = chosen["state"], posterior["time"].values
+    states = chosen.states(model, "keep those at the 'nodes' or 'all', to go on from, with all components")
+    times = posterior["time"].values
     initial = chosen["initial_state"].reshape(chosen.count, -1, states.shape[2])
     counts = [each.times.size for each in asked]
     out, start_times, pieces = np.empty((chosen.count, sum(counts), states.shape[2])), np.empty(sum(counts)), []

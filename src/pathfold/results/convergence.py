@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+AT_ONCE = 2**28  # bytes of a variable
+
 
 class Convergence(NamedTuple):
     bulk: float  # effective draws, of the mean
@@ -31,12 +33,28 @@ def convergence(x: np.ndarray) -> Convergence:
 
 
 def scalars(values: xr.DataArray, *, constant: bool = False) -> Iterator[tuple[str, np.ndarray]]:
-    """Label and draws (chain, draw) of every scalar of a variable, without those that are constant unless told to."""
-    ordered = values.transpose("chain", "draw", ...).values
-    columns = ordered.reshape(*ordered.shape[:2], -1)
-    for i, label in enumerate(labels(values)):
-        if constant or np.ptp(columns[..., i]) > 0.0:
-            yield label, columns[..., i]
+    """Label and draws (chain, draw) of every scalar of a variable, without those that are constant unless told to.
+
+    Of a variable that is read from files there is only a part in memory at a time.
+    """
+    names, values = iter(labels(values)), values.transpose("chain", "draw", ...)
+    for part in _parts(values):
+        columns = part.values.reshape(*part.shape[:2], -1)
+        for i in range(columns.shape[-1]):
+            label = next(names)
+            if constant or np.ptp(columns[..., i]) > 0.0:
+                yield label, columns[..., i]
+
+
+def _parts(values: xr.DataArray) -> Iterator[xr.DataArray]:
+    """Of a large variable (chain, draw, ...) some places of the first axis after these, in order; else all of it."""
+    if values.ndim == 2 or values.nbytes <= AT_ONCE:
+        yield values
+        return
+    dim, size = values.dims[2], values.shape[2]
+    count = max(1, int(size * AT_ONCE // values.nbytes))
+    for i in range(0, size, count):
+        yield values.isel({dim: slice(i, i + count)})
 
 
 def labels(values: xr.DataArray) -> list[str]:

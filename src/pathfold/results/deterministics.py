@@ -15,6 +15,8 @@ from pathfold.errors import ModelError, told
 from pathfold.model import DiffusionModel
 from pathfold.model.functions import apart, result_shape, struct, traced, try_twice
 from pathfold.model.names import check_dimensions, check_name, dimensions
+from pathfold.results.drawn import in_blocks
+from pathfold.sampling.selection import Selection
 
 type Deterministics = Mapping[str, Callable[..., Any]]
 """By name, functions of z, (z, path) or (z, path, times), with path (time, component) the states that are kept."""
@@ -23,16 +25,16 @@ EXPECTED = "z, (z, path) or (z, path, times)"
 
 
 def check_deterministics(
-    deterministics: Any, model: DiffusionModel, series: int, times: np.ndarray | None
+    deterministics: Any, model: DiffusionModel, series: int, times: np.ndarray | None, keep: Selection
 ) -> dict[str, Callable[..., Any]]:
     """Functions of (z, path, times), tried on shapes and at a point; `times` are those of the states kept, if any.
 
-    What varies has a row for each of the `series` there.
+    What varies has a row for each of the `series` there, and there is no more than what is to be kept.
     """
     if not isinstance(deterministics, Mapping):
         raise ModelError(f"deterministics must be a dict of name -> function of {EXPECTED}, not {told(deterministics)}")
     varying = {name: struct(series, *shape) for name, shape in model.varying.shapes.items()}
-    z = {name: varying.get(name, one) for name, one in model.structs().items()}
+    z = {name: varying.get(name, one) for name, one in model.structs().items() if name in keep.parameters}
     functions, dims = {}, {name: len(one.shape) for name, one in model.structs().items()}
     rows = 0 if times is None else len(times)
     examples = (z, struct(rows, model.state_dim), struct(rows))
@@ -44,6 +46,10 @@ def check_deterministics(
         if count > 1 and times is None:
             raise ModelError(
                 f"the deterministic {name!r} is a function of the path, but keep_path='none'; keep 'nodes' or 'all'"
+            )
+        if count > 1 and len(keep.components) < model.state_dim:
+            raise ModelError(
+                f"the deterministic {name!r} is a function of the path, but keep leaves out components of it; keep all"
             )
         functions[name] = _of_three(function, count)
         dims[name] = _checked_dims(f"the deterministic {name!r}", functions[name], examples)
@@ -85,20 +91,13 @@ def _of_three(function: Callable[..., Any], count: int) -> Callable[..., Any]:
 def with_deterministics(
     posterior: xr.Dataset, functions: dict[str, Callable[..., Any]], names: tuple[str, ...]
 ) -> xr.Dataset:
-    """The draws with the functions of each; `names` are the parameters'."""
-    shape = (posterior.sizes["chain"], posterior.sizes["draw"])
-
-    def flat(name: str) -> np.ndarray:
-        values = posterior[name].values
-        return values.reshape(-1, *values.shape[2:])
-
-    z = {name: flat(name) for name in names}
-    path = flat("state") if "state" in posterior else np.zeros((shape[0] * shape[1], 0, posterior.sizes["component"]))
-    times = posterior["time"].values if "state" in posterior else np.zeros(0)
+    """The draws with the functions of each, some draws at a time; `names` are the parameters'."""
     for name, function in functions.items():
+        compiled = jax.jit(jax.vmap(function, (0, 0, None)))
         try:
             with jax.enable_x64(True):
-                values = np.asarray(jax.jit(jax.vmap(function, (0, 0, None)))(z, path, times))
+                parts = [_of_draws(compiled, block, names) for block in in_blocks(posterior, "state")]
+                values = np.concatenate(parts, axis=1)
         except Exception as error:  # whatever it is (memory, a callback): the draws are made and must not be lost
             warnings.warn(
                 f"the deterministic {name!r} was left out of the results: over all draws it raised "
@@ -106,6 +105,19 @@ def with_deterministics(
                 stacklevel=5,
             )
             continue
-        dims = dimensions(name, values.ndim - 1)
-        posterior[name] = (["chain", "draw", *dims], values.reshape(*shape, *values.shape[1:]))
+        posterior[name] = (["chain", "draw", *dimensions(name, values.ndim - 2)], values)
     return posterior
+
+
+def _of_draws(function: Callable[..., Any], posterior: xr.Dataset, names: tuple[str, ...]) -> np.ndarray:
+    """A function of many draws for all of these, (chain, draw, ...)."""
+    shape = (posterior.sizes["chain"], posterior.sizes["draw"])
+
+    def flat(name: str) -> np.ndarray:
+        values = posterior[name].values
+        return values.reshape(-1, *values.shape[2:])
+
+    z, there = {name: flat(name) for name in names if name in posterior}, "state" in posterior
+    path = flat("state") if there else np.zeros((shape[0] * shape[1], 0, posterior.sizes.get("component", 0)))
+    values = np.asarray(function(z, path, posterior["time"].values if there else np.zeros(0)))
+    return values.reshape(*shape, *values.shape[1:])

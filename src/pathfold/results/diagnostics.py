@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
-from pathfold.results.convergence import convergence, scalars
+from pathfold.results.convergence import Convergence, convergence, scalars
+from pathfold.results.drawn import in_blocks
 
 RHAT = 1.01
 ESS_A_CHAIN = 100
@@ -45,7 +46,11 @@ def troubles(
     draws = tree.posterior.sizes["draw"]
     if draws == 0:
         return
-    by_label = {label: x for name in [*names, "initial_state"] for label, x in scalars(tree.posterior[name])}
+    names = [name for name in names if name in tree.posterior]
+    started = ["initial_state"] if "initial_state" in tree.posterior else []
+    by_label = {}
+    for name in [*names, *started] if draws >= 4 else ():
+        by_label |= {label: Sampled.of(x) for label, x in scalars(tree.posterior[name])}
     if draws >= 4:
         yield from _modes(tree, by_label)
         yield from _standstill(tree)
@@ -53,14 +58,25 @@ def troubles(
     if draws >= 4:
         yield from () if refined else _time_step(tree, names)
         yield from _short_steps(tree)
-        yield from _convergence(by_label)
+        yield from _convergence(by_label, tree.posterior.sizes["chain"])
 
 
-def _modes(tree: xr.DataTree, by_label: dict[str, np.ndarray]) -> Iterator[str]:
+class Sampled(NamedTuple):
+    """How a scalar was sampled: mean and spread of every chain, and whether they have converged."""
+
+    means: np.ndarray
+    spreads: np.ndarray
+    convergence: Convergence
+
+    @classmethod
+    def of(cls, x: np.ndarray) -> Sampled:
+        return cls(x.mean(axis=1), x.std(axis=1), convergence(x))
+
+
+def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
     """Chains that keep away from the others: by their means, or by the length of their steps."""
     found: dict[int, list[str]] = {}
-    for label, x in by_label.items():
-        means, spread = x.mean(axis=1), x.std(axis=1)
+    for label, (means, spread, _) in by_label.items():
         middle = np.median(means)
         for chain in np.flatnonzero(np.abs(means - middle) > APART * 0.5 * (spread + np.median(spread))):
             found.setdefault(int(chain), []).append(f"{label} about {means[chain]:.3g} where others have {middle:.3g}")
@@ -96,9 +112,10 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
         what, remedy = "trajectories failed", "raise the sampler's target_acceptance, or take more steps_per_interval"
         if tree.attrs.get("sampler") == "GuidedProposals":
             what, remedy = "draws had no move that could be made", "take more steps_per_interval"
-        if network is not None:
-            states = tree.posterior["state" if "state" in tree.posterior else "initial_state"].values
-            name, amount = network.least(states)
+        if network is not None and tree.attrs.get("keep", "all") == "all":
+            states, group = "state" if "state" in tree.posterior else "initial_state", tree.posterior.to_dataset()
+            least = [network.least(block[states].values) for block in in_blocks(group, states)]
+            name, amount = min(least, key=lambda each: each[1])
             if amount < NEAR_ZERO:
                 remedy = f"the amount of {name!r} comes down to {amount:.2g} in the draws, and {ENDS}"
         yield f"{100 * failed.mean():.1f} % of the {what}, most often because {cause}: {remedy}"
@@ -145,9 +162,9 @@ def _labels(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
         yield from [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
 
 
-def _convergence(by_label: dict[str, np.ndarray]) -> Iterator[str]:
+def _convergence(by_label: dict[str, Sampled], chains: int) -> Iterator[str]:
     """By R-hat; where that is good, by the number of effective draws. The worst is named with its figure."""
-    found = {label: convergence(x) for label, x in by_label.items()}
+    found = {label: each.convergence for label, each in by_label.items()}
     apart = {label: each for label, each in found.items() if each.rhat > RHAT}
     if apart:
         worst = max(apart, key=lambda label: apart[label].rhat)
@@ -155,7 +172,7 @@ def _convergence(by_label: dict[str, np.ndarray]) -> Iterator[str]:
             f"{worst} has not converged: R-hat is {apart[worst].rhat:.3f}, above {RHAT}{_others(apart, worst)}; run "
             "more draws, or a longer warmup"
         )
-    enough = ESS_A_CHAIN * len(next(iter(by_label.values()), ()))
+    enough = ESS_A_CHAIN * chains
     few = {label: each for label, each in found.items() if label not in apart and not each.effective >= enough}
     if few:
         worst = min(few, key=lambda label: few[label].effective)

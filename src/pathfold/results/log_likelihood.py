@@ -116,14 +116,11 @@ def _given_states(model: DiffusionModel, grid: TimeGrid, chosen: Chosen) -> xr.D
             "what is observed exactly has no density given the state; use pf.log_likelihood(..., ahead=True), the "
             "density given what was observed before"
         )
-    if "state" not in tree.posterior:
-        raise SettingsError(
-            "posterior has no states (keep_path='none'); sample with keep_path='nodes' or 'all', or use ahead=True"
-        )
+    at_nodes = chosen.states(model, "sample with keep_path='nodes' or 'all' and all components, or use ahead=True")
     rows = np.flatnonzero(grid.mask.any(axis=1))
     series = grid.series_of_intervals[rows]
     own = [chosen[name].reshape(chosen.count, len(grid.first), -1)[:, series] for name in model.varying.names]
-    states = np.concatenate([chosen["state"][:, node_places(tree)[rows]], *own], axis=-1)
+    states = np.concatenate([at_nodes[:, node_places(tree)[rows]], *own], axis=-1)
     values = _log_densities(model, grid, rows, _shared(model, chosen), states)
     dims = [str(dim) for dim in tree.observed_data["y"].dims]
     coords = {str(name): (c.dims, c.values) for name, c in tree.observed_data.coords.items()}

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from pathfold.model import DiffusionModel
 from pathfold.sampling import Run
 from pathfold.sampling.noise import Noise
+from pathfold.sampling.selection import component_labels
 
 DIMENSIONS = {
     "parameter_noise": ("parameter_normal",),
@@ -21,7 +23,8 @@ DIMENSIONS = {
 
 
 def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
-    """The normals of every draw held, those of each kind under its name; `standard` marks which are standard.
+    """The normals of every draw held, those of each kind under its name, with the states that they give at the nodes;
+    `standard` marks which are standard.
 
     Where the parameters had a metric M, their normals are centre + factor q, with factor factor^T = M^{-1}.
     """
@@ -31,7 +34,11 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
         if values.size:
             standard = np.broadcast_to(noise.standard[letter], values.shape[-1:]).astype(np.int64)
             variables[name] = (["chain", "draw", *dims], values, {"standard": standard})
+    initial_states = noise.x0[..., : run.model.state_dim]
+    variables["initial_state"] = (["chain", "draw", "series", "component"], initial_states)
+    variables["state"] = (["chain", "draw", "interval", "component"], noise.nodes)
     coordinates: dict[str, Any] = {"chain": np.arange(len(run.chains)), "draw": noise.draws}
+    coordinates["component"] = component_labels(run.model)
     for kind, names in (("parameter", noise.parameters), ("initial", noise.of_series)):
         if f"{kind}_noise" in variables:
             coordinates[f"{kind}_normal"] = names
@@ -39,7 +46,7 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
         variables["parameter_centre"] = (["chain", "parameter_normal"], [each.centre for each in metrics])
         factors = [each.factor for each in metrics]
         variables["parameter_factor"] = (["chain", "parameter_normal", "coordinate"], factors)
-    variables["drives"] = ("path_normal", _driven(run))
+    variables["drives"] = ("path_normal", _driven(run.model, noise))
     exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)
     variables["observed"] = (["interval", "observation"], exact.astype(np.int64))
     if "observation_noise" in variables:
@@ -47,11 +54,11 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     return xr.Dataset(variables, coordinates)
 
 
-def _driven(run: Run) -> np.ndarray:
+def _driven(model: DiffusionModel, noise: Noise) -> np.ndarray:
     """The component of the state that each normal of a step drives, -1 where it drives several: seen at a draw."""
-    model, draws = run.model, run.chains[0]
+    z, x0 = noise.z[0, -1], noise.x0[0, -1, 0]
     with jax.enable_x64(True):
-        x, z = model.in_series(model.parameters.unflatten(jnp.asarray(draws.z[-1])), jnp.asarray(draws.x0[-1, 0]))
+        x, z = model.in_series(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(x0))
         moved = np.asarray(model.sde.diffusion(x, z, model.node_clock(0.0, jnp.ones(len(model.inputs))))) != 0.0
     component = np.where(moved.sum(axis=0) == 1, np.argmax(moved, axis=0), -1)
     times, rest = divmod(model.noise_dim, model.wiener_dim)

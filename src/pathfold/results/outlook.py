@@ -31,10 +31,10 @@ def results_of(posterior: Any, model: DiffusionModel) -> xr.DataTree:
             f"posterior is of another model: its parameters are {', '.join(there)}, and this one's {', '.join(here)}"
         )
     for what, found, own in (
-        ("states", tree.posterior["component"].size, model.state_dim),
+        ("states", tree.posterior.sizes.get("component", 0), model.state_dim),
         ("observed values per time", tree.observed_data["observation"].size, model.observation_dim),
     ):
-        if found != own:
+        if found != own and (what != "states" or tree.attrs.get("keep", "all") == "all"):
             raise SettingsError(f"posterior is of another model: it has {found} {what}, and this one {own}")
     return tree
 
@@ -74,8 +74,22 @@ class Chosen:
         return values.reshape(*self.shape, *values.shape[1:])
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A variable of the posterior, (D, ...)."""
-        return self.flat(self.tree.posterior[name].values)
+        """A variable of the posterior, (D, ...), of which no more is read; a SettingsError if it was not kept."""
+        if name not in self.tree.posterior:
+            raise SettingsError(
+                f"the posterior has no draws of {name!r}, which keep leaves out: sample with it among those to keep"
+            )
+        values = self.tree.posterior[name].isel(draw=self.places).values
+        return values.reshape(self.count, *values.shape[2:])
+
+    def states(self, model: DiffusionModel, remedy: str) -> np.ndarray:
+        """(D, time, component); a SettingsError with the remedy if they, or some of the components, were not kept."""
+        posterior = self.tree.posterior
+        if "state" not in posterior and self.tree.attrs.get("keep", "all") == "all":
+            raise SettingsError(f"the posterior has no states (keep_path='none'): {remedy}")
+        if "state" not in posterior or posterior.sizes["component"] < model.state_dim:
+            raise SettingsError(f"the posterior has no states, or not all components of them (keep): {remedy}")
+        return self["state"]
 
     @property
     def coordinates(self) -> dict[str, Any]:

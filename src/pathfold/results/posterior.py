@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
@@ -17,11 +18,14 @@ from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
+from pathfold.results.drawn import Variable, drawn_dataset
 from pathfold.results.model_text import model_text
 from pathfold.results.noise import noise_dataset
 from pathfold.results.prior import priors_text
 from pathfold.sampling import Run
+from pathfold.sampling.draws import Draws
 from pathfold.sampling.noise import names_of_normals
+from pathfold.sampling.selection import Selection, component_labels
 
 STATISTICS = (
     "acceptance_rate",
@@ -35,106 +39,123 @@ STATISTICS = (
     "diverging",
     "n_failed_steps",
 )
-_WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
+WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
     """Groups posterior, sample_stats, observed_data, constant_data, noise, and warmup_* when kept."""
-    warmup = min(run.settings["warmup"], run.chains[0].made)
-
     made = run.chains[0].made
+    warmup, form = min(run.settings["warmup"], made), Form.of(run.model, run.grid, run.settings, run.keep)
 
     def posterior(begin: int, end: int) -> xr.Dataset:
-        return with_deterministics(_posterior(run, begin, end), deterministics, tuple(run.model.priors))
+        return with_deterministics(form.posterior(run.chains, begin, end), deterministics, tuple(run.model.priors))
 
     groups: dict[str, xr.Dataset] = {
         "/posterior": posterior(warmup, made),
-        "/sample_stats": _statistics(run, warmup, made),
-        "/observed_data": observed_dataset(run.model, run.grid),
+        "/sample_stats": form.statistics(run.chains, warmup, made),
+        "/observed_data": observed_dataset(run.model, run.grid, run.keep),
         "/constant_data": constant_dataset(run.grid),
     }
     if run.noise is not None:
         groups["/noise"] = noise_dataset(run, run.noise)
     if keep_warmup:
         groups["/warmup_posterior"] = posterior(0, warmup)
-        groups["/warmup_sample_stats"] = _statistics(run, 0, warmup)
+        groups["/warmup_sample_stats"] = form.statistics(run.chains, 0, warmup)
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs = _attributes(run)
+    shift = {"half_step_shift": run.half_step_shift.tolist()} if run.half_step_shift.size else {}
+    iterations = {"iterations": run.iterations} if run.iterations else {}
+    known = attributes(run.model, run.grid, run.settings)
+    tree.attrs = known | run.seconds | shift | iterations | of_chains(run.chains)
     return tree
 
 
-def _stacked(run: Run, name: str, begin: int, end: int) -> np.ndarray:
-    """One array of all chains, (chain, draw, ...)."""
-    return np.stack([chain.rows(name, begin, end) for chain in run.chains])
+@dataclass(frozen=True)
+class Form:
+    """The variables and coordinates that draws become, by group; `kept` says after which (interval, step) states are
+    kept."""
 
+    variables: dict[str, list[Variable]]
+    coordinates: dict[str, dict[str, Any]]
+    kept: np.ndarray
 
-def _posterior(run: Run, begin: int, end: int) -> xr.Dataset:
-    states, keep_path = None, run.settings["keep_path"]
-    if keep_path != "none":
-        states = _states(run, kept_states(run.grid, keep_path), begin, end)
-    drawn = _stacked(run, "z", begin, end), _stacked(run, "x0", begin, end)
-    return draws_dataset(run.model, run.grid, *drawn, states, keep_path)
+    @classmethod
+    def of(cls, model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any], keep: Selection | None = None) -> Form:
+        keep, keep_path = keep or Selection.of(model), settings["keep_path"]
+        statistics, coordinates = _statistics(model, settings["sampler"])
+        return cls(
+            {"posterior": _variables(model, grid, keep, keep_path), "sample_stats": statistics},
+            {"posterior": _coordinates(model, grid, keep, keep_path), "sample_stats": coordinates},
+            kept_states(grid, keep_path),
+        )
+
+    def posterior(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
+        return self._group("posterior", chains, begin, end)
+
+    def statistics(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
+        dataset = self._group("sample_stats", chains, begin, end)
+        dataset["status"].attrs["meaning"] = [f"{code}: {text}" for code, text in MEANING.items()]
+        return dataset
+
+    def _group(self, name: str, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
+        return drawn_dataset(self.variables[name], self.coordinates[name], chains, begin, end, self.kept)
 
 
 def draws_dataset(
-    model: DiffusionModel, grid: TimeGrid, z: np.ndarray, starts: np.ndarray, states: np.ndarray | None, keep_path: str
+    model: DiffusionModel, grid: TimeGrid, z: np.ndarray, starts: np.ndarray, states: np.ndarray, keep_path: str
 ) -> xr.Dataset:
     """Parameters, initial states and paths by name, from vectors (chain, draw, ...) of what series share, augmented
     initial states (chain, draw, series, ...) and the states that are kept (chain, draw, kept, component)."""
-    x0, varying = np.split(starts, [model.state_dim], axis=-1)
-    several = len(grid.first) > 1
-    coordinates: dict[str, Any] = {
-        "chain": np.arange(z.shape[0]),
-        "draw": np.arange(z.shape[1]),
-        "component": component_labels(model),
+    arrays, keep = {"z": z, "x0": starts, "state": states}, Selection.of(model)
+    found = {
+        each.name: (("chain", "draw", *each.dims), each.of(arrays[each.array], leading=2))
+        for each in _variables(model, grid, keep, keep_path)
     }
+    numbers = {"chain": np.arange(z.shape[0]), "draw": np.arange(z.shape[1])}
+    return xr.Dataset(found, {**numbers, **_coordinates(model, grid, keep, keep_path)})
+
+
+def _variables(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path: str) -> list[Variable]:
+    """Of the posterior, from arrays that have what is kept."""
+    several, count, series = len(grid.first) > 1, len(keep.components), len(grid.first)
+    found = _by_name(model.parameters, "z", 0, keep) | _by_name(model.varying, "x0", count, keep, series)
+    variables = [found[name] for name in keep.parameters]
+    if count:
+        dims, shape = (("series", "component"), (series, count)) if several else (("component",), (count,))
+        variables.append(Variable("initial_state", "x0", 0, count, dims, shape))
+    if count and keep_path != "none":
+        rows = int(kept_states(grid, keep_path).sum())
+        dims = ("node" if several else "time", "component")
+        variables.append(Variable("state", "state", 0, count, dims, (rows, count)))
+    return variables
+
+
+def _by_name(
+    parameters: Parameters, array: str, begin: int, keep: Selection, series: int | None = None
+) -> dict[str, Variable]:
+    """Those that are kept, of an array that has them one after the other; of each series, if their number is given."""
+    found = {}
+    for name, shape in parameters.shapes.items():
+        if name in keep.parameters:
+            end, dims = begin + int(np.prod(shape, dtype=int)), tuple(dimensions(name, len(shape)))
+            own = ((), ()) if series is None else (("series",), (series,))
+            found[name] = Variable(name, array, begin, end, (*own[0], *dims), (*own[1], *shape))
+            begin = end
+    return found
+
+
+def _coordinates(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path: str) -> dict[str, Any]:
+    several, coordinates = len(grid.first) > 1, {}
+    if keep.components:
+        coordinates["component"] = [component_labels(model)[i] for i in keep.components]
     if several or model.varying.names:
         coordinates["series"] = list(grid.series)
-    found = _by_name(model.parameters, z, ["chain", "draw"])
-    found |= _by_name(model.varying, varying, ["chain", "draw", "series"])
-    variables: dict[str, Any] = {name: found[name] for name in model.priors}
-    if several:
-        variables["initial_state"] = (["chain", "draw", "series", "component"], x0)
-    else:
-        variables["initial_state"] = (["chain", "draw", "component"], x0[:, :, 0])
-    time_dim = "node" if several else "time"
-    if states is not None:
-        variables["state"] = (["chain", "draw", time_dim, "component"], states)
-        coordinates["time"] = (time_dim, state_times(grid, keep_path))
+    if keep.components and keep_path != "none":
+        dim = "node" if several else "time"
+        coordinates["time"] = (dim, state_times(grid, keep_path))
         if several:
-            coordinates["node_series"] = (
-                time_dim,
-                np.repeat(_names_of_series(grid), kept_states(grid, keep_path).sum(axis=1)),
-            )
-    return xr.Dataset(variables, coordinates)
-
-
-def component_labels(model: DiffusionModel) -> list[Any]:
-    """What the results call the components of the state."""
-    return [*(model.states or range(model.state_dim))]
-
-
-def _by_name(parameters: Parameters, values: np.ndarray, dims: list[str]) -> dict[str, Any]:
-    """Dimensions and draws of each parameter, from all of them along the last axis."""
-    sizes = [int(np.prod(shape, dtype=int)) for shape in parameters.shapes.values()]
-    parts = np.split(values, np.cumsum(sizes)[:-1], axis=-1) if sizes else []
-    return {
-        name: ([*dims, *dimensions(name, len(shape))], part.reshape(*values.shape[:-1], *shape))
-        for (name, shape), part in zip(parameters.shapes.items(), parts, strict=True)
-    }
-
-
-def _states(run: Run, kept: np.ndarray, begin: int, end: int) -> np.ndarray:
-    """The states (chain, draw, time, component) that are kept, without more than one copy of them at a time."""
-    if run.settings["keep_path"] == "nodes":
-        return _stacked(run, "nodes", begin, end)
-    steps = np.nonzero(kept)[1]
-    last = steps == kept.shape[1] - 1
-    states = np.empty((len(run.chains), end - begin, steps.size, run.model.state_dim))
-    for chain, out in zip(run.chains, states, strict=True):
-        out[:, last] = chain.rows("nodes", begin, end)
-        out[:, ~last] = chain.rows("path", begin, end)[:, :, 1:][:, kept[:, :-1]]
-    return states
+            names = np.repeat(_names_of_series(grid), kept_states(grid, keep_path).sum(axis=1))
+            coordinates["node_series"] = (dim, names)
+    return coordinates
 
 
 def kept_states(grid: TimeGrid, keep_path: str) -> np.ndarray:
@@ -158,43 +179,34 @@ def _names_of_series(grid: TimeGrid) -> np.ndarray:
     return np.array(grid.series)[grid.series_of_intervals]
 
 
-def _statistics(run: Run, begin: int, end: int) -> xr.Dataset:
-    values = _stacked(run, "statistics", begin, end)
-    variables: dict[str, Any] = {}
-    for i, name in enumerate(STATISTICS):
-        column = values[..., i]
-        if name == "diverging":
-            column = column > 0
-        elif name in _WHOLE:
-            column = column.astype(np.int64)
-        variables[name] = (["chain", "draw"], column)
-    coordinates: dict[str, Any] = {"chain": np.arange(values.shape[0]), "draw": np.arange(values.shape[1])}
-    if run.settings["sampler"] == "GuidedProposals":
-        _add_statistics_of_moves(run.model, values[..., len(STATISTICS) :], variables, coordinates)
-    dataset = xr.Dataset(variables, coordinates)
-    dataset["status"].attrs["meaning"] = [f"{code}: {text}" for code, text in MEANING.items()]
-    return dataset
+def _statistics(model: DiffusionModel, sampler: str) -> tuple[list[Variable], dict[str, Any]]:
+    """Variables and coordinates; of guided proposals also acceptance of the path and rho, and acceptance and width of
+    every coordinate of parameters and initial states."""
+    types = {"diverging": "bool"} | dict.fromkeys(WHOLE, "int64")
+    variables = [
+        Variable(name, "statistics", i, i + 1, dtype=types.get(name, "float64")) for i, name in enumerate(STATISTICS)
+    ]
+    coordinates: dict[str, Any] = {}
+    if sampler != "GuidedProposals":
+        return variables, coordinates
+    begin = len(STATISTICS)
+    for name in ("path_acceptance", "rho"):
+        variables.append(Variable(name, "statistics", begin, begin := begin + 1))
+    names = dict(zip(("parameter", "initial"), names_of_normals(model), strict=True))
+    for what in ("acceptance", "width"):
+        for kind, labels in names.items():
+            end, dim = begin + len(labels), f"{kind}_normal"
+            if labels:
+                variables.append(Variable(f"{kind}_{what}", "statistics", begin, end, (dim,), (len(labels),)))
+                coordinates[dim] = labels
+            begin = end
+    return variables, coordinates
 
 
-def _add_statistics_of_moves(
-    model: DiffusionModel, values: np.ndarray, variables: dict[str, Any], coordinates: dict[str, Any]
-) -> None:
-    """Acceptance of the path and rho; acceptance and width of every coordinate of parameters and initial states."""
-    variables["path_acceptance"], variables["rho"] = ((["chain", "draw"], values[..., i]) for i in (0, 1))
-    acceptance, width = np.split(values[..., 2:], 2, axis=-1)
-    names = names_of_normals(model)
-    for kind, labels, columns in zip(
-        ("parameter", "initial"), names, (slice(len(names[0])), slice(len(names[0]), None)), strict=True
-    ):
-        if labels:
-            dims = ["chain", "draw", f"{kind}_normal"]
-            variables[f"{kind}_acceptance"] = (dims, acceptance[..., columns])
-            variables[f"{kind}_width"] = (dims, width[..., columns])
-            coordinates[f"{kind}_normal"] = labels
-
-
-def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
-    """The data, at the times at which anything was observed."""
+def observed_dataset(model: DiffusionModel, grid: TimeGrid, keep: Selection | None = None) -> xr.Dataset:
+    """The data, at the times at which anything was observed; `shows` are components among those that are kept."""
+    components = (keep or Selection.of(model)).components
+    shows = [components.index(i) if i in components else -1 for i in model.components_shown()]
     several = len(grid.first) > 1
     rows = grid.mask.any(axis=1)
     values = np.where(grid.mask, grid.values, np.nan)[rows]
@@ -205,7 +217,7 @@ def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
     }
     if several:
         coordinates["node_series"] = (dim, _names_of_series(grid)[rows])
-    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": model.components_shown()})}
+    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": shows})}
     if grid.censored.any():
         variables["censored"] = ([dim, "observation"], grid.censored[rows].astype(np.int64))
         variables["upper"] = ([dim, "observation"], np.where(grid.censored == BETWEEN, grid.upper, np.nan)[rows])
@@ -229,29 +241,32 @@ def constant_dataset(grid: TimeGrid) -> xr.Dataset:
     return xr.Dataset(variables, coordinates, {"inputs": json.dumps(inputs)} if any(inputs) else None)
 
 
-def _plain_factors(run: Run) -> list[str]:
+def _plain_factors(model: DiffusionModel, grid: TimeGrid) -> list[str]:
     """The observed components whose likelihood has no root."""
-    names = [name if isinstance(name, str) else f"y[{name}]" for name in run.model.observed or run.grid.components]
-    return [name for name, plain in zip(names, run.model.plain_factors(), strict=True) if plain]
+    names = [name if isinstance(name, str) else f"y[{name}]" for name in model.observed or grid.components]
+    return [name for name, plain in zip(names, model.plain_factors(), strict=True) if plain]
 
 
-def _attributes(run: Run) -> dict[str, Any]:
+def attributes(model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any]) -> dict[str, Any]:
+    """What is known before a run: versions, the model as it was written, settings."""
     versions = {f"{name}_version": metadata.version(name) for name in ("pathfold", "jax", "numba", "numpy")}
-    shift = {"half_step_shift": run.half_step_shift.tolist()} if run.half_step_shift.size else {}
     return {
         "inference_library": "pathfold",
-        "created_at": datetime.now(UTC).isoformat(),
         "machine": platform.machine(),
         **versions,
-        "model": json.dumps(model_text(run.model)),
-        "priors": priors_text(run.model),
-        **({"plain_factors": plain} if (plain := _plain_factors(run)) else {}),
-        **run.settings,
-        **run.seconds,
-        **shift,
-        **({"iterations": run.iterations} if run.iterations else {}),
-        "chain_seconds": [chain.seconds for chain in run.chains],
-        "main_seconds": [chain.main_seconds for chain in run.chains],
-        "start_attempts": [chain.start_attempts for chain in run.chains],
-        "integration_times": [chain.integration_time for chain in run.chains],
+        "model": json.dumps(model_text(model)),
+        "priors": priors_text(model),
+        **({"plain_factors": plain} if (plain := _plain_factors(model, grid)) else {}),
+        **settings,
+    }
+
+
+def of_chains(chains: Sequence[Draws]) -> dict[str, Any]:
+    """What the attributes have of the chains, and the time."""
+    return {
+        "created_at": datetime.now(UTC).isoformat(),
+        "chain_seconds": [chain.seconds for chain in chains],
+        "main_seconds": [chain.main_seconds for chain in chains],
+        "start_attempts": [chain.start_attempts for chain in chains],
+        "integration_times": [chain.integration_time for chain in chains],
     }

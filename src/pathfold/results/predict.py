@@ -22,7 +22,7 @@ from pathfold.model.settings import truth, whole
 from pathfold.results.channels import series_names
 from pathfold.results.continuation import along_paths, from_the_start
 from pathfold.results.outlook import Chosen, extended, inputs_of, is_panel, results_of, warn_of_lost
-from pathfold.results.posterior import component_labels
+from pathfold.sampling.selection import component_labels
 
 NEW = "new"  # what predictions beside a panel call a series that is not of it
 
@@ -118,7 +118,7 @@ def predict(
         ensemble = Ensemble.build(model, _known(chosen, model, changes, numbers), chosen.count, len(numbers), rng)
         begins, own = _begins(tree), inputs_of(tree)
         asked = [_asked(model, times, begins[k], own[k] | inputs, events) for k in numbers]
-        ahead = along_paths(chosen, numbers, asked)
+        ahead = along_paths(model, chosen, numbers, asked)
     ahead.carry(ensemble, fine, rng)
     warn_of_lost(ahead.states, "predicted paths")
     series_of_rows = np.repeat(np.arange(len(asked)), [each.times.size for each in asked])

@@ -71,11 +71,8 @@ def posterior_predictive(
     known = {name: chosen[name] for name in model.priors}
     ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), rng)
     if given == "path":
-        if "state" not in tree.posterior:
-            raise SettingsError(
-                "the posterior has no states (keep_path='none'): say given='parameters', or keep 'nodes'"
-            )
-        states = chosen["state"][:, node_places(tree)[nodes]]
+        states = chosen.states(model, "say given='parameters', or keep 'nodes' with all components")
+        states = states[:, node_places(tree)[nodes]]
     else:
         states = carried_forward(ensemble, grid, ensemble.draw_starts(rng), rng, keep=nodes)
         warn_of_lost(states, "replicated paths")

@@ -35,6 +35,11 @@ def parameter_names(tree: xr.DataTree) -> list[str]:
     return [*json.loads(tree.attrs["priors"])]
 
 
+def kept_parameters(tree: xr.DataTree) -> list[str]:
+    """Those of which the results have draws."""
+    return [name for name in parameter_names(tree) if name in tree.posterior]
+
+
 def prior_density(tree: xr.DataTree, name: str, element: int, x: np.ndarray) -> np.ndarray | None:
     """The prior density of one element of a parameter, or None where it is fixed or not known."""
     written = json.loads(tree.attrs.get("priors", "{}")).get(name)

@@ -22,7 +22,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.settings import positive, whole
 from pathfold.results.convergence import convergence, scalars
 from pathfold.results.diagnostics import warn_of_trouble
-from pathfold.results.prior import parameter_names
+from pathfold.results.prior import kept_parameters
 from pathfold.results.sample import sample
 
 FIRST, DOUBLINGS, TOLERANCE = 2, 7, 0.1
@@ -182,7 +182,7 @@ class Level:
 
     @classmethod
     def of(cls, tree: xr.DataTree, steps: int) -> Level:
-        draws = {label: x for name in parameter_names(tree) for label, x in scalars(tree.posterior[name])}
+        draws = {label: x for name in kept_parameters(tree) for label, x in scalars(tree.posterior[name])}
         if not draws:
             raise SettingsError("there is nothing to compare: every parameter of the model is fixed")
         return cls(

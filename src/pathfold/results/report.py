@@ -22,7 +22,7 @@ from pathfold.results.convergence import convergence, scalars
 from pathfold.results.diagnostics import troubles
 from pathfold.results.plots import plot_check, plot_marginals, plot_paths, plot_predictions
 from pathfold.results.plots.style import ALARM, FORECAST, POSTERIOR
-from pathfold.results.prior import parameter_names
+from pathfold.results.prior import kept_parameters, parameter_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,7 +125,7 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
 
 def _verdict(tree: xr.DataTree) -> Iterator[str]:
     """What a reader should know first."""
-    found = list(troubles(tree, parameter_names(tree)))
+    found = list(troubles(tree, kept_parameters(tree)))
     if found:
         yield '<p class="bad">The draws should not be trusted yet:</p><ul>'
         yield "".join(f"<li>{escape(each)}.</li>" for each in found) + "</ul>"
@@ -139,7 +139,7 @@ def _verdict(tree: xr.DataTree) -> Iterator[str]:
 
 
 def _parameters(tree: xr.DataTree) -> Iterator[str]:
-    names = parameter_names(tree)
+    names = kept_parameters(tree)
     head = ["", "mean", "sd", "5 %", "median", "95 %", "bulk ESS", "tail ESS", "R-hat"]
     rows = []
     for name in names:
@@ -157,11 +157,11 @@ def _parameters(tree: xr.DataTree) -> Iterator[str]:
 
 def _paths(tree: xr.DataTree) -> Iterator[str]:
     if "state" not in tree.posterior:
-        yield "<p>No states were kept (keep_path='none').</p>"
+        yield "<p>No states were kept.</p>"
         return
     shown = _thinned(tree)
     series = tree.constant_data["first_interval"].size
-    components = len(component_names(tree))
+    components = len(component_names(tree.posterior))
     if series > MOST_SERIES or components > MOST_COMPONENTS:
         yield f'<p class="note">The first of {series} series and {components} components.</p>'
     chosen = list(range(min(components, MOST_COMPONENTS)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Literal, cast
 
@@ -12,12 +12,14 @@ import xarray as xr
 from pathfold.engine import Solver
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.diffusion_model import check_model
+from pathfold.results.checkpointed import described
 from pathfold.results.deterministics import check_deterministics
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.start import earlier_run
 from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 from pathfold.sampling.alone import check_pilot
+from pathfold.sampling.selection import Selection
 
 
 def sample(
@@ -36,8 +38,10 @@ def sample(
     solver: Solver | None = None,
     observations_per_block: int | None = None,
     initial_states: Literal["projection", "interpolation", "adam", "adam-states"] | None = None,
+    keep: Sequence[str | int] | str | int | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",
     keep_warmup: bool = False,
+    thin: int = 1,
     deterministics: Mapping[str, Callable[..., Any]] | None = None,
     progress: bool = True,
     max_seconds: float | None = None,
@@ -89,10 +93,16 @@ def sample(
     initial_states
         How a first point that meets the data is sought: by "projection" of prior draws, the default, or with one of the
         paper's heuristics, "interpolation", "adam" and "adam-states".
+    keep
+        Names of the parameters, and of the components of the state (numbers, if they have no names), that are kept of
+        every draw; all by default. Where no component is named, no states are kept.
     keep_path
-        Which states are kept: at the "nodes" (observation times), "all" after every fine step, or "none".
+        Of which times the states are kept: the "nodes" (observation times), "all" after every fine step, or "none".
     keep_warmup
         Whether the results have the draws of warm-up too.
+    thin
+        Iterations for each draw after warm-up, of which the last is kept, with its statistics: the draws are every
+        `thin`-th of a run without it. Of `pf.GuidedProposals(thin=)` it is a setting of its own.
     deterministics
         A dict of name -> function of z, (z, path) or (z, path, times), recorded with every draw; path (time, component)
         are the states that are kept. What varies between series has a row for each of them in z.
@@ -102,7 +112,9 @@ def sample(
         Seconds of its core that a chain may take, those before a `checkpoint` counted. A chain that has spent them ends
         as if it was interrupted: a warning says how many draws are kept, and the same call with more seconds goes on.
     checkpoint
-        A folder. The same call goes on where the last one ended, and more `draws` make the run longer.
+        A folder that draws are written to as they are made, so that only a few sit in memory. The same call goes on
+        where the last one ended, and more `draws` make the run longer; `pf.open_checkpoint` shows what there is so far.
+        Large variables of the results are read from there when they are asked for: keep the folder while they are used.
     executor
         A `concurrent.futures.Executor` that runs the chains: processes of this machine, or a cluster's.
     threads
@@ -141,8 +153,10 @@ def sample(
         solver=solver,
         observations_per_block=observations_per_block,
         initial_states=initial_states,
+        keep=Selection.of(model, keep),
         keep_path=keep_path,
         keep_warmup=keep_warmup,
+        thin=thin,
         progress=progress,
         max_seconds=max_seconds,
         checkpoint=checkpoint,
@@ -150,9 +164,12 @@ def sample(
         threads=threads,
     )
     grid = TimeGrid.build(data, steps_per_interval=cast(int | None, steps_per_interval), max_step=max_step)
-    times = state_times(grid, settings.keep_path)
-    functions = check_deterministics({} if deterministics is None else deterministics, model, len(grid.first), times)
-    run = run_chains(model, data, grid, settings)
+    times, series = state_times(grid, settings.keep_path), len(grid.first)
+    functions = check_deterministics(
+        {} if deterministics is None else deterministics, model, series, times, settings.keep
+    )
+    about = "" if settings.checkpoint is None else described(model, grid, settings)
+    run = run_chains(model, data, grid, settings, about)
     tree = to_datatree(run, keep_warmup=settings.keep_warmup, deterministics=functions)
     warn_of_trouble(tree, list(model.priors), model.network)
     return tree

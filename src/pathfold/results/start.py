@@ -8,7 +8,7 @@ import numpy as np
 
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
-from pathfold.results.channels import check_posterior, node_states
+from pathfold.results.channels import check_posterior
 from pathfold.results.prior import parameter_names
 from pathfold.sampling.warm_start import Earlier
 
@@ -18,9 +18,6 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
     tree = check_posterior(start, "noise", "constant_data", "sample_stats", name="start")
     if unknown := sorted(set(parameter_names(tree)) - set(model.priors)):
         raise SettingsError(f"start is of another model: it has a parameter {unknown[0]!r} that this one has not")
-    states = node_states(tree)
-    if states is None:
-        raise SettingsError("start has no states (keep_path='none'); give results with keep_path='nodes' or 'all'")
     noise, constant = tree.noise.isel(draw=-1), tree.constant_data
     chains, series = tree.noise.sizes["chain"], constant["first_interval"].size
     intervals = constant["interval_end"].size
@@ -37,8 +34,8 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         v0=normals("initial_noise", series),
         w=normals("observation_noise", intervals),
         v=normals("path_noise", intervals, int(tree.attrs["steps_per_interval"])),
-        x0=tree.posterior["initial_state"].sel(draw=noise["draw"].values).values.reshape(chains, series, -1),
-        nodes=states.reshape(chains, -1, *states.shape[1:])[:, -1],
+        x0=noise["initial_state"].values,
+        nodes=noise["state"].values,
         starts=constant["interval_start"].values,
         ends=constant["interval_end"].values,
         first=constant["first_interval"].values,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from pathfold.engine.native.step_size import (
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.checkpoint import RECENT, Checkpoint
-from pathfold.sampling.draws import Draws, Shape
+from pathfold.sampling.draws import STATES, Draws, Held, Shape, rooms
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.noise import STRIDE, is_held
 from pathfold.sampling.parameter_metric import BEGIN, END, Coordinates, Window
@@ -64,6 +65,7 @@ class ChainTask:
     warmup: int
     draws: int
     shape: Shape
+    thin: int = 1  # iterations for each draw after warm-up
     pace: Pace | None = None  # of an earlier run, to begin with
     helpers: int = 0  # threads besides its own that share the work of its steps, if there is enough of it
     max_seconds: float = math.inf  # of its core, those before a checkpoint too
@@ -97,13 +99,15 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
     with helped(chain.layout, task.helpers):
         if not (checkpoint and chain.restore(checkpoint)):
             chain.initialise()
-        monitor.done[0] = min(chain.draws.made, total)
+        monitor.done[0] = min(chain.iterations, task.warmup + task.draws * task.thin)
         last_save = time.monotonic()
         while chain.draws.made < total and chain.draws.seconds < task.max_seconds and monitor.stop[0] == 0:
             chain.advance(monitor)
             if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
                 chain.save(checkpoint)
                 last_save = time.monotonic()
+            elif checkpoint and chain.draws.room < len(chain.rooms["z"]) and not chain.draws.unsaved:
+                chain.make_room(checkpoint)
     if checkpoint and checkpoint.counted < chain.draws.made:
         chain.save(checkpoint)
     return replace(chain.draws.first(total), last=chain.recorded(chain.current), coordinates=chain.coordinates)
@@ -125,7 +129,8 @@ class _Chain:
         self.search = self._new_search()
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         self.counts, self.result = np.zeros(trajectory.COUNTS, dtype=np.int64), np.zeros(4)
-        self.draws = Draws.empty(task.shape)
+        folder = None if task.checkpoint is None else Path(task.checkpoint)
+        self.draws, self.rooms = Draws.empty(task.shape, folder, task.index), rooms(task.shape, PIECE)
         self.piece = 1  # transitions of the next native call
         adapted = isinstance(task.sampler, StaticHMC | DynamicHMC) and task.sampler.metric == "adapted"
         self.window = Window(int(self.layout[at.U]) if adapted and task.coordinates is None else 0)
@@ -193,28 +198,60 @@ class _Chain:
         self.state[[ITERATION, SHORTENED]] = self.passed, 1.0
         self.search[CHOSEN] = pace.integration_time
 
+    @property
+    def iterations(self) -> int:
+        """How many were made, of warm-up and after it."""
+        after = max(0, self.draws.made - self.task.warmup)
+        return self.draws.made - after + after * self.task.thin + self.draws.since
+
     def advance(self, monitor: Monitor) -> None:
-        """Make a few transitions, none beyond the next draw that may be held."""
-        task, draws = self.task, self.draws
-        end = task.warmup if draws.made < task.warmup else task.warmup + task.draws
-        held_next = draws.made + STRIDE - (draws.made - task.warmup) % STRIDE
-        piece = 1 if self.state[ITERATION] < self._window[1] else self.piece  # every draw is looked at
-        rows = draws.made, min(draws.made + piece, held_next, end)
+        """Make a few transitions, and keep those that are draws."""
+        draws, warming_up = self.draws, self.draws.made < self.task.warmup
+        room = self._room(self._next_piece())
         begin = time.thread_time()
-        made = self._run(*rows, monitor)
+        made = self._run(room, monitor)
         seconds = time.thread_time() - begin
         draws.seconds += seconds
-        draws.main_seconds += seconds if draws.made >= task.warmup else 0.0
-        draws.made += made
-        monitor.recent = draws.rows("statistics", draws.made - RECENT, draws.made)
+        draws.main_seconds += 0.0 if warming_up else seconds
         self.piece = max(1, min(PIECE, int(PIECE_SECONDS * made / max(seconds, 1e-9))))
-        self._hold()
+        thin = 1 if warming_up else self.task.thin
+        drawn = {name: each[thin - 1 - draws.since : made : thin] for name, each in room.items()}
+        draws.add(drawn)
+        draws.since = (draws.since + made) % thin
+        if made and draws.since == 0 and not warming_up:
+            self._hold(drawn)
+        recent = room["statistics"][:made].copy()
+        monitor.recent = recent if monitor.recent is None else np.concatenate([monitor.recent, recent])[-RECENT:]
         first, last = self._window
         if made and first < self.state[ITERATION] <= last:
             self._look()
 
-    def _run(self, begin: int, end: int, monitor: Monitor) -> int:
-        """Make the draws from `begin` to `end`; returns how many were made."""
+    def _next_piece(self) -> int:
+        """How many transitions to make next: none beyond the end of warm-up, or beyond a draw that may be held.
+
+        Where there are several for each draw, they end with a draw if there is one among them, so that it can be held.
+        """
+        task, draws = self.task, self.draws
+        most = min(self.piece, len(self.rooms["z"]))
+        if self.state[ITERATION] < self._window[1]:
+            most = 1  # every draw is looked at
+        if draws.made < task.warmup:
+            return min(most, task.warmup - draws.made)
+        after = draws.made - task.warmup
+        until = min(STRIDE - after % STRIDE, task.draws - after) * task.thin - draws.since
+        count = min(most, until)
+        beyond = (draws.since + count) % task.thin
+        return count - beyond if beyond < count else count
+
+    def _room(self, count: int) -> dict[str, np.ndarray]:
+        """Where these transitions are written: those of warm-up whose states are not kept have none."""
+        room = {name: each[:count] for name, each in self.rooms.items()}
+        if self.draws.made < self.draws.unkept:
+            room |= {name: room[name][:, :0] for name in STATES}
+        return room
+
+    def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
+        """Make as many transitions as there is room for; returns how many were made."""
         task, draws, sampler = self.task, self.draws, self.task.sampler
         assert not isinstance(sampler, GuidedProposals)
         time_given = sampler.integration_time if isinstance(sampler, StaticHMC) else None
@@ -234,7 +271,7 @@ class _Chain:
             float(time_given or 0.0),
             self.passed + task.warmup,
             float(sampler.target_acceptance),
-            *self._rooms(begin, end),
+            *_in_order(room),
             monitor.stop,
             monitor.done,
         )
@@ -265,30 +302,16 @@ class _Chain:
             self._go_over_to(self.window.coordinates())
             self.state[FIRST_STEP] = 0.0  # the step size is sought anew
 
-    def _hold(self) -> None:
-        """Keep the position of the last draw, and drop those that are not to be held."""
-        made, warmup = self.draws.made, self.task.warmup
-        if made <= warmup:
-            return
-        held = self.draws.positions
-        held[made] = self._position()
+    def _hold(self, drawn: dict[str, np.ndarray]) -> None:
+        """Keep all of the last draw, and drop those that are not to be held."""
+        made, warmup, held = self.draws.made, self.task.warmup, self.draws.held
+        held[made] = Held(self._position(), *(drawn[name][-1].copy() for name in Held._fields[1:]))
         for number in [n for n in held if not is_held(n - warmup, made - warmup)]:
             del held[number]
 
     def _position(self) -> np.ndarray:
         """The standard normals that the model makes the last draw of, as a vector block."""
         return self.recorded(self.current[: self.momenta.shape[1]])
-
-    def _rooms(self, begin: int, end: int) -> tuple[np.ndarray, ...]:
-        """Where draws go: z, x0, nodes, path, statistics."""
-        z, x0, statistics = (self.draws.rows(name, begin, end) for name in ("z", "x0", "statistics"))
-        return z, x0, self._room("nodes", begin, end), self._room("path", begin, end), statistics
-
-    def _room(self, name: str, begin: int, end: int) -> np.ndarray:
-        """Where states go: draws whose states are not kept have rows without any."""
-        if begin < self.draws.unkept:
-            return np.zeros((end - begin, 0, *getattr(self.draws, name).shape[2:]))
-        return self.draws.rows(name, begin, end)
 
     def _state(self) -> dict[str, np.ndarray]:
         """Everything that the chain's future depends on, but for its random stream."""
@@ -309,26 +332,35 @@ class _Chain:
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
             "seconds": np.array([d.seconds, d.main_seconds]),
             "start_attempts": np.array(d.start_attempts),
-            "held": np.array([*d.positions], dtype=np.int64),
-            "positions": np.array([*d.positions.values()]),
+            "since": np.array(d.since),
+            "held": np.array([*d.held], dtype=np.int64),
+            **{f"held_{name}": np.array([getattr(each, name) for each in d.held.values()]) for name in Held._fields},
             "integration_time": np.array(d.integration_time),
         }
+        self._unless_full(lambda: checkpoint.save(d, state))
+
+    def make_room(self, checkpoint: Checkpoint) -> None:
+        """Bring the draws that are in memory to their files."""
+        self._unless_full(lambda: checkpoint.append(self.draws))
+
+    def _unless_full(self, write: Callable[[], None]) -> None:
         try:
-            checkpoint.save(d, state)
-            d.unsaved = ""
+            write()
+            self.draws.unsaved = ""
         except OSError as error:
-            d.unsaved = error.strerror or str(error)
+            self.draws.unsaved = error.strerror or str(error)
 
     def restore(self, checkpoint: Checkpoint) -> bool:
         """Take up where the checkpoint left off; False if it has nothing yet."""
-        loaded = checkpoint.load(self.draws)
-        if loaded is None:
+        d, saved = self.draws, checkpoint.load(self.draws)
+        if saved is None:
             return False
-        d, saved = loaded
         try:
             d.start_attempts = int(saved["start_attempts"])
             d.seconds, d.main_seconds = saved["seconds"].tolist()
-            d.positions = dict(zip(saved["held"].tolist(), saved["positions"], strict=True))
+            d.since = int(saved["since"])
+            held = map(Held, *(saved[f"held_{name}"] for name in Held._fields))
+            d.held = dict(zip(saved["held"].tolist(), held, strict=True))
             d.integration_time = float(saved["integration_time"])
             for name, array in self._state().items():
                 if saved[name].shape != array.shape:
@@ -337,8 +369,12 @@ class _Chain:
             self.rng.bit_generator.state = json.loads(str(saved["rng"]))
         except (KeyError, TypeError, ValueError):
             raise checkpoint.damaged(checkpoint.file, "it has not what a chain of this run needs") from None
-        self.draws = d
         return True
+
+
+def _in_order(room: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """As the compiled loops take them."""
+    return [room[name] for name in ("z", "x0", "nodes", "path", "statistics")]
 
 
 class _GuidedChain(_Chain):
@@ -365,9 +401,9 @@ class _GuidedChain(_Chain):
             )
         self.draws.start_attempts = 1
 
-    def _run(self, begin: int, end: int, monitor: Monitor) -> int:
+    def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         blocks = (self.layout, self.problems[0], self.points, self.scratch, self.rng, self.search)
-        return metropolis.run(*blocks, self.task.warmup, *self._rooms(begin, end), monitor.stop, monitor.done)
+        return metropolis.run(*blocks, self.task.warmup, *_in_order(room), monitor.stop, monitor.done)
 
     def _position(self) -> np.ndarray:
         metropolis.exchange_noise(self.layout, self.current, self.momenta[0], False)

@@ -3,6 +3,7 @@
 A folder holds, for every chain, one file for each array of draws, which is only ever appended to, and a state: all that
 the chain's future depends on, with the number of draws that count and checksums of them. A state replaces the last one
 at once or not at all, after its draws are on the disk. What a killed process wrote beyond the count is written over.
+Draws that are on the disk are dropped from memory.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from typing import IO, Any
 import numpy as np
 
 from pathfold.errors import SettingsError
-from pathfold.sampling.draws import ARRAYS, Draws
+from pathfold.sampling.draws import ARRAYS, Draws, rows_file
 
 try:
     import fcntl
 except ImportError:  # not on Windows, where nothing keeps two processes apart
     fcntl = None
 
-FORMAT = 3
+FORMAT = 4
+ABOUT = "results.json"  # the file that says what the draws are
+PART = 2**22  # bytes that are read at once
 RECENT = 50  # draws that progress tells of
 
 
@@ -42,15 +45,16 @@ class Checkpoint:
 
     folder: Path
     chain: int
-    counted: int = 0  # draws on file
-    checksums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ARRAYS, 0))
+    written: int = 0  # draws on file
+    counted: int = 0  # of these in the state
+    checksums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ARRAYS, 0))  # of those written
 
     @property
     def file(self) -> Path:
         return self.folder / f"chain_{self.chain}.npz"
 
     def rows_file(self, name: str) -> Path:
-        return self.folder / f"chain_{self.chain}.{name}"
+        return rows_file(self.folder, self.chain, name)
 
     def sole_use(self):
         """Hold the files while this process writes them."""
@@ -58,24 +62,30 @@ class Checkpoint:
 
     def save(self, draws: Draws, state: dict[str, Any]) -> None:
         """Append the draws that are new, then put the state in place. An OSError leaves what was saved before."""
-        checksums = {name: self._append(name, draws) for name in ARRAYS}
+        self.append(draws)
         draft = self.file.with_suffix(".draft")
         with draft.open("wb") as stream:
-            np.savez(stream, made=draws.made, checksums=[*checksums.values()], **state)
+            np.savez(stream, made=self.written, checksums=[*self.checksums.values()], **state)
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(self.file)
-        self.counted, self.checksums = draws.made, checksums
+        self.counted = self.written
+
+    def append(self, draws: Draws) -> None:
+        """Write the draws that are new, and once they are on the disk drop them from memory; they do not count yet."""
+        if draws.made > self.written:
+            checksums = {name: self._append(name, draws) for name in ARRAYS}
+            self.written, self.checksums = draws.made, checksums
+        draws.begin = draws.made
 
     def _append(self, name: str, draws: Draws) -> int:
         """Write what is new of one array; the checksum of all of it."""
-        begin, end = draws.rows(name, 0, self.counted).nbytes, draws.rows(name, 0, draws.made).nbytes
-        if begin == end:
+        rows = draws.rows(name, self.written, draws.made)
+        if not rows.size:
             return self.checksums[name]
-        new = _bytes(draws.rows(name, self.counted, draws.made))
-        file = self.rows_file(name)
+        new, file = _bytes(rows), self.rows_file(name)
         with file.open("r+b" if file.exists() else "wb") as stream:
-            stream.seek(begin)
+            stream.seek(_size(name, draws, self.written))
             stream.write(new)
             stream.flush()
             os.fsync(stream.fileno())
@@ -94,36 +104,43 @@ class Checkpoint:
         except Exception:  # of many kinds, for which see `load`: it is the chain's own affair
             return None
 
-    def load(self, draws: Draws) -> tuple[Draws, dict[str, Any]] | None:
-        """The draws on file, in these arrays or longer ones, and the state; None if nothing was saved."""
-        if not self.file.exists():
+    def load(self, draws: Draws) -> dict[str, Any] | None:
+        """The state, after which `draws` are those on file, looked through for damage; None if nothing was saved."""
+        if (found := self.state()) is None:
             return None
+        made, self.checksums, state = found
+        for name in ARRAYS:
+            self._verify(name, _size(name, draws, made))
+        self.written = self.counted = draws.begin = draws.made = made
+        return state
+
+    def state(self) -> tuple[int, dict[str, int], dict[str, Any]] | None:
+        """How many draws count, the checksums of their arrays, and what was saved with them; None if nothing was."""
         try:
             with self.file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 state = dict(stored)
             made, checksums = int(state.pop("made")), state.pop("checksums").tolist()
-            self.checksums = dict(zip(ARRAYS, checksums, strict=True))
+            return made, dict(zip(ARRAYS, checksums, strict=True)), state
+        except FileNotFoundError:
+            return None
         except Exception as error:
             # NumPy and zipfile raise many kinds, with advice that does not apply here, which is why they are not shown.
             raise self.damaged(self.file, _reason(error)) from None
-        draws = draws.with_room(made)
-        for name in ARRAYS:
-            self._read(name, draws.rows(name, 0, made))
-        self.counted = draws.made = made
-        return draws, state
 
-    def _read(self, name: str, rows: np.ndarray) -> None:
-        if rows.nbytes == 0:
+    def _verify(self, name: str, size: int) -> None:
+        """Read so many bytes of an array, a few at a time."""
+        if size == 0:
             return
-        file, room = self.rows_file(name), _bytes(rows)
+        file, left, checksum = self.rows_file(name), size, 0
         try:
             with file.open("rb") as stream:
-                length = stream.readinto(room)
+                while left and (part := stream.read(min(left, PART))):
+                    left, checksum = left - len(part), zlib.crc32(part, checksum)
         except OSError as error:
             raise self.damaged(file, _reason(error)) from None
-        if length < rows.nbytes:
-            raise self.damaged(file, f"it has {length} bytes where {rows.nbytes} were written")
-        if zlib.crc32(room) != self.checksums[name]:
+        if left:
+            raise self.damaged(file, f"it has {size - left} bytes where {size} were written")
+        if checksum != self.checksums[name]:
             raise self.damaged(file, "its bytes are not those that were written")
 
     def damaged(self, file: Path, reason: str) -> SettingsError:
@@ -135,6 +152,12 @@ class Checkpoint:
 
 def _bytes(array: np.ndarray) -> memoryview:
     return memoryview(np.ascontiguousarray(array)).cast("B")
+
+
+def _size(name: str, draws: Draws, made: int) -> int:
+    """Bytes of one array of the first draws."""
+    array = getattr(draws, name)
+    return draws.place(name, made) * array.itemsize * int(np.prod(array.shape[1:], dtype=int))
 
 
 def _reason(error: Exception) -> str:
@@ -200,8 +223,20 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def claim_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
-    """Mark a checkpoint folder as that of a run, or make sure that it belongs to the same run."""
+def claim_folder(folder: Path, fingerprint: dict[str, Any], about: str = "") -> None:
+    """Mark a checkpoint folder as that of a run, or make sure that it is the same run's; put the text `about` there."""
+    _claim(folder, fingerprint)
+    _write(folder / ABOUT, about)
+
+
+def _write(file: Path, text: str) -> None:
+    """At once or not at all, also where several do so."""
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}.draft")
+    draft.write_text(text)
+    draft.replace(file)
+
+
+def _claim(folder: Path, fingerprint: dict[str, Any]) -> None:
     mark, mine = folder / "run", {"format": FORMAT, **fingerprint}
     if not mark.exists():
         # Of several that claim it at once each finds the mark or makes the same one; chains come after the mark.
@@ -210,9 +245,7 @@ def claim_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
                 f"the checkpoint folder {folder} holds chains, but not the file 'run' that says of what; give another "
                 "folder"
             )
-        draft = folder / f"run.{secrets.token_hex(8)}.draft"
-        draft.write_text(json.dumps(mine, sort_keys=True))
-        draft.replace(mark)
+        _write(mark, json.dumps(mine, sort_keys=True))
         return
     found = None
     with suppress(OSError, ValueError):

@@ -1,17 +1,20 @@
-"""What a chain has drawn, and how much memory that takes."""
+"""What a chain has drawn: in memory, or the last of it in memory and the rest on file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pathfold.errors import SettingsError
 from pathfold.sampling.parameter_metric import Coordinates
 
 ARRAYS = ("z", "x0", "statistics", "nodes", "path")
 STATES = ("nodes", "path")
+BUFFER = 2**24  # bytes of draws that a chain whose draws go to files has in memory, or those of one draw
 
 
 @dataclass(frozen=True)
@@ -29,21 +32,36 @@ class Shape:
     nodes: int  # intervals whose last state is kept
     path: int  # intervals whose states are all kept
     statistics: int
+    columns: dict[str, list[int]] = field(default_factory=dict)  # of the last axis, where not all are kept
+
+    def drawn(self) -> dict[str, tuple[int, ...]]:
+        """The arrays of one draw as the sampler writes them."""
+        return {
+            "z": (self.z_size,),
+            "x0": (self.series, self.augmented_dim),
+            "statistics": (self.statistics,),
+            "nodes": (self.intervals, self.state_dim),
+            "path": (self.path, self.steps, self.state_dim),
+        }
+
+    def kept(self) -> dict[str, tuple[int, ...]]:
+        """The arrays of one draw as they are kept."""
+        whole = self.drawn() | {"nodes": (self.nodes, self.state_dim)}
+        return {name: (*row[:-1], len(self.columns.get(name, range(row[-1])))) for name, row in whole.items()}
 
     def arrays(self) -> dict[str, tuple[int, ...]]:
-        kept = self.total - self.unkept
-        return {
-            "z": (self.total, self.z_size),
-            "x0": (self.total, self.series, self.augmented_dim),
-            "statistics": (self.total, self.statistics),
-            "nodes": (kept, self.nodes, self.state_dim),
-            "path": (kept, self.path, self.steps, self.state_dim),
-        }
+        """Of all draws."""
+        rows = {name: self.total - (self.unkept if name in STATES else 0) for name in ARRAYS}
+        return {name: (rows[name], *row) for name, row in self.kept().items()}
 
     @property
     def nbytes(self) -> int:
         """Of all arrays; in whole numbers, which do not overflow."""
-        return sum(8 * _product(shape) for shape in self.arrays().values())
+        return _bytes(self.arrays())
+
+
+def _bytes(arrays: Mapping[str, tuple[int, ...]]) -> int:
+    return sum(8 * _product(shape) for shape in arrays.values())
 
 
 def _product(shape: tuple[int, ...]) -> int:
@@ -53,9 +71,27 @@ def _product(shape: tuple[int, ...]) -> int:
     return result
 
 
+def rooms(shape: Shape, most: int) -> dict[str, np.ndarray]:
+    """Where the sampler writes draws: as many as are asked for, fewer if they are large."""
+    count = max(1, min(most, BUFFER // _bytes(shape.drawn())))
+    return {name: np.zeros((count, *row)) for name, row in shape.drawn().items()}
+
+
+class Held(NamedTuple):
+    """A draw as a whole: its position, as a vector block, and what the sampler made of it."""
+
+    position: np.ndarray
+    z: np.ndarray
+    x0: np.ndarray
+    nodes: np.ndarray
+
+
 @dataclass
 class Draws:
-    """What a chain has drawn, warm-up first: `made` draws, the first `unkept` of them without their states."""
+    """What a chain has drawn, warm-up first: `made` draws, the first `unkept` of them without their states.
+
+    The arrays have the draws from `begin` on. Those before are on file, in a `folder`.
+    """
 
     z: np.ndarray
     x0: np.ndarray
@@ -63,43 +99,108 @@ class Draws:
     nodes: np.ndarray
     path: np.ndarray
     unkept: int = 0
+    columns: dict[str, list[int]] = field(default_factory=dict)
+    folder: Path | None = None
+    chain: int = 0
+    begin: int = 0
     made: int = 0
+    since: int = 0  # iterations after the last draw
     seconds: float = 0.0  # of its core: the time that others had it does not count
     main_seconds: float = 0.0  # of these after warm-up
     start_attempts: int = 0
     last: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the point where the chain is
-    positions: dict[int, np.ndarray] = field(default_factory=dict)  # of a few draws, by how many were made with it
+    held: dict[int, Held] = field(default_factory=dict)  # a few draws, by how many were made with it
     integration_time: float = 0.0  # of static trajectories, as warm-up chose it
     coordinates: Coordinates | None = None  # of a metric of the parameters, at the end
     unsaved: str = ""  # why the checkpoint does not hold all of them, if so
 
     @classmethod
-    def empty(cls, shape: Shape) -> Draws:
-        arrays: dict[str, Any] = {name: np.zeros(size) for name, size in shape.arrays().items()}
-        return cls(**arrays, unkept=shape.unkept)
+    def empty(cls, shape: Shape, folder: Path | None = None, chain: int = 0) -> Draws:
+        """With room for all draws; with a folder, for as many as are in memory at a time."""
+        arrays, rows = shape.arrays(), shape.kept()
+        if folder is not None:
+            count = max(1, min(shape.total, BUFFER // _bytes(rows)))
+            arrays = {name: (count, *row) for name, row in rows.items()}
+        made: dict[str, Any] = {name: np.zeros(size) for name, size in arrays.items()}
+        return cls(**made, unkept=shape.unkept, columns=shape.columns, folder=folder, chain=chain)
+
+    @property
+    def room(self) -> int:
+        """For how many draws there is room without more memory."""
+        return len(self.z) - (self.made - self.begin)
+
+    def add(self, drawn: Mapping[str, np.ndarray]) -> None:
+        """Append draws that the sampler wrote: of each array what is kept of it."""
+        end = self.made + len(drawn["z"])
+        while end - self.begin > len(self.z):
+            self._grow()
+        for name in ARRAYS:
+            room = self._in_memory(name, self.made, end)
+            if room.size:
+                columns = self.columns.get(name)
+                room[:] = drawn[name] if columns is None else drawn[name][..., columns]
+        self.made = end
+
+    def _grow(self) -> None:
+        """Double the room, where draws cannot be written to their files: they must not be lost."""
+        for name, longer in self._each(
+            lambda name: np.zeros((2 * len(self.z), *getattr(self, name).shape[1:]))
+        ).items():
+            before = getattr(self, name)
+            longer[: len(before)] = before
+            setattr(self, name, longer)
+
+    def place(self, name: str, draw: int) -> int:
+        """The row of a draw in one array: of states there are only those that are kept."""
+        return max(0, draw - self.unkept) if name in STATES else draw
+
+    def _in_memory(self, name: str, begin: int, end: int) -> np.ndarray:
+        first = self.place(name, self.begin)
+        return getattr(self, name)[max(0, self.place(name, begin) - first) : max(0, self.place(name, end) - first)]
 
     def rows(self, name: str, begin: int, end: int) -> np.ndarray:
         """Of one array, what belongs to the draws from `begin` to `end`: of states only those that are kept."""
-        skip = self.unkept if name in STATES else 0
-        return getattr(self, name)[max(0, begin - skip) : max(0, end - skip)]
+        if begin >= self.begin:
+            return self._in_memory(name, begin, end)
+        on_file = self._read(name, begin, min(end, self.begin))
+        return on_file if end <= self.begin else np.concatenate([on_file, self._in_memory(name, self.begin, end)])
+
+    def _read(self, name: str, begin: int, end: int) -> np.ndarray:
+        row = getattr(self, name).shape[1:]
+        assert self.folder is not None
+        first, count = self.place(name, begin), self.place(name, end) - self.place(name, begin)
+        found, size = np.zeros(0), _product(row)
+        if count * size:
+            file = rows_file(self.folder, self.chain, name)
+            try:
+                found = np.fromfile(file, count=count * size, offset=8 * first * size)
+            except OSError as error:
+                raise self._lost(file, error.strerror or str(error)) from None
+            if found.size < count * size:
+                raise self._lost(file, "it is shorter than it was")
+        return found.reshape(count, *row)
+
+    def _lost(self, file: Path, reason: str) -> SettingsError:
+        return SettingsError(
+            f"the draws are in the checkpoint file {file}, which cannot be read: {reason}; keep the folder for as long "
+            "as the results are used, or load them into memory before, with results.load()"
+        )
 
     def first(self, count: int) -> Draws:
-        """The first draws alone."""
-        positions = {number: q for number, q in self.positions.items() if number <= count}
-        made = min(self.made, count)
-        return replace(self, **self._each(lambda name: self.rows(name, 0, count)), positions=positions, made=made)
+        """The first draws alone; in memory only what is not on file."""
+        begin, made = min(self.begin, count), min(self.made, count)
 
-    def with_room(self, total: int) -> Draws:
-        """The same, empty, for at least so many draws."""
-        if total <= len(self.z):
-            return self
-        more = total - len(self.z)
+        def alone(name: str) -> np.ndarray:
+            rows = self._in_memory(name, begin, made)
+            return rows if self.folder is None else rows.copy()
 
-        def longer(name: str) -> np.ndarray:
-            array = getattr(self, name)
-            return np.zeros((len(array) + more, *array.shape[1:]))
-
-        return replace(self, **self._each(longer))
+        held = {number: each for number, each in self.held.items() if number <= count}
+        return replace(self, **self._each(alone), held=held, begin=begin, made=made)
 
     def _each(self, make: Callable[[str], np.ndarray]) -> dict[str, Any]:
         return {name: make(name) for name in ARRAYS}
+
+
+def rows_file(folder: Path, chain: int, name: str) -> Path:
+    """The file of one array of a chain: its rows one after the other, as float64."""
+    return folder / f"chain_{chain}.{name}"

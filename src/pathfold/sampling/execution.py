@@ -20,7 +20,7 @@ from pathfold.engine.native.metropolis import OF_COORDINATES
 from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
-from pathfold.model.memory import check_memory
+from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
 from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
@@ -41,8 +41,11 @@ from pathfold.sampling.warm_start import check_same_series, check_start, guess_f
 from pathfold.sampling.workers import execute
 
 
-def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings) -> Run:
-    """Compile, start, warm up and run the chains; what they drew, and all that it depended on."""
+def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings, about: str = "") -> Run:
+    """Compile, start, warm up and run the chains; what they drew, and all that it depended on.
+
+    A checkpoint folder gets the text `about`, which says what the draws in it are.
+    """
     for observations in panel_of(data).values():
         model.check_data(observations)
     if settings.start is not None:
@@ -55,10 +58,10 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     held = [] if block is None else partitions(model, grid, block)
     metric, coordinates = _metric(settings, model)
     shape = shape_of_draws(model, grid, settings)
-    check_draws_fit(shape, settings)
     alone = only_chain(settings)
     if settings.checkpoint is not None:
         make_folder(settings.checkpoint)
+    check_draws_fit(shape, settings)
     begin = time.perf_counter()
     compile_sampler(announce=settings.progress, guided=isinstance(settings.sampler, GuidedProposals))
     engine = Engine(
@@ -88,21 +91,22 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         warmup=settings.warmup,
         draws=settings.draws,
         shape=shape,
+        thin=settings.thin,
         max_seconds=settings.max_seconds or math.inf,
         checkpoint=None if settings.checkpoint is None else str(settings.checkpoint.absolute()),
     )
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
-    with _claimed(settings, task, recorded, shared=alone is not None):
+    with _claimed(settings, task, recorded, about, shared=alone is not None):
         indices = range(settings.chains) if alone is None else [alone]
         tasks = _with_starts(task, engine, sampled, settings, indices)
         where = settings if alone is None else replace(settings, executor=None)
         results, interrupted = execute(tasks, where, lambda: dict(sampled.assembly()))
     if alone is not None:
         raise chain_ended(results[0], settings, alone)
-    iterations = [d.made for d in results]
-    cut_short = interrupted or min(iterations) < settings.warmup + settings.draws
-    results = _worth_keeping(results, settings.warmup) if cut_short else results
+    iterations = [d.made + max(0, d.made - settings.warmup) * (settings.thin - 1) for d in results]
+    cut_short = interrupted or min(d.made for d in results) < settings.warmup + settings.draws
+    results = worth_keeping(results, settings.warmup) if cut_short else results
     made = min(d.made for d in results)
     cause = "the run was interrupted" if interrupted else "max_seconds were spent" if cut_short else ""
     _warn_of_loss(results, made, cause, settings)
@@ -110,7 +114,9 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
     chains = [_of_length(d, made, settings.warmup) for d in results]
     noise = noise_of(sampled, grid, chains, settings.warmup)
-    return Run(model, grid, recorded, chains, seconds, noise, shift, iterations if cut_short else [])
+    shift = shift[shape.columns.get("z", slice(None))] if shift.size else shift
+    iterations = iterations if cut_short else []
+    return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, settings.keep)
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
@@ -118,6 +124,7 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
     intervals, statistics = len(grid.starts), STATISTICS
     if isinstance(settings.sampler, GuidedProposals):
         statistics = OF_COORDINATES + 2 * (model.parameters.size + model.start_dim)
+    states = settings.keep_path if settings.keep.components else "none"
     return Shape(
         total=settings.warmup + settings.draws,
         unkept=0 if settings.keep_warmup else settings.warmup,
@@ -127,31 +134,37 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
         augmented_dim=model.augmented_dim,
         steps=grid.steps,
         intervals=intervals,
-        nodes=0 if settings.keep_path == "none" else intervals,
-        path=intervals if settings.keep_path == "all" else 0,
+        nodes=0 if states == "none" else intervals,
+        path=intervals if states == "all" else 0,
         statistics=statistics,
+        columns=settings.keep.columns(model),
     )
 
 
 def check_draws_fit(shape: Shape, settings: Settings) -> None:
-    """Raise SettingsError if a path, or the draws of all chains with their copy in the results, are too much."""
+    """Raise SettingsError if a path is too much, or the draws of all chains are: for the disk with a checkpoint; for
+    the memory otherwise, with their copy in the results."""
     path = 8 * shape.intervals * shape.steps * shape.augmented_dim
     check_memory("the fine steps of one path", 2 * path, "fewer steps_per_interval or a longer max_step")
     less = {"all": "keep_path='nodes' or 'none', ", "nodes": "keep_path='none', ", "none": ""}[settings.keep_path]
-    check_memory(
-        "the draws", 2 * settings.chains * shape.nbytes, f"{less}fewer draws, a shorter warmup or fewer chains"
-    )
+    fewer, size = f"{less}fewer draws, a shorter warmup or fewer chains", settings.chains * shape.nbytes
+    if settings.checkpoint is None:
+        check_memory("the draws", 2 * size, f"{fewer}, or let them go to the disk with checkpoint=")
+    else:
+        check_disk("the draws", size, settings.checkpoint, fewer)
 
 
 @contextmanager
-def _claimed(settings: Settings, task: ChainTask, recorded: dict[str, Any], *, shared: bool) -> Iterator[None]:
+def _claimed(
+    settings: Settings, task: ChainTask, recorded: dict[str, Any], about: str, *, shared: bool
+) -> Iterator[None]:
     """The checkpoint folder, if there is one, is this run's for as long as it lasts: shared with others that make other
     chains, or its alone."""
     if settings.checkpoint is None:
         yield
         return
     with sole_use(settings.checkpoint / "lock", shared=shared):
-        claim_folder(settings.checkpoint, _fingerprint(task, recorded))
+        claim_folder(settings.checkpoint, _fingerprint(task, recorded), about)
         yield
 
 
@@ -230,7 +243,7 @@ def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Star
     return Start(position=position)
 
 
-def _worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
+def worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
     """Of chains that were cut short, those that together give the most draws when cut to the same length."""
     lengths = sorted((max(0, d.made - warmup) for d in results), reverse=True)
     most = max(range(len(lengths)), key=lambda i: (i + 1) * lengths[i])

@@ -1,7 +1,8 @@
 """The noise of a few draws: what a model is checked by, and where a later run can begin.
 
 A draw is a position (u, v0, w, v) of the sampler: the standard normals that parameters, initial states, observations
-and path are made of. It is as large as a path with all its fine steps, so that a chain holds only a few of them.
+and path are made of. It is as large as a path with all its fine steps, so that a chain holds only a few of them,
+and these as a whole, whatever else is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathfold.model import (
     Observation,
     TimeGrid,
 )
-from pathfold.sampling.draws import Draws
+from pathfold.sampling.draws import Draws, Held
 
 STRIDE = 10  # the chain's pieces end at multiples of it after warm-up
 MOST = 8  # of a chain, besides the last
@@ -57,19 +58,24 @@ class Noise:
     parameters: list[str]  # the name that each of u belongs to
     of_series: list[str]  # the name of what varies, or "initial_state", that each of v0 belongs to
     columns: np.ndarray  # the observed column that each of w belongs to, -1 where it is not one alone
+    z: np.ndarray  # (chain, draw, Z), what the draws are
+    x0: np.ndarray  # (chain, draw, series, ...), with what varies
+    nodes: np.ndarray  # (chain, draw, interval, X)
 
 
 def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -> Noise | None:
     """What all chains of an engine hold, taken apart, or None; the grid is the one of the data."""
-    numbers = sorted(set.intersection(*(set(chain.positions) for chain in chains)))
+    numbers = sorted(set.intersection(*(set(chain.held) for chain in chains)))
     if not numbers:
         return None
     model = engine.model
     names, own = names_of_normals(model)
-    parts = [[_parts(engine, grid, chain, number) for number in numbers] for chain in chains]
-    columns = _columns(model.observation)
+    held = [[chain.held[number] for number in numbers] for chain in chains]
+    parts = [[_parts(engine, grid, each) for each in chain] for chain in held]
+    columns, draws = _columns(model.observation), np.array(numbers, dtype=np.int64) - warmup - 1
     u, v0, w, v = (np.array([[each[i] for each in chain] for chain in parts]) for i in range(4))
-    return Noise(np.array(numbers, dtype=np.int64) - warmup - 1, u, v0, w, v, _standard(engine), names, own, columns)
+    whole = (np.array([[getattr(each, name) for each in chain] for chain in held]) for name in ("z", "x0", "nodes"))
+    return Noise(draws, u, v0, w, v, _standard(engine), names, own, columns, *whole)
 
 
 def names_of_normals(model: DiffusionModel) -> tuple[list[str], list[str]]:
@@ -79,25 +85,21 @@ def names_of_normals(model: DiffusionModel) -> tuple[list[str], list[str]]:
     return shared, [*own, *["initial_state"] * model.initial_state.size]
 
 
-def _parts(engine: Engine, grid: TimeGrid, chain: Draws, number: int) -> tuple[np.ndarray, ...]:
+def _parts(engine: Engine, grid: TimeGrid, draw: Held) -> tuple[np.ndarray, ...]:
     """(u, v0, w, v) of a draw."""
-    u, v0, w, v = engine.get_vector(chain.positions[number])
+    u, v0, w, v = engine.get_vector(draw.position)
     if not isinstance(engine, UnconstrainedEngine | GuidedEngine):
         return u, v0, w, v
-    states = chain.rows("nodes", number - 1, number)[0]
     observation = engine.model.observation
-    if len(states) and isinstance(observation, GaussianNoise):
-        w = _misfits(engine.model, observation, grid, chain.z[number - 1], chain.x0[number - 1], states)
+    if isinstance(observation, GaussianNoise):
+        w = _misfits(engine.model, observation, grid, draw)
     return u, v0, w.reshape(len(grid.starts), -1), v.reshape(len(grid.starts), grid.steps, -1)
 
 
-def _misfits(
-    model: DiffusionModel, observation: GaussianNoise, grid: TimeGrid, z: np.ndarray, x0: np.ndarray, nodes: np.ndarray
-) -> np.ndarray:
+def _misfits(model: DiffusionModel, observation: GaussianNoise, grid: TimeGrid, draw: Held) -> np.ndarray:
     """The observation noise (N, Y), which is no part of a position without constraints."""
-    shared = model.parameters.unflatten(z)
-    series = np.searchsorted(grid.first, np.arange(len(nodes)), side="right") - 1
-    states = np.concatenate([nodes, x0[series, model.state_dim :]], axis=1)
+    shared = model.parameters.unflatten(draw.z)
+    states = np.concatenate([draw.nodes, draw.x0[grid.series_of_intervals, model.state_dim :]], axis=1)
 
     def misfit(x, y, t):
         x, named = model.in_series(shared, x)

@@ -14,6 +14,7 @@ from pathfold.errors import SettingsError, told
 from pathfold.model.settings import choice, positive, truth, whole
 from pathfold.sampling.heuristics import Heuristic
 from pathfold.sampling.samplers import GuidedProposals, Sampler, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.selection import Selection
 from pathfold.sampling.warm_start import WARMUP as WARM_START
 from pathfold.sampling.warm_start import Earlier
 
@@ -38,8 +39,10 @@ class Settings:
     solver: Solver
     observations_per_block: int | None
     initial_states: InitialStates
+    keep: Selection
     keep_path: KeepPath
     keep_warmup: bool
+    thin: int
     progress: bool
     max_seconds: float | None
     checkpoint: Path | None
@@ -68,8 +71,10 @@ class Settings:
             solver=_checked_solver(given["solver"]),
             observations_per_block=None if block is None else whole("observations_per_block", block, least=2),
             initial_states=cast(InitialStates, choice("initial_states", initial_states, INITIAL_STATES)),
+            keep=given["keep"],
             keep_path=cast(KeepPath, choice("keep_path", given["keep_path"], get_args(KeepPath))),
             keep_warmup=truth("keep_warmup", given["keep_warmup"]),
+            thin=_checked_thin(given["thin"], sampler),
             progress=truth("progress", given["progress"]),
             max_seconds=None if limit is None else positive("max_seconds", limit),
             checkpoint=_checked_path(given["checkpoint"]),
@@ -89,7 +94,9 @@ class Settings:
             "observations_per_block": self.observations_per_block or 0,
             "initial_states": self.initial_states,
             "start": "none" if self.start is None else self.start.digest,
+            "keep": self.keep.recorded,
             "keep_path": self.keep_path,
+            "thin": self.thin,
             "sampler": type(self.sampler).__name__,
             **asdict(self.solver),
             **{name: _recorded(value) for name, value in asdict(self.sampler).items()},
@@ -111,6 +118,13 @@ def _checked_warmup(given: Any, start: Earlier | None, sampler: Sampler) -> int:
         known = start is not None and start.has_pace and not isinstance(sampler, UnconstrainedHMC)
         return WARM_START if known else WARMUP
     return whole("warmup", given, least=0)
+
+
+def _checked_thin(given: Any, sampler: Sampler) -> int:
+    thin = whole("thin", given, least=1)
+    if thin > 1 and isinstance(sampler, GuidedProposals):
+        raise SettingsError(f"a draw of pf.GuidedProposals() has its own thin: write pf.GuidedProposals(thin={thin})")
+    return thin
 
 
 def _checked_sampler(given: Any) -> Sampler:

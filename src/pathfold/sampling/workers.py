@@ -95,7 +95,7 @@ def _helpers(chain: int, chains: int, threads: int) -> int:
 
 
 def _iterations(task: ChainTask) -> int:
-    return task.warmup + task.draws
+    return task.warmup + task.draws * task.thin
 
 
 def _can_be_interrupted() -> bool:
@@ -135,7 +135,8 @@ def _look(tasks: list[ChainTask], monitors: list[Monitor]) -> None:
         if task.checkpoint is not None:
             saved = _checkpoint(task).glance(task.shape.statistics)
             if saved is not None:
-                monitor.done[0], monitor.recent = min(saved[0], _iterations(task)), saved[1]
+                made, monitor.recent = saved
+                monitor.done[0] = min(made + max(0, made - task.warmup) * (task.thin - 1), _iterations(task))
 
 
 def _on_file(task: ChainTask) -> Draws | None:

@@ -12,7 +12,7 @@ from pathfold.errors import SettingsError
 from pathfold.results.channels import check_posterior
 from pathfold.results.convergence import scalars
 from pathfold.results.plots.style import POSTERIOR, TRUTH, legend_outside, new_figure
-from pathfold.results.prior import parameter_names, prior_density
+from pathfold.results.prior import kept_parameters, prior_density
 from pathfold.results.summary import by_label
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def plot_marginals(
 
 def _names(tree: xr.DataTree, names: Sequence[str] | str | None) -> list[str]:
     if names is None:
-        return parameter_names(tree)
+        return kept_parameters(tree)
     chosen = [names] if isinstance(names, str) else list(names)
     if unknown := [name for name in chosen if name not in tree.posterior.data_vars]:
         known = ", ".join(map(str, tree.posterior.data_vars))

@@ -58,9 +58,9 @@ def plot_paths(
     """
     tree = check_posterior(posterior, "observed_data", "constant_data")
     if "state" not in tree.posterior:
-        raise SettingsError("there are no paths to draw: keep_path='none' kept none; keep 'nodes' or 'all'")
+        raise SettingsError("there are no paths to draw: keep_path or keep left them out; keep 'nodes' or 'all'")
     transform = natural or (lambda x: x)
-    known = component_names(tree)
+    known = component_names(tree.posterior)
     components = selected("component", names, known)
     shown = _shown(tree) if observed is None and natural is None else dict(observed or {})
     of_states, of_data = _series(tree.posterior), _series(tree.observed_data)
@@ -157,7 +157,7 @@ def _with_start(tree: xr.DataTree, rows: np.ndarray, series: int) -> tuple[np.nd
     """Times and states (draw, time, component) of one series, the initial state first."""
     first = int(tree.constant_data["first_interval"].values[series])
     begin = tree.constant_data["interval_start"].values[first]
-    states = tree.posterior["state"].values[:, :, rows]
+    states = tree.posterior["state"][:, :, rows].values
     initial = tree.posterior["initial_state"].values
     initial = initial[:, :, series] if "series" in tree.posterior["initial_state"].dims else initial
     times = tree.posterior["time"].values[rows]

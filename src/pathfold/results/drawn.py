@@ -1,0 +1,156 @@
+"""Variables of the results, made of the arrays of the draws: in memory, or read from files when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from pathfold.sampling.draws import Draws
+
+IN_MEMORY = 2**26  # bytes: a larger variable whose draws are on file stays there
+BLOCK = 2**23  # bytes that are read at once
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Of an array of the draws, the entries from `begin` to `end` of its last axis, in a shape."""
+
+    name: str
+    array: str  # one of ARRAYS, or "state", the states that are kept
+    begin: int
+    end: int
+    dims: tuple[str, ...] = ()  # besides chain and draw
+    shape: tuple[int, ...] = ()
+    dtype: str = "float64"
+
+    def of(self, values: np.ndarray, leading: int = 1) -> np.ndarray:
+        """From the array, whose first axes go over draws."""
+        return (
+            values[..., self.begin : self.end]
+            .reshape(*values.shape[:leading], *self.shape)
+            .astype(self.dtype, copy=False)
+        )
+
+
+class Drawn(BackendArray):
+    """A variable (chain, draw, ...) of the draws from `begin` to `end`; `kept` are the states (interval, step) that
+    are."""
+
+    def __init__(self, variable: Variable, chains: Sequence[Draws], begin: int, end: int, kept: np.ndarray) -> None:
+        self.variable, self.begin, self.kept = variable, begin, kept
+        self.chains = [replace(chain, held={}, last=np.zeros(0)) for chain in chains]
+        self.shape = (len(chains), end - begin, *variable.shape)
+        self.dtype = np.dtype(variable.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.float64)) * self.dtype.itemsize
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
+
+    def read(self, key: tuple[Any, ...]) -> np.ndarray:
+        """For each axis a number, a slice or an array of places."""
+        of_chains, of_draws, *rest = key
+        chains = np.arange(self.shape[0])[of_chains]
+        places = np.arange(self.shape[1])[of_draws]
+        found = self._picked(np.empty((0, *self.variable.shape), self.dtype), rest)
+        out = np.empty((chains.size, places.size, *found.shape[1:]), self.dtype)
+        for i, k in enumerate(np.atleast_1d(chains)):
+            for rows in self._blocks(np.atleast_1d(places)):
+                here = np.atleast_1d(places)[rows]
+                first, last = int(here.min()), int(here.max())
+                values = self.variable.of(self._rows(self.chains[k], self.begin + first, self.begin + last + 1))
+                out[i, rows] = self._picked(values[here - first], rest)
+        return out.reshape(*chains.shape, *places.shape, *found.shape[1:])
+
+    def _blocks(self, places: np.ndarray) -> Iterable[np.ndarray]:
+        """Places that are read together: near each other, and not too many."""
+        row = max(1, self.nbytes // max(1, self.shape[0] * self.shape[1]))
+        block = places // max(1, BLOCK // row)
+        return [each for each in np.split(np.arange(places.size), np.flatnonzero(np.diff(block)) + 1) if each.size]
+
+    @staticmethod
+    def _picked(values: np.ndarray, rest: Sequence[Any]) -> np.ndarray:
+        """Of the axes after the first one; the last first, so that those before stay where they are."""
+        for axis in reversed(range(len(rest))):
+            values = values[(slice(None),) * (axis + 1) + (rest[axis],)]
+        return values
+
+    def _rows(self, chain: Draws, begin: int, end: int) -> np.ndarray:
+        if self.variable.array != "state":
+            return chain.rows(self.variable.array, begin, end)
+        nodes = chain.rows("nodes", begin, end)
+        steps = np.nonzero(self.kept)[1]
+        last = steps == self.kept.shape[1] - 1
+        if last.all():
+            return nodes
+        states = np.empty((len(nodes), steps.size, nodes.shape[-1]))
+        states[:, last] = nodes
+        states[:, ~last] = chain.rows("path", begin, end)[:, :, 1:][:, self.kept[:, :-1]]
+        return states
+
+
+class Joined(BackendArray):
+    """The same variable (chain, ...) of several results, one after the other along its chains."""
+
+    def __init__(self, parts: Sequence[xr.Variable]) -> None:
+        self.parts = parts
+        self.of_chains = [(part, k) for part in parts for k in range(part.shape[0])]
+        self.shape = (len(self.of_chains), *parts[0].shape[1:])
+        self.dtype = parts[0].dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
+
+    def read(self, key: tuple[Any, ...]) -> np.ndarray:
+        chains = np.arange(self.shape[0])[key[0]]
+        chosen = (self.of_chains[i] for i in np.atleast_1d(chains))
+        values = [part[(k, *key[1:])].values for part, k in chosen]
+        return np.stack(values) if chains.shape else values[0]
+
+
+def along_chains(parts: Sequence[xr.Variable]) -> Any:
+    """A variable of several results as data of one: a copy, unless it is large."""
+    if sum(part.nbytes for part in parts) > IN_MEMORY:
+        return _on_demand(Joined(parts))
+    return np.concatenate([part.values for part in parts])
+
+
+def _on_demand(array: Drawn | Joined) -> Any:
+    """As data of an xarray.Variable that are read when they are asked for, and changed in memory alone."""
+    lazy: Any = indexing.LazilyIndexedArray(array)
+    return indexing.CopyOnWriteArray(lazy)
+
+
+def drawn_dataset(
+    variables: Iterable[Variable],
+    coordinates: Mapping[str, Any],
+    chains: Sequence[Draws],
+    begin: int,
+    end: int,
+    kept: np.ndarray,
+) -> xr.Dataset:
+    """The variables of the draws from `begin` to `end`: read now, but for what is large and on file."""
+    found = {}
+    for variable in variables:
+        drawn = Drawn(variable, chains, begin, end, kept)
+        stays = drawn.nbytes > IN_MEMORY and any(chain.begin > begin for chain in chains)
+        values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
+        found[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
+    numbers = {"chain": np.arange(len(chains)), "draw": np.arange(end - begin)}
+    return xr.Dataset(found, {**numbers, **coordinates})
+
+
+def in_blocks(group: xr.Dataset, name: str) -> list[xr.Dataset]:
+    """A group of the results in parts of consecutive draws, each with no more of a variable than is read at once."""
+    draws = group.sizes["draw"]
+    row = group[name].nbytes // max(1, draws) if name in group else 0
+    count = max(1, BLOCK // max(1, row))
+    return [group.isel(draw=slice(i, i + count)) for i in range(0, max(1, draws), count)]
