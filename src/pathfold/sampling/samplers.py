@@ -31,7 +31,7 @@ class StaticHMC:
     """
 
     integration_time: float | None = None
-    target_acceptance: float = 0.9
+    target_acceptance: float = 0.95
     metric: Metric = "identity"
 
     def __post_init__(self) -> None:
