@@ -25,8 +25,9 @@ from pathfold.sampling.alone import chain_ended
 from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.checkpoint import sole_use
 from pathfold.sampling.progress import Progress
+from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
-from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, small_run
+from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, model_and_data, small_run
 from tests.sampling.test_checkpoint import SHAPE
 from tests.sampling.test_reproducible import imported, stop_with
 
@@ -283,8 +284,8 @@ def test_a_job_says_how_far_its_chain_is(changes, complete, end):
         ("sampler", "splitting", "solver", "observations_per_block", "initial_states", "start", "executor", "threads")
     )
     settings = Settings.checked(
-        chains=3, warmup=WARMUP, draws=DRAWS, seed=1, keep_path="none", keep_warmup=False, progress=False,
-        max_seconds=2.0, checkpoint="folder", **unused,
+        chains=3, warmup=WARMUP, draws=DRAWS, seed=1, keep=Selection.of(model_and_data()[0]), keep_path="none",
+        keep_warmup=False, thin=1, progress=False, max_seconds=2.0, checkpoint="folder", **unused,
     )  # fmt: skip
     ended = chain_ended(replace(chain.Draws.empty(SHAPE), **changes), settings, 1)
     assert ended.complete is complete
