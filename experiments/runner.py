@@ -248,7 +248,9 @@ def circumstances() -> Row:
 
 
 def commit() -> str:
-    return _said_by("git", "describe", "--always", "--dirty").strip() or "unknown"
+    """Of the code that a run depends on; the rows of the runs before are no change of it."""
+    changed = _said_by("git", "diff", "--name-only", "HEAD", "--", "src", "experiments", "benchmarks", ":!*.json")
+    return (_said_by("git", "describe", "--always").strip() or "unknown") + ("-dirty" if changed else "")
 
 
 def processor() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -138,6 +139,26 @@ def test_the_longest_runs_come_first_when_several_are_made_at_once():
     without = [s.S * s.T * (s.warmup + s.draws) for s in in_turn if s.budget is None]
     assert all(s.budget is not None for s in in_turn[: len(in_turn) - len(without)])
     assert without == sorted(without, reverse=True)
+
+
+def test_a_commit_is_that_of_the_code_and_not_of_the_rows(tmp_path, monkeypatch):
+    def git(*arguments: str) -> None:
+        author = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *author, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    code, rows = tmp_path / "src" / "code.py", tmp_path / "experiments" / "results" / "rows.json"
+    for file in (code, rows):
+        file.parent.mkdir(parents=True)
+        file.write_text("1")
+    git("init")
+    git("add", ".")
+    git("commit", "--message", "all")
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    commit = runner.circumstances()["commit"]
+    rows.write_text("2")
+    assert runner.circumstances()["commit"] == commit
+    code.write_text("2")
+    assert runner.circumstances()["commit"] == f"{commit}-dirty"
 
 
 def test_figures_are_drawn_and_what_is_saved_is_not_made_again(quick, monkeypatch):

@@ -80,21 +80,24 @@ class Problem:
 
     def advance(self, z, x, v, n):
         """The state at node n from the one before and normals (S, V)."""
-        delta, times = jnp.asarray(self.grid.delta)[n], jnp.asarray(self.model.clocks(self.grid)[0])[n]
-
-        def fine(x, given):
-            return self.model.step(z, x, given[0], delta, given[1]), None
-
-        return jax.lax.scan(fine, x, (v, times))[0]
+        delta, times = (jnp.asarray(each)[n] for each in (self.grid.delta, self.model.clocks(self.grid)[0]))
+        return self._fine_steps(z, x, v, jnp.full(self.steps, delta), times)[0]
 
     def path(self, z, v0, v):
-        """The states at the nodes (N, X)."""
+        """The states at the nodes (N, X), by one sequence of steps: JAX is slower with sequences of sequences."""
+        count, S = len(self.grid.starts), self.steps
+        delta, times = np.repeat(self.grid.delta, S), np.ravel(self.model.clocks(self.grid)[0])
+        _, states = self._fine_steps(z, self.start(z, v0), v.reshape(count * S, -1), delta, times)
+        return states[S - 1 :: S]
 
-        def interval(x, given):
-            x = self.advance(z, x, *given)
+    def _fine_steps(self, z, x, v, delta, times):
+        """The last state, and all of them, after fine steps from x."""
+
+        def fine(x, given):
+            x = self.model.step(z, x, *given)
             return x, x
 
-        return jax.lax.scan(interval, self.start(z, v0), (v, jnp.arange(len(self.grid.starts))))[1]
+        return jax.lax.scan(fine, x, (v, delta, times))
 
     def log_likelihood(self, z, x, n):
         """log p(y_n | x, z)."""

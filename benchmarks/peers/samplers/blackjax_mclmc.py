@@ -13,7 +13,7 @@ from benchmarks.peers.sampler import Draws, needs_a_density
 from benchmarks.peers.samplers.blackjax_nuts import transitions
 
 PACKAGES = ("blackjax", "jax")
-TUNING = 5000  # of which the tuner uses 0.1, 0.1 and again 0.1
+TUNING = 5000  # of which the tuner uses a tenth in each of its two passes
 SETTINGS = {"tuning": TUNING, "target": 0.9, "algorithm": "adjusted_mclmc_dynamic", "preconditioning": "diagonal"}
 
 refuses = needs_a_density
