@@ -111,7 +111,7 @@ def test_a_change_of_any_file_is_noticed(tmp_path):
         getattr(module, name)._cache._cache_file._source_stamp
         for module, name in ((compiled_native.chain_loop, "run"), (compiled_native.start, "try_start"))
     }
-    assert stamps == {compiled_native.jit._sources()}
+    assert stamps == {compiled_native.jit.native_sources()}
 
 
 def test_without_a_folder_to_write_to_it_is_compiled_in_memory(tmp_path, monkeypatch):

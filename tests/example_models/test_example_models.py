@@ -60,7 +60,7 @@ def test_a_few_draws_reproduce_the_data(name):
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so short a run has not converged
-        tree = pf.sample(model, data, steps_per_interval=steps, chains=1, warmup=10, draws=10, seed=2, progress=False)
+        tree = pf.sample(model, data, steps_per_interval=steps, chains=1, warmup=20, draws=10, seed=2, progress=False)
     posterior, stats = tree.posterior, tree.sample_stats
     assert np.all(stats["status"] == 0)
     for parameter in model.parameters.names:

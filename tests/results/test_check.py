@@ -143,7 +143,7 @@ def data_of(drift: Any, diffusion: Any, times: np.ndarray, scale: float, seed: i
 
 
 def bistable_seen_as_linear() -> xr.DataTree:
-    times = 0.1 * np.arange(1, 601)
+    times = 0.1 * np.arange(1, 1501)
     data = data_of(lambda x, z: 3.0 * (x - x**3), lambda x, z: 1.2 * jnp.eye(1), times, 0.05, 3)
     return sample(linear(0.05), data, steps_per_interval=4, chains=2)
 

@@ -11,7 +11,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import engine, helpers
-from pathfold.sampling.execution import _helpers
+from pathfold.sampling.workers import _helpers
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 from tests.sampling.small_run import assert_same_draws, small_run
 from tests.sampling.test_reproducible import stop_with

@@ -139,8 +139,9 @@ def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
     """
     constraint_tolerance = problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
     position_tolerance = problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
-    change = previous = 1e300
-    away = inf
+    change = 1e300
+    rate = 1.0  # by which the last two changes shrank
+    away = 0.0
     fresh = True
     for iteration in range(int(problem[setting(layout, at.SETTINGS_MAX_ITERATIONS)])):
         pull_start(layout, position(layout, target), scratch)
@@ -156,10 +157,11 @@ def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
         residual = cross_filter(layout, problem, origin, target, scratch)
         if not (residual < DIVERGENCE):
             return NON_FINITE if iteration == 0 and not finite(residual) else DIVERGED
-        if residual < constraint_tolerance and change * min(1.0, change / previous) < position_tolerance:
+        if residual < constraint_tolerance and rate * change < position_tolerance:
             return CONVERGED
         previous = change
         change = cross_smooth(layout, problem, origin, target, scratch)
+        rate = min(1.0, change / previous) if iteration > 0 else 1.0
         fresh = not chords or change > NEAR or change > CONTRACTION * previous
         if change < position_tolerance:
             fresh = False
