@@ -14,7 +14,7 @@ UnconstrainedMetric = Literal["adapted", "identity"]
 
 @dataclass(frozen=True)
 class StaticHMC:
-    """Trajectories of a random number of steps about an integration time, accepted or rejected as a whole.
+    """Trajectories of a random length about an integration time, accepted or rejected as a whole.
 
     Parameters
     ----------

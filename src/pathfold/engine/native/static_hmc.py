@@ -1,7 +1,7 @@
-"""Static Hamiltonian Monte Carlo: a random number of steps, then accept or reject (method.md, section 9).
+"""Static Hamiltonian Monte Carlo: a random length in pairs of steps, then accept or reject (method.md, section 9).
 
-Where a step fails the trajectory turns back: the momentum changes sign, and the steps that are left lead the way it
-came and on beyond its start. Let A be a step followed by a change of sign F of the momentum, or nothing where the step
+Where a pair fails the trajectory turns back: the momentum changes sign, and the pairs that are left lead the way it
+came and on beyond its start. Let A be a pair followed by a change of sign F of the momentum, or nothing where the pair
 fails: steps being reversible, A A = 1. The trajectory is (F A)^n, F (F A)^n undoes itself, and the usual acceptance
 holds. The discretised path of many models explodes beyond some state (an explicit scheme far out, a logarithm near
 extinction); trajectories meet that wall however small their steps are, and would be lost if they ended there.
