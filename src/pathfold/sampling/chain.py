@@ -72,6 +72,10 @@ class ChainTask:
     checkpoint: str | None = None
     checkpoint_seconds: float = 5.0
 
+    def iterations(self, made: int) -> int:
+        """That so many draws take, of warm-up and after it."""
+        return made + max(0, made - self.warmup) * (self.thin - 1)
+
 
 @dataclass
 class Monitor:
@@ -99,7 +103,7 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
     with helped(chain.layout, task.helpers):
         if not (checkpoint and chain.restore(checkpoint)):
             chain.initialise()
-        monitor.done[0] = min(chain.iterations, task.warmup + task.draws * task.thin)
+        monitor.done[0] = min(chain.iterations, task.iterations(total))
         last_save = time.monotonic()
         while chain.draws.made < total and chain.draws.seconds < task.max_seconds and monitor.stop[0] == 0:
             chain.advance(monitor)
@@ -201,8 +205,7 @@ class _Chain:
     @property
     def iterations(self) -> int:
         """How many were made, of warm-up and after it."""
-        after = max(0, self.draws.made - self.task.warmup)
-        return self.draws.made - after + after * self.task.thin + self.draws.since
+        return self.task.iterations(self.draws.made) + self.draws.since
 
     def advance(self, monitor: Monitor) -> None:
         """Make a few transitions, and keep those that are draws."""

@@ -104,7 +104,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         results, interrupted = execute(tasks, where, lambda: dict(sampled.assembly()))
     if alone is not None:
         raise chain_ended(results[0], settings, alone)
-    iterations = [d.made + max(0, d.made - settings.warmup) * (settings.thin - 1) for d in results]
+    iterations = [task.iterations(d.made) for d in results]
     cut_short = interrupted or min(d.made for d in results) < settings.warmup + settings.draws
     results = worth_keeping(results, settings.warmup) if cut_short else results
     made = min(d.made for d in results)

@@ -95,7 +95,7 @@ def _helpers(chain: int, chains: int, threads: int) -> int:
 
 
 def _iterations(task: ChainTask) -> int:
-    return task.warmup + task.draws * task.thin
+    return task.iterations(task.warmup + task.draws)
 
 
 def _can_be_interrupted() -> bool:
@@ -136,7 +136,7 @@ def _look(tasks: list[ChainTask], monitors: list[Monitor]) -> None:
             saved = _checkpoint(task).glance(task.shape.statistics)
             if saved is not None:
                 made, monitor.recent = saved
-                monitor.done[0] = min(made + max(0, made - task.warmup) * (task.thin - 1), _iterations(task))
+                monitor.done[0] = min(task.iterations(made), _iterations(task))
 
 
 def _on_file(task: ChainTask) -> Draws | None:

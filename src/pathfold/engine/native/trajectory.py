@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-# Rows of the table of points. The chain is at CURRENT between transitions.
-CURRENT, NEXT, SPARE, BACK, MIDDLE = range(5)
-LEFT, RIGHT, CANDIDATE = range(4, 7)
-STATIC_POINTS, DYNAMIC_POINTS = 5, 7
+# Rows of the table of points. The chain is at CURRENT between transitions. Static trajectories also have the middle of
+# a pair of steps, dynamic ones their two ends and a candidate.
+CURRENT, NEXT, SPARE, BACK = range(4)
+MIDDLE, STATIC_POINTS = range(4, 6)
+LEFT, RIGHT, CANDIDATE, DYNAMIC_POINTS = range(4, 8)
 
 # Rows of the table of momenta: the moving one, the one before a step, the ends of a trajectory, the running sum; then
 # three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
