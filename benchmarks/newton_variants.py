@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from step_cost import Case
+from step_cost import Case, series
 
 from pathfold.engine import Solver
 from pathfold.engine.native import manifold, projection
@@ -36,7 +36,7 @@ class Steps(Case):
     """Position updates of blocks: the target holds the unconstrained end of a step and its displacement."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(T, S, seed, conditioned=True)
+        super().__init__(*series(T), S, seed, conditioned=True)
         self.held = np.arange(R - 1, T - 1, R)
 
     def release(self) -> None:

@@ -40,9 +40,9 @@ ROWS = {
 class Case:
     """An engine for a model and its data with S fine steps an interval, at a point of the manifold."""
 
-    def __init__(self, model: DiffusionModel, data: Observations, S: int, seed: int = 1) -> None:
+    def __init__(self, model: DiffusionModel, data: Observations, S: int, seed: int = 1, **settings: Any) -> None:
         self.rng = np.random.default_rng(seed)
-        self.engine = engine = Engine(model, TimeGrid.build(data, steps_per_interval=S))
+        self.engine = engine = Engine(model, TimeGrid.build(data, steps_per_interval=S), **settings)
         self.layout, self.problem = engine.layout, engine.problem
         self.p, self.scratch = engine.block("vector"), engine.block("scratch")
         self.counts = np.zeros(COUNTS, dtype=np.int64)

@@ -1,12 +1,17 @@
 """Settings shared by all tests."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-# What JAX compiles here runs for less time than compiling it takes.
+# What JAX compiles here runs for less time than compiling it takes, and workers compile much that is the same: they
+# share it, and so do later runs.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # Matrices are small here, and every core has a worker: threads of BLAS would wait for each other, at full speed.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

@@ -75,8 +75,8 @@ def compile_sampler(*, announce: bool, guided: bool = False) -> float:
         with model_cache.once(_installation(guided)):
             address_of_function(do_parts)
             for function, signature in (*ENTRIES, *(GUIDED_ENTRIES if guided else ())):
-                if hasattr(function, "compile"):  # with NUMBA_DISABLE_JIT=1 there is nothing to compile
-                    function.compile(signature)
+                if compiles := getattr(function, "compile", None):  # not there with NUMBA_DISABLE_JIT=1
+                    compiles(signature)
     finally:
         timer.cancel()
         seconds = time.perf_counter() - begin

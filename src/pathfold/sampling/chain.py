@@ -375,9 +375,9 @@ class _Chain:
         return True
 
 
-def _in_order(room: dict[str, np.ndarray]) -> list[np.ndarray]:
+def _in_order(room: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """As the compiled loops take them."""
-    return [room[name] for name in ("z", "x0", "nodes", "path", "statistics")]
+    return room["z"], room["x0"], room["nodes"], room["path"], room["statistics"]
 
 
 class _GuidedChain(_Chain):

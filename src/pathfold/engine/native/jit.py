@@ -26,15 +26,16 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def compiled(function: Callable) -> Any:
+def compiled[F: Callable](function: F) -> F:
     """Compile a function when it is first called; Numba keeps what it compiled for the next process.
 
-    Where Numba finds no folder it can write to, the function is compiled anew in every process.
+    Where Numba finds no folder it can write to, the function is compiled anew in every process. To a type checker it is
+    the function that it was.
     """
     try:
-        dispatcher = njit(cache=True, **_OPTIONS)(function)
+        dispatcher: Any = njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:
-        return njit(**_OPTIONS)(function)
+        dispatcher = njit(**_OPTIONS)(function)
     _stamp(dispatcher)
     return dispatcher
 
