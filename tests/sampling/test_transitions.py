@@ -347,7 +347,7 @@ def test_a_slow_coordinate_makes_trajectories_longer(native, slow, expected):
     """Two coordinates as autoregressions: longer trajectories help the slow one, and cost three times as much."""
     time, rng, warmup, steps = native.integration_time, np.random.default_rng(7), 400, (4, 12)
     layout, point = np.zeros(at.LENGTH, dtype=np.int64), np.zeros(4)
-    layout[[at.VECTOR_W, at.VECTOR_V + at.END]] = 2
+    layout[[at.U, at.VECTOR_W, at.VECTOR_V + at.END]] = 2
     search = np.zeros(time.search_size(layout))
     for iteration in range(warmup):
         time.before_transition(layout, point, search)
@@ -357,6 +357,23 @@ def test_a_slow_coordinate_makes_trajectories_longer(native, slow, expected):
         time.after_transition(layout, point, search, iteration, warmup, steps[trial])
     assert time.integration_time(search, warmup, warmup) == time.TIMES[expected]
     assert time.integration_time(np.zeros(20), 0, 0) == time.TIMES[0], "a run without warm-up has a quarter of a turn"
+
+
+@pytest.mark.parametrize(("slow", "expected"), [(0.9, 1), (0.2, 0)])
+def test_initial_states_of_many_series_are_judged_together(native, slow, expected):
+    """One parameter and two initial states of 2,000 series: some seem slow by chance in a warm-up of 100 iterations."""
+    time, rng, warmup, steps, series = native.integration_time, np.random.default_rng(8), 100, (4, 12), 2000
+    layout, point = np.zeros(at.LENGTH, dtype=np.int64), np.zeros(1 + 2 * series)
+    layout[[at.U, at.V0]] = 1, 2
+    layout[[at.VECTOR_W, at.VECTOR_V + at.END]] = point.size
+    search = np.zeros(time.search_size(layout))
+    for iteration in range(warmup):
+        time.before_transition(layout, point, search)
+        trial = time.TIMES.index(time.integration_time(search, iteration, warmup))
+        r = np.append(0.1, np.tile((0.1, (slow, slow**9)[trial]), series))
+        point[:] = r * point + np.sqrt(1.0 - r**2) * rng.normal(size=point.size)
+        time.after_transition(layout, point, search, iteration, warmup, steps[trial])
+    assert time.integration_time(search, warmup, warmup) == time.TIMES[expected]
 
 
 def adapted(

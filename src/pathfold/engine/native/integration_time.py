@@ -72,28 +72,40 @@ def after_transition(layout, point, search, iteration, warmup, steps):
         mean[j] += deviation / search[SEEN]
         squares[j] += deviation * (q[j] - mean[j])
     if tried(iteration + 1, warmup) < 0:
-        search[CHOSEN] = TIMES[1] if longer_pays(search, size) else TIMES[0]
+        search[CHOSEN] = TIMES[1] if longer_pays(layout, search) else TIMES[0]
 
 
 @compiled
-def longer_pays(search, size):
-    """Whether three quarters of a turn make more of the slowest coordinate's draws effective, for their cost.
-
-    A squared jump is 2 (1 - r) variances, with r the autocorrelation, and (1 - r) / (1 + r) of the draws are effective.
-    """
+def longer_pays(layout, search):
+    """Whether three quarters of a turn make more of the slowest coordinate's draws effective, for their cost."""
+    size = layout[at.VECTOR_W]
     short, long = MOMENTS + 3 * size, MOMENTS + 3 * size + 1 + size
     slowest, effective = -1, inf
-    for j in range(size):
-        if search[MOMENTS + size + j] > 0.0 and independence(search, size, short, j) < effective:
-            slowest, effective = j, independence(search, size, short, j)
+    for j in range(layout[at.U] + layout[at.V0]):
+        share = independence(layout, search, short, j)
+        if share < effective:
+            slowest, effective = j, share
     if effective > SLOW or slowest < 0:
         return False
-    gain = independence(search, size, long, slowest) / effective if effective > 0.0 else inf
+    gain = independence(layout, search, long, slowest) / effective if effective > 0.0 else inf
     return gain > FAVOUR * search[long] / search[short]
 
 
 @compiled
-def independence(search, size, at, j):
-    """(1 - r) / (1 + r) of coordinate j with one of the times; antithetic draws count as independent."""
-    change = min(1.0, search[at + 1 + j] / search[MOMENTS + size + j])
+def independence(layout, search, tally, j):
+    """The share of draws that are effective with one of the times: of parameter j, then of each initial state.
+
+    A squared jump is 2 (1 - r) variances, with r the autocorrelation, and (1 - r) / (1 + r) of the draws are effective;
+    antithetic ones count as independent. Initial states of all series are taken together: of thousands, each by itself,
+    the slowest would be one that chance makes slow. Infinite where nothing moves.
+    """
+    size, parameters = layout[at.VECTOR_W], layout[at.U]
+    end, stride = (j + 1, 1) if j < parameters else (size, layout[at.V0])
+    jumps = squares = 0.0
+    for i in range(j, end, stride):
+        jumps += search[tally + 1 + i]
+        squares += search[MOMENTS + size + i]
+    if not squares > 0.0:
+        return inf
+    change = min(1.0, jumps / squares)
     return change / (2.0 - change)
