@@ -13,7 +13,7 @@ from benchmarks.peers.rows import Results
 from benchmarks.scale import __main__ as command
 from benchmarks.scale import page, row, runner
 from benchmarks.scale.figure import figure
-from benchmarks.scale.problem import SIZES, TO_CORES, Terms, problem
+from benchmarks.scale.problem import SIZES, TO_CORES, Terms, problem, warmup
 from experiments.runner import Row
 from pathfold.model import Observations
 
@@ -156,6 +156,11 @@ def test_a_row_of_a_real_run():
     assert found["memory_mib"]["peak"] >= found["memory_mib"]["before"] > 50.0
     assert 0.0 < page.cost(found) < 1.0
     json.dumps(found, allow_nan=False)
+
+
+def test_warm_up_is_shorter_where_iterations_take_seconds():
+    assert [warmup("observations", size, Terms()) for size in (10_000, 100_000)] == [250, 100]
+    assert warmup("observations", 100_000, Terms(warmup=20)) == 20
 
 
 def test_problems_have_their_sizes():

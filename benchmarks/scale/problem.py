@@ -20,6 +20,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "states": (1, 4, 10, 20, 40),
     "chains": TO_CORES,
 }
+SHORTER = {("observations", 100_000): 100}  # warm-up where an iteration takes seconds
 STEPS = 5  # fine steps an interval
 RING = 4  # states that Lorenz-96 needs
 
@@ -29,7 +30,7 @@ class Terms:
     """The same for all rows of a table; chains run at once, a thread for each."""
 
     chains: int = 4  # where these are not what is counted
-    warmup: int = 250
+    warmup: int = 250  # iterations, but for those of SHORTER
     draws: int = 1000
     seconds: float = 240.0  # of its core for each chain, warm-up included
     seed: int = 1
@@ -65,6 +66,10 @@ def states(count: int) -> tuple[DiffusionModel, Data]:
     if count < RING:
         return panel(1, 25)
     return lorenz96.noisy(count), lorenz96.data(count, observations=25)
+
+
+def warmup(table: str, size: int, terms: Terms) -> int:
+    return min(terms.warmup, SHORTER.get((table, size), terms.warmup))
 
 
 def of_one_family(table: str, size: int) -> bool:

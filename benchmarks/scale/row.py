@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 import pathfold as pf
 from benchmarks.memory import MIB, peak
-from benchmarks.scale.problem import STEPS, Problem, Terms, problem
+from benchmarks.scale.problem import STEPS, Problem, Terms, problem, warmup
 from experiments.runner import ENOUGH, Row, circumstances, far, measure, rounded
 from pathfold.engine import Engine
 from pathfold.engine.native.trajectory import STATIC_MOMENTA, STATIC_POINTS
@@ -30,29 +31,29 @@ def row(table: str, size: int, terms: Terms) -> Row:
     """Seconds per step and per draw are those of one core; `run_seconds` are by the clock on the wall."""
     made, given = circumstances(), problem(table, size)
     names = [*given.model.parameters.names]
-    chains = size if table == "chains" else terms.chains
+    own = replace(terms, chains=size if table == "chains" else terms.chains, warmup=warmup(table, size, terms))
     short_run(given)
     before = peak()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tree = pf.sample(
-            *given, steps_per_interval=STEPS, chains=chains, warmup=terms.warmup, draws=terms.draws, seed=terms.seed,
-            max_seconds=terms.seconds, keep=names, keep_warmup=True, progress=False, threads=chains,
+            *given, steps_per_interval=STEPS, chains=own.chains, warmup=own.warmup, draws=own.draws, seed=own.seed,
+            max_seconds=own.seconds, keep=names, keep_warmup=True, progress=False, threads=own.chains,
         )  # fmt: skip
     memory = {"before": before, "peak": peak(), "chain": of_a_chain(given) / MIB}
     said = [str(each.message) for each in caught]
     if any("the run was interrupted" in message for message in said):
         raise KeyboardInterrupt
-    steps = [float(tree[f"{group}/n_steps"].sum()) for group in ("warmup_sample_stats", "sample_stats")]
+    groups: list[Any] = [tree[name] for name in ("warmup_sample_stats", "sample_stats")]
     found = {
         "table": table,
         "size": size,
-        "terms": asdict(terms) | {"chains": chains},
+        "terms": asdict(own),
         "made": made,
         **far(tree),
         "run_seconds": rounded(tree.attrs["run_seconds"]),
         "integration_time": [rounded(value) for value in tree.attrs["integration_times"]],
-        "steps": int(sum(steps)),
+        "steps": sum(int(group["n_steps"].sum()) for group in groups),
         "memory_mib": {name: rounded(value) for name, value in memory.items()},
         "warnings": said,
     }
