@@ -109,9 +109,9 @@ def test_a_table_without_rows_says_so(tmp_path):
 def test_the_figure_has_the_exponents_of_the_tables(few):
     axes = figure(few).axes
     legends = [ax.get_legend_handles_labels()[1] for ax in axes]
-    assert legends[0] == ["per effective draw, exponent 1.50", "per step, exponent 1.00"]
+    assert legends[0] == ["per effective draw: exponent 1.50", "per step: exponent 1.00"]
     assert legends[3] == ["effective draws a second", "in proportion"]
-    assert legends[4] == ["a chain, exponent 0.50", "the run"]
+    assert legends[4] == ["a chain: exponent 0.50", "the run"]
     assert [ax.get_xlabel() for ax in axes[4:]] == ["observations", "series", "states", "chains at once"]
     hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
     assert [np.asarray(line.get_xdata()).tolist() for line in hollow] == [[10_000]]
