@@ -1,4 +1,4 @@
-"""How cost grows: rows, exponents, tables and figure."""
+"""How cost grows: rows, exponents, tables and figure, and the page against what was saved."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from benchmarks.scale import __main__ as command
 from benchmarks.scale import page, row, runner
 from benchmarks.scale.figure import figure
 from benchmarks.scale.problem import SIZES, TO_CORES, Terms, problem, warmup
+from experiments.page import with_tables
 from experiments.runner import Row
 from pathfold.model import Observations
 
@@ -88,7 +89,7 @@ def test_tables_have_brackets_around_what_is_not_fitted(few):
         ["100", "0.1 s", "20 ms", "0.32", "3", "400", "1.001", "1", "101"],
         ["1,000", "3.2 s", "0.2 s", "0.18", "3", "400", "1.001", "3.2", "1001"],
         ["10,000", "(10 ms)", "2 s", "0.1", "3", "99", "1.001", "10", "10001"],
-        ["100,000", "no draws", "", "", "", "", "", "32", "100001"],
+        ["100,000", "too few draws", "", "", "", "", "", "32", "100001"],
         ["exponent", "1.50", "1.00", "-0.25", "0.00", "", "", "0.50", ""],
     ]
     assert lines(tables["scale series"])[3][1] == "(2500000 s)"
@@ -179,4 +180,13 @@ def test_problems_have_their_sizes():
 
 def test_the_command_prints_tables_of_a_file(few, capsys):
     command.main(["--draw", "--results", str(few.file)])
-    assert "no draws" in capsys.readouterr().out
+    assert "too few draws" in capsys.readouterr().out
+
+
+def test_the_page_holds_the_tables_of_what_was_saved():
+    results = Results(command.RESULTS, command.KEY)
+    text = (command.DOCS / "scaling.md").read_text()
+    assert with_tables(text, page.tables(results)) == text, "run `python -m benchmarks.scale --draw`"
+    assert "figures/scale.png" in text
+    assert len({row["made"]["machine"] for row in results.rows.values()}) == 1, "times of two machines do not compare"
+    assert not [row for row in results.rows.values() if row["made"]["commit"].endswith("dirty")]

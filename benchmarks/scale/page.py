@@ -21,7 +21,7 @@ Value = Callable[[Row], float]
 
 
 def measured(row: Row) -> bool:
-    """Whether there are draws after warm-up."""
+    """Whether there are draws enough after warm-up to say something of them."""
     return bool(row["parameters"])
 
 
@@ -120,7 +120,7 @@ def _growth(name: str, rows: list[Row]) -> str:
 
 def _cell(row: Row, column: Column) -> str:
     if not column.needs(row):
-        return "no draws" if column.value is cost else ""
+        return "too few draws" if column.value is cost else ""
     text = column.text(column.value(row))
     fitted = column.fits is None or (column.fits(row) and of_one_family(row["table"], row["size"]))
     return text if fitted else f"({text})"

@@ -40,8 +40,12 @@ def complete(results: Results, wanted: Iterable[Key], terms: Terms, at_a_time: i
 
     for together, count in ((lambda key: key[0] != "chains", at_a_time), (lambda key: key[0] == "chains", 1)):
         with ThreadPoolExecutor(count) as pool:
-            for done in [pool.submit(make, key) for key in missing if together(key)]:
-                done.result()
+            try:
+                for done in [pool.submit(make, key) for key in missing if together(key)]:
+                    done.result()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
     return failed
 
 
