@@ -142,8 +142,8 @@ def test_rows_are_saved_at_once_and_not_made_again(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_process_that_fails_is_quoted():
-    with pytest.raises(runner.Failed, match="IndexError"):
-        runner.run("series", 0, Terms())  # a panel without series
+    with pytest.raises(runner.Failed, match="KeyError: 'nonsense'"):
+        runner.run("nonsense", 1, Terms())
 
 
 def test_a_row_of_a_real_run():

@@ -13,7 +13,7 @@ from typing import Any
 
 import pathfold as pf
 from benchmarks.memory import MIB, peak
-from benchmarks.scale.problem import STEPS, Problem, Terms, problem, warmup
+from benchmarks.scale.problem import SIZES, STEPS, Problem, Terms, problem, warmup
 from experiments.runner import ENOUGH, Row, circumstances, far, measure, rounded
 from pathfold.engine import Engine
 from pathfold.engine.native.trajectory import STATIC_MOMENTA, STATIC_POINTS
@@ -80,7 +80,8 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="no row: see to it that the model is compiled")
     options = parser.parse_args()
     if options.compile:
-        short_run(problem(options.table, options.size))
+        size = options.size if options.table == "states" else SIZES[options.table][0]  # the model of all sizes
+        short_run(problem(options.table, size))
         return
     print(json.dumps(row(options.table, options.size, Terms(**options.terms))))
 
