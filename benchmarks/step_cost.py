@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 import numpyro.distributions as dist
-import start_up
 
 from pathfold.engine import Engine
 from pathfold.engine.native.constrained import position_step
@@ -138,6 +137,8 @@ def measure(model: DiffusionModel, data: Observations, S: int, *, parts: bool, r
 
 
 def main() -> None:
+    import start_up  # beside this file, when it is run; others import what stands above
+
     parser = argparse.ArgumentParser(description="What a constrained step costs.")
     parser.add_argument("--json", action="store_true", help="one last line of figures for machines")
     parser.add_argument("--quick", action="store_true", help="without the growth tables")

@@ -111,11 +111,6 @@ def seconds_per_draw(row: Row, name: str) -> float:
     return row["main_seconds"] / row["parameters"][name]["bulk"]
 
 
-def step_size(row: Row) -> float:
-    """The geometric mean over chains."""
-    return float(np.exp(np.mean(np.log(row["step_size"]))))
-
-
 def worst_rhat(row: Row) -> float:
     return max(each["rhat"] for each in row["parameters"].values())
 
@@ -144,9 +139,3 @@ def save(figure: Figure, folder: Path, name: str) -> None:
 def core(row: Row) -> str:
     """The kind of processor that a run was made on."""
     return "x86-64" if "x86_64" in row["made"]["machine"] else "ARM"
-
-
-def table(head: list[str], rows: Iterable[list[Any]]) -> str:
-    """In Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

@@ -6,8 +6,9 @@ import math
 
 from matplotlib.figure import Figure
 
-from experiments.drawing import LOOKS, by_kind, exponent, legend_above, logarithmic, seconds_per_draw, spread, table
+from experiments.drawing import LOOKS, by_kind, exponent, legend_above, logarithmic, seconds_per_draw, spread
 from experiments.noiseless import MEANING, PARAMETERS, along, panel, settings
+from experiments.page import table
 from experiments.runner import Row
 from experiments.setting import Scale
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from experiments.drawing import LOOKS, by_kind, legend_above, logarithmic, spread, step_size, table, worst_rhat
+from experiments.drawing import LOOKS, by_kind, legend_above, logarithmic, spread, worst_rhat
 from experiments.noiseless import MEANING, along, panel, settings
-from experiments.runner import Row
+from experiments.page import table
+from experiments.runner import Row, step_size
 from experiments.setting import Scale
 
 __all__ = ["describe", "draw", "settings"]

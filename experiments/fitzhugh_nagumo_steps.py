@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from experiments.drawing import LOOKS, by_kind, exponent, legend_above, logarithmic, spread, table
+from experiments.drawing import LOOKS, by_kind, exponent, legend_above, logarithmic, spread
 from experiments.noiseless import MEANING, along, panel, settings
+from experiments.page import table
 from experiments.runner import Row
 from experiments.setting import Scale
 

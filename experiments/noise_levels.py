@@ -20,12 +20,11 @@ from experiments.drawing import (
     logarithmic,
     measured,
     seconds_per_draw,
-    step_size,
-    table,
     unmeasured,
     worst_rhat,
 )
-from experiments.runner import Row
+from experiments.page import table
+from experiments.runner import Row, step_size
 from experiments.setting import Scale
 
 

@@ -232,6 +232,11 @@ def thinned(tree: xr.DataTree, names: list[str]) -> dict[str, list[float]]:
     return found
 
 
+def step_size(row: Row) -> float:
+    """The geometric mean over chains."""
+    return float(np.exp(np.mean(np.log(row["step_size"]))))
+
+
 def rounded(value: Any, digits: int = 6) -> float:
     return float(f"{float(value):.{digits}g}")
 
@@ -264,6 +269,6 @@ def processor() -> str:
 
 def _said_by(*command: str) -> str:
     try:
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+        return subprocess.run(command, cwd=ROOT.parent, capture_output=True, text=True, check=False).stdout
     except OSError:  # there is no such program
         return ""

@@ -6,19 +6,9 @@ import math
 
 from matplotlib.figure import Figure
 
-from experiments.drawing import (
-    LOOKS,
-    core,
-    draws,
-    kind,
-    legend_above,
-    measured,
-    seconds_per_draw,
-    step_size,
-    table,
-    worst_rhat,
-)
-from experiments.runner import Row
+from experiments.drawing import LOOKS, core, draws, kind, legend_above, measured, seconds_per_draw, worst_rhat
+from experiments.page import table
+from experiments.runner import Row, step_size
 from experiments.setting import Scale
 from experiments.sir import edges, histogram, label
 from experiments.sir import unknown_noise as settings

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.drawing import LOOKS, kind, legend_above, measured, table
+from experiments.drawing import LOOKS, kind, legend_above, measured
+from experiments.page import table
 from experiments.runner import Row
 from experiments.setting import Scale
 from experiments.sir import as_shown, edges, histogram, label

@@ -153,7 +153,7 @@ def test_a_commit_is_that_of_the_code_and_not_of_the_rows(tmp_path, monkeypatch)
     git("init")
     git("add", ".")
     git("commit", "--message", "all")
-    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "ROOT", tmp_path / "experiments")
     commit = runner.circumstances()["commit"]
     rows.write_text("2")
     assert runner.circumstances()["commit"] == commit

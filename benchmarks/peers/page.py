@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -10,8 +9,8 @@ from matplotlib.figure import Figure
 from benchmarks.peers.problem import PROBLEMS
 from benchmarks.peers.rows import FIRST, Results, Row
 from benchmarks.peers.sampler import SAMPLERS
-from experiments.drawing import table
 from experiments.noise_levels import largest_difference
+from experiments.page import made, seconds, table
 
 OURS = "pathfold"
 COMPARED = 1.05  # R-hat below which means are worth comparing
@@ -43,13 +42,8 @@ def tables(results: Results) -> dict[str, str]:
         "peers": _grid(results, _cost),
         "peers first": _grid(results, _wait),
         "peers details": _details(results),
-        "peers made": _made(results.rows.values()),
+        "peers made": made(results.rows.values(), _terms),
     }
-
-
-def seconds(value: float) -> str:
-    """With two digits, in a unit that needs no exponent."""
-    return f"{1e3 * value:.2g} ms" if value < 0.0995 else f"{value:.2g} s" if value < 99.5 else f"{value:.0f} s"
 
 
 def _grid(results: Results, cell: Any) -> str:
@@ -126,28 +120,9 @@ def _difference(row: Row, ours: Row | None) -> str:
     return f"{largest_difference(row, ours):.1f}"
 
 
-def _made(rows: Iterable[Row]) -> str:
-    """Where, when and with what the rows were made: the versions of all packages, and terms that they share."""
-    rows = [*rows]
-    if not rows:
-        return "Nothing was run yet."
-    versions: dict[str, set[str]] = {}
-    for row in rows:
-        for name, value in row["made"].items():
-            if name not in ("at", "load", "machine", "commit"):
-                versions.setdefault(name, set()).add(value)
-    said = {name: sorted({str(row["made"][name]) for row in rows}) for name in ("machine", "commit")}
+def _terms(rows: list[Row]) -> str:
     budgets = sorted({row["terms"]["budget"] for row in rows})
-    dates = sorted({row["made"]["at"][:10] for row in rows})
-    loads = [row["made"]["load"] for row in rows]
-    return "\n".join(
-        [
-            f"- {len(rows)} rows, {' and '.join(dates)}, on {'; '.join(said['machine'])}; load of the machine "
-            f"{min(loads):.1f} to {max(loads):.1f}; commit {', '.join(said['commit'])}.",
-            f"- Budget: {', '.join(map(str, budgets))} seconds of one core; four chains.",
-            "- " + ", ".join(f"{name} {', '.join(sorted(each))}" for name, each in sorted(versions.items())) + ".",
-        ]
-    )
+    return f"Budget: {', '.join(map(str, budgets))} seconds of one core; four chains."
 
 
 def figure(results: Results) -> Figure:

@@ -84,15 +84,19 @@ def _seconds_to_first(main: Sequence[Piece]) -> float | None:
 
 
 class Results:
-    """Rows by sampler and problem, in one JSON file, each row a line of it."""
+    """Rows by sampler and problem, or other fields, in one JSON file, each row a line of it."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        saved = json.loads(file.read_text()) if file.exists() else []
-        self.rows: dict[tuple[str, str], Row] = {(row["sampler"], row["problem"]): row for row in saved}
+    def __init__(self, file: Path, by: tuple[str, ...] = ("sampler", "problem")) -> None:
+        self.file, self.by = file, by
+        self.rows: dict[tuple[Any, ...], Row] = {}
+        for row in json.loads(file.read_text()) if file.exists() else []:
+            self.rows[self._key(row)] = row
+
+    def _key(self, row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self.by)
 
     def add(self, row: Row) -> None:
-        self.rows[row["sampler"], row["problem"]] = row
+        self.rows[self._key(row)] = row
         lines = ",\n".join(json.dumps(self.rows[key]) for key in sorted(self.rows))
         self.file.parent.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(".new")

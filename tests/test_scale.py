@@ -1,0 +1,192 @@
+"""How cost grows: rows, exponents, tables and figure, and the page against what was saved."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.peers.rows import Results
+from benchmarks.scale import __main__ as command
+from benchmarks.scale import page, row, runner
+from benchmarks.scale.figure import figure
+from benchmarks.scale.problem import SIZES, TO_CORES, Terms, problem, warmup
+from experiments.page import with_tables
+from experiments.runner import Row
+from pathfold.model import Observations
+
+ABOUT = {"at": "2026-01-01T00:00:00", "commit": "abc", "machine": "a machine", "load": 1.0, "numpy": "2"}
+
+
+def saved(table: str, size: int, *, effective: float = 400.0, rhat: float = 1.001, **changes: Any) -> Row:
+    """A row as it would be saved; an effective draw costs as size^1.5, a step as size, memory grows as size^0.5."""
+    return {
+        "table": table,
+        "size": size,
+        "terms": {"warmup": 100, "draws": 500, "seconds": 60.0},
+        "made": ABOUT,
+        "kept": [4, 500],
+        "step_size": [size**-0.25, size**-0.25],
+        "steps_a_draw": 3.0,
+        "seconds": 1.0,
+        "main_seconds": 1e-4 * effective * size**1.5,
+        "ms_a_step": 0.2 * size,
+        "run_seconds": 2.0,
+        "steps": 1000 * size,
+        "memory_mib": {"before": 300.0, "peak": 301.0 + size, "chain": 0.1 * size**0.5},
+        "parameters": {
+            "a": {"bulk": effective, "tail": 2.0 * effective, "rhat": 1.0},
+            "b": {"bulk": 3.0 * effective, "tail": effective, "rhat": rhat},
+        },
+        **changes,
+    }
+
+
+@pytest.fixture
+def few(tmp_path) -> Results:
+    results = Results(tmp_path / "few.json", command.KEY)
+    alone = saved("chains", 1)
+    for each in alone["parameters"].values():
+        del each["rhat"]
+    for each in (
+        saved("observations", 1000),
+        saved("observations", 100),
+        saved("observations", 10_000, effective=99.0, main_seconds=1.0),
+        saved("observations", 100_000, parameters={}, ms_a_step=None),
+        saved("series", 1),
+        saved("series", 10, rhat=1.06, main_seconds=1e9),
+        saved("states", 1, main_seconds=1e9, ms_a_step=1e9),
+        saved("states", 4),
+        saved("states", 16),
+        alone,
+        saved("chains", 2, effective=780.0),
+    ):
+        results.add(each)
+    return Results(results.file, command.KEY)  # as it is read again
+
+
+def lines(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def test_exponents_leave_out_what_is_not_known_or_of_another_kind(few):
+    of = {name: page.rows_of(few, name) for name in SIZES}
+    assert page.exponent(of["observations"], page.cost, page.trusted) == pytest.approx(1.5)
+    assert page.exponent(of["states"], page.cost, page.trusted) == pytest.approx(1.5)
+    assert math.isnan(page.exponent(of["series"], page.cost, page.trusted)), "one row is left"
+    wrong = page.exponent(of["observations"], page.cost, page.measured)
+    assert wrong != pytest.approx(1.5), "the row with too few draws is off the line"
+
+
+def test_tables_have_brackets_around_what_is_not_fitted(few):
+    tables = page.tables(few)
+    assert lines(tables["scale observations"]) == [
+        ["observations", *(column.head for column in page.COLUMNS)],
+        ["---"] * 9,
+        ["100", "0.1 s", "20 ms", "0.32", "3", "400", "1.001", "1", "101"],
+        ["1,000", "3.2 s", "0.2 s", "0.18", "3", "400", "1.001", "3.2", "1001"],
+        ["10,000", "(10 ms)", "2 s", "0.1", "3", "99", "1.001", "10", "10001"],
+        ["100,000", "too few draws", "", "", "", "", "", "32", "100001"],
+        ["exponent", "1.50", "1.00", "-0.25", "0.00", "", "", "0.50", ""],
+    ]
+    assert lines(tables["scale series"])[3][1] == "(2500000 s)"
+    other = lines(tables["scale states"])[2]
+    assert other[:3] == ["1", "(2500000 s)", "(1000000 s)"]
+    assert lines(tables["scale chains"])[2:] == [
+        ["1", "200", "1.00", "500", "1.00", "", "2"],
+        ["2", "390", "1.95", "1000", "2.00", "1.001", "3"],
+    ]
+    assert "11 rows, 2026-01-01, on a machine" in tables["scale made"]
+    assert "100 iterations, then 500 draws a chain or as many as there were in 60 seconds" in tables["scale made"]
+
+
+def test_a_table_without_rows_says_so(tmp_path):
+    assert set(page.tables(Results(tmp_path / "none.json", command.KEY)).values()) == {page.NOTHING}
+
+
+def test_the_figure_has_the_exponents_of_the_tables(few):
+    axes = figure(few).axes
+    legends = [ax.get_legend_handles_labels()[1] for ax in axes]
+    assert legends[0] == ["per effective draw: exponent 1.50", "per step: exponent 1.00"]
+    assert legends[3] == ["effective draws a second", "in proportion"]
+    assert legends[4] == ["a chain: exponent 0.50", "the run"]
+    assert [ax.get_xlabel() for ax in axes[4:]] == ["observations", "series", "states", "chains at once"]
+    hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
+    assert [np.asarray(line.get_xdata()).tolist() for line in hollow] == [[10_000]]
+
+
+def test_rows_are_saved_at_once_and_not_made_again(tmp_path, monkeypatch):
+    """Chains at once come last; what fails is named and tried again; an interruption loses nothing that was made."""
+    wanted = [("chains", 1), ("series", 1), ("series", 10), ("observations", 100)]
+    file, called = tmp_path / "results.json", []
+
+    def run(table: str, size: int, terms: Terms) -> Row:
+        called.append((table, size))
+        if (table, size) == ("series", 1):
+            raise runner.Failed("it did not work")
+        if len(called) == 4:
+            raise KeyboardInterrupt
+        return saved(table, size)
+
+    monkeypatch.setattr(runner, "run", run)
+    with pytest.raises(KeyboardInterrupt):
+        runner.complete(Results(file, command.KEY), wanted, Terms(), 1)
+    assert called == [("series", 10), ("observations", 100), ("series", 1), ("chains", 1)]
+    assert set(Results(file, command.KEY).rows) == {("series", 10), ("observations", 100)}
+    assert runner.complete(Results(file, command.KEY), wanted, Terms(), 2) == [("series", 1)]
+    assert called[4:] == [("series", 1), ("chains", 1)]
+
+
+@pytest.mark.slow
+def test_a_process_that_fails_is_quoted():
+    with pytest.raises(runner.Failed, match="KeyError: 'nonsense'"):
+        runner.run("nonsense", 1, Terms())
+
+
+def test_a_row_of_a_real_run():
+    terms = Terms(chains=2, warmup=20, draws=40, seconds=100.0)
+    found = row.row("series", 1, terms)
+    assert found["kept"] == [2, 40]
+    assert set(found["parameters"]) == {"theta", "mu", "sigma"}
+    assert found["terms"]["chains"] == 2
+    assert found["steps"] > 2 * 40 * found["steps_a_draw"], "warm-up counts"
+    assert 0.0 < found["memory_mib"]["chain"] < 1.0
+    assert found["memory_mib"]["peak"] >= found["memory_mib"]["before"] > 50.0
+    assert 0.0 < page.cost(found) < 1.0
+    json.dumps(found, allow_nan=False)
+
+
+def test_warm_up_is_shorter_where_iterations_take_seconds():
+    assert [warmup("observations", size, Terms()) for size in (10_000, 100_000)] == [250, 100]
+    assert warmup("observations", 100_000, Terms(warmup=20)) == 20
+
+
+def test_problems_have_their_sizes():
+    assert TO_CORES[0] == 1
+    assert len(set(TO_CORES)) == len(TO_CORES)
+    panel = problem("series", 3)
+    assert isinstance(panel.data, list)
+    assert len(panel.data) == 3
+    assert len({float(each.values[0, 0]) for each in panel.data}) == 3, "each series is its own"
+    first = panel.short().data
+    assert isinstance(first, Observations)
+    assert first.times.tolist() == panel.data[0].times[:2].tolist()
+    assert problem("states", 1).model.state_dim == 1
+    assert problem("states", 4).model.state_dim == 4
+
+
+def test_the_command_prints_tables_of_a_file(few, capsys):
+    command.main(["--draw", "--results", str(few.file)])
+    assert "too few draws" in capsys.readouterr().out
+
+
+def test_the_page_holds_the_tables_of_what_was_saved():
+    results = Results(command.RESULTS, command.KEY)
+    text = (command.DOCS / "scaling.md").read_text()
+    assert with_tables(text, page.tables(results)) == text, "run `python -m benchmarks.scale --draw`"
+    assert "figures/scale.png" in text
+    assert len({row["made"]["machine"] for row in results.rows.values()}) == 1, "times of two machines do not compare"
+    assert not [row for row in results.rows.values() if row["made"]["commit"].endswith("dirty")]
