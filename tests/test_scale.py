@@ -13,7 +13,7 @@ from benchmarks.peers.rows import Results
 from benchmarks.scale import __main__ as command
 from benchmarks.scale import page, row, runner
 from benchmarks.scale.figure import figure
-from benchmarks.scale.problem import SIZES, TO_CORES, Terms, problem, warmup
+from benchmarks.scale.problem import QUARTER, SIZES, TO_CORES, Terms, problem
 from experiments.page import with_tables
 from experiments.runner import Row
 from pathfold.model import Observations
@@ -96,10 +96,11 @@ def test_tables_have_brackets_around_what_is_not_fitted(few):
     other = lines(tables["scale states"])[2]
     assert other[:3] == ["1", "(2500000 s)", "(1000000 s)"]
     assert lines(tables["scale chains"])[2:] == [
-        ["1", "200", "1.00", "500", "1.00", "", "2"],
-        ["2", "390", "1.95", "1000", "2.00", "1.001", "3"],
+        ["1", "200", "200", "500", "500", "", "2"],
+        ["2", "390", "195", "1000", "500", "1.001", "3"],
     ]
-    assert "11 rows, 2026-01-01, on a machine" in tables["scale made"]
+    assert "9 rows, 2026-01-01, on a machine" in tables["scale made"]
+    assert "2 rows, 2026-01-01, on a machine" in tables["scale chains made"]
     assert "100 iterations, then 500 draws a chain or as many as there were in 60 seconds" in tables["scale made"]
 
 
@@ -160,8 +161,9 @@ def test_a_row_of_a_real_run():
 
 
 def test_warm_up_is_shorter_where_iterations_take_seconds():
-    assert [warmup("observations", size, Terms()) for size in (10_000, 100_000)] == [250, 100]
-    assert warmup("observations", 100_000, Terms(warmup=20)) == 20
+    assert Terms().of("observations", 10_000) == Terms()
+    assert Terms(warmup=20).of("observations", 100_000) == Terms(chains=2, warmup=20, integration_time=QUARTER)
+    assert Terms().of("chains", 8) == Terms(chains=8)
 
 
 def test_problems_have_their_sizes():
@@ -188,5 +190,7 @@ def test_the_page_holds_the_tables_of_what_was_saved():
     text = (command.DOCS / "scaling.md").read_text()
     assert with_tables(text, page.tables(results)) == text, "run `python -m benchmarks.scale --draw`"
     assert "figures/scale.png" in text
-    assert len({row["made"]["machine"] for row in results.rows.values()}) == 1, "times of two machines do not compare"
+    for name in SIZES:
+        machines = {row["made"]["machine"] for row in page.rows_of(results, name)}
+        assert len(machines) == 1, "times of two machines do not compare"
     assert not [row for row in results.rows.values() if row["made"]["commit"].endswith("dirty")]

@@ -34,7 +34,7 @@ def figure(results: Results) -> Figure:
         else:
             for head, column in SHOWN.items():
                 _curve(memory if head.endswith("MiB") else times, rows, column, LOOKS[head])
-            for ax in (times, memory):
+            for ax in (times, memory) if rows else ():
                 logarithmic(ax, [row["size"] for row in rows])
         for ax in (times, memory):
             if ax.lines:

@@ -105,7 +105,9 @@ def tables(results: Results) -> dict[str, str]:
     """By the names of their marks."""
     of = {name: rows_of(results, name) for name in SIZES}
     found = {f"scale {name}": _growth(name, of[name]) for name in SIZES if name != "chains"}
-    return found | {"scale chains": _chains(of["chains"]), "scale made": made(results.rows.values(), _terms)}
+    grown = [row for name in SIZES if name != "chains" for row in of[name]]
+    found |= {"scale chains": _chains(of["chains"])}
+    return found | {"scale made": made(grown, _terms), "scale chains made": made(of["chains"], _terms)}
 
 
 def _growth(name: str, rows: list[Row]) -> str:
@@ -127,22 +129,16 @@ def _cell(row: Row, column: Column) -> str:
 
 
 def _chains(rows: list[Row]) -> str:
-    """Against one chain, if there is a row of it."""
-    rows = [row for row in rows if measured(row)]
-    if not rows:
-        return NOTHING
+    """What all chains make in a second, and what each of them does."""
     lines = []
-    for row in rows:
-        cells = [f"{value(row):.0f}" for value in (effective_a_second, steps_a_second)]
-        gains = [
-            f"{value(row) / value(rows[0]):.2f}" if rows[0]["size"] == 1 else ""
-            for value in (effective_a_second, steps_a_second)
-        ]
+    for row in (row for row in rows if measured(row)):
+        rates = [value(row) for value in (effective_a_second, steps_a_second)]
+        each = [f"{rate / share:.0f}" for rate in rates for share in (1, row["size"])]
         mixed = "" if math.isnan(rhat(row)) else f"{rhat(row):.3f}"
-        lines.append([row["size"], cells[0], gains[0], cells[1], gains[1], mixed, _two_digits(growth(row))])
-    head = ["chains", "effective draws a second", "times those of one", "steps a second", "times those of one", "R-hat",
+        lines.append([row["size"], *each, mixed, _two_digits(growth(row))])
+    head = ["chains", "effective draws a second", "of each chain", "steps a second", "of each chain", "R-hat",
             "the run, MiB"]  # fmt: skip
-    return table(head, lines)
+    return table(head, lines) if lines else NOTHING
 
 
 def _terms(rows: list[Row]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,20 +20,30 @@ SIZES: dict[str, tuple[int, ...]] = {
     "states": (1, 4, 10, 20, 40),
     "chains": TO_CORES,
 }
-SHORTER = {("observations", 100_000): 100}  # warm-up where an iteration takes seconds
+LARGEST = {("observations", 100_000), ("series", 3000)}
+QUARTER = 0.5 * np.pi  # of a turn
 STEPS = 5  # fine steps an interval
 RING = 4  # states that Lorenz-96 needs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The same for all rows of a table; chains run at once, a thread for each."""
+    """The same for all rows but the largest; chains run at once, a thread for each."""
 
     chains: int = 4  # where these are not what is counted
-    warmup: int = 250  # iterations, but for those of SHORTER
+    warmup: int = 250  # iterations
     draws: int = 1000
     seconds: float = 240.0  # of its core for each chain, warm-up included
+    integration_time: float | None = None  # found in warm-up
     seed: int = 1
+
+    def of(self, table: str, size: int) -> Terms:
+        """Where an iteration takes seconds: fewer of them, and no longer trajectories to be tried."""
+        if table == "chains":
+            return replace(self, chains=size)
+        if (table, size) in LARGEST:
+            return replace(self, chains=min(2, self.chains), warmup=min(60, self.warmup), integration_time=QUARTER)
+        return self
 
 
 class Problem(NamedTuple):
@@ -66,10 +76,6 @@ def states(count: int) -> tuple[DiffusionModel, Data]:
     if count < RING:
         return panel(1, 25)
     return lorenz96.noisy(count), lorenz96.data(count, observations=25)
-
-
-def warmup(table: str, size: int, terms: Terms) -> int:
-    return min(terms.warmup, SHORTER.get((table, size), terms.warmup))
 
 
 def of_one_family(table: str, size: int) -> bool:

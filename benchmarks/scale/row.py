@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import pathfold as pf
 from benchmarks.memory import MIB, peak
-from benchmarks.scale.problem import SIZES, STEPS, Problem, Terms, problem, warmup
+from benchmarks.scale.problem import SIZES, STEPS, Problem, Terms, problem
 from experiments.runner import ENOUGH, Row, circumstances, far, measure, rounded
 from pathfold.engine import Engine
 from pathfold.engine.native.trajectory import STATIC_MOMENTA, STATIC_POINTS
@@ -31,14 +31,15 @@ def row(table: str, size: int, terms: Terms) -> Row:
     """Seconds per step and per draw are those of one core; `run_seconds` are by the clock on the wall."""
     made, given = circumstances(), problem(table, size)
     names = [*given.model.parameters.names]
-    own = replace(terms, chains=size if table == "chains" else terms.chains, warmup=warmup(table, size, terms))
+    own = terms.of(table, size)
+    sampler = pf.StaticHMC(integration_time=own.integration_time)
     short_run(given)
     before = peak()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tree = pf.sample(
-            *given, steps_per_interval=STEPS, chains=own.chains, warmup=own.warmup, draws=own.draws, seed=own.seed,
-            max_seconds=own.seconds, keep=names, keep_warmup=True, progress=False, threads=own.chains,
+            *given, steps_per_interval=STEPS, sampler=sampler, chains=own.chains, warmup=own.warmup, draws=own.draws,
+            seed=own.seed, max_seconds=own.seconds, keep=names, keep_warmup=True, progress=False, threads=own.chains,
         )  # fmt: skip
     memory = {"before": before, "peak": peak(), "chain": of_a_chain(given) / MIB}
     said = [str(each.message) for each in caught]
