@@ -56,7 +56,8 @@ def check_pilot() -> None:
 
 def chain_ended(draws: Draws, settings: Settings, chain: int) -> ChainEnded:
     made, total = draws.made, settings.warmup + settings.draws
-    so_far = f"chain {chain} of {settings.chains} has {made} of {total} draws and warm-up draws in {settings.checkpoint}"
+    counted = f"{made} of {total} draws and warm-up draws"
+    so_far = f"chain {chain} of {settings.chains} has {counted} in {settings.checkpoint}"
     if draws.unsaved:
         return ChainEnded(f"{so_far}, but they could not be saved ({draws.unsaved})", complete=False)
     if made < total and draws.seconds < (settings.max_seconds or math.inf):
