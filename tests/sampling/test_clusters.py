@@ -146,7 +146,7 @@ def test_jobs_of_an_array_run_at_once_and_one_is_killed(tmp_path):
     jobs[1].kill()
     said = [job.communicate()[1] for job in jobs]
     assert [job.returncode for job in jobs] == [0, -signal.SIGKILL, 0], said
-    assert f"chain 2 of 3 has {WARMUP + 20_000} of {WARMUP + 20_000} iterations" in said[2]
+    assert f"chain 2 of 3 has {WARMUP + 20_000} of {WARMUP + 20_000} draws" in said[2]
     again = begin(1)
     assert again.communicate()[1].endswith("the script itself gathers them\n")
     assert_same_draws(plain_run(), small_run(checkpoint=folder, **LONG))

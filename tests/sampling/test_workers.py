@@ -251,7 +251,7 @@ def test_chains_are_run_one_by_one_and_gathered_by_the_script(script, tmp_path, 
         for k in (2, 0):
             assert main(["run", "--chain", str(k), *run]) == 0
             sentence = capsys.readouterr().err.splitlines()[-1]
-            assert sentence.startswith(f"pathfold: chain {k} of 3 has {WARMUP + DRAWS} of {WARMUP + DRAWS} iterations")
+            assert sentence.startswith(f"pathfold: chain {k} of 3 has {WARMUP + DRAWS} of {WARMUP + DRAWS} draws")
             assert sentence.endswith("once all chains are there, the script itself gathers them")
         with pytest.raises(pf.SettingsError, match="in use by another run"):
             small_run(checkpoint=folder)
