@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+NOTHING = "Nothing was run yet."
+
 
 def with_tables(page: str, tables: dict[str, str]) -> str:
     """The page with each table between the marks of its name."""
@@ -32,7 +34,7 @@ def made(rows: Iterable[dict[str, Any]], terms: Callable[[list[dict[str, Any]]],
     """Where, when and with what the rows were made: the versions of all packages, and the terms of the rows."""
     rows = [*rows]
     if not rows:
-        return "Nothing was run yet."
+        return NOTHING
     versions: dict[str, set[str]] = {}
     for row in rows:
         for name, value in row["made"].items():

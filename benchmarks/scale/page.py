@@ -10,12 +10,11 @@ import numpy as np
 
 from benchmarks.peers.rows import Results
 from benchmarks.scale.problem import SIZES, STEPS, of_one_family
-from experiments.page import made, seconds, table
+from experiments.page import NOTHING, made, seconds, table
 from experiments.runner import Row, step_size
 
 ENOUGH = 100  # effective draws below which their number is not known well enough
 MIXED = 1.05  # R-hat above which it is not known at all
-NOTHING = "Nothing was run yet."
 
 Value = Callable[[Row], float]
 
