@@ -17,8 +17,7 @@ BASELINE = {
     "unconstrained": pf.UnconstrainedHMC(),
     "unconstrained-identity": pf.UnconstrainedHMC(metric="identity"),
 }
-# The default of static chains was 0.9 when the runs were made.
-HAMILTONIAN = {"static": pf.StaticHMC(target_acceptance=0.9), "dynamic": pf.DynamicHMC(), **BASELINE}
+HAMILTONIAN = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), **BASELINE}
 SLOW = {*BASELINE, "guided-endpoint"}  # which have a budget
 NO_SPLITTING = "none"  # of samplers without a Hamiltonian
 
