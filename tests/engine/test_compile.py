@@ -178,7 +178,7 @@ def test_another_processor_makes_its_code_of_the_assembly(monkeypatch):
     engine = Engine(model(rate=0.7272), grid())
     kept = {}
     monkeypatch.setattr(model_cache, "keep", lambda key, machine, entry: kept.update(entry.objects))
-    program = engine.program.for_any_machine(dict(engine.assembly()))
+    program = engine.program.for_any_machine([*engine.assembly()])
     foreign = pickle.loads(pickle.dumps(compile.Program("key", "another processor", {}, 3, program.assembly)))
     assert np.array_equal(foreign.bind(engine.layout) == 0, engine.layout == 0)
     assert kept == engine.program.objects, "which it keeps"
@@ -198,7 +198,7 @@ def test_threads_that_load_a_program_at_once_load_it_once(monkeypatch):
     with ThreadPoolExecutor(3) as pool:
         bound = list(pool.map(lambda _: program.bind(engine.layout), range(3)))
     assert loads == ["loaded"]
-    place = at.kernel_place(next(iter(engine.program.objects)))
+    place = at.kernel_place("factorise")
     assert len({int(layout[place]) for layout in bound}) == 1
 
 
@@ -239,7 +239,7 @@ def test_a_build_that_is_interrupted_leaves_nothing_behind(monkeypatch):
     one, assemble = model(rate=0.8181), compile.assemble
 
     def interrupted(code):
-        if code.name == "factorise":
+        if "factorise" in code.name.split():
             raise KeyboardInterrupt
         return assemble(code)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import astuple, dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from importlib import metadata
+from operator import add
 from pathlib import Path
 
 import jax
@@ -86,14 +87,14 @@ class Program:
         machine: str,
         objects: Mapping[str, bytes],
         carried: int,
-        assembly: Mapping[str, Code] | None = None,
+        assembly: Sequence[Code] | None = None,
     ) -> None:
         self.key, self.machine, self.objects, self.carried, self.assembly = key, machine, objects, carried, assembly
 
     def __reduce__(self):
         return _known_program, (self.key, self.machine, dict(self.objects), self.carried, self.assembly)
 
-    def for_any_machine(self, assembly: Mapping[str, Code]) -> Program:
+    def for_any_machine(self, assembly: Sequence[Code]) -> Program:
         """With the assembly, to be sent to machines of another kind."""
         return Program(self.key, self.machine, self.objects, self.carried, assembly)
 
@@ -104,7 +105,7 @@ class Program:
     def _made(self) -> model_cache.Entry:
         if self.assembly is None:
             raise OtherMachine(f"the model was compiled for {self.machine}, but this machine is {machine_name()}")
-        objects = {name: assemble(code) for name, code in self.assembly.items()}
+        objects = {code.name: assemble(code) for code in self.assembly}
         return model_cache.Entry(objects, {"carried": self.carried})
 
     def bind(self, layout: np.ndarray) -> np.ndarray:
@@ -124,7 +125,7 @@ _programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictiona
 
 
 def _known_program(
-    key: str, machine: str, objects: Mapping[str, bytes], carried: int, assembly: Mapping[str, Code] | None = None
+    key: str, machine: str, objects: Mapping[str, bytes], carried: int, assembly: Sequence[Code] | None = None
 ) -> Program:
     with _loading:
         known = _programs.get(key)
@@ -196,24 +197,24 @@ class CompiledModel:
         return digest.hexdigest()
 
     def _build(self) -> model_cache.Entry:
-        """Trace, emit and assemble all kernels; LLVM works on one while the next is traced."""
+        """Trace, emit and assemble all kernels; LLVM works on some while the next are traced."""
         carried, pool = 0, ThreadPoolExecutor(1)
         try:
             assembling: dict[str, Future[bytes]] = {}
-            for name, code in self.assembly():
+            for code in self.assembly():
                 carried = max(carried, code.carried)
-                assembling[name] = pool.submit(assemble, code)
+                assembling[code.name] = pool.submit(assemble, code)
             objects = {name: future.result() for name, future in assembling.items()}
         finally:
             pool.shutdown(cancel_futures=True)
         return model_cache.Entry(objects, {"carried": carried, "states": self.sizes.X, "parameters": self.sizes.U})
 
-    def assembly(self) -> Iterator[tuple[str, Code]]:
-        """The kernels' names and assembly, which is the same for every machine."""
-        kernels = [k for part in self.variant.method.kernels for k in part(self.functions, self.records, self.sizes)]
-        tracing = Tracing(kernels)
-        for kernel in kernels:
-            yield kernel.name, emit(tracing(kernel), self.lanes)
+    def assembly(self) -> Iterator[Code]:
+        """Of all kernels, the same for every machine; those of one file together, since that takes LLVM less time."""
+        parts = [part(self.functions, self.records, self.sizes) for part in self.variant.method.kernels]
+        tracing = Tracing([kernel for kernels in parts for kernel in kernels])
+        for kernels in parts:
+            yield reduce(add, (emit(tracing(kernel), self.lanes) for kernel in kernels))
 
 
 def choose_lanes(n: Sizes) -> int:

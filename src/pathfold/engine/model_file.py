@@ -47,7 +47,7 @@ class OtherFormat(Refused):
 
 @dataclass(frozen=True)
 class Entry:
-    """A compiled model: object code by the name of its kernel, and small facts that belong to it."""
+    """A compiled model: object code by the names of its kernels, and small facts that belong to it."""
 
     objects: dict[str, bytes]
     facts: dict[str, int | str]

@@ -37,18 +37,20 @@ from pathfold.program.sections import Section, frontier, lanes_in_use, levels_of
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel's function in assembly, the external functions it needs, and how many scalars a lane it has to carry.
+    """Functions of kernels in assembly, the external ones they need, and how many scalars a lane they have to carry.
 
-    `loops` says that it has loops besides its own. Every kernel takes the chunk or series, the layout table, and the
-    blocks of `layout.BLOCKS`.
+    Every kernel takes the chunk or series, the layout table, and the blocks of `layout.BLOCKS`.
     """
 
-    name: str
-
+    name: str  # of the kernel; of several, with blanks between them
     text: str
     declared: frozenset[str]
     carried: int
-    loops: bool
+
+    def __add__(self, other: Code) -> Code:
+        """Both, to be assembled together."""
+        text, carried = f"{self.text}\n\n{other.text}", max(self.carried, other.carried)
+        return Code(f"{self.name} {other.name}", text, self.declared | other.declared, carried)
 
 
 def emit(traced: Traced, lanes: int) -> Code:
@@ -63,9 +65,8 @@ def emit(traced: Traced, lanes: int) -> Code:
     names = [*(use.array for use in kernel.uses), *arrays]
     arguments = ", ".join(["i64 %i", "ptr noalias %layout", *(f"ptr noalias %{name}" for name in names)])
     body = [f'define internal void @"{kernel.name}.records"({arguments}) noinline {{', *f.lines, "  ret void", "}"]
-    return Code(
-        kernel.name, "\n".join([*body, *_entry(kernel, arrays)]), frozenset(f.declared), carried, traced.is_large()
-    )
+    text = "\n".join([*body, *_entry(kernel, arrays)])
+    return Code(kernel.name, text, frozenset(f.declared), carried)
 
 
 def _entry(kernel: Kernel, arrays: dict[str, int]) -> list[str]:

@@ -34,15 +34,14 @@ def machine_name() -> str:
 
 
 def assemble(code: Code) -> bytes:
-    """Object code of a kernel, optimised for this machine. Several threads may do this at once."""
+    """Object code of kernels, optimised for this machine. Several threads may do this at once."""
     machine = _target_machine()
     module = llvm.parse_assembly("\n\n".join([*sorted(code.declared), code.text]), llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
-    # Where there are loops, what pays to write out has been: LLVM would take three times as long to gain two per cent.
-    options.slp_vectorization = options.loop_unrolling = not code.loops
+    # Vectors come from the lanes, and what pays to write out has been: to look for more takes long and gains nothing.
+    options.loop_vectorization, options.slp_vectorization, options.loop_unrolling = True, False, False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)
@@ -57,12 +56,12 @@ class Loaded:
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         _provide_mathematics()
         self.addresses: dict[str, int] = {}
-        for name, code in objects.items():
+        for names, code in objects.items():
             engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
             weakref.finalize(self, engine.close).atexit = False
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             engine.finalize_object()
-            self.addresses[name] = engine.get_function_address(name)
+            self.addresses |= {name: engine.get_function_address(name) for name in names.split()}
 
 
 _MATHEMATICS = (

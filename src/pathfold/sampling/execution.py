@@ -101,7 +101,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         indices = range(settings.chains) if alone is None else [alone]
         tasks = _with_starts(task, engine, sampled, settings, indices)
         where = settings if alone is None else replace(settings, executor=None)
-        results, interrupted = execute(tasks, where, lambda: dict(sampled.assembly()))
+        results, interrupted = execute(tasks, where, lambda: [*sampled.assembly()])
     if alone is not None:
         raise chain_ended(results[0], settings, alone)
     iterations = [task.iterations(d.made) for d in results]

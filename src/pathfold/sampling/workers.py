@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ from pathfold.sampling.progress import Progress
 from pathfold.sampling.samplers import GuidedProposals
 from pathfold.sampling.settings import Settings
 
-Assembly = Callable[[], Mapping[str, Code]]
+Assembly = Callable[[], Sequence[Code]]
 
 ATTEMPTS = 3  # workers that a chain may lose before the run is given up
 LOOK = 1.0  # seconds between two looks at the folder, of host and workers
