@@ -40,6 +40,7 @@ def figure(results: Results) -> Figure:
             if ax.lines:
                 ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, fontsize="small")
         memory.set_xlabel("chains at once" if name == "chains" else name)
+        memory.tick_params(axis="x", rotation=30)
     above[0].set_ylabel("seconds of one core")
     below[0].set_ylabel("MiB")
     return drawing
