@@ -25,18 +25,23 @@ def model(drift, mean=lambda x, z: x) -> DiffusionModel:
     )
 
 
-BREAKING = {
-    "log of a negative state": (model(lambda x, z: -jnp.log(x)), -8.0),
-    "square root of a negative state": (model(lambda x, z: -x, lambda x, z: jnp.sqrt(x)), -8.0),
-    "exp of a large state": (model(lambda x, z: jnp.exp(x)), 8.0),
-    "division by zero": (model(lambda x, z: 1.0 / (x - 1.0)), 0.0),
+BREAKING: dict[str, tuple[tuple, float]] = {  # the functions of the model, and noise that leads there
+    "log of a negative state": ((lambda x, z: -jnp.log(x),), -8.0),
+    "square root of a negative state": ((lambda x, z: -x, lambda x, z: jnp.sqrt(x)), -8.0),
+    "exp of a large state": ((lambda x, z: jnp.exp(x),), 8.0),
+    "division by zero": ((lambda x, z: 1.0 / (x - 1.0),), 0.0),
 }
+
+
+def breaking(name: str) -> tuple[DiffusionModel, float]:
+    functions, noise = BREAKING[name]
+    return model(*functions), noise
 
 
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("name", BREAKING)
 def test_is_seen_at_the_start(name, plain):
-    broken, noise = BREAKING[name]
+    broken, noise = breaking(name)
     d = Driven(broken, GRID, lanes=2, plain=plain)
     q = np.full(d.dense.dim, noise)
     q[0] = 0.0
@@ -49,7 +54,7 @@ def test_is_seen_at_the_start(name, plain):
 @pytest.mark.parametrize(("name", "begin"), [("log of a negative state", 0.0), ("exp of a large state", -1.5)])
 def test_is_seen_in_a_step(name, begin):
     """From a sound point, with momenta that lead to where the function breaks: a failure, or a sound point again."""
-    broken, noise = BREAKING[name]
+    broken, noise = breaking(name)
     q = np.full(Driven.dimension(broken, GRID), begin)
     d = Driven(broken, with_data_from(broken, GRID, q), lanes=2)
     point, failed = d.point(q), 0

@@ -165,7 +165,7 @@ def test_results_have_the_names_of_series_states_and_columns(tmp_path):
         assert again.posterior["series"].values.tolist() == ["first", "second"]
 
     assert short_run(model, data).posterior["pull"]["series"].values.tolist() == [0, 1]
-    assert short_run(model, data[0]).posterior["pull"].shape == (2, 40, 1)
+    assert short_run(model, data[1]).posterior["pull"].shape == (2, 40, 1)
 
 
 def test_a_checkpoint_resumes_what_varies(tmp_path):
