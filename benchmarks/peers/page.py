@@ -14,6 +14,7 @@ from experiments.page import made, seconds, table
 
 OURS = "pathfold"
 COMPARED = 1.05  # R-hat below which means are worth comparing
+APART = 4.0  # Monte-Carlo errors that are more than chance
 LOOKS: dict[str, dict[str, Any]] = dict(
     zip(
         SAMPLERS,
@@ -53,7 +54,8 @@ def _grid(results: Results, cell: Any) -> str:
     for problem in PROBLEMS:
         rows = [results.rows.get((sampler, problem)) for sampler in present]
         if any(rows):
-            lines.append([problem, *("" if row is None else cell(row) for row in rows)])
+            ours = results.rows.get((OURS, problem))
+            lines.append([problem, *("" if row is None else cell(row, ours) for row in rows)])
     return table(["", *present], lines)
 
 
@@ -68,15 +70,23 @@ def _nothing(row: Row) -> str | None:
     return None
 
 
-def _cost(row: Row) -> str:
-    """Seconds per effective draw; in brackets, with R-hat, where the chains have not converged."""
+def _doubt(row: Row, ours: Row | None) -> str | None:
+    """R-hat where the chains have not converged, z where they are far from pathfold's."""
+    if not row["converged"]:
+        return f"{row['rhat']:.2f}"
+    z = _difference(row, ours)
+    return None if z is None or z < APART else f"z {z:.0f}"
+
+
+def _cost(row: Row, ours: Row | None) -> str:
+    """Seconds per effective draw; in brackets, with the reason, where there is doubt."""
     if (why := _nothing(row)) is not None:
         return why
-    cost = seconds(row["seconds_per_effective"])
-    return cost if row["converged"] else f"({cost}; {row['rhat']:.2f})"
+    cost, doubt = seconds(row["seconds_per_effective"]), _doubt(row, ours)
+    return cost if doubt is None else f"({cost}; {doubt})"
 
 
-def _wait(row: Row) -> str:
+def _wait(row: Row, ours: Row | None) -> str:
     if (why := _nothing(row)) is not None:
         return why
     wait = row["seconds_to_first"]
@@ -101,6 +111,7 @@ def _detail(row: Row, ours: Row | None) -> list[str]:
     if "effective" not in row:
         made = row["warmup"]["iterations"]
         return [*begun, f"{made} iterations" if made else "unfinished", *6 * [""]]
+    z = _difference(row, ours)
     return [
         *begun,
         f"{row['warmup']['seconds']:.1f}",
@@ -109,15 +120,15 @@ def _detail(row: Row, ours: Row | None) -> list[str]:
         f"{row['rhat']:.3f}",
         f"{100 * row['diverging']:.1f} %",
         f"{row['steps_a_draw']:.0f}" if row["steps_a_draw"] else "",
-        _difference(row, ours),
+        "" if z is None else f"{z:.1f}",
     ]
 
 
-def _difference(row: Row, ours: Row | None) -> str:
-    """From pathfold, where both are worth comparing."""
+def _difference(row: Row, ours: Row | None) -> float | None:
+    """From pathfold, in Monte-Carlo errors, where both are worth comparing."""
     if ours is None or ours is row or not ours["converged"] or row["rhat"] >= COMPARED or row["effective"] < FIRST:
-        return ""
-    return f"{largest_difference(row, ours):.1f}"
+        return None
+    return largest_difference(row, ours)
 
 
 def _terms(rows: list[Row]) -> str:
@@ -126,7 +137,7 @@ def _terms(rows: list[Row]) -> str:
 
 
 def figure(results: Results) -> Figure:
-    """Seconds per effective draw by problem: hollow if not converged, a cross at the budget if nothing was drawn."""
+    """Seconds per effective draw by problem: hollow if in doubt, a cross at the budget if nothing was drawn."""
     drawing = Figure(figsize=(10, 5), layout="constrained")
     ax = drawing.subplots()
     shown = [problem for problem in PROBLEMS if any(key[1] == problem for key in results.rows)]
@@ -138,7 +149,8 @@ def figure(results: Results) -> Figure:
             if row is None or row["ended"].startswith(("refused", "failed")):
                 continue
             if "effective" in row:
-                fill = look["color"] if row["converged"] else "none"
+                doubt = _doubt(row, results.rows.get((OURS, problem)))
+                fill = look["color"] if doubt is None else "none"
                 ax.plot(row["seconds_per_effective"], j + shift, ls="", **look, mfc=fill, ms=6)
             else:
                 ax.plot(row["terms"]["budget"], j + shift, "x", color=look["color"], ms=5)
@@ -147,6 +159,6 @@ def figure(results: Results) -> Figure:
     ax.set_xscale("log")
     ax.set_yticks(range(len(shown)), shown)
     ax.invert_yaxis()
-    ax.set_xlabel("seconds of one core per effective draw (hollow: not converged; crosses: no draws within the budget)")
+    ax.set_xlabel("seconds of one core per effective draw (hollow: R-hat or z too large; crosses: no draws)")
     drawing.legend(loc="outside upper center", ncols=5, frameon=False, fontsize="small")
     return drawing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,13 @@ def test_tables_say_what_converged_and_what_did_not(few):
     assert [line[-1] for line in details[2:]] == ["", "", "0.0", ""]  # z, where both converged
     assert len(details) == 2 + 4  # what was refused has nothing to tell
     assert "5 rows, 2026-01-01, on a machine" in tables["peers made"]
+
+
+def test_what_converged_elsewhere_is_in_brackets(few):
+    row = saved("PyMC NUTS", "Ornstein-Uhlenbeck")
+    few.add(row | {"parameters": row["parameters"] | {"a": row["parameters"]["a"] | {"mean": 3.0}}})
+    cell = lines(page.tables(few)["peers"])[2][3]
+    assert re.fullmatch(r"\(.* m?s; z \d+\)", cell)
 
 
 @pytest.mark.parametrize(("value", "told"), [(0.00123, "1.2 ms"), (0.0996, "0.1 s"), (2.34, "2.3 s"), (123.4, "123 s")])
