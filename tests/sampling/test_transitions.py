@@ -268,6 +268,23 @@ def test_a_length_that_cannot_be_drawn_at_the_end_is_never_accepted(native, monk
         assert np.all(work.points[row.CURRENT] == 0.0)
 
 
+def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
+    """At a wall shorter steps fail as well; where all fail at first they are too long, also if shorter ones lead on."""
+    toy, work, row = Toy(), tables(native), native.trajectory
+    toy.put_into(native.static_hmc, monkeypatch)
+    monkeypatch.setattr(native.static_hmc, "hamiltonian", lambda *_: 0.0)
+    monkeypatch.setattr(native.static_hmc, "draw_length", lambda *_: (4, 0.1))
+    monkeypatch.setattr(native.static_hmc, "level_of", lambda *_: 1)
+    for failed, expected in ((0, 1.0), (1, 11 / 12), (3, 3 / 4), (4, 0.0)):
+        found = iter([failed, 0])  # the second is that of shorter steps
+        monkeypatch.setattr(
+            native.static_hmc, "trajectory", lambda *_, found=found: (row.NEXT, row.SPARE, next(found), NOT_CONVERGED)
+        )
+        transition(native, "static", work, 0.1, np.random.default_rng(0), share=1e-9)
+        assert work.statistics[row.ACCEPTANCE] == pytest.approx(expected)
+        assert work.statistics[row.STATUS] == CONVERGED
+
+
 def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch):
     """A chain whose warm-up never met a wall takes the small share after it, another the large one."""
     chain, careful, confident = native.chain_loop, native.static_hmc.CAREFUL, native.static_hmc.CONFIDENT

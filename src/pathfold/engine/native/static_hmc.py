@@ -48,6 +48,7 @@ from .vector import copy
 SPREAD = 0.4  # the length of trajectories varies by this fraction about the integration time
 MAX_PAIRS = 511
 OUTER = 0.21178  # the kick at either end of a pair of steps, as a share of all three
+LOST = 1.0 / 3.0  # how much less a pair of steps counts for the step size when it failed
 SHORTER, LEVELS = 0.25, 4  # steps are shortened by this factor, at most so many times ...
 CAREFUL, CONFIDENT = 0.1, 0.01  # ... and for this share of trajectories once more; where it was never needed
 
@@ -144,10 +145,11 @@ def log_chance(level, own, share):
 def static_transition(layout, problem, points, momenta, t, time, share, rng, scratch, counts, statistics):
     """One transition from points[CURRENT]. It has failed, with a status, when none of its steps succeeded.
 
-    The acceptance statistic is the probability times the fraction of steps that succeeded at first, so that failing
-    steps make for smaller ones. `share` is that of trajectories with shorter steps than the state needs. The numbers of
-    steps and of iterations count all that were made, also to find out how short steps have to be; the step size is the
-    one before it is shortened. Returns whether it had to be.
+    The acceptance statistic is the probability, less a part of it for pairs that failed, and nothing where all did at
+    first: too long steps fail, and should become shorter, but walls are met however short they are. `share` is that of
+    trajectories with shorter steps than the state needs. The numbers of steps and of iterations count all that were
+    made, also to find out how short steps have to be; the step size is the one before it is shortened. Returns whether
+    it had to be.
     """
     p = momenta[MOVING]
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
@@ -175,7 +177,7 @@ def static_transition(layout, problem, points, momenta, t, time, share, rng, scr
     probability = exp(min(0.0, log_ratio + before - after)) if moved and after < inf and log_ratio > -inf else 0.0
     if rng.random() < probability:
         copy(points[at], points[CURRENT])
-    statistics[ACCEPTANCE] = probability * (pairs - failed) / pairs
+    statistics[ACCEPTANCE] = probability * (1.0 - LOST * failed / pairs) if failed < pairs else 0.0
     statistics[STEPS_TAKEN] = counts[STEPS]
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
