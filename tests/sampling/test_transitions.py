@@ -276,10 +276,13 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
     monkeypatch.setattr(native.static_hmc, "draw_length", lambda *_: (4, 0.1))
     monkeypatch.setattr(native.static_hmc, "level_of", lambda *_: 1)
     for failed, expected in ((0, 1.0), (1, 11 / 12), (3, 3 / 4), (4, 0.0)):
-        found = iter([failed, 0])  # the second is that of shorter steps
-        monkeypatch.setattr(
-            native.static_hmc, "trajectory", lambda *_, found=found: (row.NEXT, row.SPARE, next(found), NOT_CONVERGED)
-        )
+        found = [0, failed]  # of shorter steps, and before them of the usual ones
+
+        def trajectory(*given, found=found):
+            given[-1][row.STEPS] = 1
+            return row.NEXT, row.SPARE, found.pop(), NOT_CONVERGED
+
+        monkeypatch.setattr(native.static_hmc, "trajectory", trajectory)
         transition(native, "static", work, 0.1, np.random.default_rng(0), share=1e-9)
         assert work.statistics[row.ACCEPTANCE] == pytest.approx(expected)
         assert work.statistics[row.STATUS] == CONVERGED
