@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from pathfold.errors import SettingsError, told
 from pathfold.results.calibrate import BINS, RANKS, Calibration
@@ -28,6 +27,8 @@ def plot_calibration(calibration: Calibration, names: Sequence[str | int] | str 
     names
         The quantities to draw, by name or number; all by default.
     """
+    from scipy import stats  # takes half a second to import
+
     if not isinstance(calibration, Calibration):
         raise SettingsError(f"plot_calibration draws what pf.calibrate returned, not {told(calibration)}")
     known = [str(name) for name in calibration.ranks.columns]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
-from scipy import stats
+from scipy.special import betaincinv, ndtri
 
 from pathfold.results.channels import Channel, channels
 from pathfold.results.check import LEVEL, check, noise_name
@@ -79,8 +79,8 @@ def _draw_series(ax: Axes, source: Channel) -> None:
 def _draw_quantiles(ax: Axes, source: Channel) -> None:
     count = source.values.shape[1]
     ranks = np.arange(1, count + 1)
-    normal = stats.norm.ppf((ranks - 0.5) / count)
-    low, high = (stats.norm.ppf(stats.beta.ppf(p, ranks, count + 1 - ranks)) for p in (0.025, 0.975))
+    normal = ndtri((ranks - 0.5) / count)
+    low, high = (ndtri(betaincinv(ranks, count + 1 - ranks, p)) for p in (0.025, 0.975))
     ax.fill_between(normal, low, high, color="#e4e4e4", lw=0, label="95 % for a normal distribution")
     ax.plot(normal, np.sort(source.values, axis=1).T, color=POSTERIOR.line, lw=0.5, alpha=0.5)
     ax.axline((0.0, 0.0), slope=1.0, color="#777777", lw=0.8)
