@@ -7,12 +7,12 @@ JAX, by itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal  # pyright: ignore[reportPrivateImportUsage]
+from jax.extend.core import ClosedJaxpr, Literal  # pyright: ignore[reportPrivateImportUsage]
 from scipy import special
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
@@ -57,7 +57,9 @@ def _broadcast(x, *, shape, broadcast_dimensions, **_):
     kept = [1] * len(shape)
     for axis, size in zip(broadcast_dimensions, np.shape(x), strict=True):
         kept[axis] = size
-    return np.broadcast_to(np.reshape(x, kept), shape)
+    filled = np.empty(shape, np.asarray(x).dtype)  # which is faster than np.broadcast_to
+    filled[...] = np.reshape(x, kept)
+    return filled
 
 
 def _slice(x, *, start_indices, limit_indices, strides):
@@ -109,40 +111,65 @@ STRUCTURAL: dict[str, Callable[..., Any]] = {
 }
 
 
-def _evaluate(jaxpr: Jaxpr, consts: Any, args: Any) -> list[Any]:
-    values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+@cache
+def _prepared(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """A function that goes through the equations: what each calls, and where its values are, is looked up once."""
+    jaxpr, known = closed.jaxpr, [*closed.consts]
+    places = {variable: i for i, variable in enumerate([*jaxpr.constvars, *jaxpr.invars])}
+    first, last = len(known), len(places)
+    known += [None] * (last - first)
+    steps = []
 
-    def value(atom):
-        return atom.val if isinstance(atom, Literal) else values[atom]
+    def place(atom):
+        if not isinstance(atom, Literal):
+            return places[atom]
+        known.append(atom.val)
+        return len(known) - 1
 
     for equation in jaxpr.eqns:
-        name, given, params = equation.primitive.name, [value(atom) for atom in equation.invars], equation.params
-        if name in ELEMENTWISE:
-            out = ELEMENTWISE[name](*given)
-        elif name in STRUCTURAL:
-            out = STRUCTURAL[name](*given, **params)
-        elif (inner := params.get("jaxpr", params.get("call_jaxpr"))) is not None:
-            out = _evaluate(inner.jaxpr, inner.consts, given)
-        else:
-            out = jax.tree.map(np.asarray, equation.primitive.bind(*given, **params))
-        values.update(zip(equation.outvars, out if equation.primitive.multiple_results else [out], strict=True))
-    return [value(atom) for atom in jaxpr.outvars]
+        given = [place(atom) for atom in equation.invars]
+        places |= {variable: len(known) + i for i, variable in enumerate(equation.outvars)}
+        several, begin = equation.primitive.multiple_results, len(known)
+        known += [None] * len(equation.outvars)
+        steps.append((_called(equation), given, slice(begin, len(known)) if several else begin))
+    results = [place(atom) for atom in jaxpr.outvars]
+
+    def evaluate(*args):
+        values = known.copy()
+        values[first:last] = args
+        for called, given, out in steps:
+            values[out] = called(*[values[i] for i in given])
+        return [values[i] for i in results]
+
+    return evaluate
+
+
+def _called(equation: Any) -> Callable[..., Any]:
+    """What an equation does, by NumPy where it is listed."""
+    name, params = equation.primitive.name, equation.params
+    if name in ELEMENTWISE:
+        return ELEMENTWISE[name]
+    if name in STRUCTURAL:
+        return partial(STRUCTURAL[name], **params)
+    if (inner := params.get("jaxpr", params.get("call_jaxpr"))) is not None:
+        return _prepared(inner)
+    return lambda *given: jax.tree.map(np.asarray, equation.primitive.bind(*given, **params))
 
 
 def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of arrays of double precision, traced once for arguments of the same shapes."""
 
     @cache
-    def traced(*shapes: tuple[int, ...]) -> tuple[ClosedJaxpr, Any]:
+    def traced(*shapes: tuple[int, ...]) -> tuple[Callable[..., list[Any]], Any]:
         given = [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
         jaxpr, out = jax.make_jaxpr(function, return_shape=True)(*given)
-        return jaxpr, jax.tree.structure(out)
+        return _prepared(jaxpr), jax.tree.structure(out)
 
     @wraps(function)
     def evaluated(*args):
         with jax.enable_x64(True), np.errstate(all="ignore"):
-            closed, structure = traced(*(np.shape(each) for each in args))
-            out = _evaluate(closed.jaxpr, closed.consts, [np.asarray(each, dtype=float) for each in args])
+            evaluate, structure = traced(*(np.shape(each) for each in args))
+            out = evaluate(*(np.asarray(each, dtype=float) for each in args))
         return jax.tree.unflatten(structure, [np.asarray(each) for each in out])
 
     return evaluated

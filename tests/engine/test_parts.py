@@ -81,10 +81,10 @@ def test_nobody_waits_for_a_helper_that_has_not_begun():
 
     def slow(i, *_):
         by[i] = threading.get_ident()
-        if by[i] != threading.main_thread().ident:
-            assert release.wait(PATIENCE)
-        elif len(by) == 8:
+        if len(by) == 8:
             release.set()
+        elif by[i] != threading.main_thread().ident:
+            assert release.wait(PATIENCE)
 
     with helped(layout, 1):
         go(layout, slow)
