@@ -86,7 +86,12 @@ def _address(typing, block):
 
 def call(function, numbers):
     """Call the function at an address with whole numbers, which may be addresses too."""
-    ctypes.CFUNCTYPE(None, *len(numbers) * [ctypes.c_int64])(int(function))(*(int(number) for number in numbers))
+    _function_at(int(function), len(numbers))(*map(int, numbers))
+
+
+@cache
+def _function_at(address: int, numbers: int) -> Callable:
+    return ctypes.CFUNCTYPE(None, *numbers * [ctypes.c_int64])(address)
 
 
 @overload(call)

@@ -90,13 +90,12 @@ def take_pair(layout, problem, points, momenta, at, to, t, scratch, counts):
 
 
 @compiled
-def trajectory(layout, problem, points, momenta, t, pairs, scratch, counts):
-    """Pairs of steps from points[CURRENT]; returns the rows of the end and of one to overwrite, failed pairs, a cause.
+def trajectory(layout, problem, points, momenta, at, to, t, pairs, scratch, counts):
+    """Pairs of steps from points[at]; returns the rows of the end and of one to overwrite, failed pairs, a cause.
 
     When the first pair fails both ways so will all: no more are tried. A momentum that led nowhere is left as it was.
     """
     p = momenta[MOVING]
-    at, to = CURRENT, NEXT
     failed = 0
     cause = CONVERGED
     for i in range(pairs):
@@ -158,16 +157,17 @@ def static_transition(layout, problem, points, momenta, t, time, share, rng, scr
     careful = rng.random() < share
     counts[ITERATED] = 0
     counts[STEPS] = 0
-    level = 1 + level_of(layout, problem, points, momenta, CURRENT, NEXT, length, scratch, counts) if careful else 0
+    at, to = int(CURRENT), int(NEXT)  # no constants: for each of those Numba would compile what they are given to
+    level = 1 + level_of(layout, problem, points, momenta, at, to, length, scratch, counts) if careful else 0
     shorter = length * SHORTER**level
-    at, to, failed, cause = trajectory(layout, problem, points, momenta, shorter, pairs, scratch, counts)
+    at, to, failed, cause = trajectory(layout, problem, points, momenta, at, to, shorter, pairs, scratch, counts)
     moved = failed < pairs
     needed = not moved
     if not moved and not careful:
-        level = level_of(layout, problem, points, momenta, CURRENT, NEXT, length, scratch, counts)
+        level = level_of(layout, problem, points, momenta, at, to, length, scratch, counts)
         if level > 0:
             shorter = length * SHORTER**level
-            at, to, again, _ = trajectory(layout, problem, points, momenta, shorter, pairs, scratch, counts)
+            at, to, again, _ = trajectory(layout, problem, points, momenta, at, to, shorter, pairs, scratch, counts)
             moved = again < pairs
     after = hamiltonian(layout, points[at], p)
     log_ratio = 0.0
