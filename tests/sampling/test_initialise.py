@@ -13,6 +13,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import Engine
+from pathfold.engine.native.start import GUESSES, guess_nodes
 from pathfold.engine.native.trajectory import STATIC_POINTS
 from pathfold.example_models import (
     cox_ingersoll_ross,
@@ -86,6 +87,23 @@ def test_examples_start_on_the_manifold(name):
         assert np.abs(search.dense.constraint(q)).max() < 1e-8 * scale
         attempts.append(made)
     assert np.mean(attempts) <= CANDIDATES + 4.0, attempts
+
+
+@pytest.mark.parametrize("initial_state", [0.5, -0.3])  # of a negative one there is no logarithm
+def test_nodes_are_guessed_near_the_data_from_states_known_or_not(initial_state):
+    model = pf.DiffusionModel(
+        drift=lambda x, z: jnp.ones(1),
+        diffusion=lambda x, z: jnp.array([[0.01]]),
+        parameters={},
+        initial_state=[initial_state],
+        observation=pf.Noiseless(lambda x, z: jnp.log(x)),
+    )
+    values = np.log([0.4, 0.9, 1.7, 2.2, 4.0])
+    engine = Engine(model, TimeGrid.build(pf.Observations(np.arange(1.0, 6.0), values[:, None]), steps_per_interval=2))
+    point = engine.block("point")
+    with np.errstate(all="ignore"):  # compiled code does not warn either
+        guess_nodes(engine.layout, engine.problem, point, GUESSES, engine.block("scratch"))
+    assert np.abs(np.log(engine.get("point", point, "node", "x_node")[:, 0]) - values).max() < 1e-6
 
 
 def test_starts_differ_between_chains_and_follow_the_seed():

@@ -16,6 +16,7 @@ from .dynamics import potential, prepare
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series, setting
 from .manifold import evaluate_start, factorise, linearise, pull_start
+from .parts import over_chunks
 from .projection import predict, shoot
 from .small import larger
 from .step_size import first_step_size
@@ -94,10 +95,16 @@ def guess_nodes(layout, problem, point, guesses, scratch):
             for i in range(X):
                 point[node + i * lanes] = point[start + i]
                 scratch[best + i * lanes] = point[start + i]
+    known = False
     for _ in range(guesses):
-        linearise(layout, problem, point, scratch)
+        if known:  # o is a number at every node, and no gap will be needed
+            over_chunks(at.OBSERVE, layout, problem, point, point, scratch)
+        else:
+            linearise(layout, problem, point, scratch)
+        known = True
         for n in range(layout[at.INTERVALS]):
             improve_node(layout, problem, point, n, scratch)
+            known = known and scratch[of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)] < inf
     for n in range(layout[at.INTERVALS]):
         node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
         best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
@@ -245,6 +252,7 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
         weight = relaxation if relaxation > 0.0 else EXACT * first
         merit = distance(position(layout, origin), q0)[0] + squares / weight
         merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
+        linearised = not lifted
         fraction = 1.0
         while not (merit_new < merit) and fraction > SHORTEST and largest > constraint_tolerance:
             fraction *= 0.5
@@ -252,6 +260,7 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
             if not lifted:
                 follow(layout, problem, target, 0, scratch)
             linearise(layout, problem, target, scratch)
+            linearised = True
             squares_new, _ = residuals(layout, problem, scratch)
             merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
@@ -260,7 +269,8 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
             return NON_FINITE, largest, iteration
         change = distance(position(layout, origin), position(layout, target))[1]
         copy(target, origin)
-        linearise(layout, problem, points[CURRENT], scratch)
+        if not linearised:
+            linearise(layout, problem, origin, scratch)
         squares, largest = residuals(layout, problem, scratch)
         relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
     relax(layout, problem, 0.0, lifted)
