@@ -86,11 +86,18 @@ def curve(ax: Axes, rows: list[Row], over: str, value: Callable[[Row], float]) -
 
 
 def unmeasured(ax: Axes, rows: list[Row], over: str) -> None:
-    """An arrow up from the seconds that a run spent without enough draws: an effective one costs more."""
+    """An arrow up from the seconds that a run spent without enough draws: an effective one costs more.
+
+    The seconds of a row are those of the chains that were kept; the others had spent their budget.
+    """
+    look = LOOKS[kind(rows[0])]
+    label = None if measured(rows) else f"{look['label']}: at least"
     for row in rows:
         if not row["parameters"]:
-            look = LOOKS[kind(row)]
-            ax.plot(row["setting"][over], row["seconds"], marker=CARETUP, color=look["color"], mfc="none", ms=9, ls="")
+            setting = row["setting"]
+            spent = row["seconds"] + (setting["chains"] - row["kept"][0]) * (setting["budget"] or 0.0)
+            ax.plot(setting[over], spent, marker=CARETUP, color=look["color"], mfc="none", ms=9, ls="", label=label)
+            label = None
 
 
 def level(ax: Axes, rows: list[Row], value: Callable[[Row], float]) -> None:
@@ -112,7 +119,13 @@ def seconds_per_draw(row: Row, name: str) -> float:
 
 
 def worst_rhat(row: Row) -> float:
-    return max(each["rhat"] for each in row["parameters"].values())
+    """NaN of one chain."""
+    return max(float("nan") if each["rhat"] is None else each["rhat"] for each in row["parameters"].values())
+
+
+def said_rhat(row: Row) -> str:
+    """For a table."""
+    return f"{worst_rhat(row):.3f}" if row["kept"][0] > 1 else "one chain"
 
 
 def logarithmic(ax: Axes, ticks: Iterable[float] | None = None) -> None:

@@ -19,9 +19,9 @@ from experiments.drawing import (
     legend_above,
     logarithmic,
     measured,
+    said_rhat,
     seconds_per_draw,
     unmeasured,
-    worst_rhat,
 )
 from experiments.page import table
 from experiments.runner import Row, step_size
@@ -68,7 +68,7 @@ def describe(rows: list[Row], scale: Scale) -> str:
                 *begin,
                 f"{100 * row['failed']:.1f} %",
                 f"{100 * row['diverged']:.1f} %",
-                f"{worst_rhat(row):.3f}",
+                said_rhat(row),
                 f"{1e3 * slowest:.1f}",
                 z,
             ]

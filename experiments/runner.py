@@ -209,7 +209,7 @@ def measure(tree: xr.DataTree, names: list[str]) -> Row:
 
 
 def marginal(x: np.ndarray) -> Row:
-    """Of one scalar: moments with their Monte-Carlo errors, quantiles, effective draws and R-hat."""
+    """Of one scalar: moments, their Monte-Carlo errors, quantiles, effective draws and, of several chains, R-hat."""
     found = convergence(x)
     return {
         "mean": rounded(x.mean()),
@@ -219,7 +219,7 @@ def marginal(x: np.ndarray) -> Row:
         "quantiles": {f"{100 * q:g} %": rounded(np.quantile(x, q)) for q in QUANTILES},
         "bulk": rounded(found.bulk),
         "tail": rounded(found.tail),
-        "rhat": rounded(found.rhat),
+        "rhat": rounded(found.rhat) if len(x) > 1 else None,
     }
 
 

@@ -6,7 +6,7 @@ import math
 
 from matplotlib.figure import Figure
 
-from experiments.drawing import LOOKS, core, draws, kind, legend_above, measured, seconds_per_draw, worst_rhat
+from experiments.drawing import LOOKS, core, draws, kind, legend_above, measured, said_rhat, seconds_per_draw
 from experiments.page import table
 from experiments.runner import Row, step_size
 from experiments.setting import Scale
@@ -68,7 +68,7 @@ def _cost(row: Row) -> dict[str, str]:
         "steps per effective draw": f"{steps / row['parameters'][slowest]['bulk']:.0f}",
         "failed": f"{100 * row['failed']:.1f} %",
         "diverged": f"{100 * row['diverged']:.1f} %",
-        "R-hat": f"{worst_rhat(row):.3f}",
+        "R-hat": said_rhat(row),
         **{f"{q} of σ_y below": f"{row['parameters']['sigma_y']['quantiles'][q]:.2g}" for q in ("0.1 %", "1 %", "5 %")},
     }
 
