@@ -25,6 +25,7 @@ from pathfold.example_models import (
     tumour_growth,
 )
 from pathfold.model import Seen, TimeGrid
+from pathfold.model.check_data import check_data
 from tests.sampling.comparing import mean_scores, threshold
 from tests.thorough import thorough
 
@@ -45,7 +46,7 @@ def test_data_and_truth_fit_the_model(name):
     assert example.name == name
     assert example.truth is None or set(example.truth) == set(model.parameters.names)
     for each in series_of(name):
-        model.check_data(each)
+        check_data(model, each)
 
 
 @pytest.mark.parametrize("name", thorough(EXAMPLES, "ornstein_uhlenbeck", "fitzhugh_nagumo", "redstart"))

@@ -14,6 +14,7 @@ import pytest
 import pathfold as pf
 from pathfold.errors import DataError, ModelError
 from pathfold.model import TimeGrid
+from pathfold.model.check_data import check_data
 from pathfold.model.simulate import observe
 
 NAN, INF = np.nan, np.inf
@@ -205,7 +206,7 @@ JOINT = pf.Likelihood(lambda x, z: dist.MultivariateNormal(x, jnp.eye(2)))
 )
 def test_data_that_the_model_cannot_have(observation, values, options, error, words):
     with pytest.raises(error) as caught:
-        build(observation).check_data(pf.Observations([1.0, 2.0], values, **options))
+        check_data(build(observation), pf.Observations([1.0, 2.0], values, **options))
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
@@ -230,9 +231,9 @@ def test_what_checks_the_values_of_a_series_is_compiled_once_for_a_panel():
     calls = []
     model = build(pf.Likelihood(lambda x, z: calls.append(x) or dist.Poisson(jnp.exp(x))))
     times, counts = [1.0, 2.0, 3.0], np.array([[1.0, 0.0], [2.0, 3.0], [0.0, 1.0]])
-    model.check_data(pf.Observations(times, counts))
+    check_data(model, pf.Observations(times, counts))
     calls.clear()
-    model.check_data(pf.Observations(times, counts + 2.0))
+    check_data(model, pf.Observations(times, counts + 2.0))
     assert len(calls) == 1  # to see which distributions there are
     with pytest.raises(DataError, match=r"-1 in row 2, column 0, cannot come from dist\.Poisson"):
-        model.check_data(pf.Observations(times, counts - [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+        check_data(model, pf.Observations(times, counts - [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))

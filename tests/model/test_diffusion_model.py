@@ -20,6 +20,7 @@ from pathfold.example_models import (
     sir,
 )
 from pathfold.model import ConditionalMap, build_parameters
+from pathfold.model.check_data import check_data
 
 
 def observe(model: pf.DiffusionModel, *args: Any) -> Any:
@@ -397,22 +398,22 @@ def test_a_model_may_have_no_parameters():
 
 
 def test_data_of_another_width_are_refused():
-    build().check_data(pf.Observations([1.0], [[0.0, 1.0]]))
+    check_data(build(), pf.Observations([1.0], [[0.0, 1.0]]))
     with pytest.raises(pf.DataError, match=r"values have 1 columns.*\(T, 2\)"):
-        build().check_data(pf.Observations([1.0], [0.0]))
+        check_data(build(), pf.Observations([1.0], [0.0]))
     with pytest.raises(pf.DataError, match=r"pf\.Observations"):
-        build().check_data([1.0])  # pyright: ignore[reportArgumentType]
+        check_data(build(), [1.0])  # pyright: ignore[reportArgumentType]
 
 
 def test_a_start_that_cannot_meet_what_is_observed_of_it_is_refused():
     at_start = pf.Observations([0.0, 1.0], [[1.0, np.nan], [1.0, 2.0]])
-    build().check_data(at_start)
-    build(initial_state=[1.0, dist.Normal(0.0, 1.0)]).check_data(at_start)
-    build(initial_state=[1.0, 2.0], observation=pf.GaussianNoise(lambda x, z: x, 0.1)).check_data(at_start)
-    build(initial_state=[1.0, 2.0]).check_data(pf.Observations([0.0], [[1.0, 2.0]], initial_time=-1.0))
+    check_data(build(), at_start)
+    check_data(build(initial_state=[1.0, dist.Normal(0.0, 1.0)]), at_start)
+    check_data(build(initial_state=[1.0, 2.0], observation=pf.GaussianNoise(lambda x, z: x, 0.1)), at_start)
+    check_data(build(initial_state=[1.0, 2.0]), pf.Observations([0.0], [[1.0, 2.0]], initial_time=-1.0))
     with pytest.raises(pf.DataError, match=r"initial state, observed at initial_time = 0\.0, is fixed.*distribution"):
-        build(initial_state=[1.0, 2.0]).check_data(at_start)
+        check_data(build(initial_state=[1.0, 2.0]), at_start)
 
 
 def test_the_influenza_data_fit_the_model():
-    sir.noisy().check_data(sir.data())
+    check_data(sir.noisy(), sir.data())

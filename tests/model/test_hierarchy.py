@@ -14,6 +14,7 @@ from scipy.stats import kstest
 
 import pathfold as pf
 from pathfold.model import Parameters, Seen, build_parameters, panel_of
+from pathfold.model.check_data import check_data
 
 
 def build(**changes):
@@ -180,7 +181,7 @@ def test_simulation_draws_what_varies_or_takes_it():
 
 def test_a_start_that_varies_can_meet_what_is_observed_of_it():
     model = build(initial_state=lambda z: z["rate"], observation=pf.Noiseless(lambda x, z: x))
-    model.check_data(pf.Observations([0.0, 1.0], [[1.0, 2.0], [1.0, 2.0]]))
+    check_data(model, pf.Observations([0.0, 1.0], [[1.0, 2.0], [1.0, 2.0]]))
 
 
 def test_names_of_series():
@@ -231,6 +232,6 @@ def test_columns_in_another_order_than_what_is_observed():
 
     model = build(observed=("hares", "lynx"))
     assert model.transform(lambda x: 2.0 * x, lambda x: 0.5 * x).observed == ("hares", "lynx")
-    model.check_data(pf.Observations(pd.DataFrame({"a": [1.0], "b": [2.0]}, index=[1.0])))
+    check_data(model, pf.Observations(pd.DataFrame({"a": [1.0], "b": [2.0]}, index=[1.0])))
     with pytest.raises(pf.DataError, match=r"\('lynx', 'hares'\), but the model observes \('hares', 'lynx'\)"):
-        model.check_data(pf.Observations(pd.DataFrame({"lynx": [1.0], "hares": [2.0]}, index=[1.0])))
+        check_data(model, pf.Observations(pd.DataFrame({"lynx": [1.0], "hares": [2.0]}, index=[1.0])))

@@ -11,6 +11,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.model import TimeGrid, clocks
+from pathfold.model.check_data import check_data
 from tests.sampling.comparing import mean_scores, threshold
 
 STAIRS = pf.Input([0.0, 0.5], [1.0, 3.0], kind="previous")
@@ -128,7 +129,7 @@ def test_inputs_must_cover_the_data(times, initial_time, inputs, words):
         with pytest.raises(pf.DataError) as caught:
             attempt()
         assert all(word in str(caught.value) for word in words), str(caught.value)
-    build().check_data(pf.Observations([1.0, 99.0], np.zeros(2), inputs={"u": STAIRS}))  # the last value stays
+    check_data(build(), pf.Observations([1.0, 99.0], np.zeros(2), inputs={"u": STAIRS}))  # the last value stays
 
 
 @pytest.mark.parametrize(

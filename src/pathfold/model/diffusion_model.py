@@ -11,7 +11,6 @@ and no step changes. The user's functions take the state alone, and find what va
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -19,9 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pathfold.errors import DataError, ModelError, told
+from pathfold.errors import ModelError, told
 from pathfold.model.conditional import ConditionalMap
-from pathfold.model.data import Observations
 from pathfold.model.functions import (
     Compilable,
     as_float64,
@@ -35,11 +33,11 @@ from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.likelihood import Several
 from pathfold.model.names import check_labels
-from pathfold.model.observation import GaussianNoise, Noiseless, Observation, Points
+from pathfold.model.observation import GaussianNoise, Noiseless, Observation
 from pathfold.model.parameters import Parameters, build_parameters
 from pathfold.model.reactions import ReactionFunction, Reactions
 from pathfold.model.seen import Seen
-from pathfold.model.time_grid import MISSING, TimeGrid, clocks
+from pathfold.model.time_grid import TimeGrid, clocks
 from pathfold.model.transform import transformed
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
 from pathfold.schemes.ito import Clock
@@ -307,48 +305,6 @@ class DiffusionModel:
         """
         return transformed(self, forward, inverse)
 
-    def check_data(self, observations: Observations) -> None:
-        """Raise DataError unless the values have one column for each observed component and the start can meet them."""
-        if not isinstance(observations, Observations):
-            raise DataError(f"data must be pf.Observations, or a list of them, not {told(observations)}")
-        if observations.observation_dim != self.observation_dim:
-            raise DataError(
-                f"values have {observations.observation_dim} columns, but the model's observation has "
-                f"{self.observation_dim}; give values of shape (T, {self.observation_dim}), NaN where missing"
-            )
-        self._check_columns(observations.components or ())
-        self.check_inputs(observations)
-        with jax.enable_x64(True):
-            values, known = observations.values, ~np.isnan(observations.values)
-            data = Seen(np.where(known, values, MISSING), known, observations.censored, observations.upper)
-            self.observation.check_values(data, partial(self._points_of, observations), self.kept)
-        at_start = observations.values[observations.times == observations.initial_time]
-        if np.isfinite(at_start).sum() > self.start_dim + self.observation_noise_dim:
-            raise DataError(
-                f"the initial state, observed at initial_time = {observations.initial_time}, is fixed or nearly so and "
-                "cannot meet the data; give initial_state a distribution, or leave that observation out"
-            )
-
-    def _check_columns(self, columns: tuple[str, ...]) -> None:
-        """Raise DataError if a column has the name of another component."""
-        for i, column in enumerate(columns):
-            if self.observed and column != self.observed[i] and column in self.observed:
-                raise DataError(
-                    f"the columns of the data are {columns}, but the model observes {self.observed}; give the columns "
-                    "in this order"
-                )
-
-    def check_inputs(self, observations: Observations) -> None:
-        """Raise DataError unless the inputs are known for as long as the series runs, and the model has its events."""
-        if unknown := [name for name in observations.events if name not in self.jumps.events]:
-            raise DataError(
-                f"the data have an event {unknown[0]!r} that the model does not: say in its events what it does"
-            )
-        if unknown := [name for name in observations.inputs if name not in self.inputs]:
-            raise DataError(f"the data have an input {unknown[0]!r} that the model does not: name it in its inputs too")
-        for name, given in (self.inputs | observations.inputs).items():
-            given.check_cover(name, observations.initial_time, observations.times[-1])
-
     def _checked_wiener_dim(self) -> int:
         x, z, t = struct(self.state_dim), self.structs(), self._time()
         dim, source = self.state_dim, "the size of initial_state"
@@ -452,13 +408,6 @@ class DiffusionModel:
                     same = np.asarray(part.state_function(jnp.asarray(x), z, t))[:, None] == x
                     shown[columns] = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
         return shown
-
-    def _points_of(self, observations: Observations) -> Points:
-        """States and parameters drawn from the prior, and the times of the data, to try a likelihood at."""
-        grid, points = TimeGrid.build(observations, steps_per_interval=1), self.kept.get("points") or self.points()
-        self.kept["points"] = points
-        times = jax.tree.map(lambda each: each[grid.rows], self.clocks(grid)[1])
-        return [jnp.asarray(x) for x, _, _ in points], [z for _, z, _ in points], times
 
     def points(self) -> list[tuple[np.ndarray, dict[str, Any], Any]]:
         """Concrete (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""

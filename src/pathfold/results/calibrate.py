@@ -27,6 +27,7 @@ from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, SettingsError, told
 from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
 from pathfold.model.arrays import real_array
+from pathfold.model.check_data import check_data
 from pathfold.model.data import are_data, panel_of
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.settings import whole
@@ -163,7 +164,7 @@ def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Obse
     """The series to be simulated: of their values only which are missing matters."""
     if are_data(times):
         for design in (designs := tuple(panel_of(times).values())):
-            model.check_data(design)
+            check_data(model, design)
         return designs
     several = isinstance(times, list) and times and np.ndim(times[0])
     arrays = [real_array("times", each) for each in (times if several else [times])]

@@ -9,6 +9,7 @@ import xarray as xr
 
 from pathfold.errors import DataError
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
+from pathfold.model.check_data import check_data
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.outlook import results_of
 
@@ -18,7 +19,7 @@ def checked(model: DiffusionModel, data: Data, posterior: Any) -> tuple[xr.DataT
     check_model(model)
     tree = results_of(posterior, model)
     for observations in panel_of(data).values():
-        model.check_data(observations)
+        check_data(model, observations)
     return tree, _grid_of(tree, data)
 
 

@@ -20,6 +20,7 @@ from pathfold.engine.native.metropolis import OF_COORDINATES
 from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
+from pathfold.model.check_data import check_data
 from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
 from pathfold.sampling.alone import chain_ended, only_chain
@@ -47,7 +48,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     A checkpoint folder gets the text `about`, which says what the draws in it are.
     """
     for observations in panel_of(data).values():
-        model.check_data(observations)
+        check_data(model, observations)
     if settings.start is not None:
         check_start(settings.start, model)
         check_same_series(settings.start, grid)

@@ -1,0 +1,72 @@
+"""Whether a model can have produced the data: what is asked of a series before anything is done with it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pathfold.errors import DataError, told
+from pathfold.model.data import Observations
+from pathfold.model.observation import Points
+from pathfold.model.seen import Seen
+from pathfold.model.time_grid import MISSING, TimeGrid
+
+if TYPE_CHECKING:
+    from pathfold.model.diffusion_model import DiffusionModel
+
+
+def check_data(model: DiffusionModel, observations: Observations) -> None:
+    """Raise DataError unless the values have one column for each observed component and the start can meet them."""
+    if not isinstance(observations, Observations):
+        raise DataError(f"data must be pf.Observations, or a list of them, not {told(observations)}")
+    if observations.observation_dim != model.observation_dim:
+        raise DataError(
+            f"values have {observations.observation_dim} columns, but the model's observation has "
+            f"{model.observation_dim}; give values of shape (T, {model.observation_dim}), NaN where missing"
+        )
+    _check_columns(observations.components or (), model.observed or ())
+    check_surroundings(model, observations)
+    with jax.enable_x64(True):
+        values, known = observations.values, ~np.isnan(observations.values)
+        data = Seen(np.where(known, values, MISSING), known, observations.censored, observations.upper)
+        model.observation.check_values(data, partial(_points, model, observations), model.kept)
+    at_start = observations.values[observations.times == observations.initial_time]
+    if np.isfinite(at_start).sum() > model.start_dim + model.observation_noise_dim:
+        raise DataError(
+            f"the initial state, observed at initial_time = {observations.initial_time}, is fixed or nearly so and "
+            "cannot meet the data; give initial_state a distribution, or leave that observation out"
+        )
+
+
+def check_surroundings(model: DiffusionModel, observations: Observations) -> None:
+    """Raise DataError unless the inputs are known for as long as the series runs, and the model has its events."""
+    if unknown := [name for name in observations.events if name not in model.jumps.events]:
+        raise DataError(
+            f"the data have an event {unknown[0]!r} that the model does not: say in its events what it does"
+        )
+    if unknown := [name for name in observations.inputs if name not in model.inputs]:
+        raise DataError(f"the data have an input {unknown[0]!r} that the model does not: name it in its inputs too")
+    for name, given in (model.inputs | observations.inputs).items():
+        given.check_cover(name, observations.initial_time, observations.times[-1])
+
+
+def _check_columns(columns: tuple[str, ...], observed: tuple[str, ...]) -> None:
+    """Raise DataError if a column has the name of another component."""
+    for i, column in enumerate(columns):
+        if observed and column != observed[i] and column in observed:
+            raise DataError(
+                f"the columns of the data are {columns}, but the model observes {observed}; give the columns in this "
+                "order"
+            )
+
+
+def _points(model: DiffusionModel, observations: Observations) -> Points:
+    """States and parameters drawn from the prior, and the times of the data, to try a likelihood at."""
+    grid, points = TimeGrid.build(observations, steps_per_interval=1), model.kept.get("points") or model.points()
+    model.kept["points"] = points
+    times = jax.tree.map(lambda each: each[grid.rows], model.clocks(grid)[1])
+    return [jnp.asarray(x) for x, _, _ in points], [z for _, z, _ in points], times
