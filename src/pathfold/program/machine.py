@@ -68,6 +68,7 @@ _MATHEMATICS = (
     "exp exp2 log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow fmod ldexp cbrt "
     "expm1 log1p erf erfc lgamma floor ceil rint"
 ).split()
+_EXTENSIONS = ("sincos", "exp10")  # of some libraries; where there are any, LLVM calls them in place of others
 
 
 @cache
@@ -76,5 +77,5 @@ def _provide_mathematics() -> None:
     library = ctypes.CDLL(None)
     if not hasattr(library, "erf"):
         library = ctypes.CDLL(ctypes.util.find_library("m"))
-    for name in _MATHEMATICS:
+    for name in (*_MATHEMATICS, *(name for name in _EXTENSIONS if hasattr(library, name))):
         llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
