@@ -35,7 +35,9 @@ import pathfold as pf
 from pathfold.engine.compile import CompiledModel
 from pathfold.engine.installation import compile_sampler
 from pathfold.example_models import ornstein_uhlenbeck
-from pathfold.sampling import chain, checkpoint, execution
+from pathfold.sampling import checkpoint, execution
+from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 
 STAGES = {"compiling": 1.5, "warm-up": 0.02, "sampling": 0.02, "saving": 0.003}  # seconds within which the blow falls
 WARMUP, DRAWS, CHAINS = 200, 300, 2
@@ -82,9 +84,13 @@ def announce(stage: Callable[[str], None]) -> None:
         setattr(owner, method, wrapped)
 
     told(CompiledModel, "_build", lambda _: "compiling")
-    told(chain._Chain, "advance", lambda self: "warm-up" if self.draws.made < WARMUP else "sampling")
+    told(
+        HamiltonianChain,
+        "advance",
+        lambda self: "warm-up" if self.draws.made < WARMUP else "sampling",
+    )
     told(checkpoint.Checkpoint, "save", lambda _: "saving")
-    execution.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
+    execution.ChainTask = functools.partial(ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
 
 
 def child(place: Path, pipe: int) -> None:

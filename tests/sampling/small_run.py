@@ -13,7 +13,8 @@ import numpy as np
 import xarray as xr
 
 import pathfold as pf
-from pathfold.sampling import chain, checkpoint, execution
+from pathfold.sampling import checkpoint, execution
+from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.draws import Draws
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 
@@ -91,5 +92,5 @@ def killed_run(folder: Path, sampler: str, moment: str) -> None:
             die()
 
     checkpoint.Checkpoint.save = fatal
-    execution.ChainTask = functools.partial(chain.ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
+    execution.ChainTask = functools.partial(ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
     small_run(sampler, checkpoint=folder, threads=2)

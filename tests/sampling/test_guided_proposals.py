@@ -15,7 +15,9 @@ import pathfold as pf
 from pathfold.engine import Engine, GuidedEngine
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import TimeGrid
-from pathfold.sampling import chain, execution
+from pathfold.sampling import execution
+from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.guided_chain import GuidedChain
 from pathfold.sampling.reference import guided_start
 from tests.sampling.comparing import array_stats, mean_scores, path_draws, threshold
 from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, model_and_data, small_run
@@ -118,8 +120,8 @@ def test_noise_and_statistics_of_a_run():
 
 def test_a_run_that_ended_anywhere_is_taken_up(monkeypatch, tmp_path):
     """In warm-up, with paths in the sum for the next reference; and later."""
-    monkeypatch.setattr(execution, "ChainTask", partial(chain.ChainTask, checkpoint_seconds=0.0))
-    run = chain._GuidedChain._run
+    monkeypatch.setattr(execution, "ChainTask", partial(ChainTask, checkpoint_seconds=0.0))
+    run = GuidedChain._run
     for most in (2, 8):
         calls = []
 
@@ -129,10 +131,10 @@ def test_a_run_that_ended_anywhere_is_taken_up(monkeypatch, tmp_path):
                 raise RuntimeError("out of power")
             return run(self, *given)
 
-        monkeypatch.setattr(chain._GuidedChain, "_run", failing)
+        monkeypatch.setattr(GuidedChain, "_run", failing)
         with pytest.raises(RuntimeError, match="out of power"):
             small_run("guided", checkpoint=tmp_path, threads=1)
-    monkeypatch.setattr(chain._GuidedChain, "_run", run)
+    monkeypatch.setattr(GuidedChain, "_run", run)
     made = int(np.load(tmp_path / "chain_0.npz")["made"])
     assert WARMUP < made < WARMUP + DRAWS
     assert_same_draws(guided_run(), small_run("guided", checkpoint=tmp_path))

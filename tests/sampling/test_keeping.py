@@ -15,7 +15,7 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.results.checkpointed import open_checkpoint
-from pathfold.sampling.chain import _Chain
+from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from tests.sampling.small_run import assert_same_draws, model_and_data, small_run
 
 SHORT: dict[str, Any] = {"chains": 2, "warmup": 20, "threads": 1}
@@ -54,7 +54,7 @@ def test_a_thinned_run_has_every_nth_draw_and_its_noise(thin):
 def test_a_thinned_run_resumes_within_a_draw(tmp_path, monkeypatch):
     """It is stopped after every few transitions, and made again, until it has ended."""
     once = small_run(draws=12, thin=7, **SHORT)
-    advance, turns = _Chain.advance, []
+    advance, turns = HamiltonianChain.advance, []
 
     def interrupted(self, monitor):
         advance(self, monitor)
@@ -64,8 +64,8 @@ def test_a_thinned_run_resumes_within_a_draw(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "max_seconds were spent")
-        patch.setattr(_Chain, "advance", interrupted)
-        patch.setattr("pathfold.sampling.chain.PIECE", 3)
+        patch.setattr(HamiltonianChain, "advance", interrupted)
+        patch.setattr("pathfold.sampling.hamiltonian_chain.PIECE", 3)
         tree = small_run(draws=12, thin=7, checkpoint=tmp_path, **SHORT)
         while tree.posterior.sizes["draw"] < 12:
             tree = small_run(draws=12, thin=7, checkpoint=tmp_path, **SHORT)
@@ -192,14 +192,14 @@ def test_streamed_results_are_joined_without_being_read(tmp_path):
 @pytest.mark.usefixtures("tiny")
 def test_draws_are_seen_while_the_run_goes_on(tmp_path, monkeypatch):
     """After every save of the first chain, which the second has not joined yet; and at the end."""
-    seen, save = [], _Chain.save
+    seen, save = [], HamiltonianChain.save
 
     def watched(self, checkpoint):
         save(self, checkpoint)
         seen.append(open_checkpoint(tmp_path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Chain, "save", watched)
+        patch.setattr(HamiltonianChain, "save", watched)
         patch.setattr("pathfold.sampling.chain.time.monotonic", iter(np.arange(0.0, 1e6, 3.0)).__next__)
         small_run(draws=60, checkpoint=tmp_path, **SHORT)
     counts = [tree.posterior.sizes["draw"] for tree in seen]

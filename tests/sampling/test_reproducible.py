@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pathfold as pf
-from pathfold.sampling import chain, execution
+from pathfold.sampling import execution, hamiltonian_chain
 from pathfold.sampling.draws import ARRAYS, Draws
 from pathfold.sampling.progress import Progress
 from tests.sampling.small_run import (
@@ -67,7 +67,7 @@ def test_threads_change_nothing(sampler):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("piece", [1, 37, 1000])
 def test_pieces_change_nothing(monkeypatch, sampler, piece):
-    monkeypatch.setattr("pathfold.sampling.chain.PIECE", piece)
+    monkeypatch.setattr("pathfold.sampling.hamiltonian_chain.PIECE", piece)
     assert_same_draws(plain_run(sampler), small_run(sampler))
 
 
@@ -108,8 +108,8 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     assert max(progress[3]) > WARMUP + 20
 
     started = []
-    real = chain.find_start
-    for place in ("chain", "execution"):
+    real = hamiltonian_chain.find_start
+    for place in ("hamiltonian_chain", "execution"):
         monkeypatch.setattr(f"pathfold.sampling.{place}.find_start", lambda *a: (started.append(1), real(*a))[1])
     resumed = small_run(sampler, checkpoint=folder)
     assert len(started) == CHAINS - len(progress[3]), "chains with a checkpoint do not start again"
@@ -193,7 +193,7 @@ def test_a_failing_chain_ends_the_run(monkeypatch):
     def fail(*_):
         raise pf.InitialisationError("no start")
 
-    monkeypatch.setattr("pathfold.sampling.chain.find_start", fail)
+    monkeypatch.setattr("pathfold.sampling.hamiltonian_chain.find_start", fail)
     with pytest.raises(pf.InitialisationError, match="no start"):
         small_run("static", draws=1_000_000, keep_path="none")
 

@@ -20,10 +20,11 @@ import pytest
 import pathfold as pf
 from pathfold.cli import main
 from pathfold.engine.compile import Program
-from pathfold.sampling import chain, execution, workers
+from pathfold.sampling import execution, hamiltonian_chain, workers
 from pathfold.sampling.alone import chain_ended
-from pathfold.sampling.chain import ChainTask
+from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import sole_use
+from pathfold.sampling.draws import Draws
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
@@ -63,12 +64,12 @@ def quick(monkeypatch):
 
 
 def test_a_chain_that_loses_its_worker_goes_on_with_another(tmp_path, monkeypatch):
-    started, real = [], chain.find_start
-    monkeypatch.setattr(chain, "find_start", lambda *a: (started.append(1), real(*a))[1])
+    started, real = [], hamiltonian_chain.find_start
+    monkeypatch.setattr(hamiltonian_chain, "find_start", lambda *a: (started.append(1), real(*a))[1])
 
     def lose(task: ChainTask, attempt: int) -> ChainTask:
         if task.index == 1 and attempt < 3:
-            assert isinstance(workers.work(replace(task, draws=20 * attempt), None), chain.Draws)
+            assert isinstance(workers.work(replace(task, draws=20 * attempt), None), Draws)
             raise OSError("the connection was closed")
         return task
 
@@ -107,7 +108,7 @@ def test_what_goes_wrong_in_a_chain_is_no_lost_worker(tmp_path, monkeypatch):
         def failing(*_):
             raise error
 
-        monkeypatch.setattr(chain, "find_start", failing)
+        monkeypatch.setattr(hamiltonian_chain, "find_start", failing)
 
     fail(pf.InitialisationError("no start"))
     with Workers() as pool, pytest.raises(pf.InitialisationError, match="no start"):
@@ -173,7 +174,7 @@ def test_interruption_ends_workers_and_keeps_what_they_drew(monkeypatch, tmp_pat
 
 
 def test_ctrl_c_asks_a_chain_to_end_between_its_draws():
-    monitor, handler = chain.Monitor(), signal.getsignal(signal.SIGINT)
+    monitor, handler = Monitor(), signal.getsignal(signal.SIGINT)
     with workers._stopped_by(None, monitor):
         signal.raise_signal(signal.SIGINT)
     assert monitor.stop[0] == 1
@@ -287,7 +288,7 @@ def test_a_job_says_how_far_its_chain_is(changes, complete, end):
         chains=3, warmup=WARMUP, draws=DRAWS, seed=1, keep=Selection.of(model_and_data()[0]), keep_path="none",
         keep_warmup=False, thin=1, progress=False, max_seconds=2.0, checkpoint="folder", **unused,
     )  # fmt: skip
-    ended = chain_ended(replace(chain.Draws.empty(SHAPE), **changes), settings, 1)
+    ended = chain_ended(replace(Draws.empty(SHAPE), **changes), settings, 1)
     assert ended.complete is complete
     assert str(ended).startswith("chain 1 of 3 has ")
     assert end in str(ended)

@@ -25,7 +25,7 @@ from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
 from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
-from pathfold.sampling.chain import ChainTask
+from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.heuristics import guess_starts

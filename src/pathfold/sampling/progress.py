@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.sampling.chain import Monitor
+from pathfold.sampling.chain_task import Monitor
 
 LOG_SECONDS = 10.0
 

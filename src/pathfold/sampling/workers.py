@@ -25,7 +25,8 @@ from pathfold.engine.compile import OtherMachine
 from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError, told
 from pathfold.program.emit import Code
-from pathfold.sampling.chain import ChainTask, Monitor, run_chain
+from pathfold.sampling.chain import run_chain
+from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import Checkpoint, InUse
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.progress import Progress

@@ -1,0 +1,53 @@
+"""A chain to be run: all that it depends on, as plain arrays and numbers, so that it can be sent to another process."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pathfold.engine.compile import Program
+from pathfold.sampling.draws import Shape
+from pathfold.sampling.initialise import Start
+from pathfold.sampling.parameter_metric import Coordinates
+from pathfold.sampling.samplers import Sampler
+from pathfold.sampling.warm_start import Pace
+
+
+@dataclass(frozen=True)
+class ChainTask:
+    """A chain to run, of a compiled model."""
+
+    index: int
+    seed: int
+    program: Program
+    layout: np.ndarray
+    problems: np.ndarray  # the plain one first, then those that hold states
+    block_sizes: dict[str, int]
+    start: Start
+    coordinates: Coordinates | None  # of a metric of the parameters that is given
+    sampler: Sampler
+    warmup: int
+    draws: int
+    shape: Shape
+    thin: int = 1  # iterations for each draw after warm-up
+    pace: Pace | None = None  # of an earlier run, to begin with
+    helpers: int = 0  # threads besides its own that share the work of its steps, if there is enough of it
+    max_seconds: float = math.inf  # of its core, those before a checkpoint too
+    checkpoint: str | None = None
+    checkpoint_seconds: float = 5.0
+
+    def iterations(self, made: int) -> int:
+        """That so many draws take, of warm-up and after it."""
+        return made + max(0, made - self.warmup) * (self.thin - 1)
+
+
+@dataclass
+class Monitor:
+    """Shared with the host while a chain runs in a thread: a flag to stop it, its count of transitions, the statistics
+    of the last ones."""
+
+    stop: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    done: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    recent: np.ndarray | None = None
