@@ -157,18 +157,22 @@ class Forgetful(Workers):
 
 @pytest.mark.parametrize("kind", [Workers, Forgetful])
 def test_interruption_ends_workers_and_keeps_what_they_drew(monkeypatch, tmp_path, kind):
-    """Two chains run, a third waits: it has nothing to keep. A relative name means the same folder to all."""
+    """Two chains run, a third waits: it has nothing to keep. A relative name means the same folder to all.
+
+    A chain that is far behind the other is left out.
+    """
     monkeypatch.chdir(tmp_path)
     save_always(monkeypatch)
     stop_with(monkeypatch, lambda monitors: all(m.done[0] > WARMUP + 50 for m in monitors[:2]))
     long = {"draws": 200_000, "keep_path": "none", "keep_warmup": False, "checkpoint": "folder"}
     with (
         kind() as pool,
-        pytest.warns(UserWarning, match=r"was interrupted: \d+ of 200000 draws are kept, of 2 of 3 chains"),
+        pytest.warns(UserWarning, match=r"was interrupted: \d+ of 200000 draws are kept, of [12] of 3 chains"),
     ):
         tree = small_run(executor=pool, **long)
     assert 50 < tree.posterior.sizes["draw"] < 200_000
-    whole = plain_run().posterior.isel(chain=slice(2), draw=slice(50))
+    assert set(tree.posterior["chain"].values) <= {0, 1}
+    whole = plain_run().posterior.sel(chain=tree.posterior["chain"], draw=slice(49))
     assert np.array_equal(tree.posterior["sigma"].values[:, :50], whole["sigma"].values)
     assert len(list(Path("folder").glob("stop_*"))) == (kind is Forgetful), "who did not hear of it may yet see it"
 

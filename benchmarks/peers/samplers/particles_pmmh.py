@@ -24,7 +24,6 @@ PACKAGES = ("particles", "jax")
 PILOT, WARMUP, LONGEST = 150, 300, 200_000  # iterations
 PARTICLES = (128, 4096)  # least, which the pilot run uses, and most
 REPEATS, VARIANCE = 20, 1.5  # evaluations of the log-likelihood, and the variance they are to have
-IMPOSSIBLE = -1e10  # a log-likelihood of nothing; where all particles had infinities resampling would fail
 SETTINGS = {"pilot": PILOT, "warmup": WARMUP, "particles": "for a variance of 1.5", "filter": "bootstrap"}
 
 refuses = needs_a_density
@@ -74,7 +73,7 @@ def state_space_model(problem: Problem, rng: np.random.Generator) -> type[state_
 
         def PY(self, t: int, xp: Any, x: Any) -> Law:
             found = np.array(likely(self.z, x, t))
-            return Law(m.observation_dim, logpdf=lambda y: np.where(np.isfinite(found), found, IMPOSSIBLE))
+            return Law(m.observation_dim, logpdf=lambda y: np.where(np.isnan(found), -np.inf, found))
 
     return Discretised
 
