@@ -65,7 +65,7 @@ def test_a_thinned_run_resumes_within_a_draw(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "max_seconds were spent")
         patch.setattr(HamiltonianChain, "advance", interrupted)
-        patch.setattr("pathfold.sampling.hamiltonian_chain.PIECE", 3)
+        patch.setattr("pathfold.sampling.chain.PIECE", 3)
         tree = small_run(draws=12, thin=7, checkpoint=tmp_path, **SHORT)
         while tree.posterior.sizes["draw"] < 12:
             tree = small_run(draws=12, thin=7, checkpoint=tmp_path, **SHORT)
@@ -200,7 +200,7 @@ def test_draws_are_seen_while_the_run_goes_on(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(HamiltonianChain, "save", watched)
-        patch.setattr("pathfold.sampling.chain.time.monotonic", iter(np.arange(0.0, 1e6, 3.0)).__next__)
+        patch.setattr("pathfold.sampling.run_chain.time.monotonic", iter(np.arange(0.0, 1e6, 3.0)).__next__)
         small_run(draws=60, checkpoint=tmp_path, **SHORT)
     counts = [tree.posterior.sizes["draw"] for tree in seen]
     assert counts[0] == 0

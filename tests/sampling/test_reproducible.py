@@ -67,7 +67,7 @@ def test_threads_change_nothing(sampler):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("piece", [1, 37, 1000])
 def test_pieces_change_nothing(monkeypatch, sampler, piece):
-    monkeypatch.setattr("pathfold.sampling.hamiltonian_chain.PIECE", piece)
+    monkeypatch.setattr("pathfold.sampling.chain.PIECE", piece)
     assert_same_draws(plain_run(sampler), small_run(sampler))
 
 

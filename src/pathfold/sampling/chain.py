@@ -1,48 +1,175 @@
-"""Runs a chain, in a thread or in another process, in pieces that can be saved.
-
-What it yields depends on its task alone, not on how it is cut into pieces.
-"""
+"""What all chains have on the host's side: memory, a random stream, and draws made in pieces that can be saved."""
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 
-from pathfold.engine.helpers import helped
+import numpy as np
+
+from pathfold.engine.native.trajectory import CURRENT
 from pathfold.sampling.chain_task import ChainTask, Monitor
-from pathfold.sampling.checkpoint import Checkpoint
-from pathfold.sampling.draws import Draws
-from pathfold.sampling.guided_chain import GuidedChain
-from pathfold.sampling.hamiltonian_chain import HamiltonianChain
-from pathfold.sampling.samplers import GuidedProposals
+from pathfold.sampling.checkpoint import RECENT, Checkpoint
+from pathfold.sampling.draws import STATES, Draws, Held, rooms
+from pathfold.sampling.noise import STRIDE, is_held
+from pathfold.sampling.parameter_metric import Coordinates
+
+PIECE = 10  # transitions a native call at most: enough for calls to cost nothing ...
+PIECE_SECONDS = 1.0  # ... fewer where they are slow, so that a chain is saved, and ends, in time
 
 
-def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
-    """Find a start, or take up where a checkpoint left off, and make all transitions unless stopped or out of time."""
-    monitor = monitor or Monitor()
-    if task.checkpoint is None:
-        return _run_chain(task, monitor, None)
-    checkpoint = Checkpoint(Path(task.checkpoint), task.index)
-    with checkpoint.sole_use():
-        return _run_chain(task, monitor, checkpoint)
+class Chain(ABC):
+    """A running chain, which works with so many points and momenta."""
 
+    def __init__(self, task: ChainTask, points: int, momenta: int) -> None:
+        self.task, self.layout = task, task.program.bind(task.layout)
+        self.points = np.zeros((points, task.block_sizes["point"]))
+        self.momenta = np.zeros((momenta, task.block_sizes["vector"]))
+        self.scratch = np.zeros(task.block_sizes["scratch"])
+        self.problems = task.problems.copy()  # a start changes the relaxation for a while, blocking the states held
+        self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
+        folder = None if task.checkpoint is None else Path(task.checkpoint)
+        self.draws, self.rooms = Draws.empty(task.shape, folder, task.index), rooms(task.shape, PIECE)
+        self.piece = 1  # transitions of the next native call
 
-def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None) -> Draws:
-    kind = GuidedChain if isinstance(task.sampler, GuidedProposals) else HamiltonianChain
-    chain, total = kind(task), task.warmup + task.draws
-    with helped(chain.layout, task.helpers):
-        if not (checkpoint and chain.restore(checkpoint)):
-            chain.initialise()
-        monitor.done[0] = min(chain.iterations, task.iterations(total))
-        last_save = time.monotonic()
-        while chain.draws.made < total and chain.draws.seconds < task.max_seconds and monitor.stop[0] == 0:
-            chain.advance(monitor)
-            if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
-                chain.save(checkpoint)
-                last_save = time.monotonic()
-            elif checkpoint and chain.draws.room < len(chain.rooms["z"]) and not chain.draws.unsaved:
-                chain.make_room(checkpoint)
-    if checkpoint and checkpoint.counted < chain.draws.made:
-        chain.save(checkpoint)
-    return replace(chain.draws.first(total), last=chain.recorded(chain.current), coordinates=chain.coordinates)
+    @abstractmethod
+    def initialise(self) -> None:
+        """Leave a point to begin with."""
+
+    @abstractmethod
+    def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
+        """Make as many transitions as there is room for; returns how many were made."""
+
+    @abstractmethod
+    def _state(self) -> dict[str, np.ndarray]:
+        """Everything that the chain's future depends on, but for its random stream."""
+
+    @property
+    def current(self) -> np.ndarray:
+        return self.points[CURRENT]
+
+    @property
+    def coordinates(self) -> Coordinates | None:
+        """Those that the parameters have with their metric; none with the identity."""
+        return None
+
+    def recorded(self, block: np.ndarray) -> np.ndarray:
+        """A copy of a position, or of a point, that has the parameters' normals themselves, whatever the metric."""
+        return block.copy()
+
+    @property
+    def _looking(self) -> bool:
+        """Whether every transition is looked at before the next."""
+        return False
+
+    def _look(self) -> None:
+        """See what the last transition was."""
+
+    @property
+    def iterations(self) -> int:
+        """How many were made, of warm-up and after it."""
+        return self.task.iterations(self.draws.made) + self.draws.since
+
+    def advance(self, monitor: Monitor) -> None:
+        """Make a few transitions, and keep those that are draws."""
+        draws, warming_up = self.draws, self.draws.made < self.task.warmup
+        room = self._room(self._next_piece())
+        begin = time.thread_time()
+        made = self._run(room, monitor)
+        seconds = time.thread_time() - begin
+        draws.seconds += seconds
+        draws.main_seconds += 0.0 if warming_up else seconds
+        self.piece = max(1, min(PIECE, int(PIECE_SECONDS * made / max(seconds, 1e-9))))
+        thin = 1 if warming_up else self.task.thin
+        drawn = {name: each[thin - 1 - draws.since : made : thin] for name, each in room.items()}
+        draws.add(drawn)
+        draws.since = (draws.since + made) % thin
+        if made and draws.since == 0 and not warming_up:
+            self._hold(drawn)
+        recent = room["statistics"][:made].copy()
+        monitor.recent = recent if monitor.recent is None else np.concatenate([monitor.recent, recent])[-RECENT:]
+        if made:
+            self._look()
+
+    def _next_piece(self) -> int:
+        """How many transitions to make next: none beyond the end of warm-up, or beyond a draw that may be held.
+
+        Where there are several for each draw, they end with a draw if there is one among them, so that it can be held.
+        """
+        task, draws = self.task, self.draws
+        most = 1 if self._looking else min(self.piece, len(self.rooms["z"]))
+        if draws.made < task.warmup:
+            return min(most, task.warmup - draws.made)
+        after = draws.made - task.warmup
+        until = min(STRIDE - after % STRIDE, task.draws - after) * task.thin - draws.since
+        count = min(most, until)
+        beyond = (draws.since + count) % task.thin
+        return count - beyond if beyond < count else count
+
+    def _room(self, count: int) -> dict[str, np.ndarray]:
+        """Where these transitions are written: those of warm-up whose states are not kept have none."""
+        room = {name: each[:count] for name, each in self.rooms.items()}
+        if self.draws.made < self.draws.unkept:
+            room |= {name: room[name][:, :0] for name in STATES}
+        return room
+
+    def _hold(self, drawn: dict[str, np.ndarray]) -> None:
+        """Keep all of the last draw, and drop those that are not to be held."""
+        made, warmup, held = self.draws.made, self.task.warmup, self.draws.held
+        held[made] = Held(self._position(), *(drawn[name][-1].copy() for name in Held._fields[1:]))
+        for number in [n for n in held if not is_held(n - warmup, made - warmup)]:
+            del held[number]
+
+    def _position(self) -> np.ndarray:
+        """The standard normals that the model makes the last draw of, as a vector block."""
+        return self.recorded(self.current[: self.momenta.shape[1]])
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Where that cannot be done, say so with the draws: they are worth more than the checkpoint."""
+        d = self.draws
+        state = {
+            **self._state(),
+            "rng": np.array(json.dumps(self.rng.bit_generator.state)),
+            "seconds": np.array([d.seconds, d.main_seconds]),
+            "start_attempts": np.array(d.start_attempts),
+            "since": np.array(d.since),
+            "held": np.array([*d.held], dtype=np.int64),
+            **{f"held_{name}": np.array([getattr(each, name) for each in d.held.values()]) for name in Held._fields},
+            "integration_time": np.array(d.integration_time),
+        }
+        self._unless_full(lambda: checkpoint.save(d, state))
+
+    def make_room(self, checkpoint: Checkpoint) -> None:
+        """Bring the draws that are in memory to their files."""
+        self._unless_full(lambda: checkpoint.append(self.draws))
+
+    def _unless_full(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+            self.draws.unsaved = ""
+        except OSError as error:
+            self.draws.unsaved = error.strerror or str(error)
+
+    def restore(self, checkpoint: Checkpoint) -> bool:
+        """Take up where the checkpoint left off; False if it has nothing yet."""
+        d, saved = self.draws, checkpoint.load(self.draws)
+        if saved is None:
+            return False
+        try:
+            d.start_attempts = int(saved["start_attempts"])
+            d.seconds, d.main_seconds = saved["seconds"].tolist()
+            d.since = int(saved["since"])
+            held = map(Held, *(saved[f"held_{name}"] for name in Held._fields))
+            d.held = dict(zip(saved["held"].tolist(), held, strict=True))
+            d.integration_time = float(saved["integration_time"])
+            for name, array in self._state().items():
+                if saved[name].shape != array.shape:
+                    raise ValueError(name)
+                array[:] = saved[name]
+            self.rng.bit_generator.state = json.loads(str(saved["rng"]))
+        except (KeyError, TypeError, ValueError):
+            raise checkpoint.damaged(checkpoint.file, "it has not what a chain of this run needs") from None
+        return True

@@ -7,23 +7,20 @@ import numpy as np
 from pathfold.engine.native import metropolis
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
-from pathfold.sampling.chain_task import Monitor
+from pathfold.sampling.chain import Chain
+from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.draws import in_order
-from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.samplers import GuidedProposals
 
 
-class GuidedChain(HamiltonianChain):
-    """The state of a chain of guided proposals: its point has the normals that guides turn into noise."""
+class GuidedChain(Chain):
+    """A chain of guided proposals: its point has the normals that guides turn into noise."""
 
-    def _rows(self) -> tuple[int, int]:
-        return metropolis.GUIDED_POINTS, 1
-
-    def _new_search(self) -> np.ndarray:
-        sampler, search = self.task.sampler, np.zeros(metropolis.search_size(self.layout))
-        assert isinstance(sampler, GuidedProposals)
-        metropolis.begin_search(self.layout, search, float(sampler.thin), sampler.reference == "path")
-        return search
+    def __init__(self, task: ChainTask) -> None:
+        super().__init__(task, metropolis.GUIDED_POINTS, 1)
+        assert isinstance(task.sampler, GuidedProposals)
+        self.search = np.zeros(metropolis.search_size(self.layout))
+        metropolis.begin_search(self.layout, self.search, float(task.sampler.thin), task.sampler.reference == "path")
 
     def initialise(self) -> None:
         guess = self.task.start.guess
@@ -46,4 +43,4 @@ class GuidedChain(HamiltonianChain):
         return self.momenta[0].copy()
 
     def _state(self) -> dict[str, np.ndarray]:
-        return {**super()._state(), "paths": self.points[metropolis.REFERENCE :]}
+        return {"point": self.current, "search": self.search, "paths": self.points[metropolis.REFERENCE :]}

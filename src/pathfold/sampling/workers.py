@@ -25,11 +25,11 @@ from pathfold.engine.compile import OtherMachine
 from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError, told
 from pathfold.program.emit import Code
-from pathfold.sampling.chain import run_chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import Checkpoint, InUse
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.progress import Progress
+from pathfold.sampling.run_chain import run_chain
 from pathfold.sampling.samplers import GuidedProposals
 from pathfold.sampling.settings import Settings
 
