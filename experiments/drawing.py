@@ -74,7 +74,7 @@ def spread(rows: Iterable[Row], over: str, value: Callable[[Row], float]) -> tup
 
 
 def curve(ax: Axes, rows: list[Row], over: str, value: Callable[[Row], float]) -> None:
-    """Medians joined, bars from least to greatest; crosses where R-hat is above 1.01. Without draws, nothing."""
+    """Medians joined, bars from least to greatest; crosses where R-hat is not below 1.01. Without draws, nothing."""
     look, rows = LOOKS[kind(rows[0])], measured(rows)
     if not rows:
         return

@@ -84,11 +84,7 @@ def announce(stage: Callable[[str], None]) -> None:
         setattr(owner, method, wrapped)
 
     told(CompiledModel, "_build", lambda _: "compiling")
-    told(
-        HamiltonianChain,
-        "advance",
-        lambda self: "warm-up" if self.draws.made < WARMUP else "sampling",
-    )
+    told(HamiltonianChain, "advance", lambda self: "warm-up" if self.draws.made < WARMUP else "sampling")
     told(checkpoint.Checkpoint, "save", lambda _: "saving")
     execution.ChainTask = functools.partial(ChainTask, checkpoint_seconds=0.0)  # type: ignore[misc]
 

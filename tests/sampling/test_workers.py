@@ -171,9 +171,9 @@ def test_interruption_ends_workers_and_keeps_what_they_drew(monkeypatch, tmp_pat
     ):
         tree = small_run(executor=pool, **long)
     assert 50 < tree.posterior.sizes["draw"] < 200_000
-    assert set(tree.posterior["chain"].values) <= {0, 1}
-    whole = plain_run().posterior.sel(chain=tree.posterior["chain"], draw=slice(49))
-    assert np.array_equal(tree.posterior["sigma"].values[:, :50], whole["sigma"].values)
+    first, second, _ = plain_run().posterior["sigma"].values[:, :50]
+    for kept in tree.posterior["sigma"].values[:, :50]:
+        assert np.array_equal(kept, first) or np.array_equal(kept, second)
     assert len(list(Path("folder").glob("stop_*"))) == (kind is Forgetful), "who did not hear of it may yet see it"
 
 

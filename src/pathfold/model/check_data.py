@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +10,10 @@ import numpy as np
 
 from pathfold.errors import DataError, told
 from pathfold.model.data import Observations
+from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.observation import Points
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid
-
-if TYPE_CHECKING:
-    from pathfold.model.diffusion_model import DiffusionModel
 
 
 def check_data(model: DiffusionModel, observations: Observations) -> None:
