@@ -26,7 +26,7 @@ def check_data(model: DiffusionModel, observations: Observations) -> None:
             f"{model.observation_dim}; give values of shape (T, {model.observation_dim}), NaN where missing"
         )
     _check_columns(observations.components or (), model.observed or ())
-    check_surroundings(model, observations)
+    check_inputs_and_events(model, observations)
     with jax.enable_x64(True):
         values, known = observations.values, ~np.isnan(observations.values)
         data = Seen(np.where(known, values, MISSING), known, observations.censored, observations.upper)
@@ -39,7 +39,7 @@ def check_data(model: DiffusionModel, observations: Observations) -> None:
         )
 
 
-def check_surroundings(model: DiffusionModel, observations: Observations) -> None:
+def check_inputs_and_events(model: DiffusionModel, observations: Observations) -> None:
     """Raise DataError unless the inputs are known for as long as the series runs, and the model has its events."""
     if unknown := [name for name in observations.events if name not in model.jumps.events]:
         raise DataError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from pathfold.errors import DataError, told
 from pathfold.model.arrays import real_array
-from pathfold.model.check_data import check_surroundings
+from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.data import Observations
 from pathfold.model.diffusion_model import DiffusionModel, check_model
 from pathfold.model.functions import at_values
@@ -76,7 +76,7 @@ def simulate(
     check_model(model)
     times, seed = real_array("times", times), whole("seed", seed, least=0)
     empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
-    check_surroundings(model, empty)
+    check_inputs_and_events(model, empty)
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
     noise = 8 * len(grid.starts) * grid.steps * model.noise_dim
     check_memory("the noise of the path", 2 * noise, "fewer steps_per_interval, a longer max_step or fewer times")

@@ -68,7 +68,7 @@ _MATHEMATICS = (
     "exp exp2 log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow fmod ldexp cbrt "
     "expm1 log1p erf erfc lgamma floor ceil rint"
 ).split()
-_EXTENSIONS = ("sincos",)  # of some libraries, for which LLVM calls it in place of two others
+_EXTENSIONS = ("sincos",)  # of some libraries: where there is one, LLVM makes one call of a sine and a cosine
 
 
 @cache

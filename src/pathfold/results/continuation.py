@@ -10,7 +10,7 @@ import numpy as np
 
 from pathfold.errors import DataError
 from pathfold.model import DiffusionModel, Observations, TimeGrid
-from pathfold.model.check_data import check_surroundings
+from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.time_grid import close
 from pathfold.results.channels import series_names
@@ -45,7 +45,7 @@ class Continuation:
         if not self.pieces:
             return
         for piece in self.pieces:
-            check_surroundings(ensemble.model, piece.asked)
+            check_inputs_and_events(ensemble.model, piece.asked)
         grid = TimeGrid.build([piece.asked for piece in self.pieces], **fine)
         rows = np.concatenate([piece.rows for piece in self.pieces])
         self.fine_steps[rows] = grid.delta[grid.rows]

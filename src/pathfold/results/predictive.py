@@ -11,7 +11,7 @@ import xarray as xr
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, Input, Observations, TimeGrid, panel_of
 from pathfold.model.arrays import real_array
-from pathfold.model.check_data import check_data, check_surroundings
+from pathfold.model.check_data import check_data, check_inputs_and_events
 from pathfold.model.data import are_data
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
@@ -177,9 +177,7 @@ def prior_predictive(
         times = real_array("times", data)
         data = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
     for each in panel_of(data).values():
-        if seen:
-            check_data(model, each)
-        check_surroundings(model, each)
+        (check_data if seen else check_inputs_and_events)(model, each)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     ensemble = Ensemble.build(model, {}, draws, len(grid.first), rng)
     tree = simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seen=seen)

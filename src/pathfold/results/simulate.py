@@ -12,7 +12,7 @@ from pathfold.errors import DataError, ModelError, told
 from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
 from pathfold.model import simulate as simulate_one
 from pathfold.model.arrays import real_array
-from pathfold.model.check_data import check_surroundings
+from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
@@ -119,7 +119,7 @@ def simulate(
     draws, rng = whole("draws", draws, least=1), np.random.default_rng(whole("seed", seed, least=0))
     times = real_array("times", times)
     asked = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
-    check_surroundings(model, asked)
+    check_inputs_and_events(model, asked)
     grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
     ensemble = Ensemble.build(model, {} if parameters is None else _known(model, parameters, draws), draws, 1, rng)
     starts = ensemble.draw_starts(rng) if initial_state is None else _starts(model, initial_state, draws)

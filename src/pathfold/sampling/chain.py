@@ -62,11 +62,11 @@ class Chain(ABC):
 
     @property
     def _looking(self) -> bool:
-        """Whether every transition is looked at before the next."""
+        """Whether the host adapts something by every transition, which are then made one by one."""
         return False
 
     def _look(self) -> None:
-        """See what the last transition was."""
+        """Adapt by the last transition what the host adapts; what the native loop adapts is done by then."""
 
     @property
     def iterations(self) -> int:
