@@ -208,7 +208,7 @@ def test_chains_of_several_runs_are_joined(tmp_path):
 @pytest.mark.parametrize(
     ("others", "sentence"),
     [
-        (lambda: earlier().copy(), "chain 0 of results 1 is a copy of chain 0 of results 0"),
+        (lambda: earlier().copy(), "chain 0 of results 1 and chain 0 of results 0 have a draw in common"),
         (lambda: run(pf.Observations(TIMES, data().values + 1.0), draws=5), "results 1 .* are of other data"),
         (lambda: run(data(), steps_per_interval=4, draws=5, seed=9), "they have another steps_per_interval"),
         (

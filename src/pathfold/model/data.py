@@ -10,7 +10,7 @@ import numpy as np
 from pathfold.errors import DataError, told
 from pathfold.model.arrays import real_array, real_number
 from pathfold.model.censoring import read_censored
-from pathfold.model.dates import in_unit
+from pathfold.model.dates import Calendar, in_unit
 from pathfold.model.events import check_event_times, read_events
 from pathfold.model.inputs import Input, check_inputs
 
@@ -62,6 +62,7 @@ class Observations:
     upper: np.ndarray
     events: dict[str, tuple[np.ndarray, np.ndarray]]
     name: str | int | None
+    calendar: Calendar | None
 
     def __init__(
         self,
@@ -78,8 +79,8 @@ class Observations:
         components = None
         if values is None:
             times, values, components = _taken_apart(times)
-        events = read_events(events, times, initial_time, unit)
-        times, initial_time = in_unit(times, initial_time, unit)
+        times, initial_time, calendar = in_unit(times, initial_time, unit)
+        events = read_events(events, calendar)
         initial_time = real_number("initial_time", initial_time)
         times = _regularised(real_array("times", times), initial_time)
         values = real_array("values", values, missing=True).astype(np.float64)
@@ -120,6 +121,7 @@ class Observations:
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "events", events)
         object.__setattr__(self, "name", None if name is None else _series_name(name))
+        object.__setattr__(self, "calendar", calendar)
 
     @property
     def observation_dim(self) -> int:

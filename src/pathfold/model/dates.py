@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,47 @@ UNITS = {
 """In seconds; a year is a Julian one, of 365.25 days."""
 
 
-def in_unit(times: Any, initial_time: Any, unit: Any) -> tuple[Any, Any]:
-    """Times and initial time as numbers in the unit, where times are dates or durations; else as they are.
+@dataclass(frozen=True)
+class Calendar:
+    """How dates and durations are counted: in a unit, dates from the `origin`, of which durations have none."""
+
+    unit: str
+    origin: np.datetime64 | None
+
+    def written(self) -> dict[str, str]:
+        """The arguments as text."""
+        return {"unit": self.unit, "origin": "" if self.origin is None else str(self.origin)}
+
+    @classmethod
+    def read(cls, written: dict[str, str]) -> Calendar:
+        return cls(written["unit"], np.datetime64(written["origin"]) if written["origin"] else None)
+
+    def dates(self, times: np.ndarray) -> np.ndarray | None:
+        """The dates of times that are numbers, to the microsecond, if they are dates."""
+        if self.origin is None:
+            return None
+        return self.origin + np.round(times * UNITS[self.unit] * 1e6).astype("m8[us]")
+
+
+def counted(name: str, given: Any, calendar: Calendar | None) -> Any:
+    """Dates or durations as numbers, counted as those of a series are; anything else as it is."""
+    dated = _dated(name, given)
+    if dated is None:
+        return given
+    kind = "dates" if dated.dtype.kind == "M" else "durations"
+    if calendar is None or (kind == "dates" and calendar.origin is None):
+        raise DataError(
+            f"{name} are {kind}, but the times of the series are {'numbers' if calendar is None else 'durations'}; "
+            "give these"
+        )
+    if np.isnat(dated).any():
+        raise DataError(f"{name} contain NaT, a date that is not known; leave it out")
+    return _count(dated - calendar.origin if kind == "dates" else dated, calendar.unit)
+
+
+def in_unit(times: Any, initial_time: Any, unit: Any) -> tuple[Any, Any, Calendar | None]:
+    """Times and initial time as numbers in the unit, where times are dates or durations, with how they are counted;
+    else as they are.
 
     Dates are counted from the initial time if that is a date, which then is 0, and else from the first of them.
     """
@@ -32,7 +72,7 @@ def in_unit(times: Any, initial_time: Any, unit: Any) -> tuple[Any, Any]:
             raise DataError(f"unit={told(unit)} is for times that are dates or durations; leave it out for numbers")
         if start is not None:
             raise DataError(f"initial_time is {told(initial_time)}, but times are numbers; give a number in their unit")
-        return times, initial_time
+        return times, initial_time, None
     if unit is None:
         raise DataError(
             f"times are dates or durations ({dated.dtype}); say in which unit to count them, as in "
@@ -45,13 +85,14 @@ def in_unit(times: Any, initial_time: Any, unit: Any) -> tuple[Any, Any]:
     if dated.dtype.kind == "m":
         if start is not None and start.dtype.kind != "m":
             raise DataError(f"times are durations, but initial_time is the date {start}; give a duration or a number")
-        return _count(dated, unit), initial_time if start is None else float(_count(start, unit))
+        begin = initial_time if start is None else float(_count(start, unit))
+        return _count(dated, unit), begin, Calendar(unit, None)
     if start is not None and start.dtype.kind != "M":
         raise DataError(f"times are dates, but initial_time is the duration {start}; give a date or a number")
     if start is not None:
-        return _count(dated - start, unit), 0.0
+        return _count(dated - start, unit), 0.0, Calendar(unit, start[()])
     first = dated.min() if dated.size else np.datetime64(0, "us")
-    return _count(dated - first, unit), real_number("initial_time", initial_time)
+    return _count(dated - first, unit), real_number("initial_time", initial_time), Calendar(unit, first)
 
 
 def _count(durations: np.ndarray, unit: str) -> np.ndarray:

@@ -9,30 +9,29 @@ import numpy as np
 
 from pathfold.errors import DataError, told
 from pathfold.model.arrays import real_array
-from pathfold.model.dates import in_unit
+from pathfold.model.dates import Calendar, counted
 from pathfold.model.names import check_name
 
 type Events = dict[str, tuple[np.ndarray, np.ndarray]]
 """By name: increasing times and amounts, both (E,)."""
 
 
-def read_events(events: Any, times: Any, initial_time: Any, unit: str | None) -> Events:
+def read_events(events: Any, calendar: Calendar | None) -> Events:
     """The user's name -> (times, amounts), sorted; dates are counted as those of the series are."""
     if events is None:
         return {}
     if not isinstance(events, Mapping):
         raise DataError(f"events must be a dict of name -> (times, amounts), not {told(events)}")
-    return {name: _read(name, given, times, initial_time, unit) for name, given in events.items()}
+    return {name: _read(name, given, calendar) for name, given in events.items()}
 
 
-def _read(name: Any, given: Any, times: Any, initial_time: Any, unit: str | None) -> tuple[np.ndarray, np.ndarray]:
+def _read(name: Any, given: Any, calendar: Calendar | None) -> tuple[np.ndarray, np.ndarray]:
     check_name("event", name, DataError)
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise DataError(f"the event {name!r} must be a pair (times, amounts), not {told(given)}")
     at, amounts = given
-    if unit is not None:
-        at = _counted(at, times, initial_time, unit)
-    at = real_array(f"the times of the event {name!r}", at).astype(np.float64)
+    what = f"the times of the event {name!r}"
+    at = real_array(what, counted(what, at, calendar)).astype(np.float64)
     amounts = real_array(f"the amounts of the event {name!r}", amounts).astype(np.float64)
     if at.ndim != 1 or amounts.shape not in ((), at.shape):
         raise DataError(
@@ -47,14 +46,6 @@ def _read(name: Any, given: Any, times: Any, initial_time: Any, unit: str | None
         twice = at[:-1][np.diff(at) == 0.0][0]
         raise DataError(f"the event {name!r} happens twice at time {twice:g}; give it once, with the total amount")
     return at, amounts
-
-
-def _counted(at: Any, times: Any, initial_time: Any, unit: str) -> Any:
-    """Dates of events in the unit and from the date that those of the series are counted from."""
-    both, _ = in_unit(np.concatenate([np.ravel(np.asarray(times)), np.ravel(np.asarray(at))]), initial_time, unit)
-    origin, _ = in_unit(times, initial_time, unit)
-    size = np.size(np.asarray(times))
-    return np.asarray(both)[size:] - np.asarray(both)[0] + np.asarray(origin)[0]
 
 
 def check_event_times(events: Events, times: np.ndarray, initial_time: float) -> None:

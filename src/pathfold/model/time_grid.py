@@ -11,6 +11,7 @@ import numpy as np
 
 from pathfold.errors import DataError, SettingsError
 from pathfold.model.data import Data, Observations, panel_of
+from pathfold.model.dates import Calendar
 from pathfold.model.inputs import Input
 from pathfold.model.settings import positive, whole
 from pathfold.schemes.ito import Clock
@@ -27,7 +28,8 @@ class TimeGrid:
     kinds and upper bounds of censored values; rows (N,), True at the times of the data, whatever is missing there;
     events, by name their amounts (N,) at the ends of intervals, NaN where there is none; first (K,), the index of the
     first interval of each series; series, their names or numbers; components, the names of the Y observed components
-    or their numbers; inputs, those that each series has of its own. An observation or event at the initial time ends an
+    or their numbers; inputs, those that each series has of its own; calendars, how its dates are counted, if it has
+    any. An observation or event at the initial time ends an
     interval of length zero, over which every scheme leaves the state as it is.
     """
 
@@ -44,6 +46,7 @@ class TimeGrid:
     steps: int
     components: tuple[str, ...] | tuple[int, ...]
     inputs: tuple[dict[str, Input], ...]
+    calendars: tuple[Calendar | None, ...]
 
     @classmethod
     def build(
@@ -95,6 +98,7 @@ class TimeGrid:
             steps=steps,
             components=names.pop() if names else tuple(range(widths[0])),
             inputs=tuple(each.inputs for each in panel),
+            calendars=tuple(each.calendar for each in panel),
         )
 
     @property

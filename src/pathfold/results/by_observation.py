@@ -44,6 +44,11 @@ def by_observation(results: xr.DataTree) -> xr.DataTree:
             "results have no data and predictive draws: give what pf.posterior_predictive or pf.prior_predictive made "
             "of data"
         )
+    if "y" not in results.observed_data:
+        raise SettingsError(
+            "results have no variable 'y': pf.by_observation has parted it already; give what pf.posterior_predictive "
+            "or pf.prior_predictive made"
+        )
     seen = results.observed_data["y"]
     changed: dict[str, xr.Dataset] = {str(name): group.to_dataset() for name, group in results.children.items()}
     for name in {*changed} & {"observed_data", *PREDICTIVE}:

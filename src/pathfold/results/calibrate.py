@@ -7,7 +7,6 @@ where it is not, the shape tells how they are wrong.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -30,9 +29,9 @@ from pathfold.model.arrays import real_array
 from pathfold.model.check_data import check_data
 from pathfold.model.data import are_data, panel_of
 from pathfold.model.diffusion_model import check_model
+from pathfold.model.identity import digest, identity
 from pathfold.model.settings import whole
 from pathfold.results.convergence import convergence
-from pathfold.results.model_text import model_text
 from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
 from pathfold.sampling.selection import Selection
@@ -229,17 +228,17 @@ class Plan:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        digest = hashlib.sha256()
-        for each in self.designs:
-            for array in (each.times, each.initial_time, np.isnan(each.values), *sum(each.events.values(), ())):
-                digest.update(np.ascontiguousarray(array).tobytes())
+        """What must be the same for ranks to be joined: the model, the designs, how they are seen, the settings."""
+        designs = [
+            (each.times, each.initial_time, np.isnan(each.values), each.events, each.inputs) for each in self.designs
+        ]
         asked = {
             name: value for name, value in self.settings.recorded.items() if name not in ("chains", "keep", "keep_path")
         }
         return {
-            "model": model_text(self.model),
-            "times": digest.hexdigest(),
-            "as_seen": getattr(self.as_seen, "__qualname__", None),
+            **identity(self.model),
+            "data": digest(designs),
+            "as_seen": digest(self.as_seen),
             **self.fine,
             **asked,
         }

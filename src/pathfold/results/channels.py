@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import xarray as xr
-
-from pathfold.errors import SettingsError, told
 
 
 @dataclass(frozen=True)
@@ -28,18 +26,6 @@ class Channel:
     ends: np.ndarray
     series: np.ndarray
     states: np.ndarray
-
-
-def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr.DataTree:
-    """Raise SettingsError unless these are results of pf.sample with the groups named."""
-    if not isinstance(posterior, xr.DataTree) or "posterior" not in posterior.children:
-        raise SettingsError(f"{name} must be what pf.sample returned, not {told(posterior)}")
-    if missing := [group for group in groups if group not in posterior.children]:
-        raise SettingsError(
-            f"{name} has no group {missing[0]!r}: give the results of pf.sample as they are, made by this "
-            "version of pathfold and with at least one draw after warm-up"
-        )
-    return posterior
 
 
 def component_names(group: xr.DataTree | xr.Dataset) -> list[str]:

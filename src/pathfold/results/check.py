@@ -20,7 +20,8 @@ import xarray as xr
 from scipy.special import bdtrc, chdtr, chdtrc, fdtr, fdtrc, ndtr
 
 from pathfold.model.settings import positive
-from pathfold.results.channels import Channel, channels, check_posterior, component_names, series_names
+from pathfold.results.channels import Channel, channels, component_names, series_names
+from pathfold.results.reading import check_posterior
 
 LEVEL = 0.05
 FEWEST = 8  # values that a window must have
@@ -352,7 +353,8 @@ def _parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
     if "parameter_noise" not in tree.noise:
         return
     values = tree.noise["parameter_noise"]
-    for i, (name, standard) in enumerate(zip(values["parameter_normal"].values, values.attrs["standard"], strict=True)):
+    standard_normals = np.atleast_1d(values.attrs["standard"])
+    for i, (name, standard) in enumerate(zip(values["parameter_normal"].values, standard_normals, strict=True)):
         if standard:
             u = values.values[:, :, i].reshape(-1)
 

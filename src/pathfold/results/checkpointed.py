@@ -43,8 +43,9 @@ def described(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> str:
 def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     """The draws in a checkpoint folder so far, also while the run that makes them goes on.
 
-    Chains are cut to the same length, and those left out that are far behind the others. Nothing is written to the
-    folder, and no lock is needed: draws that are on file do not change.
+    Chains are cut to the same length, and those left out that are far behind the others. Files are looked through for
+    damage, as `pf.sample` does. Nothing is written to the folder, and no lock is needed: draws that are on file do not
+    change.
 
     Parameters
     ----------
@@ -106,18 +107,17 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _draws(folder: Path, chain: int, about: dict[str, Any]) -> Draws | None:
-    """What a chain has on file, of which nothing is read yet."""
+    """The draws that a chain has on file, looked through for damage; they are read when they are asked for."""
     checkpoint = Checkpoint(folder, chain)
-    if (found := checkpoint.state()) is None:
+    draws = Draws.empty(Shape(**about["shape"]), folder, chain)
+    if (state := checkpoint.load(draws)) is None:
         return None
-    draws, (made, _, state) = Draws.empty(Shape(**about["shape"]), folder, chain), found
-    draws.begin = draws.made = made
     try:
         draws.seconds, draws.main_seconds = state["seconds"].tolist()
         draws.start_attempts, draws.integration_time = int(state["start_attempts"]), float(state["integration_time"])
     except (KeyError, TypeError, ValueError):
         raise checkpoint.damaged(checkpoint.file, "it has not what a chain of this run needs") from None
-    return draws.first(made)
+    return draws.first(draws.made)
 
 
 def _form(about: dict[str, Any]) -> Form:

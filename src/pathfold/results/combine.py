@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -10,20 +11,20 @@ import numpy as np
 import xarray as xr
 
 from pathfold.errors import SettingsError, told
-from pathfold.results.channels import check_posterior
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.drawn import along_chains
 from pathfold.results.prior import kept_parameters
+from pathfold.results.reading import BY_CHAIN, check_posterior
+from pathfold.results.same_model import differing
 
-BY_CHAIN = ("chain_seconds", "main_seconds", "start_attempts", "integration_times")
-SAME = ("model", "steps_per_interval", "keep_path")  # attributes without which draws are not of one posterior
+SAME = ("steps_per_interval", "keep_path")  # attributes that draws of one posterior have in common
 
 
 def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
     """The chains of several results of pf.sample as one, numbered anew; the model and the data must be the same.
 
-    Runs of different length are cut to the shortest. Chains that are copies of each other, because two runs had the
-    same seed, are refused.
+    Runs of different length are cut to the shortest. Chains with a draw in common are refused: two runs had the same
+    seed, or one is part of the other.
 
     Parameters
     ----------
@@ -73,40 +74,63 @@ def _joined(datasets: list[xr.Dataset]) -> xr.Dataset:
 
 
 def _check_same(first: xr.DataTree, other: xr.DataTree, i: int) -> None:
+    if odd := differing(*(json.loads(tree.attrs.get("model_key", "{}")) for tree in (first, other))):
+        raise SettingsError(
+            f"results {i} cannot be joined to the first: their models have another {', another '.join(odd)}; combine "
+            "runs of one model"
+        )
     for name in SAME:
         if str(first.attrs.get(name)) != str(other.attrs.get(name)):
             raise SettingsError(
                 f"results {i} cannot be joined to the first: they have another {name}; combine runs of one model"
             )
     for group in ("observed_data", "constant_data"):
-        if not first[group].to_dataset().equals(other[group].to_dataset()):
+        one, two = first[group].to_dataset(), other[group].to_dataset()
+        if not one.equals(two) or one.attrs != two.attrs:
             raise SettingsError(
                 f"results {i} cannot be joined to the first: they are of other data ({group} is not the same)"
             )
     if set(first.posterior.data_vars) != set(other.posterior.data_vars):
         odd = sorted(map(str, set(first.posterior.data_vars) ^ set(other.posterior.data_vars)))
         raise SettingsError(f"results {i} cannot be joined to the first: not both have {odd[0]!r}")
+    if odd := differing(*(json.loads(tree.attrs.get("deterministics", "{}")) for tree in (first, other))):
+        raise SettingsError(
+            f"results {i} cannot be joined to the first: the deterministic {odd[0]!r} is another function there"
+        )
+    for name in first.posterior.data_vars:
+        sizes, others = (dict(tree.posterior[name].isel(chain=0, draw=0).sizes) for tree in (first, other))
+        if sizes != others:
+            raise SettingsError(
+                f"results {i} cannot be joined to the first: the sizes of {str(name)!r} are {others}, and {sizes} there"
+            )
 
 
 def _check_different(parts: list[xr.DataTree]) -> None:
-    """Chains are told apart by their statistics: no two random streams have the same energies."""
-    seen: dict[bytes, tuple[int, int]] = {}
+    """Chains are told apart by their statistics: no two random streams ever have the same energy."""
+    seen: dict[float, tuple[int, int]] = {}
     for i, tree in enumerate(parts):
-        for k, energy in enumerate(tree.sample_stats["energy"].values[:, :10]):
-            j, m = seen.setdefault(energy.tobytes(), (i, k))
-            if (j, m) != (i, k):
-                raise SettingsError(
-                    f"chain {k} of results {i} is a copy of chain {m} of results {j}: runs to be joined need different "
-                    "seeds"
-                )
+        for k, energies in enumerate(tree.sample_stats["energy"].values):
+            for energy in np.unique(energies[np.isfinite(energies)]).tolist():
+                j, m = seen.setdefault(energy, (i, k))
+                if (j, m) != (i, k):
+                    raise SettingsError(
+                        f"chain {k} of results {i} and chain {m} of results {j} have a draw in common: runs to be "
+                        "joined need different seeds, and each is joined once"
+                    )
+
+
+def _of_chains(tree: xr.DataTree, name: str) -> list[Any]:
+    """An attribute of the chains that the results have, in their order."""
+    values = dict(zip(tree.attrs["chain_numbers"], tree.attrs[name], strict=True))
+    return [values[chain] for chain in tree.posterior["chain"].values.tolist()]
 
 
 def _attributes(parts: list[xr.DataTree], chains: int) -> dict[str, Any]:
     attributes: dict[str, Any] = {str(name): value for name, value in parts[0].attrs.items()}
     for name in BY_CHAIN:
-        attributes[name] = [value for tree in parts for value in np.atleast_1d(tree.attrs[name]).tolist()]
+        attributes[name] = [value for tree in parts for value in _of_chains(tree, name)]
     attributes["seed"] = [int(seed) for tree in parts for seed in np.atleast_1d(tree.attrs["seed"])]
-    attributes["chains"] = chains
+    attributes["chains"], attributes["chain_numbers"] = chains, [*range(chains)]
     attributes.pop("iterations", None)  # of the chains of one run
     attributes["draws"] = min(int(tree.attrs["draws"]) for tree in parts)
     return attributes

@@ -14,6 +14,7 @@ import xarray as xr
 from pathfold.errors import ModelError, told
 from pathfold.model import DiffusionModel
 from pathfold.model.functions import apart, result_shape, struct, traced, try_twice
+from pathfold.model.identity import computation, digest
 from pathfold.model.names import check_dimensions, check_name, dimensions
 from pathfold.results.drawn import in_blocks
 from pathfold.sampling.selection import Selection
@@ -33,11 +34,8 @@ def check_deterministics(
     """
     if not isinstance(deterministics, Mapping):
         raise ModelError(f"deterministics must be a dict of name -> function of {EXPECTED}, not {told(deterministics)}")
-    varying = {name: struct(series, *shape) for name, shape in model.varying.shapes.items()}
-    z = {name: varying.get(name, one) for name, one in model.structs().items() if name in keep.parameters}
     functions, dims = {}, {name: len(one.shape) for name, one in model.structs().items()}
-    rows = 0 if times is None else len(times)
-    examples = (z, struct(rows, model.state_dim), struct(rows))
+    examples = _examples(model, series, times, keep)
     for name, function in deterministics.items():
         check_name("the deterministic", name, ModelError)
         if name in model.priors:
@@ -55,6 +53,26 @@ def check_deterministics(
         dims[name] = _checked_dims(f"the deterministic {name!r}", functions[name], examples)
     check_dimensions("the deterministic or parameter", dims, ModelError)
     return functions
+
+
+def _examples(model: DiffusionModel, series: int, times: np.ndarray | None, keep: Selection) -> tuple[Any, Any, Any]:
+    """Shapes of (z, path, times), as the functions take them."""
+    varying = {name: struct(series, *shape) for name, shape in model.varying.shapes.items()}
+    z = {name: varying.get(name, one) for name, one in model.structs().items() if name in keep.parameters}
+    rows = 0 if times is None else len(times)
+    return z, struct(rows, model.state_dim), struct(rows)
+
+
+def keys_of(
+    functions: dict[str, Callable[..., Any]],
+    model: DiffusionModel,
+    series: int,
+    times: np.ndarray | None,
+    keep: Selection,
+) -> dict[str, str]:
+    """A hash of what each of the functions computes, so that runs with others are told apart."""
+    examples = _examples(model, series, times, keep)
+    return {name: digest(computation(function, *examples)) for name, function in functions.items()}
 
 
 def _checked_dims(name: str, function: Callable[..., Any], examples: tuple[Any, ...]) -> int:

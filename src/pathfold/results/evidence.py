@@ -19,9 +19,9 @@ from scipy.special import gammaln
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel
 from pathfold.model.settings import whole
-from pathfold.results.channels import check_posterior
 from pathfold.results.log_likelihood import PARTICLES
-from pathfold.results.same_data import checked
+from pathfold.results.reading import check_posterior
+from pathfold.results.same_model import checked
 from pathfold.sampling.particles import ParticleFilter
 
 DRAWS = 1000

@@ -19,7 +19,7 @@ from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.settings import truth, whole
 from pathfold.results.channels import node_places
 from pathfold.results.outlook import Chosen, extended
-from pathfold.results.same_data import checked
+from pathfold.results.same_model import checked
 from pathfold.sampling.particles import ParticleFilter, seen_of
 
 PARTICLES = 200

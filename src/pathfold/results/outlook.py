@@ -15,28 +15,11 @@ import xarray as xr
 from pathfold.engine.forward import forward
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel, Input, TimeGrid
+from pathfold.model.dates import Calendar
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
 from pathfold.model.settings import whole
-from pathfold.results.channels import check_posterior, series_names
-from pathfold.results.prior import parameter_names
-
-
-def results_of(posterior: Any, model: DiffusionModel) -> xr.DataTree:
-    """The results, or a SettingsError where they are not of this model."""
-    tree = check_posterior(posterior, "observed_data", "constant_data")
-    there, here = parameter_names(tree), [*model.priors]
-    if there != here:
-        raise SettingsError(
-            f"posterior is of another model: its parameters are {', '.join(there)}, and this one's {', '.join(here)}"
-        )
-    for what, found, own in (
-        ("states", tree.posterior.sizes.get("component", 0), model.state_dim),
-        ("observed values per time", tree.observed_data["observation"].size, model.observation_dim),
-    ):
-        if found != own and (what != "states" or tree.attrs.get("keep", "all") == "all"):
-            raise SettingsError(f"posterior is of another model: it has {found} {what}, and this one {own}")
-    return tree
+from pathfold.results.channels import series_names
 
 
 @dataclass(frozen=True)
@@ -108,6 +91,12 @@ def inputs_of(tree: xr.DataTree) -> list[dict[str, Input]]:
     if written is None:
         return [{} for _ in series_names(tree)]
     return [{name: Input(**each) for name, each in own.items()} for own in written]
+
+
+def calendars_of(tree: xr.DataTree) -> list[Calendar | None]:
+    """How the dates of each series are counted, if it has any."""
+    written = json.loads(tree.constant_data.attrs.get("calendars", "null"))
+    return [None for _ in series_names(tree)] if written is None else [each and Calendar.read(each) for each in written]
 
 
 def carried_forward(

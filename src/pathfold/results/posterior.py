@@ -16,12 +16,14 @@ import xarray as xr
 from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
+from pathfold.model.identity import identity
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.drawn import Variable, drawn_dataset
 from pathfold.results.model_text import model_text
 from pathfold.results.noise import noise_dataset
 from pathfold.results.prior import priors_text
+from pathfold.results.reading import fine_times
 from pathfold.sampling import Run
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.noise import names_of_normals
@@ -169,9 +171,7 @@ def state_times(grid: TimeGrid, keep_path: str) -> np.ndarray | None:
     """Times of the states that are kept, or None if none are."""
     if keep_path == "none":
         return None
-    times = grid.starts[:, None] + grid.delta[:, None] * np.arange(1, grid.steps + 1)
-    times[:, -1] = grid.ends
-    return times[kept_states(grid, keep_path)]
+    return fine_times(grid.starts, grid.ends, grid.delta, grid.steps)[kept_states(grid, keep_path)]
 
 
 def _names_of_series(grid: TimeGrid) -> np.ndarray:
@@ -225,7 +225,7 @@ def observed_dataset(model: DiffusionModel, grid: TimeGrid, keep: Selection | No
 
 
 def constant_dataset(grid: TimeGrid) -> xr.Dataset:
-    """The grid and what happens on it: intervals, times of the data, events, inputs that series have of their own."""
+    """The grid and what happens on it: intervals, times of the data, events, inputs and calendars that series have."""
     variables: dict[str, Any] = {
         "interval_start": ("interval", np.asarray(grid.starts)),
         "interval_end": ("interval", np.asarray(grid.ends)),
@@ -237,8 +237,11 @@ def constant_dataset(grid: TimeGrid) -> xr.Dataset:
     if grid.events:
         variables["event_amount"] = (["event", "interval"], np.stack([*grid.events.values()]))
         coordinates["event"] = list(grid.events)
-    inputs = [{name: each.written() for name, each in own.items()} for own in grid.inputs]
-    return xr.Dataset(variables, coordinates, {"inputs": json.dumps(inputs)} if any(inputs) else None)
+    written = {
+        "inputs": [{name: each.written() for name, each in own.items()} for own in grid.inputs],
+        "calendars": [each and each.written() for each in grid.calendars],
+    }
+    return xr.Dataset(variables, coordinates, {name: json.dumps(each) for name, each in written.items() if any(each)})
 
 
 def _plain_factors(model: DiffusionModel, grid: TimeGrid) -> list[str]:
@@ -248,13 +251,21 @@ def _plain_factors(model: DiffusionModel, grid: TimeGrid) -> list[str]:
 
 
 def attributes(model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any]) -> dict[str, Any]:
-    """What is known before a run: versions, the model as it was written, settings."""
-    versions = {f"{name}_version": metadata.version(name) for name in ("pathfold", "jax", "numba", "numpy")}
+    """What is known before a run: versions, the model as it was written and as it was traced, settings; the labels of
+    dimensions, in order."""
+    versions = {f"{name}_version": metadata.version(name) for name in ("pathfold", "jax", "numpyro", "numba", "numpy")}
+    labels = {
+        "component": component_labels(model),
+        "observation": [*(model.observed or grid.components)],
+        "series": [*grid.series],
+    }
     return {
         "inference_library": "pathfold",
         "machine": platform.machine(),
         **versions,
         "model": json.dumps(model_text(model)),
+        "model_key": json.dumps(identity(model)),
+        "labels": json.dumps(labels),
         "priors": priors_text(model),
         **({"plain_factors": plain} if (plain := _plain_factors(model, grid)) else {}),
         **settings,
@@ -265,6 +276,7 @@ def of_chains(chains: Sequence[Draws]) -> dict[str, Any]:
     """What the attributes have of the chains, and the time."""
     return {
         "created_at": datetime.now(UTC).isoformat(),
+        "chain_numbers": [*range(len(chains))],
         "chain_seconds": [chain.seconds for chain in chains],
         "main_seconds": [chain.main_seconds for chain in chains],
         "start_attempts": [chain.start_attempts for chain in chains],

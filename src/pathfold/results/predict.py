@@ -13,15 +13,18 @@ import xarray as xr
 from pathfold.errors import DataError, ModelError, SettingsError, told
 from pathfold.model import DiffusionModel, Input, Observations
 from pathfold.model.arrays import real_array, real_number
+from pathfold.model.dates import Calendar, counted
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
+from pathfold.model.events import read_events
 from pathfold.model.inputs import check_inputs
 from pathfold.model.names import dimensions
 from pathfold.model.parameters import check_values
 from pathfold.model.settings import truth, whole
 from pathfold.results.channels import series_names
 from pathfold.results.continuation import along_paths, from_the_start
-from pathfold.results.outlook import Chosen, extended, inputs_of, is_panel, results_of, warn_of_lost
+from pathfold.results.outlook import Chosen, calendars_of, extended, inputs_of, is_panel, warn_of_lost
+from pathfold.results.same_model import results_of
 from pathfold.sampling.selection import component_labels
 
 NEW = "new"  # what predictions beside a panel call a series that is not of it
@@ -37,7 +40,7 @@ def predict(
     set: Mapping[str, Any] | None = None,
     series: Sequence[str | int] | str | int | None = None,
     new_series: bool = False,
-    initial_time: float = 0.0,
+    initial_time: Any = None,
     draws: int | None = None,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
@@ -57,8 +60,8 @@ def predict(
     posterior
         Results of `pf.sample`, with `keep_path="nodes"` or `"all"`.
     times
-        Increasing times (T,), in the unit of the data, not before the series begin. Accumulators begin anew after each
-        of them, as after a time of the data.
+        Increasing times (T,), in the unit of the data, not before the series begin; or dates, where the data have
+        dates. Accumulators begin anew after each of them, as after a time of the data.
     inputs
         A dict of name -> `pf.Input`, in the place of those of the model or of a series.
     events
@@ -66,14 +69,15 @@ def predict(
         events is in the draws.
     set
         A dict of name -> value of parameters that are other than in the posterior: a value for all draws, or one for
-        every chain and draw, such as `1.2 * posterior.posterior["beta"]`. What follows from them follows.
+        every chain and draw, such as `1.2 * posterior.posterior["beta"]`, whose dimensions go by their names. What
+        follows from them follows.
     series
         Series of a panel, by name or number; all by default.
     new_series
         Whether to predict a series that was not observed: with a new initial state, and new values of what varies
         between series (`pf.Varying`).
     initial_time
-        When a new series begins.
+        When a new series begins: at time 0 by default.
     draws
         So many draws of each chain, evenly spread; all by default.
     steps_per_interval
@@ -90,7 +94,7 @@ def predict(
         The results with two groups more: `predictions`, with `state` (chain, draw, time, component) and `y` (chain,
         draw, time, observation), and of a new series the values of what varies; and `predictions_constant_data`, with
         the time that draws go on from and the fine step. A panel has a dimension `node`, with coordinates `time` and
-        `node_series`, in the place of `time`.
+        `node_series`, in the place of `time`. Where the data have dates, a coordinate `date` has those of the times.
 
     Examples
     --------
@@ -107,17 +111,29 @@ def predict(
     chosen, changes = Chosen.of(tree, draws), {} if set is None else set
     inputs = check_inputs({} if inputs is None else inputs, DataError)
     fine = _fine_steps(tree, steps_per_interval, max_step)
+    calendars = calendars_of(tree)
     if truth("new_series", new_series):
-        names = [NEW]
+        if series is not None:
+            raise SettingsError(
+                "series selects among those that were observed, which new_series is not; give one of both"
+            )
+        names, calendars = [NEW], calendars[:1]
         ensemble = Ensemble.build(model, _known(chosen, model, changes, None), chosen.count, 1, rng)
-        asked = [_asked(model, times, real_number("initial_time", initial_time), inputs, events)]
+        begin = 0.0 if initial_time is None else counted("initial_time", initial_time, calendars[0])
+        asked = [_asked(model, times, real_number("initial_time", begin), inputs, events, calendars[0])]
         ahead = from_the_start(asked[0], ensemble.draw_starts(rng)[:, 0])
     else:
+        if initial_time is not None:
+            raise SettingsError("initial_time is when a new series begins: give new_series=True too, or leave it out")
         numbers = _selected(tree, series)
+        calendars = [calendars[k] for k in numbers]
         names = tree.constant_data["series"].values[numbers].tolist()
         ensemble = Ensemble.build(model, _known(chosen, model, changes, numbers), chosen.count, len(numbers), rng)
         begins, own = _begins(tree), inputs_of(tree)
-        asked = [_asked(model, times, begins[k], own[k] | inputs, events) for k in numbers]
+        asked = [
+            _asked(model, times, begins[k], own[k] | inputs, events, calendar)
+            for k, calendar in zip(numbers, calendars, strict=True)
+        ]
         ahead = along_paths(model, chosen, numbers, asked)
     ahead.carry(ensemble, fine, rng)
     warn_of_lost(ahead.states, "predicted paths")
@@ -128,6 +144,9 @@ def predict(
     coordinates = {"time": (dim, np.concatenate([each.times for each in asked]))}
     if is_panel(tree):
         coordinates["node_series"] = (dim, np.array(names)[series_of_rows])
+    dates = [calendar and calendar.dates(each.times) for calendar, each in zip(calendars, asked, strict=True)]
+    if all(each is not None for each in dates):
+        coordinates["date"] = (dim, np.concatenate([*dates]))
     effects = ensemble.own if new_series else {}
     variables: dict[str, Any] = {
         **{name: (["chain", "draw", *dimensions(name, v.ndim - 2)], v[:, 0]) for name, v in effects.items()},
@@ -156,11 +175,11 @@ def _selected(tree: xr.DataTree, series: Any) -> list[int]:
     if series is None:
         return [*range(len(names))]
     numbers = []
-    for each in [series] if isinstance(series, str | int) else list(series):
-        if str(each) in names:
+    for each in series if isinstance(series, Sequence | np.ndarray) and not isinstance(series, str) else [series]:
+        if isinstance(each, str | int | np.integer) and str(each) in names:
             numbers.append(names.index(str(each)))
-        elif isinstance(each, int) and not isinstance(each, bool) and 0 <= each < len(names):
-            numbers.append(each)
+        elif isinstance(each, int | np.integer) and not isinstance(each, bool) and 0 <= each < len(names):
+            numbers.append(int(each))
         else:
             raise SettingsError(f"the posterior has no series {told(each)}; it has {', '.join(names)}")
     if not numbers:
@@ -174,9 +193,12 @@ def _begins(tree: xr.DataTree) -> np.ndarray:
     return constant["interval_start"].values[constant["first_interval"].values]
 
 
-def _asked(model: DiffusionModel, times: Any, begin: float, inputs: dict[str, Input], events: Any) -> Observations:
+def _asked(
+    model: DiffusionModel, times: Any, begin: float, inputs: dict[str, Input], events: Any, calendar: Calendar | None
+) -> Observations:
     """The times to predict a series at, and what happens meanwhile; its values are not used."""
-    times = real_array("times", times)
+    times = real_array("times", counted("times", times, calendar))
+    events = read_events(events, calendar)
     return Observations(times, np.zeros((times.size, model.observation_dim)), begin, inputs, events=events)
 
 
@@ -215,6 +237,7 @@ def _set_value(
     chosen: Chosen, name: str, given: Any, shape: tuple[int, ...], varies: bool, numbers: Sequence[int] | None
 ) -> np.ndarray:
     """The user's value of a parameter for every draw, (D, ...), or (D, K, ...) of what varies."""
+    given = _by_chain_and_draw(chosen, name, given) if isinstance(given, xr.DataArray) else given
     value = real_array(f"the values of parameter {name!r}", given, error=ModelError).astype(np.float64)
     every = chosen.tree.posterior["draw"].size
     by_draw = (chosen.shape[0], every)
@@ -228,6 +251,17 @@ def _set_value(
     value = chosen.flat(np.broadcast_to(value, (*by_draw, *shape)))
     series = 1 if numbers is None else len(numbers)
     return np.repeat(value[:, None], series, axis=1) if varies else value
+
+
+def _by_chain_and_draw(chosen: Chosen, name: str, given: xr.DataArray) -> xr.DataArray:
+    """Values with the chains and draws of the posterior in their order, where they have such dimensions."""
+    for dim in ("chain", "draw"):
+        if dim in given.dims and dim in given.coords:
+            there, wanted = given[dim].values.tolist(), chosen.tree.posterior[dim].values.tolist()
+            if sorted(there) != sorted(wanted):
+                raise ModelError(f"parameter {name!r} was set for other {dim}s than those of the posterior")
+            given = given.isel({dim: [there.index(each) for each in wanted]}) if there != wanted else given
+    return given.transpose("chain", "draw", ..., missing_dims="ignore")
 
 
 def _told_changes(changes: Mapping[str, Any]) -> dict[str, Any]:

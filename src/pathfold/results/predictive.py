@@ -17,7 +17,16 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.settings import choice, whole
 from pathfold.results.channels import node_places, series_names
-from pathfold.results.outlook import Chosen, carried_forward, extended, inputs_of, node_times, results_of, warn_of_lost
+from pathfold.results.outlook import (
+    Chosen,
+    calendars_of,
+    carried_forward,
+    extended,
+    inputs_of,
+    node_times,
+    warn_of_lost,
+)
+from pathfold.results.same_model import results_of
 from pathfold.results.simulated import simulated
 
 
@@ -103,6 +112,7 @@ def _grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
         steps=int(tree.attrs["steps_per_interval"]),
         components=tuple(range(model.observation_dim)),
         inputs=tuple(inputs_of(tree)),
+        calendars=tuple(calendars_of(tree)),
     )
 
 

@@ -16,13 +16,14 @@ import numpy as np
 import xarray as xr
 
 from pathfold.errors import SettingsError, told
-from pathfold.results.channels import check_posterior, component_names, observation_names
+from pathfold.results.channels import component_names, observation_names
 from pathfold.results.check import check
 from pathfold.results.convergence import convergence, scalars
 from pathfold.results.diagnostics import troubles
 from pathfold.results.plots import plot_check, plot_marginals, plot_paths, plot_predictions
 from pathfold.results.plots.style import ALARM, FORECAST, POSTERIOR
 from pathfold.results.prior import kept_parameters, parameter_names
+from pathfold.results.reading import check_posterior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -13,7 +14,7 @@ from pathfold.engine import Solver
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.checkpointed import described
-from pathfold.results.deterministics import check_deterministics
+from pathfold.results.deterministics import check_deterministics, keys_of
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.start import earlier_run
@@ -171,5 +172,7 @@ def sample(
     about = "" if settings.checkpoint is None else described(model, grid, settings)
     run = run_chains(model, data, grid, settings, about)
     tree = to_datatree(run, keep_warmup=settings.keep_warmup, deterministics=functions)
+    if functions:
+        tree.attrs["deterministics"] = json.dumps(keys_of(functions, model, series, times, settings.keep))
     warn_of_trouble(tree, list(model.priors), model.network)
     return tree

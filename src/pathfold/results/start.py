@@ -8,8 +8,8 @@ import numpy as np
 
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
-from pathfold.results.channels import check_posterior
 from pathfold.results.prior import parameter_names
+from pathfold.results.reading import check_posterior
 from pathfold.sampling.warm_start import Earlier
 
 
@@ -25,10 +25,14 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
     def normals(name: str, *shape: int) -> np.ndarray:
         return noise[name].values if name in noise else np.zeros((chains, *shape, 0))
 
-    step_sizes = tree.sample_stats["step_size"].values[:, -1]
+    of_chains = tree.noise["chain"].values.tolist()
+    if gone := [each for each in of_chains if each not in tree.sample_stats["chain"].values]:
+        raise SettingsError(f"start has the noise of chain {gone[0]}, but not its step size; select the same of both")
+    step_sizes = tree.sample_stats["step_size"].sel(chain=of_chains).values[:, -1]
     if tree.attrs["sampler"] == "GuidedProposals":
         step_sizes = np.zeros_like(step_sizes)
 
+    integration_times = dict(zip(tree.attrs["chain_numbers"], tree.attrs["integration_times"], strict=True))
     return Earlier(
         u=normals("parameter_noise"),
         v0=normals("initial_noise", series),
@@ -40,7 +44,7 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         ends=constant["interval_end"].values,
         first=constant["first_interval"].values,
         step_sizes=step_sizes,
-        integration_times=np.atleast_1d(tree.attrs["integration_times"]).astype(float),
+        integration_times=np.array([integration_times[each] for each in of_chains], dtype=float),
         centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
         factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
     )

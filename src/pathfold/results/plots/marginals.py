@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 
 from pathfold.errors import SettingsError
-from pathfold.results.channels import check_posterior
 from pathfold.results.convergence import scalars
 from pathfold.results.plots.style import POSTERIOR, TRUTH, legend_outside, new_figure
 from pathfold.results.prior import kept_parameters, prior_density
+from pathfold.results.reading import check_posterior
 from pathfold.results.summary import by_label
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.errors import SettingsError
-from pathfold.results.channels import check_posterior, component_names, observation_names
+from pathfold.results.channels import component_names, observation_names
 from pathfold.results.plots.style import (
     DATA,
     FORECAST,
@@ -20,6 +20,7 @@ from pathfold.results.plots.style import (
     new_figure,
     selected,
 )
+from pathfold.results.reading import check_posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,143 @@
+"""Which model is this? Short hashes of all that a model computes, part by part.
+
+A function is known by its computation, as JAX traces it, with the values of all constants in it: closures with other
+constants are other functions, and the same function in another file is the same. Numbers are compared to nine digits,
+since machines differ in the last ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any
+
+import jax
+import numpy as np
+
+from pathfold.model.conditional import ConditionalMap
+from pathfold.model.diffusion_model import DiffusionModel
+
+LENGTH = 16  # hexadecimal digits of a hash
+KEPT = "identity"
+PLAIN = (bool, int, float, str, tuple, np.ndarray, jax.Array)
+
+
+def identity(model: DiffusionModel) -> dict[str, str]:
+    """A hash of every part of a model, by a name that a person recognises."""
+    if KEPT not in model.kept:
+        model.kept[KEPT] = {name: digest(words) for name, words in _parts(model).items()}
+    return model.kept[KEPT]
+
+
+def _parts(model: DiffusionModel) -> dict[str, Any]:
+    functions = model.user_functions()
+    del functions["scheme"]  # which calls drift and diffusion: what it adds to them is known without tracing
+    misfit, excess = model.observation.misfit, model.observation.excess
+    functions["observation"] = (lambda *node: (misfit(*node), excess(*node)), functions["observation"][1])
+    for name, each in {"initial_state": model.initial_state, **_priors(model)}.items():
+        functions[name] = (_map_with_excess(each), functions[name][1])
+    parts: dict[str, Any] = {name: computation(function, *shapes) for name, (function, shapes) in functions.items()}
+    parts |= {f"input {name!r}": (each.kind, each.times, each.values) for name, each in model.inputs.items()}
+    labels = {"names of the states": model.states, "names of the observed components": model.observed}
+    return parts | labels | {"scheme": model.scheme, "accumulators": model.jumps.accumulators}
+
+
+def _priors(model: DiffusionModel) -> dict[str, ConditionalMap]:
+    return {f"prior of {name!r}": each for name, each in (model.parameters.maps | model.varying.maps).items()}
+
+
+def _map_with_excess(each: ConditionalMap) -> Callable[..., Any]:
+    return lambda z, v: (each.push(z, v), () if each.excess is None else each.excess(z, v))
+
+
+def computation(function: Callable[..., Any], *shapes: Any) -> Any:
+    """What a function computes from arrays of these shapes, in a form that `digest` takes."""
+    with jax.enable_x64(True):
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*shapes)
+    return closed, str(jax.tree.structure(shape))
+
+
+def digest(value: Any) -> str:
+    """A hash of numbers, arrays, text, jaxprs, Python functions, and tuples, lists and dicts of these."""
+    found = hashlib.sha256()
+    for word in _words(value):
+        found.update(word if isinstance(word, bytes) else word.encode())
+        found.update(b"\0")
+    return found.hexdigest()[:LENGTH]
+
+
+def _words(value: Any) -> Iterator[str | bytes]:
+    """A value as a sequence of words, the same on every machine and in every process."""
+    if hasattr(value, "eqns"):
+        yield from _words(list(getattr(value, "consts", ())))
+        yield from _equations(getattr(value, "jaxpr", value))
+    elif isinstance(value, FunctionType):
+        yield from _function(value)
+    elif isinstance(value, partial):
+        yield from _words([value.func, value.args, value.keywords])
+    elif isinstance(value, CodeType):
+        yield from (value.co_code, repr(value.co_names))
+        yield from _words(value.co_consts)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield type(value).__name__
+        yield from _words([getattr(value, each.name) for each in fields(value)])
+    elif isinstance(value, Mapping):
+        yield from _words([each for name in sorted(value, key=str) for each in (str(name), value[name])])
+    elif isinstance(value, tuple | list):
+        yield f"{len(value)} of"
+        for each in value:
+            yield from _words(each)
+    elif isinstance(value, np.ndarray | np.generic | jax.Array | float):
+        yield from _numbers(np.asarray(value))
+    else:
+        text = repr(value)
+        yield type(value).__name__ if " at 0x" in text else text  # where it lies in memory says nothing
+
+
+def _numbers(array: np.ndarray) -> Iterator[str | bytes]:
+    yield f"{array.dtype} {array.shape}"
+    if array.dtype.kind in "fc":
+        mantissa, exponent = np.frexp(array.astype(np.float64))
+        yield np.round(mantissa * 2.0**30).tobytes()
+        yield exponent.tobytes()
+    else:
+        yield array.tobytes()
+
+
+def _equations(jaxpr: Any) -> Iterator[str | bytes]:
+    """A jaxpr with its variables numbered in order. Rules of derivatives are functions, and follow from the rest."""
+    numbers = {variable: str(i) for i, variable in enumerate([*jaxpr.constvars, *jaxpr.invars])}
+
+    def read(atom: Any) -> Iterator[str | bytes]:
+        if hasattr(atom, "val"):
+            yield from _words(atom.val)
+        else:
+            yield numbers[atom]
+
+    for equation in jaxpr.eqns:
+        yield equation.primitive.name
+        for atom in equation.invars:
+            yield from read(atom)
+        for name, value in sorted(equation.params.items()):
+            if name != "name" and not isinstance(value, FunctionType):
+                yield name
+                yield from _words(value)
+        for variable in equation.outvars:
+            numbers[variable] = str(len(numbers))
+            yield str(variable.aval)
+    for atom in jaxpr.outvars:
+        yield from read(atom)
+
+
+def _function(function: FunctionType) -> Iterator[str | bytes]:
+    """A Python function that JAX does not trace: its code, its defaults, what it closes over, and the numbers and texts
+    among the global variables that it names."""
+    code, known = function.__code__, function.__globals__
+    yield from _words(code)
+    yield from _words(function.__defaults__ or ())
+    for cell in function.__closure__ or ():
+        yield from _words(cell.cell_contents)
+    yield from _words([known[name] for name in code.co_names if isinstance(known.get(name), PLAIN)])
