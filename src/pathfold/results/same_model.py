@@ -84,7 +84,7 @@ def _other_data(tree: xr.DataTree, grid: TimeGrid) -> str:
     names, first = [str(name) for name in constant["series"].values], constant["first_interval"].values
     if names != [str(name) for name in grid.series]:
         return f"their series are {', '.join(map(str, grid.series))}, and those of posterior {', '.join(names)}"
-    if not np.array_equal(first, grid.first):
+    if not np.array_equal(first, grid.first) or constant["interval_end"].size != len(grid.ends):
         return "a series has more or fewer times"
     for name, inputs, own in zip(names, inputs_of(tree), grid.inputs, strict=True):
         if odd := [each for each in {**inputs, **own} if not _same_input(inputs.get(each), own.get(each))]:
