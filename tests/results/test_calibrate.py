@@ -81,6 +81,38 @@ def test_the_same_ranks_whatever_runs_them(tmp_path):
         pf.calibrate(model(), TIMES, runs=2, seed=6, checkpoint=folder, **TINY)
 
 
+def closing_over(k: float) -> pf.DiffusionModel:
+    return pf.DiffusionModel(
+        drift=lambda x, z, t, inputs: inputs["u"] - k * z["a"] * x,
+        diffusion=lambda x, z: jnp.eye(1),
+        parameters={"a": dist.LogNormal()},
+        initial_state=jnp.zeros(1),
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+        inputs={"u": pf.Input([0.0, 9.0], [0.0, 0.0])},
+    )
+
+
+def driven(by: float) -> pf.Observations:
+    return pf.Observations(TIMES, TIMES, inputs={"u": pf.Input([0.0, 9.0], [by, by])})
+
+
+def clipped(at: float):
+    return lambda data: pf.Observations(data.times, np.minimum(data.values, at), inputs=data.inputs)
+
+
+def test_ranks_of_other_models_are_not_taken_up(tmp_path):
+    """What a closure holds, the values of an input and a function of one's own make another run."""
+    same: dict[str, Any] = {"runs": 1, "threads": 1, "checkpoint": tmp_path, **TINY}
+    pf.calibrate(closing_over(1.0), driven(0.0), as_seen=clipped(50.0), **same)
+    pf.calibrate(closing_over(1.0), driven(0.0), as_seen=clipped(50.0), **same)
+    with pytest.raises(pf.SettingsError, match=r"not the same: drift\)"):
+        pf.calibrate(closing_over(9.0), driven(0.0), as_seen=clipped(50.0), **same)
+    with pytest.raises(pf.SettingsError, match=r"not the same: data\)"):
+        pf.calibrate(closing_over(1.0), driven(2.0), as_seen=clipped(50.0), **same)
+    with pytest.raises(pf.SettingsError, match=r"not the same: as_seen\)"):
+        pf.calibrate(closing_over(1.0), driven(0.0), as_seen=clipped(40.0), **same)
+
+
 def test_a_panel_and_its_picture():
     found = pf.calibrate(model(), [TIMES, TIMES[:3]], runs=2, seed=1, **TINY)
     assert list(found.ranks.columns)[2:] == ["initial_state[0][0]", "initial_state[1][0]"]

@@ -238,3 +238,13 @@ def test_draws_that_do_not_fit_on_the_disk_are_refused(tmp_path, monkeypatch):
     sentence = r"the draws would take [\d.]+ GiB of the disk, and .* has room for 1.0 GiB: take .*, or another folder"
     with pytest.raises(pf.SettingsError, match=sentence):
         small_run(draws=10**7, checkpoint=tmp_path, **SHORT)
+
+
+def test_damaged_draws_are_not_shown(tmp_path):
+    small_run(checkpoint=tmp_path)
+    file = tmp_path / "chain_1.z"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(pf.SettingsError, match=r"chain_1\.z cannot be used: its bytes are not those that were written"):
+        pf.open_checkpoint(tmp_path)
