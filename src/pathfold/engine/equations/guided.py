@@ -315,8 +315,8 @@ def _met(f: ModelFunctions, z, x, met: Meeting, noise, free, end, seen: Seen):
     """The log weight of the step that ended at x: the prior of its noise over the density that it was drawn with, times
     the likelihood of the rows with noise.
 
-    `free` is |omega|^2 less |s|^2, the part of omega that rows without noise leave no room for. All terms are bounded
-    above: a path that is far from the data, where the squares of eta and e are huge, has a small weight, and not the
+    `free` is |omega|^2 less |s|^2, the part of omega that rows without noise leave no room for. No term is huge and
+    positive: a path that is far from the data, where the squares of eta and e are huge, has a small weight, and not the
     rounding errors of a large one.
     """
     likelihood = -node_misfit(f, z, x, end, seen._replace(mask=met.rows.noisy))
