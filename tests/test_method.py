@@ -35,6 +35,13 @@ def wrong_citations(source: str, sections: set[str]) -> list[str]:
     return found
 
 
+def other_citations(source: str) -> list[str]:
+    """Sections that a source cites of what is neither method.md nor a publication: the paper, or authors and a year."""
+    known = re.compile(r"(method\.md,|paper,|paper's|[A-Z]\w+ \d{4},)\s+$")
+    found = re.findall(r"(.{0,60}?)\bsections?\s+\d", source, re.DOTALL)
+    return [" ".join(each.split()) for each in found if not known.search(each)]
+
+
 def defined(files: Iterable[Path]) -> set[tuple[str, str]]:
     """(module, name) of everything that files define at their top, and (class, name) of all that classes do."""
     names: set[tuple[str, str]] = set()
@@ -68,6 +75,16 @@ def test_sections_are_numbered_without_a_gap():
     own = re.findall(r"(?<!its )(?<!paper's )sections? (\d+)(?!\.\d)\b", METHOD)
     assert len(own) > 12
     assert set(own) <= headings(METHOD)
+
+
+def test_only_what_readers_have_is_cited():
+    wrong = {
+        str(path.relative_to(ROOT)): problems
+        for path in (ROOT / "src").rglob("*.py")
+        if (problems := other_citations(path.read_text()))
+    }
+    assert wrong == {}
+    assert other_citations("as it should be (another page, section 2)") == ["as it should be (another page,"]
 
 
 def test_cited_sections_exist():

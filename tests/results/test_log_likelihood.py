@@ -17,7 +17,17 @@ from scipy import stats
 import pathfold as pf
 from pathfold.model import Seen
 from tests.sampling.linear_gaussian import Exact, Process, ornstein_uhlenbeck
-from tests.sampling.test_particles import OBSERVATIONS, STEPS, TIMES, by_grid, double_well
+from tests.sampling.test_particles import (
+    COARSE,
+    HOPS,
+    LONG,
+    OBSERVATIONS,
+    STEPS,
+    TIMES,
+    by_grid,
+    double_well,
+    exploding_by_grid,
+)
 from tests.sampling.test_particles import TRUTH as TRUTH_OF_WELL
 
 TRUTH = {"rate": 0.7, "spread": 0.5}
@@ -251,12 +261,25 @@ def test_standard_errors_of_the_evidence_cover(noisy):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
-@pytest.mark.parametrize("kind", ["noisy", "exact"])
-def test_standard_errors_of_the_evidence_cover_for_a_double_well(kind):
+@pytest.mark.parametrize(("kind", "location"), [("noisy", 0.0), ("exact", 0.0), ("noisy", 1.3), ("exact", 1.3)])
+def test_standard_errors_of_the_evidence_cover_for_a_double_well(kind, location):
+    """With the larger theta explicit steps explode now and then."""
     observation, values = OBSERVATIONS[kind]
-    parameters = {"theta": dist.LogNormal(0.0, 0.5), "sigma": TRUTH_OF_WELL["sigma"]}
+    parameters = {"theta": dist.LogNormal(location, 0.5), "sigma": TRUTH_OF_WELL["sigma"]}
     model, data = double_well(observation, parameters=parameters), pf.Observations(TIMES, values)
     posterior = pf.sample(model, data, steps_per_interval=STEPS, draws=250, seed=3, progress=False)
     u = np.linspace(-5.0, 5.0, 81)
-    rows = [stats.norm.logpdf(each) + by_grid(kind, values, float(np.exp(0.5 * each))).sum() for each in u]
+    rows = [stats.norm.logpdf(each) + by_grid(kind, values, float(np.exp(location + 0.5 * each))).sum() for each in u]
+    _covers(model, data, posterior, float(np.logaddexp.reduce(rows) + np.log(u[1] - u[0])))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
+def test_standard_errors_of_the_evidence_cover_where_steps_explode():
+    parameters = {"theta": dist.LogNormal(1.0, 0.4), "sigma": TRUTH_OF_WELL["sigma"]}
+    model = double_well(OBSERVATIONS["noisy"][0], parameters=parameters, scheme=pf.StrongOrder1p5())
+    data = pf.Observations(LONG * np.arange(1, 7), HOPS)
+    posterior = pf.sample(model, data, steps_per_interval=COARSE, draws=250, seed=3, progress=False)
+    u = np.linspace(-5.0, 5.0, 41)
+    rows = [stats.norm.logpdf(each) + exploding_by_grid(np.exp(1.0 + 0.4 * each), parameters["sigma"]) for each in u]
     _covers(model, data, posterior, float(np.logaddexp.reduce(rows) + np.log(u[1] - u[0])))

@@ -13,8 +13,12 @@ import pytest
 from scipy import stats
 
 import pathfold as pf
+from pathfold.engine import GuidedEngine
+from pathfold.engine import table as at
+from pathfold.engine.status import CONVERGED
 from pathfold.model import TimeGrid
 from pathfold.sampling.particles import ParticleFilter
+from tests.plain import compiled_native, plain_native
 from tests.sampling.linear_gaussian import Exact, integrated_ornstein_uhlenbeck
 
 STEPS, DELTA = 3, 0.2
@@ -86,6 +90,116 @@ def test_densities_one_step_ahead_against_a_grid(kind):
     ratio = np.exp(few.sum(axis=1) - expected.sum())
     assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / np.sqrt(2000)
     assert ratio.std() < 2.0
+
+
+LONG, COARSE = 1.5, 8  # steps that explode: of all paths a quarter does before the next observation
+HOPS = [1.0, 0.8, 1.1, -0.9, -1.2, -0.7]
+
+
+@cache
+def exploding() -> tuple[pf.DiffusionModel, TimeGrid]:
+    model = double_well(OBSERVATIONS["noisy"][0], scheme=pf.StrongOrder1p5())
+    data = pf.Observations(LONG * np.arange(1, 7), HOPS)
+    return model, TimeGrid.build(data, steps_per_interval=COARSE)
+
+
+def exploding_by_grid(theta: float, sigma: float) -> float:
+    """log p(y) of the same; what leaves the grid never comes back. The scheme's noise is affine: transitions are normal."""
+    x, delta = np.linspace(-6.0, 6.0, 1201), LONG / COARSE
+    drift, slope, bend = theta * x * (1.0 - x**2), theta * (1.0 - 3.0 * x**2), -6.0 * theta * x
+    mean = x + delta * drift + 0.5 * delta**2 * (drift * slope + 0.5 * sigma**2 * bend)
+    sd = sigma * np.sqrt(delta + slope * delta**2 + slope**2 * delta**3 / 3.0)
+    steps = np.linalg.matrix_power(stats.norm.pdf(x[:, None], mean, sd) * (x[1] - x[0]), COARSE)
+    density, total = stats.norm.pdf(x, 1.0, 0.5), 0.0
+    for y in HOPS:
+        density = (steps @ density) * stats.norm.pdf(y, x, 0.25)
+        total += np.log(density.sum() * (x[1] - x[0]))
+        density /= density.sum() * (x[1] - x[0])
+    return total
+
+
+def test_paths_that_explode_are_lost_alone():
+    """The likelihood without bias, within four standard errors, and never zero: some particles always survive."""
+    theta, sigma = 3.5, TRUTH["sigma"]
+    model, grid = exploding()
+    z = model.parameters.flatten({"theta": theta, "sigma": sigma})
+    found = ParticleFilter(model, grid, 200)(np.tile(z, (400, 1)), seed=1).sum(axis=1)
+    ratio = np.exp(found - exploding_by_grid(theta, sigma))
+    assert np.isfinite(found).all()
+    assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / np.sqrt(400)
+    assert ratio.std() < 1.0
+
+
+@pytest.mark.parametrize("state", 10.0 ** np.array([0, 1, 2, 4, 8, 16, 26, 40]))
+def test_a_particle_far_from_the_data_has_a_small_weight(state):
+    """The weight of the step to an observation is log N(y; m, L L^T + R) for every noise, if that is affine; rounding
+    may make it smaller, where it does not count, and never larger."""
+    model, grid = exploding()
+    e = GuidedEngine(model, grid)
+    point, scratch = e.block("point"), e.block("scratch")
+    theta, sigma, delta = 3.5, TRUTH["sigma"], LONG / COARSE
+    e.set("point", point, "theta", "z", model.parameters.flatten({"theta": theta, "sigma": sigma}))
+    e.set("point", point, "piece", "x_begin", np.full((len(e.first), 1), state))
+    e.set("point", point, "v", "v", np.random.default_rng(1).normal(size=(e.intervals, 2)))
+    weight = compiled_native.guided.follow_node(at.GUIDED_NODE, e.layout, e.problem, point, scratch, e.pieces[0])
+    drift, slope, bend = theta * state * (1.0 - state**2), theta * (1.0 - 3.0 * state**2), -6.0 * theta * state
+    mean = state + delta * drift + 0.5 * delta**2 * (drift * slope + 0.5 * sigma**2 * bend)
+    variance = sigma**2 * (delta + slope * delta**2 + slope**2 * delta**3 / 3.0) + 0.25**2
+    expected = -0.5 * ((HOPS[0] - mean) / np.sqrt(variance)) ** 2 - 0.5 * np.log(variance)
+    assert weight <= expected + 1e-6 * abs(expected)
+    assert state > 1e4 or weight == pytest.approx(expected, rel=1e-6)
+
+
+WAYS = {"weight": (np.nan, 0.0), "infinite weight": (np.inf, 0.0), "state": (0.0, np.nan), "both": (np.nan, np.inf)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_particle_that_is_killed_changes_nothing_but_its_weight(way, monkeypatch):
+    """As if its weight had been zero and its state another number: the same estimates, the same particles."""
+    expected, states, killed = _with_killed(-np.inf, 0.0, monkeypatch)
+    found, others, _ = _with_killed(*WAYS[way], monkeypatch)
+    assert 10 < killed.sum() < 60
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(others, states)
+
+
+def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimates, the states of those that are alive at the end, and who was killed: a quarter at every observation,
+    by numbers that are added to their weights and states."""
+    (model, grid), native, count = of_kind("noisy"), plain_native().particles, 20
+    e = ParticleFilter(model, grid, count).engine
+    killed = np.random.default_rng(5).random((len(e.nodes), count)) < 0.25
+    point, scratch, calls, move = e.block("point"), e.block("scratch"), iter(killed.ravel()), compiled_native.particles.move
+    states, spare, log_weights = np.zeros((count, 1)), np.zeros((count, 1)), np.zeros(count)
+
+    def deadly_move(layout, problem, point, scratch, rng, piece):
+        log_weight = move(layout, problem, point, scratch, rng, piece)
+        if next(calls):
+            log_weight += to_weight
+            end = native.of_series(layout, at.POINT_PIECE, at.PIECE_X_END, piece + 1)
+            point[end] += to_state
+        return log_weight
+
+    monkeypatch.setattr(native, "move", deadly_move)
+    e.set("point", point, "theta", "z", model.parameters.flatten(TRUTH))
+    ahead, rng = np.zeros(len(e.nodes)), np.random.default_rng(6)
+    blocks = e.layout, e.problem, point, scratch, rng, e.pieces, e.starts
+    with np.errstate(invalid="ignore"):  # inf - inf
+        assert native.filter_particles(*blocks, states, spare, log_weights, ahead) == CONVERGED
+    return ahead, states[log_weights > -np.inf], killed
+
+
+def test_a_lost_particle_is_never_drawn_again():
+    """Not even the last one, where rounding leaves a place at the end."""
+
+    class Last:
+        def random(self):
+            return 1.0 - 2.0**-53
+
+    states, log_weights = np.array([[1.0], [2.0], [3.0], [np.nan]]), np.array([*np.log([0.25, 0.25, 0.5]), -np.inf])
+    plain_native().particles.resample(Last(), states, np.zeros((4, 1)), log_weights)
+    assert np.isfinite(states).all()
 
 
 def test_exact_observations_of_a_smooth_component():

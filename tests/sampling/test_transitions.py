@@ -191,7 +191,7 @@ def transition(
         layout = np.zeros(at.LENGTH, dtype=np.int64)
         layout[at.MAX_DEPTH] = MAX_DEPTH
         native.dynamic_hmc.dynamic_transition(
-            layout, None, work.points, work.momenta, t, rng, None, work.counts, work.result, work.statistics
+            layout, None, work.points, work.momenta, t, share, rng, None, work.counts, work.result, work.statistics
         )
     else:
         native.static_hmc.static_transition(
@@ -208,6 +208,7 @@ def transition(
         ("static", True, 1.0, 4, 0.01),
         ("static", True, 1.0, 1, 0.5),
         ("dynamic", True, 0.7, 4, 0.1),
+        ("dynamic", True, 0.7, 4, 0.5),
     ],
 )
 def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, levels, share):
@@ -254,6 +255,40 @@ def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, 
     assert np.abs(scores).max() < threshold(len(scores), 0.2 * FALSE_ALARMS), scores
 
 
+class Corner(Toy):
+    """Beyond a value of the first coordinate, which has 6 % of the mass, only steps shorter than 0.2 succeed."""
+
+    EDGE = truncnorm(-np.inf, np.inf).isf(0.06)
+
+    def inside(self, q: np.ndarray) -> bool:
+        return q[0] < self.EDGE * SCALES[0]
+
+    def step(self, layout, problem, origin, target, back, p, t, first, last, scratch, counts) -> int:
+        status = super().step(layout, problem, origin, target, back, p, t, first, last, scratch, counts)
+        return CONVERGED if abs(t) < 0.2 else status
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_a_corner_where_steps_are_too_long_is_entered_and_left(native, monkeypatch, kind):
+    """Never with one step size; with others a chain is there for 6 % of the time, within 3.5 standard errors of the
+    means of 40 batches."""
+    toy, row, rng = Corner(), native.trajectory, np.random.default_rng(9)
+    toy.put_into(getattr(native, f"{kind}_hmc"), monkeypatch)
+
+    def is_behind(size: int, share: float) -> np.ndarray:
+        found, work = np.zeros(size, dtype=bool), tables(native)
+        for i in range(size):
+            transition(native, kind, work, 0.7, rng, share=share)
+            found[i] = not toy.inside(work.points[row.CURRENT])
+        return found
+
+    assert not is_behind(2000, 1e-12).any()
+    behind = is_behind(16_000, 0.25)
+    batches = behind.reshape(40, -1).mean(axis=1)
+    assert np.sum(behind[1:] & ~behind[:-1]) > 30, "it goes there many times"
+    assert abs(batches.mean() - 0.06) < 3.5 * batches.std(ddof=1) / np.sqrt(40)
+
+
 def test_a_length_that_cannot_be_drawn_at_the_end_is_never_accepted(native, monkeypatch):
     """However much energy is lost on the way: a chance of zero times a large number must not be NaN and accepted."""
     toy, work, row = Toy(), tables(native), native.trajectory
@@ -288,7 +323,8 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
         assert work.statistics[row.STATUS] == CONVERGED
 
 
-def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch):
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch, kind):
     """A chain whose warm-up never met a wall takes the small share after it, another the large one."""
     chain, careful, confident = native.chain_loop, native.static_hmc.CAREFUL, native.static_hmc.CONFIDENT
     for name in ("first_step_size", "record", "before_transition", "after_transition"):
@@ -299,14 +335,14 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
         found = []
 
         def transition(*given):
-            found.append(given[6])
+            found.append(given[6 if kind == "static" else 5])
             return needed and len(found) == 2
 
-        monkeypatch.setattr(chain, "static_transition", transition)
+        monkeypatch.setattr(chain, f"{kind}_transition", transition)
         one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
         state = np.zeros(native.step_size.STATE)
         chain.run(
-            *(None, one, one, one, None, None, state, None, None, None, False, False, 1.0, 4, 0.9),
+            *(None, one, one, one, None, None, state, None, None, None, kind == "dynamic", False, 1.0, 4, 0.9),
             *(rows, rows, rows, rows, rows, *flags),
         )
         return found
@@ -332,11 +368,21 @@ def test_divergence_ends_a_dynamic_trajectory(native, monkeypatch):
     Toy().put_into(native.dynamic_hmc, monkeypatch)
     work, row = tables(native), native.trajectory
     work.points[row.CURRENT] = start = np.array([3.0, 3.0, 3.0])
-    transition(native, "dynamic", work, 50.0, np.random.default_rng(0))
+    transition(native, "dynamic", work, 50.0, np.random.default_rng(0), share=0.0)
     assert work.statistics[row.DIVERGING] == 1.0
     assert work.statistics[row.ACCEPTANCE] == 0.0
     assert work.statistics[row.STEPS_TAKEN] == 1
     assert np.array_equal(work.points[row.CURRENT], start)
+
+
+def test_shorter_steps_are_drawn_evenly_on_the_logarithm(native):
+    rng, dynamic = np.random.default_rng(10), native.dynamic_hmc
+    sizes, depths = np.array([dynamic.draw_step_size(0.5, 10, 0.25, rng) for _ in range(8000)]).T
+    shorter = sizes < 0.5
+    assert abs(shorter.mean() - 0.25) < threshold(1, 0.1 * FALSE_ALARMS) * np.sqrt(0.25 * 0.75 / 8000)
+    assert kstest(np.log(sizes[shorter] / 0.5) / np.log(dynamic.SHORTEST), "uniform").pvalue > 0.1 * FALSE_ALARMS
+    assert set(depths[shorter]) == {dynamic.SHALLOW}
+    assert set(depths[~shorter]) == {10}
 
 
 def test_normals_replace_whatever_was_there(native):

@@ -110,12 +110,13 @@ END, SIZE = 1, 2
     PIECE_F_END,
     PIECE_LOG_WEIGHT,
     PIECE_LOG_RATIO,
+    PIECE_EXCESS,
     PIECE_LOG_SERIES,
     PIECE_MISSED,
     PIECE_NOISE0,
     NODE_NOISE,
     KERNELS,
-) = range(_FIELDS, _FIELDS + 52)
+) = range(_FIELDS, _FIELDS + 53)
 
 # Addresses: of the kernels; of no kernel, always 0; of the function that goes through parts (`native/team.py`); and of
 # the team that shares them, 0 if there is none.

@@ -18,7 +18,7 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws]) 
 
     At the last point of every chain each step is made in two halves that follow the same Wiener path. Where an interval
     then ends beside its node, by c, the constraints are not met any more, and the posterior mean of u changes by
-    -J_u^T G^{-1} c, with a posterior covariance of C^{-1} (linear-time section 2), both to first order. The mean over
+    -J_u^T G^{-1} c, with a posterior covariance of C^{-1} (method.md, section 5), both to first order. The mean over
     chains; the normals that a Wiener path is refined by are always the same.
     """
     rng, scheme = np.random.default_rng(41), model.scheme

@@ -41,7 +41,15 @@ class GuidedRecords(Records):
         self.piece = Record(
             "piece",
             "series",
-            {**ends, "log_weight": (), "log_ratio": (), "log_series": (), "missed": (), "noise0": (n.V0,)},
+            {
+                **ends,
+                "log_weight": (),
+                "log_ratio": (),
+                "excess": (),
+                "log_series": (),
+                "missed": (),
+                "noise0": (n.V0,),
+            },
         )
         vector = ["u", "v0", "w", "v"]
         self.blocks = {
@@ -108,9 +116,9 @@ def _solve_transposed(factor, right):
     return solve_triangular(factor, right, lower=True, trans=1)
 
 
-def _log_density(factor, e):
-    """log N(e; 0, C C^T), but for powers of 2 pi."""
-    return -0.5 * jnp.sum(_solve(factor, e) ** 2) - jnp.sum(jnp.log(jnp.diag(factor)))
+def _log_det(factor):
+    """log|C|."""
+    return jnp.sum(jnp.log(jnp.diag(factor)))
 
 
 def _look_back(H, F, A, L, a, rows: Rows | None, x_node, mask):
@@ -151,7 +159,7 @@ def _follow(C, mu, eta):
 
 
 def _log_ratio(C, v, eta):
-    return 0.5 * jnp.sum(eta**2) - 0.5 * jnp.sum(v**2) - jnp.sum(jnp.log(jnp.diag(C)))
+    return 0.5 * jnp.sum(eta**2) - 0.5 * jnp.sum(v**2) - _log_det(C)
 
 
 def _parameters(f: ModelFunctions, r: Records) -> Kernel:
@@ -194,8 +202,8 @@ def _start_tilt(f: ModelFunctions, n: Sizes, z, H, F):
 
 
 def _begun(f: ModelFunctions, z, noise, log_ratio):
-    log_weight = log_ratio - f.start_excess(z, noise)
-    return {"x_begin": f.start(z, noise), "log_ratio": log_ratio, "log_weight": log_weight}
+    """The start that the noise makes, and the two parts of its log weight, of which the first may be huge."""
+    return {"x_begin": f.start(z, noise), "log_ratio": log_ratio, "excess": f.start_excess(z, noise)}
 
 
 _OF_STEPS = {"problem": "settings grid forcing", "point": "theta v node guide piece"}
@@ -303,12 +311,17 @@ def _meeting(f: ModelFunctions, n: Sizes, z, x, H, F, delta, start, end, seen: S
     return Meeting(C, mu, rows, B, e, root)
 
 
-def _met(f: ModelFunctions, z, x, met: Meeting, noise, eta, end, seen: Seen):
-    """The log weight of the step that ended at x: it has the density N(e; 0, Sig) of the rows, and for those with noise
-    the likelihood itself in the place of that which the guide assumed."""
-    assumed = _log_density(met.rows.unit, met.rows.noisy * (met.e - met.B @ eta))
+def _met(f: ModelFunctions, z, x, met: Meeting, noise, free, end, seen: Seen):
+    """The log weight of the step that ended at x: the prior of its noise over the density that it was drawn with, times
+    the likelihood of the rows with noise.
+
+    `free` is |omega|^2 less |s|^2, the part of omega that rows without noise leave no room for. No term is huge and
+    positive: a path that is far from the data, where the squares of eta and e are huge, has a small weight, and not the
+    rounding errors of a large one.
+    """
     likelihood = -node_misfit(f, z, x, end, seen._replace(mask=met.rows.noisy))
-    return _log_ratio(met.C, noise, eta) + _log_density(met.root, met.e) - assumed + likelihood
+    volume = _log_det(met.rows.unit) - _log_det(met.root) - _log_det(met.C)
+    return 0.5 * free - 0.5 * jnp.sum(noise**2) + volume + likelihood
 
 
 def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -326,13 +339,14 @@ def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def body(state, z, v, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
         t, end, seen = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
         met = _meeting(f, n, z, state, H, F, delta, t, end, seen)
-        eta = met.mean + v - met.B.T @ _solve_transposed(met.root, _solve(met.root + met.rows.root, met.B @ v))
+        fixed = _solve(met.root + met.rows.root, met.B @ v)
+        eta = met.mean + v - met.B.T @ _solve_transposed(met.root, fixed)
         noise = met.mu + _solve_transposed(met.C, eta)
         x = f.step(z, state, noise, delta, t)
         exact = mask * (1.0 - met.rows.noisy)
         left = f.rows(z, x, jnp.zeros(f.model.observation_noise_dim), end, seen)
         off = jnp.sum(exact * jnp.abs(left) / (jnp.abs(y) + jnp.abs(met.rows.r) + 1e-300))
-        total = _met(f, z, x, met, noise, eta, end, seen)
+        total = _met(f, z, x, met, noise, jnp.sum(v**2) - jnp.sum((exact * fixed) ** 2), end, seen)
         return {"x_start": state, "x_node": x, "noise": noise, "state": x, "total": total, "off": off}
 
     def final(state, total, off):
@@ -354,9 +368,9 @@ def _innovations_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         eta = met.C.T @ (noise - met.mu)
         away = eta - met.mean
         scaled = _solve_transposed(met.root + met.rows.root, _solve(met.rows.unit, met.B @ away))
-        x = f.step(z, state, noise, delta, t)
-        total = _met(f, z, x, met, noise, eta, end, seen)
-        return {"x_start": state, "x_node": x, "v": away + met.B.T @ scaled, "state": x, "total": total}
+        omega, x = away + met.B.T @ scaled, f.step(z, state, noise, delta, t)
+        total = _met(f, z, x, met, noise, jnp.sum(omega**2), end, seen)
+        return {"x_start": state, "x_node": x, "v": omega, "state": x, "total": total}
 
     def final(state, total):
         return {"x_end": state, "log_weight": total}

@@ -59,18 +59,18 @@ def run(
             start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
         warming_up = state[ITERATION] < warmup
         t = step_size(state, warming_up)
+        share = CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
         row = statistics[made]
         if dynamic:
-            dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, row)
+            needed = dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, row)
         else:
             iteration = int(state[ITERATION])
             length = time if time > 0.0 else integration_time(search, iteration, warmup)
-            share = CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
             before_transition(layout, points[CURRENT], search)
-            shortened = static_transition(layout, problem, points, momenta, t, length, share, rng, scratch, counts, row)
+            needed = static_transition(layout, problem, points, momenta, t, length, share, rng, scratch, counts, row)
             after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
-            if warming_up and shortened:
-                state[SHORTENED] += 1.0
+        if warming_up and needed:
+            state[SHORTENED] += 1.0
         if warming_up:
             adapt(state, row[ACCEPTANCE], target)
             if adapted and adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):

@@ -4,6 +4,10 @@ Multinomial sampling along the trajectory and the generalised no-U-turn criterio
 checks across sub-trees that Stan has since 2.21 (method.md, section 10; paper, appendix on algorithmic parameters).
 Sub-trees are merged from the bottom up: after every leaf, finished sub-trees of equal size are joined, like carries of
 a binary counter.
+
+Near walls (`static_hmc.py`) the step size that warm-up found may be too long both ways, so that no trajectory leads there
+and none away. So for a share of the trajectories, drawn without looking at the state, steps are shorter: for any step
+size the transition leaves the target alone, and so does one whose step size is drawn.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ from .trajectory import (
 )
 from .vector import copy
 
+SHORTEST, SHALLOW = 1.0 / 256.0, 5  # shorter steps are at least this part of the usual ones, doubled so often at most
 TURNED = -1  # the sub-tree turns back: a good end, unlike the codes of failed steps
 
 
@@ -125,8 +130,18 @@ def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratc
 
 
 @compiled
-def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, statistics):
-    """One transition from points[CURRENT].
+def draw_step_size(t, most, share, rng):
+    """The step size of a trajectory and how often it is doubled at most: t, or for a share of them a shorter one,
+    evenly on the logarithm, of which there are few: they lead round a corner, not through the whole posterior."""
+    if rng.random() < share:
+        return t * SHORTEST ** rng.random(), min(most, SHALLOW)
+    return t, most
+
+
+@compiled
+def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, statistics):
+    """One transition from points[CURRENT]; returns whether its first step failed. `share` is that of trajectories with
+    shorter steps; the step size among the statistics is the one before it is shortened.
 
     Where a step fails, or energy diverges, the doubling that it belongs to is given up and the state drawn before it is
     kept: from any state of the trajectory as it was then, the same doublings lead to the same trajectory and fail at
@@ -135,6 +150,7 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
     p = momenta[MOVING]
     draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
+    size, most = draw_step_size(t, layout[at.MAX_DEPTH], share, rng)
     copy(points[CURRENT], points[LEFT])
     copy(points[CURRENT], points[RIGHT])
     for row in (AT_LEFT, AT_RIGHT, TOTAL):
@@ -147,13 +163,13 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
     result[3] = 0.0
     depth = 0
     status = CONVERGED
-    while status == CONVERGED and depth < layout[at.MAX_DEPTH]:
+    while status == CONVERGED and depth < most:
         forward = rng.random() < 0.5
         end, row, sign = (RIGHT, AT_RIGHT, 1.0) if forward else (LEFT, AT_LEFT, -1.0)
         copy(momenta[row], p)
         result[0] = -inf
         leaves = 1 << depth
-        status = extend(layout, problem, points, momenta, end, sign * t, leaves, before, rng, scratch, counts, result)
+        status = extend(layout, problem, points, momenta, end, sign * size, leaves, before, rng, scratch, counts, result)
         depth += 1
         if status != CONVERGED:
             break
@@ -184,3 +200,4 @@ def dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts
     statistics[DEPTH] = depth
     statistics[DIVERGING] = result[3]
     statistics[STEPS_FAILED] = 1.0 if status > CONVERGED else 0.0
+    return failed and depth == 1

@@ -168,7 +168,8 @@ def follow_series(layout, problem, point, scratch, k, inverse):
     start = at.INNOVATIONS_START if inverse else at.GUIDED_START
     steps, node = (at.INNOVATIONS, at.INNOVATIONS_NODE) if inverse else (at.GUIDED_PATH, at.GUIDED_NODE)
     kernel(start, first, layout, problem, point, point, scratch)
-    total = point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, first)]
+    total = point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, first)]
+    total -= point[of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, first)]
     for piece in range(first, tail, 2):
         total += follow_steps(steps, layout, problem, point, scratch, piece)
         total += follow_node(node, layout, problem, point, scratch, piece)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numpy import exp, inf, log
+from numpy import exp, fabs, inf, log
 
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_AFFINE
@@ -62,7 +62,7 @@ def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights
         of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece),
     )
     log_ratio = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, piece)
-    log_weight = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)
+    excess = of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, piece)
     for i in range(layout[at.V0]):
         point[omega + i] = 0.0
     clear_guide(layout, point, piece, piece + 2)
@@ -75,7 +75,7 @@ def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights
             point[(noise if plain else omega) + i] = rng.standard_normal()
         kernel(at.INNOVATIONS_START if plain else at.GUIDED_START, piece, layout, problem, point, point, scratch)
         exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], False)
-        log_weights[p] = point[log_weight] - point[log_ratio] + mixed(point[log_ratio]) - log(states.shape[0])
+        log_weights[p] = mixed(point[log_ratio]) - point[excess] - log(states.shape[0])
 
 
 @compiled
@@ -98,12 +98,19 @@ def average(states, log_weights, mean):
 
 
 @compiled
+def is_lost(state, log_weight):
+    """Whether a particle's path is no number any more; its weight then is none."""
+    total = 0.0
+    for i in range(state.size):
+        total += fabs(state[i])
+    return not (finite(total) and log_weight < inf)
+
+
+@compiled
 def normalise(log_weights):
     """The log of the sum of the weights, which then sum to one; -inf if all vanish."""
     highest = -inf
     for p in range(log_weights.size):
-        if not log_weights[p] < inf:  # no number: a path that was lost
-            log_weights[p] = -inf
         highest = max(highest, log_weights[p])
     if highest == -inf:
         return highest
@@ -118,12 +125,14 @@ def normalise(log_weights):
 
 @compiled
 def resample(rng, states, spare, log_weights):
-    """Systematic: particle p is copied about as often as its weight times their number."""
+    """Systematic: particle p is copied about as often as its weight times their number, and never if it has none."""
     count, used, cumulative = log_weights.size, 0, 0.0
-    offset = rng.random()
-    for p in range(count):
+    offset, last = rng.random(), log_weights.size - 1
+    while log_weights[last] == -inf:
+        last -= 1
+    for p in range(last + 1):
         cumulative += count * exp(log_weights[p])
-        while used < count and (used + offset < cumulative or p == count - 1):
+        while used < count and (used + offset < cumulative or p == last):
             for i in range(states.shape[1]):
                 spare[used, i] = states[p, i]
             used += 1
@@ -157,6 +166,8 @@ def filter_particles(layout, problem, point, scratch, rng, pieces, starts, state
                 aim(layout, problem, point, scratch, piece)
             log_weights[p] += move(layout, problem, point, scratch, rng, piece)
             exchange(layout, point, at.PIECE_X_END, piece + 1, states[p], False)
+            if is_lost(states[p], log_weights[p]):
+                log_weights[p] = -inf
             if finite(log_weights[p]) and point[of_series(layout, at.POINT_PIECE, at.PIECE_MISSED, piece + 1)] > MET:
                 return NOT_AFFINE
         ahead[g] = normalise(log_weights)
