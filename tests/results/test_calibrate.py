@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy import stats
 
 import pathfold as pf
-from pathfold.results.calibrate import LEVEL, judged
+from pathfold.results.calibrate import LEVEL, RANKS, _ranked, bins_for, judged
 
 TIMES = 0.5 * np.arange(1, 6)
 TINY: dict[str, Any] = {"steps_per_interval": 2, "warmup": 40, "draws": 99}
@@ -58,6 +59,31 @@ def test_words_for_ranks():
     assert "2 runs found no starting point" in lost.verdict
     with pytest.raises(pf.SettingsError, match="none of the 2 runs"):
         judged([{}, {}])
+
+
+@pytest.mark.parametrize("runs", [199, 133])
+def test_uniform_ranks_raise_no_more_alarms_than_stated(runs):
+    """Also when runs have failed, so that a number of bins that is one in ten of them would not divide the ranks."""
+    rng, count = np.random.default_rng(5), 20_000
+    tried = [rng.integers(RANKS, size=(runs, 50)) for _ in range(count // 50)]
+    tables = [
+        judged([{str(k): [int(rank), 99.0] for k, rank in enumerate(row)} for row in each]).table for each in tried
+    ]
+    alarms = sum(int((table["p_value"] < LEVEL).sum()) for table in tables)
+    assert stats.binomtest(alarms, count, LEVEL).pvalue > 1e-3, alarms
+
+
+def test_bins_are_equally_likely():
+    for runs in (1, 25, 40, 99, 100, 150, 199, 200, 1000):
+        counts = np.bincount(np.arange(RANKS) * bins_for(runs) // RANKS)
+        assert len(counts) == bins_for(runs)
+        assert np.ptp(counts) == 0
+
+
+def test_draws_that_are_not_finite_are_a_run_that_failed():
+    x = np.arange(99.0)
+    assert _ranked({"a": x, "b": x}, np.zeros(2))
+    assert _ranked({"a": x, "b": np.where(x == 3.0, np.nan, x)}, np.zeros(2)) == {}
 
 
 def test_the_same_ranks_whatever_runs_them(tmp_path):

@@ -113,6 +113,22 @@ def test_what_a_posterior_of_the_unconstrained_sampler_holds_makes_its_draws():
     assert "the noise in x[0]" in set(pf.check(tree).table["noise"])
 
 
+@pytest.mark.parametrize("sampler", [pf.UnconstrainedHMC(), pf.GuidedProposals()])
+def test_rows_of_which_a_part_is_missing_have_the_noise_of_the_others(sampler):
+    """With a matrix as scale: S w is the misfit of what was seen, and w is of size one where nothing was."""
+    scale = np.array([[0.3, 0.0], [0.2, 1e-3]])
+    model = pf.DiffusionModel(
+        lambda x, z: -x, lambda x, z: jnp.eye(2), {}, jnp.zeros(2), pf.GaussianNoise(lambda x, z: x, scale)
+    )
+    values = pf.simulate(model, {}, TIMES, steps_per_interval=2, seed=3).values
+    values[4:8, 0], values[12:16, 1], values[20] = np.nan, np.nan, np.nan
+    tree = sample(model, pf.Observations(TIMES, values), sampler=sampler, draws=40)
+    w, x = tree.noise["observation_noise"].values[0], tree.noise["state"].values[0]
+    seen = ~np.isnan(values)
+    np.testing.assert_allclose((x + w @ scale.T)[:, seen], np.broadcast_to(values[seen], (len(w), seen.sum())))
+    assert np.abs(w).max() < 6.0
+
+
 def test_channels_leave_out_what_nobody_saw():
     values = np.sin(TIMES)
     values[[3, 4, 10]] = np.nan

@@ -16,6 +16,7 @@ from scipy import stats
 
 import pathfold as pf
 from pathfold.model import Seen
+from pathfold.results.evidence import Proposal
 from tests.sampling.linear_gaussian import Exact, Process, ornstein_uhlenbeck
 from tests.sampling.test_particles import (
     COARSE,
@@ -240,6 +241,17 @@ def test_evidence_with_a_density_by_quadrature():
     assert str(found).startswith(f"log evidence {found.log_evidence:.3f} ± ")
     with pytest.warns(UserWarning, match="draws are effective"):
         pf.evidence(model, data, posterior, draws=20, particles=2)
+
+
+@pytest.mark.parametrize("count", [10, 15, 24])
+def test_weights_of_a_proposal_have_the_right_mean(count):
+    """Of an integrand that is known: the mean of f / q is its integral, however many of the draws are in a stratum."""
+    rng, proposal = np.random.default_rng(7), Proposal(np.array([2.0]), np.array([[0.09]]))
+    found = np.empty(4000)
+    for k in range(len(found)):
+        u, log_density = proposal.draw(rng, count)
+        found[k] = np.mean(np.exp(stats.norm.logpdf(u[:, 0], 0.0, 0.8) - log_density))
+    assert abs(found.mean() - 1.0) < 3.3 * found.std() / np.sqrt(len(found))
 
 
 def _covers(model: pf.DiffusionModel, data: pf.Observations, posterior: xr.DataTree, expected: float) -> None:

@@ -329,6 +329,14 @@ def test_chains_that_stand_still_are_named():
         warn_of_trouble(altered(sigma=sigma), NAMES)
 
 
+@pytest.mark.parametrize("name", ["sigma", "lp"])
+def test_draws_that_are_no_numbers_are_named(name):
+    values = np.random.default_rng(3).normal(size=(4, 500))
+    values[2, 7:] = np.nan
+    with pytest.warns(UserWarning, match=f"^{name} is not finite in some of the draws: the model is not defined"):
+        warn_of_trouble(altered(**{name: values}), NAMES)
+
+
 def test_one_warning_names_all_that_is_amiss_the_worst_first():
     rng = np.random.default_rng(4)
     status, rates = np.zeros((4, 500), dtype=int), rng.normal(size=(4, 500, 2))

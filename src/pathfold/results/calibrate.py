@@ -37,7 +37,7 @@ from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
 from pathfold.sampling.selection import Selection
 
 RANKS = 100  # values that a rank can take, 0, ..., 99
-BINS = 20
+BINS = (20, 10, 5, 4, 2)  # each has the same number of the values that a rank can take
 LEVEL = 0.01
 EFFECTIVE = 0.5  # of the draws that ranks are among; if fewer are, ranks at the ends are too many
 
@@ -54,7 +54,7 @@ class Calibration:
         For each quantity the p-value of uniform ranks, `adjusted` for the number of quantities, the mean of rank / 99,
         which is 1/2, and its `spread` relative to that of a uniform distribution, which is 1.
     failed
-        How many runs found no start, or simulated a path that exploded.
+        How many runs found no start, simulated a path that exploded, or have draws that are not finite.
     verdict
         What follows, in words.
     """
@@ -181,7 +181,7 @@ class Plan:
     settings: Settings
 
     def run(self, number: int) -> dict[str, Any]:
-        """Ranks and effective draws by quantity; an empty dict where no start was found or the path exploded."""
+        """Ranks and effective draws by quantity; an empty dict where no start was found or something exploded."""
         model, rng = self.model, np.random.default_rng([self.settings.seed, number])
         with jax.enable_x64(True):
             z = model.parameters.flatten({}, draw=partial(_normals, rng))
@@ -255,8 +255,11 @@ def _scalars(parameters: Parameters, of_series: str) -> list[str]:
 
 
 def _ranked(draws: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, Any]:
-    """By quantity that is not fixed, the rank of the truth among draws far apart, and how many are effective."""
+    """By quantity that is not fixed, the rank of the truth among draws far apart, and how many are effective; an empty
+    dict where draws are not finite."""
     found: dict[str, Any] = {}
+    if not all(np.isfinite(x).all() for x in draws.values()):
+        return found
     for (label, x), value in zip(draws.items(), truth, strict=True):
         apart = x[:: len(x) // (RANKS - 1)][: RANKS - 1]
         if np.ptp(apart) > 0.0:
@@ -297,6 +300,11 @@ class Records:
                 stream.write("\n" * (stream.tell() > 0) + json.dumps({"run": number, "found": found}))
 
 
+def bins_for(runs: int) -> int:
+    """The number of bins for the ranks of so many runs: about ten or more in each, and equally likely."""
+    return next((bins for bins in BINS if runs >= 10 * bins), BINS[-1])
+
+
 def judged(found: Sequence[dict[str, Any]]) -> Calibration:
     """Uniformity of the ranks by chi-squared, with Bonferroni's bound over quantities, and words."""
     good = [each for each in found if each]
@@ -306,10 +314,10 @@ def judged(found: Sequence[dict[str, Any]]) -> Calibration:
             f"none of the {len(found)} runs found a starting point: narrow the priors, or take more steps"
         )
     ranks, effective = (pd.DataFrame([{k: v[i] for k, v in each.items()} for each in good]) for i in (0, 1))
-    bins = max(2, min(BINS, len(good) // 10))
     rows = {}
     for label in ranks:
         values = ranks[label].dropna().to_numpy()
+        bins = bins_for(len(values))
         counts = np.bincount((values * bins // RANKS).astype(int), minlength=bins)
         p = float(chdtrc(bins - 1, np.sum((counts - counts.mean()) ** 2) / counts.mean()))
         rows[label] = {

@@ -19,7 +19,7 @@ class Convergence(NamedTuple):
 
     @property
     def effective(self) -> float:
-        return min(self.bulk, self.tail)
+        return float(np.minimum(self.bulk, self.tail))  # NaN where either is
 
 
 def convergence(x: np.ndarray) -> Convergence:
@@ -42,7 +42,7 @@ def scalars(values: xr.DataArray, *, constant: bool = False) -> Iterator[tuple[s
         columns = part.values.reshape(*part.shape[:2], -1)
         for i in range(columns.shape[-1]):
             label = next(names)
-            if constant or np.ptp(columns[..., i]) > 0.0:
+            if constant or np.ptp(columns[..., i]) != 0.0:  # NaN is not constant
                 yield label, columns[..., i]
 
 

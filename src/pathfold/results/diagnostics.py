@@ -50,7 +50,8 @@ def troubles(
     started = ["initial_state"] if "initial_state" in tree.posterior else []
     by_label = {}
     for name in [*names, *started] if draws >= 4 else ():
-        by_label |= {label: Sampled.of(x) for label, x in scalars(tree.posterior[name])}
+        by_label |= {label: Sampled.of(x) for label, x in scalars(tree.posterior[name]) if np.isfinite(x).all()}
+    yield from _not_finite(tree, [*names, *started])
     if draws >= 4:
         yield from _modes(tree, by_label)
         yield from _standstill(tree)
@@ -59,6 +60,16 @@ def troubles(
         yield from () if refined else _time_step(tree, names)
         yield from _short_steps(tree)
         yield from _convergence(by_label, tree.posterior.sizes["chain"])
+
+
+def _not_finite(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
+    """Variables with draws that are no numbers, which no comparison would see."""
+    for values in [*(tree.posterior[name] for name in names), tree.sample_stats["lp"]]:
+        if any(not np.isfinite(x).all() for _, x in scalars(values)):
+            yield (
+                f"{values.name} is not finite in some of the draws: the model is not defined where the chains went, or "
+                "the results are damaged; look for roots and logarithms of what may be negative, or sample again"
+            )
 
 
 class Sampled(NamedTuple):

@@ -27,7 +27,7 @@ from pathfold.sampling.particles import ParticleFilter
 DRAWS = 1000
 ROUNDS, SHARE = 3, 5  # of fitting the proposal, each with a fifth as many draws
 FREEDOM, WIDER = 5.0, 1.5  # degrees of freedom of the proposal; how much wider than the posterior draws it is at first
-DEFENSIVE = 0.1  # of the draws come from the standard normal
+DEFENSIVE = 0.1  # of the draws, about, come from the standard normal
 FEW = 50  # effective draws below which a standard error says little
 
 
@@ -106,10 +106,10 @@ def evidence(
     rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
     proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))
     for _ in range(ROUNDS):
-        u = proposal.draw(rng, max(10, draws // SHARE))
-        proposal = proposal.refitted(u, integrand(u) - proposal.log_density(u))
-    u = proposal.draw(rng, draws)
-    return _estimate(integrand(u) - proposal.log_density(u))
+        u, log_density = proposal.draw(rng, max(10, draws // SHARE))
+        proposal = proposal.refitted(u, integrand(u) - log_density)
+    u, log_density = proposal.draw(rng, draws)
+    return _estimate(integrand(u) - log_density)
 
 
 def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
@@ -170,20 +170,21 @@ class Proposal:
         share = effective / (effective + before)
         return Proposal(share * mean + (1 - share) * self.mean, share * cov + (1 - share) * self.cov)
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """So many draws, and the log of their density: of the mixture in which a stratum has its share of the draws."""
         size, plain = len(self.mean), round(DEFENSIVE * count)
         normals = rng.standard_normal((count, size))
         scale = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(count, 1)))
         u = self.mean + scale * normals @ np.linalg.cholesky(self.cov).T
         u[:plain] = normals[:plain]
-        return u
+        share = plain / count
+        return u, np.logaddexp(np.log1p(-share) + self._log_student(u), np.log(share) + _log_normal(u))
 
-    def log_density(self, u: np.ndarray) -> np.ndarray:
+    def _log_student(self, u: np.ndarray) -> np.ndarray:
         size, root = len(self.mean), np.linalg.cholesky(self.cov)
         distance = (np.linalg.solve(root, (u - self.mean).T) ** 2).sum(axis=0)
         student = gammaln(0.5 * (FREEDOM + size)) - gammaln(0.5 * FREEDOM) - 0.5 * size * np.log(np.pi * FREEDOM)
-        student = student - np.log(np.diag(root)).sum() - 0.5 * (FREEDOM + size) * np.log1p(distance / FREEDOM)
-        return np.logaddexp(np.log(1 - DEFENSIVE) + student, np.log(DEFENSIVE) + _log_normal(u))
+        return student - np.log(np.diag(root)).sum() - 0.5 * (FREEDOM + size) * np.log1p(distance / FREEDOM)
 
 
 def _estimate(log_weights: np.ndarray) -> Evidence:

@@ -7,8 +7,10 @@ and these as a whole, whatever else is kept.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +27,7 @@ from pathfold.model import (
     TimeGrid,
 )
 from pathfold.sampling.draws import Draws, Held
+from pathfold.sampling.particles import seen_of
 
 STRIDE = 10  # the chain's pieces end at multiples of it after warm-up
 MOST = 8  # of a chain, besides the last
@@ -90,23 +93,33 @@ def _parts(engine: Engine, grid: TimeGrid, draw: Held) -> tuple[np.ndarray, ...]
     u, v0, w, v = engine.get_vector(draw.position)
     if not isinstance(engine, UnconstrainedEngine | GuidedEngine):
         return u, v0, w, v
-    observation = engine.model.observation
-    if isinstance(observation, GaussianNoise):
-        w = _misfits(engine.model, observation, grid, draw)
-    return u, v0, w.reshape(len(grid.starts), -1), v.reshape(len(grid.starts), grid.steps, -1)
+    return u, v0, _observation_noise(engine.model, grid, draw), v.reshape(len(grid.starts), grid.steps, -1)
 
 
-def _misfits(model: DiffusionModel, observation: GaussianNoise, grid: TimeGrid, draw: Held) -> np.ndarray:
-    """The observation noise (N, Y), which is no part of a position without constraints."""
-    shared = model.parameters.unflatten(draw.z)
+def _observation_noise(model: DiffusionModel, grid: TimeGrid, draw: Held) -> np.ndarray:
+    """The observation noise (N, W), which is no part of a position without constraints.
+
+    The rows of what was observed are r + E w = 0, affine in w. They determine its projection on their span; the rest,
+    and all of it where nothing was observed, is drawn anew: w = n - E^+ (r + E n) with n standard normal, so that w is
+    standard normal if the model is right. The normals follow from the draw, the same ones whenever it is taken apart.
+    """
+    shared, size = model.parameters.unflatten(draw.z), model.observation_noise_dim
     states = np.concatenate([draw.nodes, draw.x0[grid.series_of_intervals, model.state_dim :]], axis=1)
+    digest = np.frombuffer(hashlib.sha256(draw.position.tobytes()).digest(), dtype=np.uint32)
+    fresh = np.random.default_rng(digest).standard_normal((len(grid.ends), size))
 
-    def misfit(x, y, t):
+    def conditioned(w, x, t, seen):
         x, named = model.in_series(shared, x)
-        return jnp.linalg.solve(observation.scale_matrix(named, t), y - observation.state_function(x, named, t))
+        misfit = partial(model.observation.misfit, x, named, t=t, seen=seen)
+        r, E = misfit(w), jax.jacfwd(misfit)(w)
+        length = jnp.linalg.norm(E, axis=1)
+        known = (seen.mask > 0.0) & (length > 0.0)
+        r, E = jnp.where(known, r / length, 0.0), jnp.where(known[:, None], E / length[:, None], 0.0)
+        return w - jnp.linalg.pinv(E) @ r
 
     with jax.enable_x64(True):
-        return np.asarray(jax.vmap(misfit)(states, grid.values, model.clocks(grid)[1]))
+        seen = jax.tree.map(lambda each: jnp.asarray(each, float), seen_of(grid))
+        return np.asarray(jax.vmap(conditioned)(fresh, states, model.clocks(grid)[1], seen))
 
 
 def _standard(engine: Engine) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pathfold.errors import SettingsError, told
-from pathfold.results.calibrate import BINS, RANKS, Calibration
+from pathfold.results.calibrate import RANKS, Calibration, bins_for
 from pathfold.results.plots.style import POSTERIOR, legend_outside, new_figure, selected
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def plot_calibration(calibration: Calibration, names: Sequence[str | int] | str 
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     for ax, name in zip(axes, chosen, strict=False):
         ranks = calibration.ranks[name].dropna().to_numpy()
-        bins = max(2, min(BINS, len(ranks) // 10))
+        bins = bins_for(len(ranks))
         low, high = stats.binom.ppf([0.025, 0.975], len(ranks), 1.0 / bins)
         ax.axhspan(low, high, color="#e4e4e4", lw=0, label="95 % of a uniform rank")
         ax.hist(ranks, np.linspace(0, RANKS, bins + 1), color=POSTERIOR.inner, edgecolor="white", lw=0.5, label="runs")
