@@ -44,7 +44,7 @@ class Drawn(BackendArray):
 
     def __init__(self, variable: Variable, chains: Sequence[Draws], begin: int, end: int, kept: np.ndarray) -> None:
         self.variable, self.begin, self.kept = variable, begin, kept
-        self.chains = [replace(chain, held={}, last=np.zeros(0)) for chain in chains]
+        self.chains = [replace(chain, held={}) for chain in chains]
         self.shape = (len(chains), end - begin, *variable.shape)
         self.dtype = np.dtype(variable.dtype)
 
