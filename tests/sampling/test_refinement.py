@@ -135,7 +135,7 @@ def test_the_shift_of_what_varies_is_that_of_its_exact_posterior():
     found = np.concatenate([shift_of(tree, name).ravel() for name in ("mean", "a", "initial_state")])
     exact = (fine - coarse) / spread
     assert np.abs(exact[1:4]).max() > 1.0
-    # The sums of t differ by 4 % at most, of the series that is rarely seen; first order leaves out twice that, relative.
+    # The sums of t differ by 4 % at most, of what is rarely seen; first order leaves out twice that, relative.
     np.testing.assert_allclose(found, exact, rtol=0.08, atol=0.02)
     assert shift_of(tree, "tau") == 0.0, "it is known"
     assert tree.half_step_shift["a"].dims == ("chain", "draw", "series")

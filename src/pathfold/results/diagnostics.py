@@ -13,6 +13,7 @@ from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.results.convergence import Convergence, convergence, labels, scalars
 from pathfold.results.drawn import in_blocks
+from pathfold.sampling.spared import spared
 
 RHAT = 1.01
 ESS_A_CHAIN = 100
@@ -31,7 +32,8 @@ def warn_of_trouble(
 
     Where the time step was `refined`, others have said whether it is short enough.
     """
-    found = list(troubles(tree, names, network, refined=refined))
+    judged = spared("the draws could not be judged", lambda: [*troubles(tree, names, network, refined=refined)], 3)
+    found = judged or []
     if len(found) == 1:
         warnings.warn(found[0], stacklevel=3)
     elif found:
@@ -142,8 +144,8 @@ def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
         worst = next(iter(moved))
         yield (
             f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
-            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; take more steps_per_interval "
-            "(a smaller max_step) or a scheme of higher order"
+            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; take more "
+            "steps_per_interval (a smaller max_step) or a scheme of higher order"
         )
 
 

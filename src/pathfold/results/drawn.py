@@ -142,7 +142,10 @@ def drawn_dataset(
     for variable in variables:
         drawn = Drawn(variable, chains, begin, end, kept)
         stays = drawn.nbytes > IN_MEMORY and any(chain.begin > begin for chain in chains)
-        values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
+        try:
+            values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
+        except MemoryError:  # of the copy: the draws themselves are there
+            values = _on_demand(drawn)
         found[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
     numbers = {"chain": np.arange(len(chains)), "draw": np.arange(end - begin)}
     return xr.Dataset(found, {**numbers, **coordinates})

@@ -51,11 +51,7 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     """
     made = run.chains[0].made
     warmup, form = min(run.settings["warmup"], made), Form.of(run.model, run.grid, run.settings, run.keep)
-
-    def posterior(begin: int, end: int) -> xr.Dataset:
-        return with_deterministics(form.posterior(run.chains, begin, end), deterministics, tuple(run.model.priors))
-
-    groups = {"/posterior": posterior(warmup, made)}
+    groups = {"/posterior": form.posterior(run.chains, warmup, made)}
     others: dict[str, Callable[[], xr.Dataset]] = {
         "sample_stats": lambda: form.statistics(run.chains, warmup, made),
         "observed_data": lambda: observed_dataset(run.model, run.grid, run.keep),
@@ -66,11 +62,13 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     if (shift := run.half_step_shift) is not None:
         others["half_step_shift"] = lambda: shift_dataset(run, shift)
     if keep_warmup:
-        others["warmup_posterior"] = lambda: posterior(0, warmup)
+        others["warmup_posterior"] = lambda: form.posterior(run.chains, 0, warmup)
         others["warmup_sample_stats"] = lambda: form.statistics(run.chains, 0, warmup)
     for name, make in others.items():
         if (group := spared(f"the group {name} was left out of the results", make, 3)) is not None:
             groups[f"/{name}"] = group
+    for name in groups.keys() & {"/posterior", "/warmup_posterior"}:
+        groups[name] = with_deterministics(groups[name], deterministics, tuple(run.model.priors))
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = spared("the attributes were left out of the results", lambda: _attributes(run), 3) or {}
     return tree
