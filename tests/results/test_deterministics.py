@@ -5,13 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+import xarray as xr
 from scipy import stats
 
 import pathfold as pf
+from pathfold.results.deterministics import _largest
+from pathfold.results.drawn import Drawn
 from tests.sampling.comparing import mean_scores, threshold
 
 PRIORS: dict[str, tuple[Any, Any]] = {
@@ -113,3 +117,91 @@ def test_mistakes_are_told_before_anything_is_drawn(deterministics, options, wor
     with pytest.raises(pf.ModelError) as caught:
         pf.sample(model(), DATA, steps_per_interval=2, deterministics=deterministics, progress=False, **options)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def short(**options: Any):
+    settings: dict[str, Any] = {"chains": 2, "warmup": 10, "draws": 3, "keep_path": "all", "progress": False}
+    return pf.sample(model(), DATA, steps_per_interval=2, seed=6, **settings | options)
+
+
+FUNCTIONS = {
+    "distances": lambda z, path: jnp.sum(jnp.abs(path - path.T), axis=1),
+    "half_life": lambda z: jnp.log(2.0) / z["rate"],
+    "large": lambda z: z["level"] * jnp.ones(1000),
+}
+
+
+def test_deterministics_are_the_same_in_pieces_of_any_size(monkeypatch):
+    whole = short(deterministics=FUNCTIONS)
+    monkeypatch.setattr("pathfold.results.deterministics.PIECE", 2 * 8 * 1000)
+    parts = short(deterministics=FUNCTIONS)
+    for name in FUNCTIONS:
+        np.testing.assert_allclose(parts.posterior[name], whole.posterior[name], rtol=1e-14)
+
+
+def test_pieces_have_room_for_what_is_made_on_the_way():
+    def distances(path):
+        return jax.jit(lambda path: jnp.sum(jnp.abs(path - path.T)))(path)
+
+    assert _largest(jax.make_jaxpr(distances)(jnp.zeros((700, 1), dtype=jnp.float32)).jaxpr) == 4 * 700**2
+
+
+def test_what_does_not_fit_into_memory_is_left_out_and_the_draws_are_there(monkeypatch):
+    """Of 6 draws `large` takes 48 kB, and a piece as much again; the others take less than one."""
+    monkeypatch.setattr("pathfold.results.deterministics.available_memory", lambda: 50_000)
+    told = r"'large' was left out of the results .*: MemoryError: .* GiB of memory, .* the draws are all here"
+    with pytest.warns(UserWarning, match=told):
+        found = short(deterministics=FUNCTIONS)
+    assert set(FUNCTIONS) & set(found.posterior.data_vars) == {"distances", "half_life"}
+    assert found.posterior.sizes["draw"] == 3
+
+
+def test_what_cannot_fit_is_refused_before_anything_is_drawn():
+    """It is not tried at a point either, which would end the process."""
+    with pytest.raises(pf.SettingsError, match="the deterministic 'a', of all draws, would take .* GiB of memory"):
+        short(deterministics={"a": lambda z: z["rate"] * jnp.ones(10**14)}, draws=1, chains=1)
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise ValueError("of some kind")
+
+
+def interrupt(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("raises", [fail, interrupt])
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("sampling.execution.noise_of", "the group noise was left out of the results"),
+        ("sampling.execution.half_step_shift", "the group half_step_shift was left out of the results"),
+        ("results.posterior.noise_dataset", "the group noise was left out of the results"),
+        ("results.posterior.shift_dataset", "the group half_step_shift was left out of the results"),
+        ("results.posterior.model_text", "the attributes were left out of the results"),
+        ("results.diagnostics.troubles", "the draws could not be judged"),
+    ],
+)
+def test_whatever_fails_after_the_draws_does_not_lose_them(monkeypatch, place, told, raises):
+    expected = short()
+    monkeypatch.setattr(f"pathfold.{place}", raises)
+    reason = "KeyboardInterrupt" if raises is interrupt else "ValueError: 'of some kind'"
+    with pytest.warns(UserWarning, match=f"{told}.*: {reason}; the draws are all here") as caught:
+        found = short()
+    assert {each.filename for each in caught} == {__file__}
+    xr.testing.assert_identical(found.posterior.to_dataset(), expected.posterior.to_dataset())
+
+
+def test_draws_of_which_there_is_no_room_for_a_copy_are_read_where_they_are(monkeypatch):
+    expected = short()
+    read, full = Drawn.read, [True]
+
+    def read_later(self, key):
+        if full and self.variable.name == "state":
+            raise MemoryError
+        return read(self, key)
+
+    monkeypatch.setattr(Drawn, "read", read_later)
+    found = short()
+    full.clear()
+    xr.testing.assert_identical(found.posterior.to_dataset().load(), expected.posterior.to_dataset())

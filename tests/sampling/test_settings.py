@@ -17,7 +17,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.model import TimeGrid
-from pathfold.model.memory import machine_memory
+from pathfold.model.memory import CONTAINERS, available_memory, machine_memory
 from pathfold.results.posterior import to_datatree
 from pathfold.sampling import Run, Settings
 from pathfold.sampling.draws import Draws
@@ -184,7 +184,20 @@ def test_draws_that_do_not_fit_are_refused(monkeypatch):
 def test_a_machine_that_does_not_tell_its_memory_refuses_nothing(monkeypatch):
     assert (machine_memory() or 2**30) > 2**28
     monkeypatch.delattr(os, "sysconf", raising=False)
+    monkeypatch.setattr("pathfold.model.memory.CONTAINERS", ())
     assert machine_memory() is None
+    assert available_memory() is None
+
+
+def test_memory_is_limited_by_a_container_and_what_is_taken_counts(monkeypatch, tmp_path):
+    """Files that the system only repeats in memory make room for others."""
+    for name, text in (("max", "3000000"), ("current", "2500000"), ("stat", "anon 1\ninactive_file 700000\n")):
+        (tmp_path / f"memory.{name}").write_text(text)
+    monkeypatch.setattr("pathfold.model.memory.CONTAINERS", ((tmp_path, *CONTAINERS[0][1:]),))
+    assert machine_memory() == 3_000_000
+    assert available_memory() == 1_200_000
+    (tmp_path / "memory.max").write_text("max")
+    assert (machine_memory() or 2**30) > 2**28, "that is the machine's own"
 
 
 @pytest.mark.parametrize("keep_path", ["nodes", "all", "none"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import warnings
+import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,22 +16,27 @@ from pathfold.errors import ModelError, told
 from pathfold.model import DiffusionModel
 from pathfold.model.functions import apart, result_shape, struct, traced, try_twice
 from pathfold.model.identity import computation, digest
+from pathfold.model.memory import GIB, available_memory, check_memory
 from pathfold.model.names import check_dimensions, check_name, dimensions
-from pathfold.results.drawn import in_blocks
 from pathfold.sampling.selection import Selection
+from pathfold.sampling.spared import spared
 
 type Deterministics = Mapping[str, Callable[..., Any]]
 """By name, functions of z, (z, path) or (z, path, times), with path (time, component) the states that are kept."""
 
 EXPECTED = "z, (z, path) or (z, path, times)"
+PIECE = 2**26  # bytes of the largest array that is made at a time, of as many draws as that has room for
+SHARE = 0.9  # of the memory that is left
+TRIED = 4  # values that are in memory when a function is tried
 
 
 def check_deterministics(
-    deterministics: Any, model: DiffusionModel, series: int, times: np.ndarray | None, keep: Selection
+    deterministics: Any, model: DiffusionModel, series: int, times: np.ndarray | None, keep: Selection, draws: int
 ) -> dict[str, Callable[..., Any]]:
     """Functions of (z, path, times), tried on shapes and at a point; `times` are those of the states kept, if any.
 
-    What varies has a row for each of the `series` there, and there is no more than what is to be kept.
+    What varies has a row for each of the `series` there, and there is no more than what is to be kept. Values of all
+    `draws` must fit into memory.
     """
     if not isinstance(deterministics, Mapping):
         raise ModelError(f"deterministics must be a dict of name -> function of {EXPECTED}, not {told(deterministics)}")
@@ -50,7 +56,7 @@ def check_deterministics(
                 f"the deterministic {name!r} is a function of the path, but keep leaves out components of it; keep all"
             )
         functions[name] = _of_three(function, count)
-        dims[name] = _checked_dims(f"the deterministic {name!r}", functions[name], examples)
+        dims[name] = _checked_dims(f"the deterministic {name!r}", functions[name], examples, draws)
     check_dimensions("the deterministic or parameter", dims, ModelError)
     return functions
 
@@ -75,11 +81,13 @@ def keys_of(
     return {name: digest(computation(function, *examples)) for name, function in functions.items()}
 
 
-def _checked_dims(name: str, function: Callable[..., Any], examples: tuple[Any, ...]) -> int:
+def _checked_dims(name: str, function: Callable[..., Any], examples: tuple[Any, ...], draws: int) -> int:
     """The number of dimensions of what the function returns."""
     z, path, times = examples
     with jax.enable_x64(True):
         shape = result_shape(name, function, examples)
+        size = 8 * math.prod(shape) * max(draws, TRIED)
+        check_memory(f"{name}, of all draws,", size, "less of it, or fewer draws")
         many = jax.tree.map(lambda example: struct(2, *example.shape), (z, path))
         traced(f"{name}, of all draws at once,", jax.vmap(function, (0, 0, None)), (*many, times))
         try_twice(name, function, examples)
@@ -109,33 +117,55 @@ def _of_three(function: Callable[..., Any], count: int) -> Callable[..., Any]:
 def with_deterministics(
     posterior: xr.Dataset, functions: dict[str, Callable[..., Any]], names: tuple[str, ...]
 ) -> xr.Dataset:
-    """The draws with the functions of each, some draws at a time; `names` are the parameters'."""
+    """The draws with the functions of each; `names` are the parameters'. What cannot be computed is left out."""
     for name, function in functions.items():
-        compiled = jax.jit(jax.vmap(function, (0, 0, None)))
-        try:
-            with jax.enable_x64(True):
-                parts = [_of_draws(compiled, block, names) for block in in_blocks(posterior, "state")]
-                values = np.concatenate(parts, axis=1)
-        except Exception as error:  # whatever it is (memory, a callback): the draws are made and must not be lost
-            warnings.warn(
-                f"the deterministic {name!r} was left out of the results: over all draws it raised "
-                f"{type(error).__name__}: {told(str(error))}; compute it from the draws",
-                stacklevel=5,
-            )
-            continue
-        posterior[name] = (["chain", "draw", *dimensions(name, values.ndim - 2)], values)
+        failure = f"the deterministic {name!r} was left out of the results (compute it from the draws)"
+        added = spared(failure, partial(_added, posterior, name, function, names), 4)
+        posterior = posterior if added is None else added
     return posterior
 
 
-def _of_draws(function: Callable[..., Any], posterior: xr.Dataset, names: tuple[str, ...]) -> np.ndarray:
-    """A function of many draws for all of these, (chain, draw, ...)."""
-    shape = (posterior.sizes["chain"], posterior.sizes["draw"])
+def _added(posterior: xr.Dataset, name: str, function: Callable[..., Any], names: tuple[str, ...]) -> xr.Dataset:
+    """The draws with the function of each, some draws of a chain at a time."""
+    with jax.enable_x64(True):
+        values = _of_all(posterior, function, names)
+    return posterior.assign({name: (["chain", "draw", *dimensions(name, values.ndim - 2)], values)})
 
-    def flat(name: str) -> np.ndarray:
-        values = posterior[name].values
-        return values.reshape(-1, *values.shape[2:])
 
-    z, there = {name: flat(name) for name in names if name in posterior}, "state" in posterior
-    path = flat("state") if there else np.zeros((shape[0] * shape[1], 0, posterior.sizes.get("component", 0)))
-    values = np.asarray(function(z, path, posterior["time"].values if there else np.zeros(0)))
-    return values.reshape(*shape, *values.shape[1:])
+def _of_all(posterior: xr.Dataset, function: Callable[..., Any], names: tuple[str, ...]) -> np.ndarray:
+    """The function of every draw, (chain, draw, ...).
+
+    XLA ends the process where it has not the memory; a MemoryError says so before.
+    """
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    times = posterior["time"].values if "state" in posterior else np.zeros(0)
+    z = {name: struct(*posterior[name].shape[2:]) for name in names if name in posterior}
+    path = struct(len(times), posterior.sizes.get("component", 0))
+    result, row = jax.eval_shape(function, z, path, times), _largest(jax.make_jaxpr(function)(z, path, times).jaxpr)
+    count = max(1, min(draws, PIECE // max(1, row)))
+    some = jax.tree.map(lambda one: struct(count, *one.shape), (z, path))
+    compiled = jax.jit(jax.vmap(function, (0, 0, None)))
+    needed: Any = compiled.lower(*some, times).compile().memory_analysis()
+    besides = needed.output_size_in_bytes + needed.temp_size_in_bytes if needed else 0
+    _check_room(chains * draws * result.size * result.dtype.itemsize + besides)
+    values = np.empty((chains, draws, *result.shape), result.dtype)
+    for chain in range(chains):
+        for begin in range(0, draws, count):
+            part = posterior.isel(chain=chain, draw=slice(begin, begin + count))
+            of_part = {name: part[name].values for name in z}
+            states = part["state"].values if "state" in part else np.zeros((part.sizes["draw"], *path.shape))
+            values[chain, begin : begin + count] = compiled(of_part, states, times)
+    return values
+
+
+def _largest(jaxpr: Any) -> int:
+    """Bytes of the largest array that a traced function makes, if none is saved by joining operations."""
+    sizes = [each.aval.size * each.aval.dtype.itemsize for eqn in jaxpr.eqns for each in eqn.outvars]
+    inner = [each for eqn in jaxpr.eqns for each in jax.tree.leaves([*eqn.params.values()])]
+    return max([0, *sizes, *(_largest(getattr(each, "jaxpr", each)) for each in inner if hasattr(each, "eqns"))])
+
+
+def _check_room(size: int) -> None:
+    there = available_memory()
+    if there is not None and size > SHARE * there:
+        raise MemoryError(f"it would take {size / GIB:.1f} GiB of memory, of which {there / GIB:.1f} GiB are left")

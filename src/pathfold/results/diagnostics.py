@@ -11,8 +11,9 @@ import xarray as xr
 
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
-from pathfold.results.convergence import Convergence, convergence, scalars
+from pathfold.results.convergence import Convergence, convergence, labels, scalars
 from pathfold.results.drawn import in_blocks
+from pathfold.sampling.spared import spared
 
 RHAT = 1.01
 ESS_A_CHAIN = 100
@@ -31,7 +32,8 @@ def warn_of_trouble(
 
     Where the time step was `refined`, others have said whether it is short enough.
     """
-    found = list(troubles(tree, names, network, refined=refined))
+    judged = spared("the draws could not be judged", lambda: [*troubles(tree, names, network, refined=refined)], 3)
+    found = judged or []
     if len(found) == 1:
         warnings.warn(found[0], stacklevel=3)
     elif found:
@@ -57,7 +59,7 @@ def troubles(
         yield from _standstill(tree)
     yield from _failures(tree, network)
     if draws >= 4:
-        yield from () if refined else _time_step(tree, names)
+        yield from () if refined else _time_step(tree, [*names, *started])
         yield from _short_steps(tree)
         yield from _convergence(by_label, tree.posterior.sizes["chain"])
 
@@ -139,16 +141,32 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
 
 
 def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
-    """Parameters that would move with half steps."""
-    shifts = dict(zip(_labels(tree, names), tree.attrs.get("half_step_shift", ()), strict=False))
-    moved = {label: shift for label, shift in shifts.items() if abs(shift) > SHIFT}
+    """What would move with half steps, by more than chance: of n estimates the errors reach sqrt(2 log n) standard
+    errors."""
+    if "half_step_shift" not in tree.children:
+        return
+    found: dict[str, tuple[float, float]] = {}
+    for name in [name for name in names if name in tree.half_step_shift]:
+        found |= _shifts(tree.half_step_shift[name])
+    chance = np.sqrt(2.0 * np.log(max(1, len(found))))
+    moved = {label: shift for label, (shift, error) in found.items() if abs(shift) > SHIFT + chance * error}
     if moved:
-        worst = max(moved, key=lambda label: abs(moved[label]))
+        moved = dict(sorted(moved.items(), key=lambda each: -abs(each[1])))
+        worst = next(iter(moved))
         yield (
             f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
-            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst)}; take more steps_per_interval (a "
-            "smaller max_step) or a scheme of higher order"
+            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; take more "
+            "steps_per_interval (a smaller max_step) or a scheme of higher order"
         )
+
+
+def _shifts(values: xr.DataArray) -> dict[str, tuple[float, float]]:
+    """Of every scalar that moves the mean over draws where it is known and its standard error, 0 with a single draw."""
+    x = values.transpose("chain", "draw", ...).values.reshape(values.sizes["chain"] * values.sizes["draw"], -1)
+    x = np.ma.masked_invalid(x)
+    mean, error = x.mean(axis=0).filled(0.0), (x.std(axis=0) / np.sqrt(np.maximum(1, x.count(axis=0) - 1))).filled(0.0)
+    named = zip(labels(values), mean.tolist(), error.tolist(), strict=True)
+    return {label: (shift, spread) for label, shift, spread in named if shift != 0.0}
 
 
 def _short_steps(tree: xr.DataTree) -> Iterator[str]:
@@ -164,13 +182,6 @@ def _short_steps(tree: xr.DataTree) -> Iterator[str]:
             "slower kind, which may be what keeps them so; a distribution that enters as a row allows longer ones "
             "(docs/models.md lists these)"
         )
-
-
-def _labels(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
-    """Of all scalars of the parameters, in order."""
-    for name in names:
-        size = tree.posterior[name][0, 0].size
-        yield from [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
 
 
 def _convergence(by_label: dict[str, Sampled], chains: int) -> Iterator[str]:
@@ -194,7 +205,7 @@ def _convergence(by_label: dict[str, Sampled], chains: int) -> Iterator[str]:
         )
 
 
-def _others(found: dict[str, Any], worst: str) -> str:
+def _others(found: dict[str, Any], worst: str, verb: str = "are") -> str:
     names = [label for label in found if label != worst]
     listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return f" (so are {listed})" if names else ""
+    return f" (so {verb} {listed})" if names else ""

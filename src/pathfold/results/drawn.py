@@ -44,7 +44,7 @@ class Drawn(BackendArray):
 
     def __init__(self, variable: Variable, chains: Sequence[Draws], begin: int, end: int, kept: np.ndarray) -> None:
         self.variable, self.begin, self.kept = variable, begin, kept
-        self.chains = [replace(chain, held={}, last=np.zeros(0)) for chain in chains]
+        self.chains = [replace(chain, held={}) for chain in chains]
         self.shape = (len(chains), end - begin, *variable.shape)
         self.dtype = np.dtype(variable.dtype)
 
@@ -142,7 +142,10 @@ def drawn_dataset(
     for variable in variables:
         drawn = Drawn(variable, chains, begin, end, kept)
         stays = drawn.nbytes > IN_MEMORY and any(chain.begin > begin for chain in chains)
-        values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
+        try:
+            values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
+        except MemoryError:  # of the copy: the draws themselves are there
+            values = _on_demand(drawn)
         found[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
     numbers = {"chain": np.arange(len(chains)), "draw": np.arange(end - begin)}
     return xr.Dataset(found, {**numbers, **coordinates})

@@ -27,7 +27,9 @@ from pathfold.results.reading import fine_times
 from pathfold.sampling import Run
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.noise import names_of_normals
+from pathfold.sampling.refinement import Shift
 from pathfold.sampling.selection import Selection, component_labels
+from pathfold.sampling.spared import spared
 
 STATISTICS = (
     "acceptance_rate",
@@ -45,30 +47,38 @@ WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
-    """Groups posterior, sample_stats, observed_data, constant_data, noise, and warmup_* when kept."""
+    """Groups posterior, sample_stats, observed_data, constant_data, noise, half_step_shift, and warmup_* when kept.
+
+    What cannot be made besides the draws is left out, with a warning.
+    """
     made = run.chains[0].made
     warmup, form = min(run.settings["warmup"], made), Form.of(run.model, run.grid, run.settings, run.keep)
-
-    def posterior(begin: int, end: int) -> xr.Dataset:
-        return with_deterministics(form.posterior(run.chains, begin, end), deterministics, tuple(run.model.priors))
-
-    groups: dict[str, xr.Dataset] = {
-        "/posterior": posterior(warmup, made),
-        "/sample_stats": form.statistics(run.chains, warmup, made),
-        "/observed_data": observed_dataset(run.model, run.grid, run.keep),
-        "/constant_data": constant_dataset(run.grid),
+    groups = {"/posterior": form.posterior(run.chains, warmup, made)}
+    others: dict[str, Callable[[], xr.Dataset]] = {
+        "sample_stats": lambda: form.statistics(run.chains, warmup, made),
+        "observed_data": lambda: observed_dataset(run.model, run.grid, run.keep),
+        "constant_data": lambda: constant_dataset(run.grid),
     }
-    if run.noise is not None:
-        groups["/noise"] = noise_dataset(run, run.noise)
+    if (noise := run.noise) is not None:
+        others["noise"] = lambda: noise_dataset(run, noise)
+    if (shift := run.half_step_shift) is not None:
+        others["half_step_shift"] = lambda: shift_dataset(run, shift)
     if keep_warmup:
-        groups["/warmup_posterior"] = posterior(0, warmup)
-        groups["/warmup_sample_stats"] = form.statistics(run.chains, 0, warmup)
+        others["warmup_posterior"] = lambda: form.posterior(run.chains, 0, warmup)
+        others["warmup_sample_stats"] = lambda: form.statistics(run.chains, 0, warmup)
+    for name, make in others.items():
+        if (group := spared(f"the group {name} was left out of the results", make, 3)) is not None:
+            groups[f"/{name}"] = group
+    for name in groups.keys() & {"/posterior", "/warmup_posterior"}:
+        groups[name] = with_deterministics(groups[name], deterministics, tuple(run.model.priors))
     tree = xr.DataTree.from_dict(groups)
-    shift = {"half_step_shift": run.half_step_shift.tolist()} if run.half_step_shift.size else {}
-    iterations = {"iterations": run.iterations} if run.iterations else {}
-    known = attributes(run.model, run.grid, run.settings)
-    tree.attrs = known | run.seconds | shift | iterations | of_chains(run.chains)
+    tree.attrs = spared("the attributes were left out of the results", lambda: _attributes(run), 3) or {}
     return tree
+
+
+def _attributes(run: Run) -> dict[str, Any]:
+    iterations = {"iterations": run.iterations} if run.iterations else {}
+    return attributes(run.model, run.grid, run.settings) | run.seconds | iterations | of_chains(run.chains)
 
 
 @dataclass(frozen=True)
@@ -107,13 +117,25 @@ def draws_dataset(
 ) -> xr.Dataset:
     """Parameters, initial states and paths by name, from vectors (chain, draw, ...) of what series share, augmented
     initial states (chain, draw, series, ...) and the states that are kept (chain, draw, kept, component)."""
-    arrays, keep = {"z": z, "x0": starts, "state": states}, Selection.of(model)
-    found = {
-        each.name: (("chain", "draw", *each.dims), each.of(arrays[each.array], leading=2))
-        for each in _variables(model, grid, keep, keep_path)
-    }
-    numbers = {"chain": np.arange(z.shape[0]), "draw": np.arange(z.shape[1])}
-    return xr.Dataset(found, {**numbers, **_coordinates(model, grid, keep, keep_path)})
+    keep, arrays = Selection.of(model), {"z": z, "x0": starts, "state": states}
+    named = arrays, _variables(model, grid, keep, keep_path), _coordinates(model, grid, keep, keep_path)
+    return _by_chain_and_draw(*named, np.arange(z.shape[1]))
+
+
+def shift_dataset(run: Run, shift: Shift) -> xr.Dataset:
+    """The shift of parameters, what varies and initial states by name, of those that are kept."""
+    keep = run.keep or Selection.of(run.model)
+    columns, arrays = keep.columns(run.model), {"z": shift.z, "x0": shift.x0}
+    arrays = {name: each[..., columns.get(name, slice(None))] for name, each in arrays.items()}
+    named = arrays, _variables(run.model, run.grid, keep, "none"), _coordinates(run.model, run.grid, keep, "none")
+    return _by_chain_and_draw(*named, shift.draws)
+
+
+def _by_chain_and_draw(
+    arrays: dict[str, np.ndarray], variables: list[Variable], coordinates: dict[str, Any], draws: np.ndarray
+) -> xr.Dataset:
+    found = {each.name: (("chain", "draw", *each.dims), each.of(arrays[each.array], leading=2)) for each in variables}
+    return xr.Dataset(found, {"chain": np.arange(len(arrays["z"])), "draw": draws, **coordinates})
 
 
 def _variables(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path: str) -> list[Variable]:

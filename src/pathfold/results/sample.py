@@ -166,8 +166,9 @@ def sample(
     )
     grid = TimeGrid.build(data, steps_per_interval=cast(int | None, steps_per_interval), max_step=max_step)
     times, series = state_times(grid, settings.keep_path), len(grid.first)
+    recorded = settings.chains * (settings.draws + settings.warmup * settings.keep_warmup)
     functions = check_deterministics(
-        {} if deterministics is None else deterministics, model, series, times, settings.keep
+        {} if deterministics is None else deterministics, model, series, times, settings.keep, recorded
     )
     about = "" if settings.checkpoint is None else described(model, grid, settings)
     run = run_chains(model, data, grid, settings, about)

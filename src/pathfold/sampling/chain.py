@@ -57,7 +57,7 @@ class Chain(ABC):
         return None
 
     def recorded(self, block: np.ndarray) -> np.ndarray:
-        """A copy of a position, or of a point, that has the parameters' normals themselves, whatever the metric."""
+        """A copy of a position that has the parameters' normals themselves, whatever the metric."""
         return block.copy()
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,7 +113,6 @@ class Draws:
     seconds: float = 0.0  # of its core: the time that others had it does not count
     main_seconds: float = 0.0  # of these after warm-up
     start_attempts: int = 0
-    last: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the point where the chain is
     held: dict[int, Held] = field(default_factory=dict)  # a few draws, by how many were made with it
     integration_time: float = 0.0  # of static trajectories, as warm-up chose it
     coordinates: Coordinates | None = None  # of a metric of the parameters, at the end
@@ -204,6 +203,11 @@ class Draws:
 
     def _each(self, make: Callable[[str], np.ndarray]) -> dict[str, Any]:
         return {name: make(name) for name in ARRAYS}
+
+
+def held_by_all(chains: Sequence[Draws]) -> list[int]:
+    """The draws that every chain holds, by how many were made with them."""
+    return sorted(set.intersection(*(set(chain.held) for chain in chains)))
 
 
 def rows_file(folder: Path, chain: int, name: str) -> Path:

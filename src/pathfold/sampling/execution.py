@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from pathfold.sampling.run import Run
 from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHMC
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import Settings
+from pathfold.sampling.spared import spared
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 from pathfold.sampling.workers import execute
 
@@ -111,11 +113,14 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     made = min(d.made for d in results)
     cause = "the run was interrupted" if interrupted else "max_seconds were spent" if cut_short else ""
     _warn_of_loss(results, made, cause, settings)
-    shift = np.zeros(0) if unconstrained else half_step_shift(model, engine, results)
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
     chains = [_of_length(d, made, settings.warmup) for d in results]
-    noise = noise_of(sampled, grid, chains, settings.warmup)
-    shift = shift[shape.columns.get("z", slice(None))] if shift.size else shift
+    lost = "was left out of the results, since it could not be made"
+    noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, grid, chains, settings.warmup), 3)
+    shift = None
+    if not unconstrained:
+        judge = partial(half_step_shift, model, engine, chains, settings.warmup)
+        shift = spared(f"the group half_step_shift {lost}", judge, 3)
     iterations = iterations if cut_short else []
     return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, settings.keep)
 

@@ -26,7 +26,7 @@ from pathfold.model import (
     Observation,
     TimeGrid,
 )
-from pathfold.sampling.draws import Draws, Held
+from pathfold.sampling.draws import Draws, Held, held_by_all
 from pathfold.sampling.particles import seen_of
 
 STRIDE = 10  # the chain's pieces end at multiples of it after warm-up
@@ -68,7 +68,7 @@ class Noise:
 
 def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -> Noise | None:
     """What all chains of an engine hold, taken apart, or None; the grid is the one of the data."""
-    numbers = sorted(set.intersection(*(set(chain.held) for chain in chains)))
+    numbers = held_by_all(chains)
     if not numbers:
         return None
     model = engine.model

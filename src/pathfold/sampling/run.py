@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.noise import Noise
+from pathfold.sampling.refinement import Shift
 from pathfold.sampling.selection import Selection
 
 
@@ -21,6 +20,6 @@ class Run:
     chains: list[Draws]
     seconds: dict[str, float]
     noise: Noise | None = None  # of the draws that all chains hold, if there are any
-    half_step_shift: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of z that is kept, as far as it is known
+    half_step_shift: Shift | None = None  # at these, where it is known
     iterations: list[int] = field(default_factory=list)  # of every chain, kept or not, where a run was cut short
     keep: Selection | None = None  # what the draws have of parameters and states; all if it is None

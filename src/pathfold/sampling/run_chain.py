@@ -45,4 +45,4 @@ def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None)
                 chain.make_room(checkpoint)
     if checkpoint and checkpoint.counted < chain.draws.made:
         chain.save(checkpoint)
-    return replace(chain.draws.first(total), last=chain.recorded(chain.current), coordinates=chain.coordinates)
+    return replace(chain.draws.first(total), coordinates=chain.coordinates)

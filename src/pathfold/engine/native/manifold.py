@@ -152,17 +152,29 @@ def project(layout, problem, point, vector, scratch):
 
 
 @compiled
-def set_gradient(layout, problem, point, scratch):
-    """The gradient of h1, projected onto the cotangent space (method.md, section 6)."""
-    sums, g = sums_of(layout, point), gradient(layout, point)
+def set_weights(layout, problem, point, vector, scratch):
+    """G^{-1} J as far as Jacobians have entries (method.md, section 6); sums of gradients begin with zero."""
+    sums = sums_of(layout, point)
     for i in range(layout[at.Z] * layout[at.U]):
         sums[layout[at.SUMS_WD] + i] = 0.0
     for i in range(layout[at.Z]):
         sums[layout[at.SUMS_GZ] + i] = 0.0
     clear(layout, sums, at.SUMS_GU)
     C_inv = layout[at.SUMS_C_INV], layout[at.SUMS_C_INV] + layout[at.U] ** 2
-    gz_to_wD = layout[at.SUMS_GZ], layout[at.SUMS_WD] + layout[at.Z] * layout[at.U]
-    summed(at.BY_SERIES, ADDED, sums, C_inv, gz_to_wD, at.WEIGHTS, layout, problem, point, g, scratch)
+    summed(at.BY_SERIES, ADDED, sums, C_inv, gradient_sums(layout), at.WEIGHTS, layout, problem, point, vector, scratch)
+
+
+@compiled
+def gradient_sums(layout):
+    """Where the sums have those of a gradient, from gz to wD."""
+    return layout[at.SUMS_GZ], layout[at.SUMS_WD] + layout[at.Z] * layout[at.U]
+
+
+@compiled
+def set_gradient(layout, problem, point, scratch):
+    """The gradient of h1, projected onto the cotangent space (method.md, section 6)."""
+    sums, g, gz_to_wD = sums_of(layout, point), gradient(layout, point), gradient_sums(layout)
+    set_weights(layout, problem, point, g, scratch)
     each_chunk(at.SPREAD, at.CURVATURE, at.OBSERVE_CURVATURE, layout, problem, point, g, scratch)
     summed(at.BY_SERIES, ADDED, sums, NONE, gz_to_wD, at.PULL_BACK, layout, problem, point, g, scratch)
     summed(at.BY_SERIES, ADDED, sums, NONE, gz_to_wD, at.START_CURVATURE, layout, problem, point, g, scratch)

@@ -1,23 +1,25 @@
-"""Where the parameters go when the constraints are not quite met any more, to first order."""
+"""Where parameters and initial states go when the constraints are not quite met any more, to first order."""
 
 from __future__ import annotations
 
 from pathfold.engine import table as at
 
 from .jit import compiled
-from .manifold import factorise, linearise, pull_start, solve_pushed
+from .manifold import factorise, linearise, pull_start, set_weights, solve_pushed
 from .parts import over_chunks
 
 
 @compiled
 def first_order_shift(layout, problem, point, vector, scratch):
-    """u of -J^T G^{-1} c in the vector, which is zero on entry, with c the gaps and misfits at the point.
+    """u and v0 of -J^T G^{-1} c in the vector, which is zero on entry, with c the gaps and misfits at the point.
 
-    To first order the posterior mean of u changes by this when the constraints change by c. Returns a status.
+    To first order their posterior means change by this when the constraints change by c. The scratch has the weights of
+    the initial states' Jacobians, which their posterior covariance is made of. Returns a status.
     """
     linearise(layout, problem, point, scratch)
     status = factorise(layout, problem, point, scratch)
     over_chunks(at.PUSH, layout, problem, point, vector, scratch)
     solve_pushed(layout, problem, point, vector, scratch)
     pull_start(layout, vector, scratch)
+    set_weights(layout, problem, point, vector, scratch)
     return status
