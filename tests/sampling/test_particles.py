@@ -143,3 +143,14 @@ def test_what_it_cannot_do_is_said(model, times, sentence):
     grid = TimeGrid.build(pf.Observations(times, np.full(len(times), 0.75)), steps_per_interval=2)
     with pytest.raises(pf.ModelError, match=sentence):
         ParticleFilter(model, grid, 10)(model.parameters.flatten(TRUTH)[None], seed=0)
+
+
+def test_the_constant_of_a_value_that_single_precision_takes_for_one():
+    """-log [y (1 - y)] and Stirling's constant is what root and remainder of a beta distribution leave out."""
+    y = 1.0 - 1e-9
+    share = pf.Likelihood(lambda x, z: dist.Beta(2.0 * jnp.exp(x[0]), 3.0))
+    score = ParticleFilter(
+        double_well(share), TimeGrid.build(pf.Observations([1.0], [y]), steps_per_interval=1), particles=10
+    )
+    expected = -np.log(y) - np.log(1.0 - y) - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(score._constants, expected, rtol=1e-6)
