@@ -121,6 +121,20 @@ def test_events_that_cannot_be(events, words):
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
+@pytest.mark.parametrize("t", [2.0, 2e4])
+def test_an_event_that_may_or_may_not_be_at_an_observation_is_refused(t):
+    """Up to rounding it is at it, and comes first; from a trillionth on it is after it."""
+    model = build(events={"dose": lambda x, z, amount: x.at[1].add(amount)})
+    grid = {"initial_state": [0.5, 0.0], "steps_per_interval": 1}
+    seen = []
+    for later in (np.nextafter(t, np.inf), t - 1e-13 * t, t + 3e-12 * t):
+        data = pf.simulate(model, {"a": 1e-9}, [1.0, t, t + 1.0], events={"dose": ([later], 5.0)}, **grid)
+        seen.append(data.values[1, 1] > 4.0)
+    assert seen == [True, True, False]
+    with pytest.raises(DataError, match=r"'dose' at time .* after the observation before it, .* the same time"):
+        pf.simulate(model, {"a": 1e-9}, [1.0, t, t + 1.0], events={"dose": ([t + 1e-13 * t], 5.0)}, **grid)
+
+
 def test_a_path_with_accumulators_and_events():
     """x_0 counts time since the last row, doses aside; a row at which all is missing counts too."""
     model = build(accumulators=0, events={"dose": lambda x, z, amount: x.at[0].add(z["a"] * amount)})

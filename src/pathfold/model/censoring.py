@@ -38,8 +38,8 @@ def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.nda
     if np.ndim(censored) and np.any(unknown):
         row, column = np.argwhere(unknown)[0]
         raise DataError(
-            f"censored has {kinds[row, column]:g} in row {row}, column {column}, where the value is missing (NaN): give "
-            "the bound as the value, or 0 if nothing is known"
+            f"censored has {kinds[row, column]:g} in row {row}, column {column}, where the value is missing (NaN): "
+            "give the bound as the value, or 0 if nothing is known"
         )
     kinds[unknown] = EXACT
     return values, kinds, upper

@@ -186,9 +186,9 @@ class Likelihood(Observation):
             d = next(block.distribution for block in blocks if column < block.columns.stop)
             value, upper = data.value[row, column], data.upper[row, column]
             raise DataError(
-                f"the value {told_value(value, data.censored[row, column], upper)} in row {row}, column {column}, cannot "
-                f"come from dist.{type(d).__name__}, whose values are {told_support(d.support)}; correct it, write NaN "
-                "if it is missing, or choose another distribution"
+                f"the value {told_value(value, data.censored[row, column], upper)} in row {row}, column {column}, "
+                f"cannot come from dist.{type(d).__name__}, whose values are {told_support(d.support)}; correct it, "
+                "write NaN if it is missing, or choose another distribution"
             )
         if not number:
             raise ModelError(
