@@ -44,8 +44,10 @@ def test_which_likelihoods_are_plain_factors():
 
 
 def test_kinds_of_censored_values():
-    data = pf.Observations([1, 2, 3, 4], [0.1, 0.2, NAN, 0.4], censored=[-1, 0, 1, 1])
+    data = pf.Observations([1, 2, 3, 4], [0.1, 0.2, NAN, 0.4], censored=[-1, 0, 0, 1])
     assert data.censored.ravel().tolist() == [-1, 0, 0, 1]
+    data = pf.Observations([1, 2, 3], [0.1, NAN, 0.4], censored=-1)
+    assert data.censored.ravel().tolist() == [-1, 0, -1]
     low, high = [-INF, NAN, 2.0, 0.3, 5.0], [0.05, NAN, 4.0, INF, 5.0]
     data = pf.Observations([1, 2, 3, 4, 5], [NAN, 0.31, NAN, NAN, NAN], censored=(low, high))
     assert data.censored.ravel().tolist() == [-1, 0, 2, 1, 0]
@@ -63,12 +65,20 @@ def test_kinds_of_censored_values():
         (([-INF, NAN], [INF, NAN]), ("between -inf and inf says nothing",)),
         ((1, 2, 3), ("a pair (low, high)",)),
         ("no", ("censored", "real numbers")),
+        (np.array([True, False]), ("on which side", "np.where(mask, -1, 0)")),
+        (pd.array([True, False], dtype="boolean"), ("on which side",)),
+        (True, ("on which side",)),
     ],
 )
 def test_censoring_that_cannot_be(censored, words):
     with pytest.raises(DataError) as caught:
         pf.Observations([1.0, 2.0], [0.1, 0.2], censored=censored)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_bound_that_is_missing_is_refused():
+    with pytest.raises(DataError, match=r"censored has 1 in row 1, column 0, where the value is missing \(NaN\)"):
+        pf.Observations([1.0, 2.0], [0.1, NAN], censored=[0, 1])
 
 
 def test_events_are_nodes_between_the_observations():
@@ -109,6 +119,20 @@ def test_events_that_cannot_be(events, words):
     with pytest.raises(DataError) as caught:
         pf.Observations([1.0, 2.0], [0.1, 0.2], events=events)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize("t", [2.0, 2e4])
+def test_an_event_that_may_or_may_not_be_at_an_observation_is_refused(t):
+    """Up to rounding it is at it, and comes first; from a trillionth on it is after it."""
+    model = build(events={"dose": lambda x, z, amount: x.at[1].add(amount)})
+    grid = {"initial_state": [0.5, 0.0], "steps_per_interval": 1}
+    seen = []
+    for later in (np.nextafter(t, np.inf), t - 1e-13 * t, t + 3e-12 * t):
+        data = pf.simulate(model, {"a": 1e-9}, [1.0, t, t + 1.0], events={"dose": ([later], 5.0)}, **grid)
+        seen.append(data.values[1, 1] > 4.0)
+    assert seen == [True, True, False]
+    with pytest.raises(DataError, match=r"'dose' at time .* after the observation before it, .* the same time"):
+        pf.simulate(model, {"a": 1e-9}, [1.0, t, t + 1.0], events={"dose": ([t + 1e-13 * t], 5.0)}, **grid)
 
 
 def test_a_path_with_accumulators_and_events():
@@ -170,6 +194,21 @@ JOINT = pf.Likelihood(lambda x, z: dist.MultivariateNormal(x, jnp.eye(2)))
     [
         (COUNTS, [1.0, 2.5], {}, DataError, ("the value 2.5 in row 1, column 0", "Poisson", "integer")),
         (COUNTS, [1.0, -1.0], {}, DataError, ("the value -1",)),
+        (
+            COUNTS,
+            [1.0, NAN],
+            {"censored": ([NAN, 0.2], [NAN, 0.8])},
+            DataError,
+            ("known to be between 0.2 and 0.8 in row 1", "integer nonnegative"),
+        ),
+        (COUNTS, [1.0, -0.5], {"censored": [0, -1]}, DataError, ("known to be at most -0.5 in row 1", "Poisson")),
+        (
+            pf.Likelihood(lambda x, z: dist.Binomial(9, logits=x[0])),
+            [1.0, 9.5],
+            {"censored": [0, 1]},
+            DataError,
+            ("known to be at least 9.5 in row 1", "integer interval"),
+        ),
         (JOINT, [[1.0, NAN], [1.0, 2.0]], {}, DataError, ("MultivariateNormal", "all or none")),
         (JOINT, [[1.0, 1.0], [1.0, 2.0]], {"censored": [[1, 0], [0, 0]]}, DataError, ("cannot be censored",)),
         (pf.Noiseless(lambda x, z: x[:1]), [1.0, 2.0], {"censored": [1, 0]}, DataError, ("need a likelihood",)),
@@ -208,6 +247,15 @@ def test_data_that_the_model_cannot_have(observation, values, options, error, wo
     with pytest.raises(error) as caught:
         check_data(build(observation), pf.Observations([1.0, 2.0], values, **options))
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_column_without_bounds_needs_no_distribution_function():
+    """Beside a column that is censored, whatever is not may have any distribution."""
+    model = build([COUNTS, pf.Likelihood(lambda x, z: dist.VonMises(x[1], 1.0))])
+    values = [[1.0, 0.1], [2.0, 0.2]]
+    check_data(model, pf.Observations([1.0, 2.0], values, censored=[[1, 0], [0, 0]]))
+    with pytest.raises(ModelError, match="VonMises has no distribution function"):
+        check_data(model, pf.Observations([1.0, 2.0], values, censored=[[0, 1], [0, 0]]))
 
 
 def test_draws_of_a_likelihood_follow_it():

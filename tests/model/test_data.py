@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from pathfold.errors import DataError, SettingsError
-from pathfold.model import Observations, TimeGrid
+from pathfold.model import Input, Observations, TimeGrid
 from pathfold.model.time_grid import MISSING
 
 
@@ -168,6 +168,50 @@ def test_single_precision_times_on_a_regular_grid_are_regular(count):
     grid = TimeGrid.build(Observations(0.2 * jnp.arange(1, count + 1), np.zeros(count)), steps_per_interval=1)
     assert grid.regular
     np.testing.assert_allclose(grid.delta, 0.2, rtol=1e-6)
+
+
+def test_single_precision_times_that_say_too_little_stay_as_they_are():
+    """At a million they are told apart by a sixteenth: a step of one could be anything near it."""
+    for second in (2.25, 2.0625):
+        times = np.array([1e6 + 1, 1e6 + second, 1e6 + 3, 1e6 + 4], np.float32)
+        data = Observations(times, np.zeros(4), initial_time=1e6)
+        np.testing.assert_array_equal(data.times - 1e6, [1.0, second, 3.0, 4.0])
+
+
+SHUFFLED = pd.Series([2.0, 1.0], index=[1, 0])
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "options", "words"),
+    [
+        (pd.Series([1.0, 2.0]), SHUFFLED, {}, ("times and values have different indices", "[0, 1] and [1, 0]")),
+        (pd.Series([1.0, 2.0]), SHUFFLED.to_numpy(), {}, ()),
+        (pd.Index([1.0, 2.0]), pd.Series([2.0, 1.0], index=[3.0, 4.0]), {}, ("times and values",)),
+        (pd.Index([1.0, 2.0]), pd.Series([2.0, 1.0]), {}, ()),
+        (pd.Series([2.0, 1.0], index=[1.0, 2.0]), None, {"censored": SHUFFLED * 0}, ("times and censored",)),
+        ([1.0, 2.0], SHUFFLED, {"censored": (SHUFFLED, SHUFFLED.sort_index())}, ("censored and censored",)),
+        ([1.0, 2.0], SHUFFLED, {"events": {"dose": (pd.Series([1.0, 2.0]), SHUFFLED)}}, ("the amounts of the event",)),
+        ([1.0, 2.0], SHUFFLED, {}, ()),
+    ],
+)
+def test_rows_with_other_labels_are_refused(times, values, options, words):
+    if not words:
+        np.testing.assert_array_equal(Observations(times, values, **options).values.ravel(), [2.0, 1.0])
+        return
+    with pytest.raises(DataError) as caught:
+        Observations(times, values, **options)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_an_input_of_rows_with_other_labels_is_refused():
+    with pytest.raises(DataError, match="an input's times and an input's values have different indices"):
+        Input(pd.Series([1.0, 2.0]), SHUFFLED)
+
+
+@pytest.mark.parametrize("columns", [["a", "a"], [1, "1"]])
+def test_two_columns_of_one_name_are_refused(columns):
+    with pytest.raises(DataError, match="two columns of the data are called"):
+        Observations(pd.DataFrame(np.zeros((2, 2)), index=[1.0, 2.0], columns=columns))
 
 
 def test_frames_and_labelled_arrays_bring_times_values_and_names():

@@ -164,6 +164,18 @@ def test_values_that_are_censored():
     np.testing.assert_allclose(poisson, [stats.poisson.logsf(1, rate[0]), between], rtol=1e-10)
 
 
+def test_bounds_of_counts_need_not_be_whole():
+    """At most 2.5 is at most 2, at least 2.5 is at least 3, and between 1.2 and 3.7 is 2 or 3."""
+    counts = pf.Likelihood(lambda x, z: dist.Poisson(jnp.exp(1.0 + x)))
+    rate = np.exp([1.1, 1.2])
+    with jax.enable_x64(True):
+        sides = density(counts, [2.5, 2.5], [1, 1], [-1, 1], [0, 0])
+        between = density(counts, [1.2, -0.5], [1, 1], [2, 2], [3.7, 0.5])
+    np.testing.assert_allclose(sides, [stats.poisson.logcdf(2, rate[0]), stats.poisson.logsf(2, rate[1])], rtol=1e-10)
+    two_or_three = np.log(stats.poisson.pmf(2, rate[0]) + stats.poisson.pmf(3, rate[0]))
+    np.testing.assert_allclose(between, [two_or_three, -rate[1]], rtol=1e-10)
+
+
 def test_values_that_are_seen_together():
     """With a matrix of scales, and a distribution of two columns, there is one number for all of them."""
     scale = np.array([[0.5, 0.0], [0.3, 0.4]])

@@ -204,6 +204,11 @@ def other_model() -> pf.DiffusionModel:
         ({"inputs": {"cold": rich.HEAT}}, pf.DataError, "an input 'cold' that the model does not"),
         ({"set": {"beta": 1.0}}, pf.ModelError, "unknown parameter 'beta'"),
         ({"set": {"sigma": [1.0, 2.0]}}, pf.ModelError, r"'sigma' was set with shape \(2,\), expected \(\) for all"),
+        (
+            {"set": {"sigma": -1.0}},
+            pf.ModelError,
+            "'sigma' was given as .* values that are positive",
+        ),
         ({"set": {"sigma": np.nan}}, pf.ModelError, "'sigma' was set to .*; give finite numbers"),
         ({"series": "third"}, pf.SettingsError, "no series 'third'; it has fed, other"),
         ({"series": []}, pf.SettingsError, "selects none of the series"),

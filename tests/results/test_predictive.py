@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -176,6 +177,10 @@ def test_many_series_of_given_parameters():
          "parameters must be a dict"),
         (lambda: pf.prior_predictive(ou_model(), pf.Observations([1.0], [0.1]), max_step=0.1, initial_time=1.0),
          pf.SettingsError, "give these to pf.Observations"),
+        (lambda: pf.prior_predictive(ou_model(), pd.Series([3.0, 5.0], index=[10.0, 20.0]), max_step=0.1),
+         pf.DataError, r"a pandas.Series could be times, or a series .* give pf.Observations"),
+        (lambda: pf.prior_predictive(ou_model(), xr.DataArray([3.0], {"time": [10.0]}, dims="time"), max_step=0.1),
+         pf.DataError, "a xarray.DataArray could be times"),
         (lambda: pf.prior_predictive(ou_model(), [1.0]), pf.SettingsError, "exactly one of"),
         (lambda: pf.posterior_predictive(ou_model(), ou_run(), given="draws"), pf.SettingsError,  # pyright: ignore
          "given must be 'path' or 'parameters'"),

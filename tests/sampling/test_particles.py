@@ -170,7 +170,12 @@ def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.nda
     (model, grid), native, count = of_kind("noisy"), plain_native().particles, 20
     e = ParticleFilter(model, grid, count).engine
     killed = np.random.default_rng(5).random((len(e.nodes), count)) < 0.25
-    point, scratch, calls, move = e.block("point"), e.block("scratch"), iter(killed.ravel()), compiled_native.particles.move
+    point, scratch, calls, move = (
+        e.block("point"),
+        e.block("scratch"),
+        iter(killed.ravel()),
+        compiled_native.particles.move,
+    )
     states, spare, log_weights = np.zeros((count, 1)), np.zeros((count, 1)), np.zeros(count)
 
     def deadly_move(layout, problem, point, scratch, rng, piece):
@@ -257,3 +262,14 @@ def test_what_it_cannot_do_is_said(model, times, sentence):
     grid = TimeGrid.build(pf.Observations(times, np.full(len(times), 0.75)), steps_per_interval=2)
     with pytest.raises(pf.ModelError, match=sentence):
         ParticleFilter(model, grid, 10)(model.parameters.flatten(TRUTH)[None], seed=0)
+
+
+def test_the_constant_of_a_value_that_single_precision_takes_for_one():
+    """-log [y (1 - y)] and Stirling's constant is what root and remainder of a beta distribution leave out."""
+    y = 1.0 - 1e-9
+    share = pf.Likelihood(lambda x, z: dist.Beta(2.0 * jnp.exp(x[0]), 3.0))
+    score = ParticleFilter(
+        double_well(share), TimeGrid.build(pf.Observations([1.0], [y]), steps_per_interval=1), particles=10
+    )
+    expected = -np.log(y) - np.log(1.0 - y) - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(score._constants, expected, rtol=1e-6)

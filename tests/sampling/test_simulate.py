@@ -93,6 +93,30 @@ def test_wrong_parameters_are_refused():
         pf.simulate(model(), {"theta": [1.0, 2.0], "sigma": 1.0}, TIMES, steps_per_interval=4)
 
 
+@pytest.mark.parametrize("draws", [None, 2])
+@pytest.mark.parametrize(
+    ("prior", "value"),
+    [
+        (dist.LogNormal(0.0, 1.0), -1.0),
+        (dist.Uniform(0.5, 2.0).expand([2]).to_event(1), [1.0, 2.5]),
+        (lambda z: dist.HalfNormal(z["sigma"]), -0.5),
+        (pf.Varying(dist.Beta(2.0, 2.0)), 1.5),
+    ],
+)
+def test_values_that_the_prior_cannot_give_are_refused(prior, value, draws):
+    m = model(
+        drift=lambda x, z: -jnp.sum(z["theta"]) * x,
+        parameters={"theta": prior, "mu": 0.5, "sigma": dist.LogNormal(0.0, 1.0)},
+    )
+    with pytest.raises(pf.ModelError, match=r"parameter 'theta' was given as .*, but its prior has values that are"):
+        pf.simulate(m, {"theta": value, "sigma": 1.0}, TIMES, steps_per_interval=1, draws=draws)  # type: ignore[call-overload]
+
+
+def test_values_at_the_edge_of_a_prior_are_scenarios():
+    data = pf.simulate(model(), {"theta": 0.0, "sigma": 0.0}, TIMES, initial_state=[2.0], steps_per_interval=1)
+    np.testing.assert_array_equal(data.values, 2.0)
+
+
 def test_a_path_that_explodes_is_refused():
     with pytest.raises(pf.DataError, match="the simulated path is not finite: take smaller steps"):
         pf.simulate(model(drift=lambda x, z: x**3), TRUTH, 5.0 * TIMES, initial_state=[30.0], steps_per_interval=40)

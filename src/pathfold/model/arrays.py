@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,35 @@ def unmasked(name: str, given: Any, error: type[PathfoldError] = DataError) -> t
     except Exception as problem:  # an object may do anything when it is asked for its numbers
         raise error(f"{name} must be an array of real numbers, not {told(given)}") from problem
     return array, np.zeros(array.shape, dtype=bool) if masked is None else masked
+
+
+def is_frame(given: Any) -> bool:
+    """Whether this is a Series or DataFrame of pandas, known by what they have."""
+    return hasattr(given, "index") and hasattr(given, "to_numpy")
+
+
+def is_labelled(given: Any) -> bool:
+    """Whether rows have labels: of pandas, or a DataArray of xarray."""
+    return is_frame(given) or (hasattr(given, "dims") and hasattr(given, "coords"))
+
+
+def check_same_rows(given: dict[str, Any]) -> None:
+    """Raise DataError if two of these, by name, are of pandas and call their rows differently.
+
+    Rows are taken in their order, which then is not what the labels say. A count from zero is no other name for what an
+    index, given as it is, calls something.
+    """
+    parts = [(name, part) for name, each in given.items() for part in (each if isinstance(each, tuple) else (each,))]
+    indices = [(name, part) for name, part in parts if hasattr(part, "get_indexer")]
+    frames = [(name, part.index) for name, part in parts if is_frame(part)]
+    if indices:
+        frames = [(name, index) for name, index in frames if index.tolist() != [*range(len(index))]]
+    for (one, index), (other, second) in pairwise(indices + frames):
+        if not index.equals(second):
+            raise DataError(
+                f"{one} and {other} have different indices, {told(index.tolist())} and {told(second.tolist())}: bring "
+                "their rows together by label (pandas.concat, join or reindex), or give .to_numpy() to go by order"
+            )
 
 
 def is_date(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pathfold.errors import DataError, told
-from pathfold.model.arrays import real_array
+from pathfold.model.arrays import real_array, unmasked
 
 EXACT, BELOW, ABOVE, BETWEEN = 0, -1, 1, 2
 
@@ -16,7 +16,7 @@ def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.nda
     """Values, kinds and upper bounds, all (T, Y), from what the user gives for `censored`.
 
     An array of -1 (below the value), 0 and 1 (above it); or a pair (low, high) of bounds, NaN where the value is what
-    was observed. Of an interval, the value is the lower bound.
+    was observed. Of an interval, the value is the lower bound. A number holds for every value that there is.
     """
     values, kinds, upper = values.copy(), np.zeros(values.shape), np.zeros(values.shape)
     if censored is None:
@@ -25,12 +25,35 @@ def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.nda
         if len(censored) != 2:
             raise DataError(f"censored must be an array of -1, 0 and 1, or a pair (low, high), not {told(censored)}")
         return _of_bounds(values, *(_shaped("bounds", each, values) for each in censored))
+    if _are_truth_values(censored):
+        raise DataError(
+            "censored is of True and False, which does not say on which side the true value lies: give -1 where it is "
+            "at most the value given, 1 where it is at least that, 0 elsewhere; such as censored=np.where(mask, -1, 0)"
+        )
     kinds[:] = _shaped("censored", censored, values)
     if not np.all(np.isin(kinds, (BELOW, EXACT, ABOVE))):
         odd = kinds[~np.isin(kinds, (BELOW, EXACT, ABOVE))][0]
         raise DataError(f"censored has {odd:g}; give -1 (below the value), 0 (observed) or 1 (above the value)")
-    kinds[np.isnan(values)] = EXACT  # which is missing
+    unknown = np.isnan(values) & (kinds != EXACT)
+    if np.ndim(censored) and np.any(unknown):
+        row, column = np.argwhere(unknown)[0]
+        raise DataError(
+            f"censored has {kinds[row, column]:g} in row {row}, column {column}, where the value is missing (NaN): "
+            "give the bound as the value, or 0 if nothing is known"
+        )
+    kinds[unknown] = EXACT
     return values, kinds, upper
+
+
+def _are_truth_values(given: Any) -> bool:
+    flat = unmasked("censored", given)[0].ravel()
+    return flat.size > 0 and all(isinstance(each, bool | np.bool_) for each in flat)
+
+
+def told_value(value: float, kind: float, upper: float) -> str:
+    """A value in words, with what is known of it."""
+    known = {BELOW: f"known to be at most {value:g}", ABOVE: f"known to be at least {value:g}"}
+    return (known | {BETWEEN: f"known to be between {value:g} and {upper:g}"}).get(int(kind), f"{value:g}")
 
 
 def _of_bounds(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

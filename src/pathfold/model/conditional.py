@@ -32,6 +32,7 @@ class ConditionalMap:
     quantiles: bool = True
     then: Callable[..., Array] | None = None  # a function of the vector and z that makes the vector meant
     constant: NormalMap | None = None  # the map, where it does not depend on z: its constants are computed once
+    support: Any = None  # the constraint of numpyro on its values, where there is one that does not depend on z
 
     @classmethod
     def build(
@@ -59,19 +60,20 @@ class ConditionalMap:
 
     @classmethod
     def _probe(cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], quantiles: bool) -> "ConditionalMap":
-        found: list[NormalMap] = []
+        found: list[tuple[NormalMap, Any]] = []
         constant = None
 
         def look(z):
-            found.append(_map_of_value(name, given(z), quantiles=quantiles, standardise=False))
+            value = given(z)
+            found.append((_map_of_value(name, value, quantiles=quantiles, standardise=False), _support(value)))
 
         if is_function(given):
             traced(name, look, (z,))
         else:
             constant = _map_of_value(name, given, quantiles=quantiles, standardise=True)
-            found.append(constant)
-        (m,) = found
-        return cls(name, given, m.shape, m.size, m.excess is None, quantiles, constant=constant)
+            found.append((constant, _support(given)))
+        ((m, support),) = found
+        return cls(name, given, m.shape, m.size, m.excess is None, quantiles, constant=constant, support=support)
 
     @property
     def dim(self) -> int:
@@ -114,6 +116,16 @@ class ConditionalMap:
         excess = self._map(z).excess
         assert excess is not None
         return excess(v)
+
+
+def _support(given: Any) -> Any:
+    """The constraint on the values of a distribution, or None if there is none or its bounds are traced."""
+    if not isinstance(given, dist.Distribution):
+        return None
+    support: Any = given.support
+    while hasattr(support, "base_constraint"):  # of each element by itself
+        support = support.base_constraint
+    return None if any(isinstance(each, Tracer) for each in jax.tree.leaves(support)) else support
 
 
 def is_function(given: Any) -> bool:

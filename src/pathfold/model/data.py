@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pathfold.errors import DataError, told
-from pathfold.model.arrays import real_array, real_number
+from pathfold.model.arrays import check_same_rows, is_frame, is_labelled, real_array, real_number
 from pathfold.model.censoring import read_censored
 from pathfold.model.dates import Calendar, in_unit
 from pathfold.model.events import check_event_times, read_events
@@ -77,6 +77,7 @@ class Observations:
         name: str | int | None = None,
     ):
         components = None
+        check_same_rows({"times": times, "values": values, "censored": censored})
         if values is None:
             times, values, components = _taken_apart(times)
         times, initial_time, calendar = in_unit(times, initial_time, unit)
@@ -134,7 +135,12 @@ type Data = Observations | Sequence[Observations] | Mapping[Any, Observations]
 
 
 def are_data(given: Any) -> bool:
-    """Whether these are series, and not their times alone."""
+    """Whether these are series, and not their times alone; raises DataError for what could be either."""
+    if is_labelled(given):
+        raise DataError(
+            f"a {type(given).__module__.split('.')[0]}.{type(given).__name__} could be times, or a series with its "
+            "times beside it: give pf.Observations(...) of the series, or the times as a numpy array"
+        )
     some = given[0] if isinstance(given, Sequence) and len(given) > 0 else given
     return isinstance(some, Observations | Mapping)
 
@@ -167,11 +173,11 @@ def _series_name(name: Any) -> str | int:
 
 def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
     """Times, values and names of components of a labelled series; what is one is known by what it has."""
-    if hasattr(data, "index") and hasattr(data, "to_numpy"):  # pandas
+    if is_frame(data):
         times, values, names = data.index, data.to_numpy(), getattr(data, "columns", [getattr(data, "name", None)])
     elif hasattr(data, "data_vars"):
         raise DataError(f"times are an xarray.{type(data).__name__}; give one of its variables, a DataArray")
-    elif hasattr(data, "dims") and hasattr(data, "coords"):  # xarray
+    elif is_labelled(data):  # of xarray
         if not 1 <= data.ndim <= 2:
             raise DataError(f"the DataArray has dimensions {data.dims}, expected a time and at most one of components")
         dim = "time" if "time" in data.dims else data.dims[0]
@@ -185,15 +191,21 @@ def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
             f"values are missing beside {told(data)}: give pf.Observations(times, values), or a DataFrame or DataArray "
             "alone"
         )
+    if again := [name for name, count in Counter(map(str, names)).items() if count > 1]:
+        raise DataError(f"two columns of the data are called {again[0]!r}; give each a name of its own")
     return times, values, None if list(names) == [None] else tuple(map(str, names))
 
 
 def _regularised(times: np.ndarray, initial_time: float) -> np.ndarray:
-    """Single precision times that lie on a regular grid up to their rounding, as jnp makes them, are put on it."""
+    """Single precision times that lie on a regular grid up to their rounding, as jnp makes them, are put on it.
+
+    Where the rounding is not small beside a step of the grid, they say too little for that, and stay as they are.
+    """
     precise = times.astype(np.float64)
     if times.dtype != np.float32 or times.ndim != 1 or times.size == 0:
         return precise
     begin = 0 if precise[0] == initial_time else 1
     grid = np.linspace(initial_time, precise[-1], len(times) + begin)[begin:]
-    tolerance = 4 * np.finfo(np.float32).eps * np.max(np.abs(precise))
-    return grid if np.all(np.abs(grid - precise) <= tolerance) else precise
+    rounding = 2 * np.spacing(np.max(np.abs(times)))
+    step = (precise[-1] - initial_time) / len(precise)
+    return grid if rounding < 0.01 * step and np.all(np.abs(grid - precise) <= rounding) else precise

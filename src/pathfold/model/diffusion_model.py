@@ -198,6 +198,11 @@ class DiffusionModel:
         """V0, the normals of what varies and of the initial state."""
         return self.varying.size + self.initial_state.size
 
+    @property
+    def maps(self) -> dict[str, ConditionalMap]:
+        """Of all parameters, those that vary included."""
+        return self._in_order(self.parameters.maps | self.varying.maps)
+
     def structs(self) -> dict[str, Any]:
         """All parameters, as the user's functions take them."""
         return self._in_order(self.parameters.structs() | self.varying.structs())
@@ -267,7 +272,7 @@ class DiffusionModel:
         }
         for name, event in self.jumps.events.items():
             functions[f"event {name!r}"] = (event, (x, z, struct()))
-        for name, prior in (self.parameters.maps | self.varying.maps).items():
+        for name, prior in self.maps.items():
             functions[f"prior of {name!r}"] = (prior.push, (z, struct(prior.size)))
         return functions
 

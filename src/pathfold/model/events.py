@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from pathfold.errors import DataError, told
-from pathfold.model.arrays import real_array
+from pathfold.model.arrays import check_same_rows, real_array
 from pathfold.model.dates import Calendar, counted
 from pathfold.model.names import check_name
+
+ROUNDING = 8  # times that differ by so many units in the last place are the same
 
 type Events = dict[str, tuple[np.ndarray, np.ndarray]]
 """By name: increasing times and amounts, both (E,)."""
@@ -31,6 +33,7 @@ def _read(name: Any, given: Any, calendar: Calendar | None) -> tuple[np.ndarray,
         raise DataError(f"the event {name!r} must be a pair (times, amounts), not {told(given)}")
     at, amounts = given
     what = f"the times of the event {name!r}"
+    check_same_rows({what: at, f"the amounts of the event {name!r}": amounts})
     at = real_array(what, counted(what, at, calendar)).astype(np.float64)
     amounts = real_array(f"the amounts of the event {name!r}", amounts).astype(np.float64)
     if at.ndim != 1 or amounts.shape not in ((), at.shape):
@@ -48,11 +51,24 @@ def _read(name: Any, given: Any, calendar: Calendar | None) -> tuple[np.ndarray,
     return at, amounts
 
 
+def close(t: Any) -> Any:
+    """Times that differ by less are not told apart."""
+    return 1e-12 * (1.0 + np.abs(t))
+
+
 def check_event_times(events: Events, times: np.ndarray, initial_time: float) -> None:
-    """Raise DataError for an event before the series begins."""
+    """Raise DataError for an event before the series begins, and for one that may or may not be at an observation."""
     for name, (at, _) in events.items():
         if at.size and at[0] < initial_time:
             raise DataError(
                 f"the event {name!r} at time {at[0]:g} is before initial_time = {initial_time:g}; give an earlier "
                 "initial_time, or leave it out"
             )
+        for t in at.tolist():
+            later = t - times
+            if np.any((later > ROUNDING * np.spacing(np.abs(t))) & (later <= close(t))):
+                raise DataError(
+                    f"the event {name!r} at time {t!r} is {later[later > 0].min():.2g} after the observation before "
+                    "it, too little to tell the two apart: give it the same time, and it comes before the observation, or "
+                    "one that is later by more"
+                )

@@ -1,6 +1,7 @@
 """Looking at the user's functions before anything is compiled: how many arguments they take, what they return."""
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,11 @@ def struct(*shape: int) -> Struct:
 
 def listed(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in names) or "no parameters"
+
+
+def told_support(support: Any) -> str:
+    """A constraint of numpyro in words, such as "integer nonnegative"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(support).__name__.strip("_")).lower()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from pathfold.errors import DataError, PathfoldError, told
-from pathfold.model.arrays import real_array
+from pathfold.model.arrays import check_same_rows, real_array
 from pathfold.model.names import check_name
 
 Kind = Literal["linear", "previous"]
@@ -36,6 +36,7 @@ class Input:
     def __init__(self, times: Any, values: Any, kind: Kind = "linear"):
         if not isinstance(kind, str) or kind not in get_args(Kind):
             raise DataError(f"an input's kind must be 'linear' or 'previous', not {told(kind)}")
+        check_same_rows({"an input's times": times, "an input's values": values})
         times = real_array("an input's times", times).astype(np.float64)
         values = real_array("an input's values", values).astype(np.float64)
         if times.ndim != 1 or times.size == 0 or times.shape != values.shape:

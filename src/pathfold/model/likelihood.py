@@ -20,10 +20,12 @@ import numpyro.distributions as dist
 from jax import Array
 
 from pathfold.errors import DataError, ModelError, told
-from pathfold.model.functions import OfTime, struct, traced, with_time
+from pathfold.model.censoring import told_value
+from pathfold.model.functions import OfTime, struct, told_support, traced, with_time
 from pathfold.model.observation import Observation
-from pathfold.model.roots import Split, plain, split
+from pathfold.model.roots import Split, can_be_censored, plain, single_of, split
 from pathfold.model.seen import Seen
+from pathfold.model.tails import no_tails
 
 
 class Block(NamedTuple):
@@ -165,27 +167,28 @@ class Likelihood(Observation):
         states, parameters, times = at()
         blocks = self._traced_blocks(states[0], parameters[0], jax.tree.map(lambda each: each[0], times))
         for block in blocks:
-            self._check_joint(block, data)
+            self._check_block(block, data)
         nothing = np.zeros((len(data.mask), 0))
         seen = data if np.any(data.censored) else data._replace(censored=nothing, upper=nothing)
         seen = jax.tree.map(jnp.asarray, seen)
         inside, number = np.zeros(data.mask.shape, dtype=bool), False
-        supported, split = kept.setdefault(
+        possible, split = kept.setdefault(
             ("check values", id(self)),
-            [jax.jit(jax.vmap(each, (None, None, 0, 0))) for each in (self._supported, self.split)],
+            [jax.jit(jax.vmap(each, (None, None, 0, 0))) for each in (self._possible, self.split)],
         )
         for x, z in zip(states, parameters, strict=True):
-            inside |= np.asarray(supported(x, z, times, seen.value))
+            inside |= np.asarray(possible(x, z, times, seen))
             parts = split(x, z, times, seen)
             number |= all(bool(np.all(np.isfinite(np.where(data.mask, each, 0.0)))) for each in parts)
-        outside = np.argwhere(data.mask & ~inside & (data.censored == 0))
+        outside = np.argwhere(data.mask & ~inside)
         if outside.size:
             row, column = outside[0]
             d = next(block.distribution for block in blocks if column < block.columns.stop)
+            value, upper = data.value[row, column], data.upper[row, column]
             raise DataError(
-                f"the value {data.value[row, column]:g} in row {row}, column {column}, cannot come from "
-                f"dist.{type(d).__name__}, whose values are {_told_support(d)}; correct it, write NaN if it is "
-                "missing, or choose another distribution"
+                f"the value {told_value(value, data.censored[row, column], upper)} in row {row}, column {column}, "
+                f"cannot come from dist.{type(d).__name__}, whose values are {told_support(d.support)}; correct it, "
+                "write NaN if it is missing, or choose another distribution"
             )
         if not number:
             raise ModelError(
@@ -193,25 +196,24 @@ class Likelihood(Observation):
                 "the prior: keep rates and scales positive (jnp.exp), probabilities between 0 and 1 (logits=...)"
             )
 
-    def _supported(self, x, z, t, y):
-        """Which of the values are in the support."""
-        parts: list[tuple[Any, Any]] = [(y[block.columns], block.distribution) for block in self._blocks(x, z, t)]
-        return jnp.concatenate([jnp.broadcast_to(d.support(own), own.shape) for own, d in parts])
+    def _possible(self, x, z, t, seen):
+        """Which of the values can be."""
+        blocks = self._blocks(x, z, t)
+        return jnp.concatenate([seen.part(block.columns).possible(block.distribution) for block in blocks])
 
-    def _check_joint(self, block: Block, data: Seen) -> None:
-        """Raise DataError for a part of what is observed as a whole."""
+    def _check_block(self, block: Block, data: Seen) -> None:
+        """Raise for a part of what is observed as a whole, and for bounds where only values have a likelihood."""
         name, some = f"dist.{type(block.distribution).__name__}", np.asarray(data.mask)[:, block.columns]
-        if block.joint and np.any(data.censored[:, block.columns]):
+        bounds = bool(np.any(data.censored[:, block.columns]))
+        if block.joint and bounds:
             raise DataError(f"values of {name}, which is of several columns, cannot be censored; leave them out")
+        if bounds and not can_be_censored(block.distribution):
+            raise no_tails(single_of(block.distribution))
         if block.joint and np.any(some.any(axis=1) != some.all(axis=1)):
             raise DataError(
                 f"of the columns of {name} some are missing (NaN) where others are not: give all or none of them at a "
                 "time, or independent columns"
             )
-
-
-def _told_support(d: dist.Distribution) -> str:
-    return type(d.support).__name__.strip("_").replace("_", " ").lower()
 
 
 @dataclass(frozen=True)

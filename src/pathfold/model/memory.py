@@ -72,9 +72,17 @@ def _named(file: Path) -> dict[str, int]:
 
 def check_disk(what: str, size: int, folder: Path, remedy: str) -> None:
     """Raise SettingsError if so many bytes are more than a folder can have, what it has included."""
-    room = shutil.disk_usage(folder).free + sum(file.stat().st_size for file in folder.iterdir())
+    room = shutil.disk_usage(folder).free + sum(map(_size, folder.iterdir()))
     if size > room:
         raise SettingsError(
             f"{what} would take {size / GIB:.1f} GiB of the disk, and {folder} has room for {room / GIB:.1f} GiB: take "
             f"{remedy}, or another folder"
         )
+
+
+def _size(file: Path) -> int:
+    """In bytes; nothing, if another process has removed or replaced the file since it was listed."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,6 +1,6 @@
 """The named parameters z and their map z = g_z(u) from standard normals; those that vary between series."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -15,7 +15,7 @@ from jax import Array
 from pathfold.errors import ModelError, told
 from pathfold.model.arrays import real_array
 from pathfold.model.conditional import ConditionalMap, is_function
-from pathfold.model.functions import Compilable, listed, struct, traced
+from pathfold.model.functions import Compilable, listed, struct, told_support, traced
 from pathfold.model.names import check_dimensions, check_name
 
 
@@ -113,7 +113,7 @@ class Parameters:
         What follows from the others, or is fixed, may be left out; anything may where there is a `draw` for it, a
         function of the map and of the values before it that gives normals.
         """
-        check_values(values, self.names)
+        check_values(values, self.maps)
         if missing := [name for name, m in self.maps.items() if name not in values and m.size and draw is None]:
             raise ModelError(f"no value was given for parameter {listed(missing)}")
         found = dict(given or {})
@@ -132,12 +132,33 @@ class Parameters:
             return np.concatenate([np.zeros(0), *(np.ravel(found[name]) for name in self.names)])
 
 
-def check_values(values: Any, names: Iterable[str]) -> None:
-    """Raise ModelError unless these are values by name, of parameters that there are."""
+def check_values(values: Any, maps: Mapping[str, ConditionalMap]) -> None:
+    """Raise ModelError unless these are values by name, of parameters that there are, and that their priors allow."""
     if not isinstance(values, Mapping):
         raise ModelError(f"parameters must be a dict of name -> value, not {told(values)}")
-    if unknown := [name for name in values if name not in names]:
-        raise ModelError(f"unknown parameter {listed(unknown)}; the model has {listed(names)}")
+    if unknown := [name for name in values if name not in maps]:
+        raise ModelError(f"unknown parameter {listed(unknown)}; the model has {listed(maps)}")
+    for name, given in values.items():
+        _check_support(name, given, maps[name])
+
+
+def _check_support(name: str, given: Any, m: ConditionalMap) -> None:
+    """Raise ModelError for numbers that the prior cannot give; their shape may have axes before the parameter's own.
+
+    An edge of the support is let in: a scenario may have no noise, or a rate of zero.
+    """
+    value = real_array(f"the values of parameter {name!r}", given, error=ModelError).astype(np.float64)
+    if m.support is None or value.shape[value.ndim - len(m.shape) :] != m.shape or not np.all(np.isfinite(value)):
+        return
+    with jax.enable_x64(True):
+        inside = np.asarray(m.support(value))
+    for edge in ("lower_bound", "upper_bound"):
+        inside = inside | (value == getattr(m.support, edge, np.nan)) if inside.shape == value.shape else inside
+    if not np.all(inside):
+        raise ModelError(
+            f"parameter {name!r} was given as {told(value[~inside] if inside.shape == value.shape else value)}, but "
+            f"its prior has values that are {told_support(m.support)}; give such values, or the model another prior"
+        )
 
 
 def build_parameters(priors: Any, *, compilable: Compilable | None = None) -> tuple[Parameters, Parameters]:

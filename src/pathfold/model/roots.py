@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 
 from pathfold.errors import ModelError, told
 from pathfold.model.deviance import TINY, exp_root, log_ratio, logit_root, root_of, stirling
-from pathfold.model.tails import log_tails
+from pathfold.model.tails import has_tails, log_tails
 
 
 class Split(NamedTuple):
@@ -30,7 +30,7 @@ class Split(NamedTuple):
 
 def split(d: dist.Distribution, y: ArrayLike) -> Split | None:
     """The root and the remainder for values y, or None where the family has no root: it is a plain factor."""
-    single, y = _single(d), jnp.asarray(y, jnp.float64)
+    single, y = single_of(d), jnp.asarray(y, jnp.float64)
     if _is_transformed(single):
         x, volume = _inverse(single, y)
         base = split(single.base_dist, x)
@@ -44,7 +44,7 @@ def split(d: dist.Distribution, y: ArrayLike) -> Split | None:
 
 def plain(d: dist.Distribution, y: ArrayLike) -> Split:
     """The whole of it as remainder; of a multivariate distribution there is one value for each event."""
-    remainder = -_single(d).log_prob(y)
+    remainder = -single_of(d).log_prob(y)
     return Split(jnp.zeros_like(remainder), remainder)
 
 
@@ -53,16 +53,34 @@ def censored(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Split:
 
     A value known to be at most c has low = -inf and high = c, one known to be at least c has low = c and high = inf.
     The ends are included, which matters where Y is a whole number: "fewer than 5" is at most 4. A finite bound lies in
-    the support of the distribution or on its edge.
+    the support of the distribution or on its edge; that of a whole number need not be one.
     """
-    low, high = jnp.broadcast_arrays(jnp.asarray(low, jnp.float64), jnp.asarray(high, jnp.float64))
-    single = _single(d)
-    if _is_transformed(single):
-        return censored(single.base_dist, *_bounds_of_base(single, low, high))
-    below, from_low = log_tails(single, low - 1 if single.is_discrete else low)
-    to_high, above = log_tails(single, high)
-    root = root_of(_interval(below, from_low, to_high, above))
+    root = root_of(_interval(*_bounds(d, low, high)[2]))
     return Split(root, jnp.zeros_like(root))
+
+
+def can_be_censored(d: dist.Distribution) -> bool:
+    """Whether the distribution function is known that bounds need."""
+    single = single_of(d)
+    return can_be_censored(single.base_dist) if _is_transformed(single) else has_tails(single)
+
+
+def can_lie_within(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Array:
+    """Whether P(low <= Y <= high) is more than nothing."""
+    low, high, (_, from_low, to_high, _) = _bounds(d, low, high)
+    return (low <= high) & (from_low != -jnp.inf) & (to_high != -jnp.inf)
+
+
+def _bounds(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> tuple[Array, Array, tuple[Array, ...]]:
+    """The bounds that Y can meet, and log P of Y < low, Y >= low, Y <= high and Y > high."""
+    low, high = jnp.broadcast_arrays(jnp.asarray(low, jnp.float64), jnp.asarray(high, jnp.float64))
+    single = single_of(d)
+    if _is_transformed(single):
+        return _bounds(single.base_dist, *_bounds_of_base(single, low, high))
+    if not single.is_discrete:
+        return low, high, (*log_tails(single, low), *log_tails(single, high))
+    low, high = jnp.ceil(low), jnp.floor(high)
+    return low, high, (*log_tails(single, low - 1), *log_tails(single, high))
 
 
 def _interval(below: Array, from_low: Array, to_high: Array, above: Array) -> Array:
@@ -77,7 +95,7 @@ def _interval(below: Array, from_low: Array, to_high: Array, above: Array) -> Ar
     return -jnp.where(little, jnp.log1p(-jnp.where(little, outside, 0.0)), more + jnp.log(-jnp.expm1(less - more)))
 
 
-def _single(d: Any) -> Any:
+def single_of(d: Any) -> Any:
     """The distribution of the single values: events and batches are arrays of them alike."""
     while isinstance(d, dist.Independent | dist.ExpandedDistribution):
         d = d.base_dist

@@ -51,7 +51,7 @@ def observe(model: DiffusionModel, states: Any, z: dict[str, Any], t: Any, rng: 
 
 def _values(model: DiffusionModel, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Of the parameters that are shared, and of those that vary, drawn where they are not given."""
-    check_values(values, model.priors)
+    check_values(values, model.maps)
     shared, own = ({name: v for name, v in values.items() if name in part.maps}
                    for part in (model.parameters, model.varying))  # fmt: skip
     z = model.parameters.flatten(shared)

@@ -36,14 +36,19 @@ _ALL_BELOW, _ALL_ABOVE = (0.0, -math.inf), (-math.inf, 0.0)
 
 def log_tails(d: Any, y: Array) -> Tails:
     """log P(Y <= y) and log P(Y > y) of a distribution of single values; y may be infinite."""
-    family = _FAMILIES.get(type(d))
-    if family is None:
-        raise ModelError(
-            f"{type(d).__name__} has no distribution function that pathfold can use, so its values cannot be censored; "
-            f"leave these out, or use one of {', '.join(t.__name__ for t in _FAMILIES)} or a transform of one"
-        )
     known = jnp.abs(y) < jnp.inf
-    return _where(known, family(d, jnp.where(known, y, 0.5)), _where(y > 0, _ALL_BELOW, _ALL_ABOVE))
+    return _where(known, _FAMILIES[type(d)](d, jnp.where(known, y, 0.5)), _where(y > 0, _ALL_BELOW, _ALL_ABOVE))
+
+
+def has_tails(d: Any) -> bool:
+    return type(d) in _FAMILIES
+
+
+def no_tails(d: Any) -> ModelError:
+    return ModelError(
+        f"{type(d).__name__} has no distribution function that pathfold can use, so its values cannot be censored; "
+        f"leave these out, or use one of {', '.join(t.__name__ for t in _FAMILIES)} or a transform of one"
+    )
 
 
 def _where(condition: Any, yes: Tails, no: Tails) -> Tails:

@@ -12,6 +12,7 @@ import numpy as np
 from pathfold.errors import DataError, SettingsError
 from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.dates import Calendar
+from pathfold.model.events import close
 from pathfold.model.inputs import Input
 from pathfold.model.settings import positive, whole
 from pathfold.schemes.ito import Clock
@@ -224,11 +225,6 @@ def _events(panel: Sequence[Observations], cut: Sequence[_Nodes]) -> dict[str, n
                 if abs(nodes.ends[n] - t) <= close(t):
                     found[name][k][n] = amount
     return {name: np.concatenate(amounts) for name, amounts in found.items()}
-
-
-def close(t: Any) -> Any:
-    """Times that differ by less are meant to be the same."""
-    return 1e-12 * (1.0 + np.abs(t))
 
 
 def _check_count(setting: str, count: float) -> None:

@@ -12,7 +12,7 @@ from pathfold.errors import DataError
 from pathfold.model import DiffusionModel, Observations, TimeGrid
 from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.time_grid import close
+from pathfold.model.events import close
 from pathfold.results.channels import series_names
 from pathfold.results.outlook import Chosen, carried_forward, is_panel
 

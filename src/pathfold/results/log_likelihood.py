@@ -135,9 +135,8 @@ def _log_densities(
     model: DiffusionModel, grid: TimeGrid, rows: np.ndarray, shared: np.ndarray, states: np.ndarray
 ) -> np.ndarray:
     """Of every value (draw, row, Y), NaN where it has none of its own."""
-    seen = jax.tree.map(lambda each: np.asarray(each[rows], dtype=float), seen_of(grid))
 
-    def of_draw(z, x, clock):
+    def of_draw(z, x, clock, seen):
         def of_row(x, t, seen):
             state, named = model.in_series(model.parameters.unflatten(z), x)
             return model.observation.log_density(state, named, t, seen)
@@ -145,9 +144,9 @@ def _log_densities(
         return jax.vmap(of_row)(x, clock, seen)
 
     with jax.enable_x64(True):
-        clock = jax.tree.map(lambda each: jnp.asarray(each[rows], float), model.clocks(grid)[1])
-        compiled = jax.jit(jax.vmap(of_draw, (0, 0, None)))
+        at_rows = jax.tree.map(lambda each: jnp.asarray(each[rows], float), (model.clocks(grid)[1], seen_of(grid)))
+        compiled = jax.jit(jax.vmap(of_draw, (0, 0, None, None)))
         whole_parts = range(0, len(shared), TOGETHER)
         return np.concatenate(
-            [np.asarray(compiled(shared[i : i + TOGETHER], states[i : i + TOGETHER], clock)) for i in whole_parts]
+            [np.asarray(compiled(shared[i : i + TOGETHER], states[i : i + TOGETHER], *at_rows)) for i in whole_parts]
         )

@@ -220,7 +220,7 @@ def _known(chosen: Chosen, model: DiffusionModel, changes: Any, numbers: Sequenc
 
     What is fixed or follows from others is left out.
     """
-    check_values(changes, model.priors)
+    check_values(changes, model.maps)
     found = {}
     for name, m in (model.parameters.maps | model.varying.maps).items():
         varies = name in model.varying.maps

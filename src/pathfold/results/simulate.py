@@ -78,9 +78,9 @@ def simulate(
     model
         A `pf.DiffusionModel`.
     parameters
-        The values of the parameters by name. Those that are fixed may be left out, and so may those that vary between
-        series, which then are drawn from their priors. With `draws`, a value may be an array with a row for each of
-        them, and None draws all from the priors.
+        The values of the parameters by name, in the support of their priors or at its edge. Those that are fixed may be
+        left out, and so may those that vary between series, which then are drawn from their priors. With `draws`, a
+        value may be an array with a row for each of them, and None draws all from the priors.
     times
         The times (T,) of the observations.
     initial_state
@@ -131,12 +131,12 @@ def simulate(
 
 def _known(model: DiffusionModel, values: Mapping[str, Any], draws: int) -> dict[str, np.ndarray]:
     """The user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies."""
-    check_values(values, model.priors)
+    check_values(values, model.maps)
     shared = model.parameters.maps
     if missing := [name for name, m in shared.items() if name not in values and m.size]:
         raise ModelError(f"no value was given for parameter {listed(missing)}")
     found = {}
-    for name, m in (shared | model.varying.maps).items():
+    for name, m in model.maps.items():
         if name not in values:
             continue
         value = real_array(f"the values of parameter {name!r}", values[name], error=ModelError).astype(np.float64)

@@ -53,7 +53,6 @@ class ParticleFilter:
     def _of_likelihood(self, columns: slice, part: Likelihood) -> np.ndarray:
         """log p + 1/2 root^2 + remainder, the same at all states; taken where the least is lost to rounding."""
         grid, nodes = self.engine.grid, self.engine.nodes
-        seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), seen_of(grid, columns))
 
         def constant(x, z, t, seen):
             split = part.split(x, z, t, seen)
@@ -61,6 +60,7 @@ class ParticleFilter:
             return jnp.nansum(part.log_density(x, z, t, seen)) + root + seen.of_observed(split.remainder), root
 
         with jax.enable_x64(True):
+            seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), seen_of(grid, columns))
             clock = jax.tree.map(lambda each: each[nodes], self.model.clocks(grid)[1])
             at_point = jax.jit(jax.vmap(constant, (None, None, 0, 0)))
             found = [at_point(jnp.asarray(x), z, clock, seen) for x, z, _ in self.model.points()]

@@ -169,7 +169,9 @@ def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch,
         copy(momenta[row], p)
         result[0] = -inf
         leaves = 1 << depth
-        status = extend(layout, problem, points, momenta, end, sign * size, leaves, before, rng, scratch, counts, result)
+        status = extend(
+            layout, problem, points, momenta, end, sign * size, leaves, before, rng, scratch, counts, result
+        )
         depth += 1
         if status != CONVERGED:
             break

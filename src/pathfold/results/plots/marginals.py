@@ -48,6 +48,10 @@ def plot_marginals(
     }
     if not draws:
         raise SettingsError("there is nothing to draw: every parameter is fixed")
+    if unknown := [name for name in truth or {} if name not in tree.posterior.data_vars]:
+        raise SettingsError(
+            f"truth has a value of {unknown[0]!r}, which the posterior does not have; it has {_told_variables(tree)}"
+        )
     true = by_label(tree, truth or {})
     columns = min(COLUMNS, len(draws))
     rows = -(-len(draws) // columns)
@@ -83,6 +87,9 @@ def _names(tree: xr.DataTree, names: Sequence[str] | str | None) -> list[str]:
         return kept_parameters(tree)
     chosen = [names] if isinstance(names, str) else list(names)
     if unknown := [name for name in chosen if name not in tree.posterior.data_vars]:
-        known = ", ".join(map(str, tree.posterior.data_vars))
-        raise SettingsError(f"the posterior has no variable {unknown[0]!r} to draw; it has {known}")
+        raise SettingsError(f"the posterior has no variable {unknown[0]!r} to draw; it has {_told_variables(tree)}")
     return chosen
+
+
+def _told_variables(tree: xr.DataTree) -> str:
+    return ", ".join(map(str, tree.posterior.data_vars))
