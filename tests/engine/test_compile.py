@@ -254,3 +254,14 @@ def test_a_build_that_is_interrupted_leaves_nothing_behind(monkeypatch):
 def test_variants_differ_by_all_their_fields():
     changes = ({}, {"regular": False}, {"lanes": 4}, {"censored": True})
     assert len({replace(variant(), **change) for change in changes}) == 4
+
+
+def test_large_products_are_told_apart():
+    """They are loops over arrays, whose entries are the same nodes in whatever order they are multiplied."""
+
+    def product(transposed: bool):
+        return lambda x: (jnp.outer(x**2, x) if transposed else jnp.outer(x, x**2)) @ jnp.outer(x, x)
+
+    keys = [compile.written(product(transposed), [(15,)]) for transposed in (False, True, True)]
+    assert keys[0] != keys[1]
+    assert keys[1] == keys[2]

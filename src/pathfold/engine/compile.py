@@ -190,10 +190,7 @@ class CompiledModel:
         what = (v.method.number, v.regular, v.complete, v.conditioned, v.metric, self.lanes, self.censored)
         digest.update(repr((*made_with, *what, astuple(self.sizes))).encode())
         for function, shapes in self.functions.of_arrays(self.sizes, self.censored):
-            graph, structs = Graph(), [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
-            given = [inputs_of(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]
-            out = trace(graph, second_derivative(function, len(shapes)), *given)
-            digest.update(repr((graph.ops, [nodes.tolist() for nodes in jax.tree.leaves(out)])).encode())
+            digest.update(written(function, shapes).encode())
         return digest.hexdigest()
 
     def _build(self) -> model_cache.Entry:
@@ -215,6 +212,14 @@ class CompiledModel:
         tracing = Tracing([kernel for kernels in parts for kernel in kernels])
         for kernels in parts:
             yield reduce(add, (emit(tracing(kernel), self.lanes) for kernel in kernels))
+
+
+def written(function: Callable, shapes: Sequence[tuple[int, ...]]) -> str:
+    """The program of a function and its derivatives as text: nodes, loops over arrays in memory, results."""
+    graph, structs = Graph(), [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
+    given = [inputs_of(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]
+    out = trace(graph, second_derivative(function, len(shapes)), *given)
+    return repr((graph.ops, graph.statements, [nodes.tolist() for nodes in jax.tree.leaves(out)]))
 
 
 def choose_lanes(n: Sizes) -> int:
