@@ -21,6 +21,7 @@ from pathfold.engine import Engine, UnconstrainedEngine, compile, model_cache
 from pathfold.engine import table as at
 from pathfold.errors import PathfoldError
 from pathfold.model import TimeGrid
+from pathfold.program.arrays import Fill, Product
 
 
 @pytest.fixture(autouse=True)
@@ -256,12 +257,19 @@ def test_variants_differ_by_all_their_fields():
     assert len({replace(variant(), **change) for change in changes}) == 4
 
 
-def test_large_products_are_told_apart():
+def test_large_products_are_told_apart(monkeypatch):
     """They are loops over arrays, whose entries are the same nodes in whatever order they are multiplied."""
 
     def product(transposed: bool):
-        return lambda x: (jnp.outer(x**2, x) if transposed else jnp.outer(x, x**2)) @ jnp.outer(x, x)
+        def function(x):
+            matrix = jnp.outer(x, x**2)
+            return ((matrix.T if transposed else matrix) @ jnp.outer(x, x))[0]
+
+        return function
 
     keys = [compile.written(product(transposed), [(15,)]) for transposed in (False, True, True)]
     assert keys[0] != keys[1]
     assert keys[1] == keys[2]
+    monkeypatch.setattr(Product, "__repr__", lambda self: "product")
+    monkeypatch.setattr(Fill, "__repr__", lambda self: "fill")
+    assert compile.written(product(False), [(15,)]) == compile.written(product(True), [(15,)]), "by the loops alone"
