@@ -76,7 +76,7 @@ from tests.engine.test_native import FIXED
 from pathfold.engine import Engine
 from pathfold.engine.native.manifold import evaluate_start
 
-e = Engine(*FIXED[sys.argv[1]](), lanes=4)
+e = Engine(*FIXED[MODEL](), lanes=4)
 point = e.block("point")
 evaluate_start(e.layout, e.problem, point, e.block("scratch"))
 assert np.abs(e.get("point", point, "theta", "z")).max() > 0.0, "kernels were called"
@@ -84,25 +84,62 @@ print(json.dumps([sum(evaluate_start.stats.cache_hits.values()), sum(evaluate_st
 """
 
 
+def run_apart(code: str, folder: Path, **variables: str) -> list:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(folder), **variables},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def test_control_flow_is_compiled_once_for_all_models(tmp_path):
     def run(model: str) -> list[int]:
-        done = subprocess.run(
-            [sys.executable, "-c", PROCESS, model],
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        return run_apart(PROCESS.replace("MODEL", repr(model)), tmp_path)
 
     assert run("noiseless") == [0, 1]
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
     assert written
     assert run("panel") == [1, 0], "another model, another process: nothing is compiled"
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")} == written
+
+
+FEW_ENTRIES = """
+import pathfold.engine.installation as installation
+
+installation.ENTRIES = installation.ENTRIES[:2]  # those that are compiled soonest
+"""
+COMPILING = """
+import json
+from pathfold.engine import installation
+from pathfold.engine.native.pieces import Whole
+
+wholes, started, finalize, process = [], [], Whole.finalize, installation._process
+Whole.finalize = lambda self: wholes.append(self.name) or finalize(self)
+installation._process = lambda call: started.append(call) or process(call)
+installation._cores = lambda: 2
+for _ in range(2):
+    installation.compile_entries("ENTRIES")
+hits = [sum(function.stats.cache_hits.values()) for function, _ in installation.ENTRIES]
+print(json.dumps([wholes, started, hits]))
+"""
+
+
+def test_what_takes_longest_is_compiled_by_another_process_and_loaded(tmp_path):
+    """Python imports `sitecustomize` at its start: in this way the list is short in the process that helps too."""
+    (tmp_path / "sitecustomize.py").write_text(FEW_ENTRIES)
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    wholes, started, hits = run_apart(COMPILING, tmp_path, PYTHONPATH=path)
+    assert wholes == ["to_normals"], "what the host calls becomes machine code, and nothing else"
+    assert started == ["compile_longest('ENTRIES')"], "once, though asked for twice"
+    assert hits == [0, 1], "the second was loaded"
+    wholes, started, hits = run_apart(COMPILING, tmp_path, PYTHONPATH=path)
+    assert (wholes, started, hits) == ([], [], [1, 1]), "a later process compiles nothing and needs no help"
 
 
 def test_a_change_of_any_file_is_noticed(tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import numba
 import numpy as np
@@ -18,6 +20,7 @@ from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.jit import address_of_function, native_sources
 from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.pieces import Entry
 from pathfold.engine.native.refinement import first_order_shift
 from pathfold.engine.native.start import guess_nodes, try_start
 from pathfold.engine.native.team import do_parts, help_along
@@ -30,26 +33,26 @@ _BLOCK, _TABLE, _PATHS = float64[::1], float64[:, ::1], float64[:, :, :, ::1]
 _STATES = float64[:, :, ::1]
 _RNG = typeof(np.random.default_rng())
 
-# What the host calls, and with what.
+# What the host calls, and with what: first what is compiled soonest, last what takes longest.
 _START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, int64, float64, _RNG, _BLOCK, _COUNTS)
 _CHAIN = (_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK)
 _SETTINGS = (boolean, boolean, float64, int64, float64)
 _DRAWN = (_TABLE, _STATES, _STATES, _PATHS, _TABLE, _COUNTS, _COUNTS)
 ENTRIES = (
+    (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
     (linearise, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
     (try_start, _START),
     (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
-    (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
     (help_along, (int64, int64)),
     (run, (*_CHAIN, *_SETTINGS, *_DRAWN)),
 )
 # What it calls for guided proposals besides, which few need.
 _MOVES = (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _RNG, _BLOCK, int64)
 GUIDED_ENTRIES = (
-    (metropolis.begin, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
     (metropolis.begin_search, (_LAYOUT, _BLOCK, float64, boolean)),
+    (metropolis.begin, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
     (metropolis.exchange_noise, (_LAYOUT, _BLOCK, _BLOCK, boolean)),
     (metropolis.run, (*_MOVES, *_DRAWN)),
 )
@@ -73,16 +76,77 @@ def compile_sampler(*, announce: bool, guided: bool = False) -> float:
         timer.start()
     try:
         with model_cache.once(_installation(guided)):
+            compile_entries("ENTRIES")
             address_of_function(do_parts)
-            for function, signature in (*ENTRIES, *(GUIDED_ENTRIES if guided else ())):
-                if compiles := getattr(function, "compile", None):  # not there with NUMBA_DISABLE_JIT=1
-                    compiles(signature)
+            if guided:
+                compile_entries("GUIDED_ENTRIES")
     finally:
         timer.cancel()
         seconds = time.perf_counter() - begin
         if said.is_set():
             print(f" {seconds:.0f} s", file=sys.stderr)
     return seconds
+
+
+def compile_entries(name: str) -> None:
+    """Compile the functions of a list, or load what Numba kept of them.
+
+    Numba compiles one function at a time, however many threads ask: so the last one, which takes about as long as all
+    others together, is compiled in a process of its own, and loaded from what that kept.
+    """
+    *others, (longest, signature) = globals()[name]
+    if not isinstance(longest, Entry):  # plain Python, with NUMBA_DISABLE_JIT=1
+        return
+    helper = None
+    try:
+        for function, its_signature in others:
+            if _compiles(function, its_signature) and helper is None:
+                helper = _process(f"compile_longest({name!r})")
+        if helper is not None:
+            helper.wait()
+        longest.compile(signature)
+    finally:
+        if helper is not None:
+            helper.kill()
+            helper.wait()
+
+
+def _compiles(entry: Entry, signature: tuple) -> bool:
+    """Compile or load a function; whether it was compiled, and others will find it."""
+    before = entry.stats.cache_misses.total()
+    entry.compile(signature)
+    return entry.stats.cache_path is not None and entry.stats.cache_misses.total() > before
+
+
+def compile_longest(name: str) -> None:
+    """Compile the last function of a list."""
+    function, signature = globals()[name][-1]
+    function.compile(signature)
+
+
+def _process(call: str) -> subprocess.Popen | None:
+    """A process that calls a function of this module, silently; None where there is no core or interpreter for it.
+
+    Should it fail, nothing is lost but time: what it did not compile is compiled here.
+    """
+    if not sys.executable or _cores() < 2:
+        return None
+    command = [sys.executable, "-c", f"from {__name__} import compile_longest; {call}"]
+    with suppress(OSError):
+        return subprocess.Popen(
+            command,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    return None
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def _installation(guided: bool) -> str:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba import config, int64, njit, void
+from numba import config, int64, void
 from numba.core.ccallback import CFunc
 from numba.core.types import UniTuple
 from numba.extending import intrinsic, overload
+
+from .pieces import CompilesWholes, Entry
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
 _OPTIONS: dict[str, Any] = {
@@ -30,21 +32,20 @@ def compiled[F: Callable](function: F) -> F:
     """Compile a function when it is first called; Numba keeps what it compiled for the next process.
 
     Where Numba finds no folder it can write to, the function is compiled anew in every process. To a type checker it is
-    the function that it was.
+    the function that it was, as it is in plain Python.
     """
-    try:
-        dispatcher: Any = njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:
-        dispatcher = njit(**_OPTIONS)(function)
-    _stamp(dispatcher)
-    return dispatcher
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
+    entry: Any = Entry(function, _OPTIONS)
+    with suppress(RuntimeError):
+        entry.enable_caching()
+        _stamp(entry)
+    return entry
 
 
 def _stamp(dispatcher: Any) -> None:
     """Numba would notice a change of the function's own file alone, not of the files whose functions it calls."""
-    kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if kept is not None:
-        kept._source_stamp = native_sources()
+    dispatcher._cache._cache_file._source_stamp = native_sources()
 
 
 @cache
@@ -121,7 +122,8 @@ def address_of_function(function: Callable) -> int:
         return 0
     numbers = len(inspect.signature(function).parameters)
     options = {name: value for name, value in _OPTIONS.items() if name in ("error_model", "fastmath")}
-    made: Any = CFunc(function, (numbers * (int64,), void), locals={}, options={"nopython": True, **options})
+    options["nopython"] = True
+    made: Any = CFunc(function, (numbers * (int64,), void), {}, options, pipeline_class=CompilesWholes)
     with suppress(RuntimeError):
         made.enable_caching()
         _stamp(made)

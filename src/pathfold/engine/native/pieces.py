@@ -1,0 +1,85 @@
+"""How native functions become parts of those that call them: as pieces, optimised once, within the whole.
+
+Numba by itself optimises every function together with all that it calls, makes machine code of it and keeps that. With
+functions that call functions the innermost are optimised once for every level above them, and most of that code is
+never run by itself. Here a function has two forms. What native code calls is a piece, code that is neither optimised
+nor made into machine code. What the host calls is a whole: it gathers its pieces, and all are optimised together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+
+
+class Piece(JITCodeLibrary):
+    """The code of one function as it was written down, with a list of those that it calls."""
+
+    environment: tuple[str, Any]
+
+    def add_linking_library(self, library: Any) -> None:
+        self._linking_libraries.append(library)
+
+    def finalize(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """There is no machine code."""
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        """Numba gives a new function its environment by this; a piece has to keep it for the wholes that it is in."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        self.environment = name, environment
+
+
+class Whole(JITCodeLibrary):
+    """The code of one function and of all pieces below it."""
+
+    def add_linking_library(self, library: Any) -> None:
+        if not isinstance(library, Piece):
+            super().add_linking_library(library)
+        elif library not in self._linking_libraries:
+            self._linking_libraries.append(library)
+            for called in library._linking_libraries:
+                self.add_linking_library(called)
+
+    def finalize(self) -> None:
+        super().finalize()
+        engine = self._codegen._engine
+        for library in self._linking_libraries:
+            if isinstance(library, Piece) and engine.is_symbol_defined(library.environment[0]):
+                self._codegen.set_env(*library.environment)
+
+
+class CompilesPieces(Compiler):
+    def define_pipelines(self) -> list:
+        self.state.library = Piece(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        return super().define_pipelines()
+
+
+class CompilesWholes(Compiler):
+    def define_pipelines(self) -> list:
+        self.state.library = Whole(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+class Entry(CPUDispatcher):
+    """A function as the host calls it; native functions find the piece in its place."""
+
+    def __init__(self, function: Callable, options: dict[str, Any]) -> None:
+        super().__init__(function, targetoptions={"nopython": True, **options}, pipeline_class=CompilesWholes)
+        self.piece: Any = njit(pipeline_class=CompilesPieces, no_cpython_wrapper=True, **options)(function)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.piece._numba_type_
