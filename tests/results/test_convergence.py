@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import arviz_stats.base as base
 import numpy as np
@@ -12,7 +13,7 @@ import xarray as xr
 from pathfold.results.convergence import convergences, judged
 from pathfold.results.diagnostics import troubles
 
-STATS = base.array_stats  # pyright: ignore[reportPrivateImportUsage]
+STATS: Any = base.array_stats  # pyright: ignore[reportPrivateImportUsage]
 
 
 def one_by_one(x: np.ndarray) -> tuple[float, float, float]:

@@ -14,7 +14,6 @@ import numpy as np
 import xarray as xr
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 AT_ONCE = 2**28  # bytes of a variable
 PIECE = 2**21  # draws that are judged at a time
@@ -70,6 +69,8 @@ def _halves(x: np.ndarray) -> np.ndarray:
 
 def _normal_scores(x: np.ndarray) -> np.ndarray:
     """The normal quantiles of the ranks among all chains."""
+    from scipy.stats import rankdata  # which takes long to import
+
     ranks = rankdata(x.reshape(len(x), -1), axis=1)
     return ndtri((ranks - 3 / 8) / (ranks.shape[1] + 1 / 4)).reshape(x.shape)
 

@@ -7,7 +7,6 @@ m and c are fitted to the last runs; c S^-p is what remains of the error with S 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from pathfold.errors import InitialisationError, SettingsError
-from pathfold.model import DiffusionModel, Observations
+from pathfold.model import Data, DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.settings import positive, whole
 from pathfold.results.convergence import judged
@@ -85,7 +84,7 @@ class Refinement:
 
 def refine(
     model: DiffusionModel,
-    data: Observations | Sequence[Observations],
+    data: Data,
     *,
     steps_per_interval: int = FIRST,
     tolerance: float = TOLERANCE,
@@ -234,7 +233,7 @@ def fitted(values: np.ndarray, errors: np.ndarray, steps: np.ndarray, order: flo
 
 def surely(count: int) -> float:
     """Standard errors that none of so many estimates exceeds by chance, as surely as one does not exceed SURE."""
-    return float(norm.isf(norm.sf(SURE) / count))
+    return float(-ndtri(ndtr(-SURE) / count))
 
 
 def _verdict(
