@@ -158,7 +158,7 @@ def test_what_does_not_fit_into_memory_is_left_out_and_the_draws_are_there(monke
 
 def test_what_cannot_fit_is_refused_before_anything_is_drawn():
     """It is not tried at a point either, which would end the process."""
-    with pytest.raises(pf.SettingsError, match="the deterministic 'a', of all draws, would take .* GiB of memory"):
+    with pytest.raises(pf.SettingsError, match=r"the deterministic 'a', of all draws, would take .* GiB of memory"):
         short(deterministics={"a": lambda z: z["rate"] * jnp.ones(10**14)}, draws=1, chains=1)
 
 

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+import xarray as xr
 
 import pathfold as pf
 from pathfold.errors import InitialisationError
-from pathfold.results.refine import Refinement, fitted
+from pathfold.results.refine import Refinement, fitted, surely
 
 TIMES = 0.8 * np.arange(1, 61)
 pytestmark = pytest.mark.filterwarnings("ignore:(.*) has (not converged|few effective draws)")
@@ -171,3 +172,57 @@ def test_a_picture_of_it():
 def test_settings_are_checked(settings, sentence):
     with pytest.raises(pf.SettingsError, match=sentence):
         pf.refine(model(), data(), **settings)
+
+
+RATES = [0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 3.0]
+
+
+@cache
+def decays() -> tuple[pf.DiffusionModel, dict[str, pf.Observations]]:
+    """Each series has its own rate; one step is too few for the fastest alone."""
+    found = pf.DiffusionModel(
+        drift=lambda x, z: -z["k"] * x,
+        diffusion=lambda x, z: jnp.full((1, 1), 0.02),
+        parameters={"centre": dist.Normal(0.0, 1.0), "k": pf.Varying(lambda z: dist.LogNormal(z["centre"], 1.0))},
+        initial_state=[1.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.02),
+    )
+    times, rng = np.array([0.25, 0.5, 0.75, 1.0, 1.5, 2.0]), np.random.default_rng(2)
+    return found, {f"r{r}": pf.Observations(times, np.exp(-r * times) + 0.03 * rng.normal(size=6)) for r in RATES}
+
+
+def test_what_varies_decides_how_many_steps_are_enough():
+    fitted_model, panel = decays()
+    result = pf.refine(fitted_model, panel, steps_per_interval=2, doublings=2, draws=200, progress=False)
+    assert result.steps == (2, 4, 8), "the shared parameter does not change"
+    last = result.table.xs(8, level="steps")
+    assert last.loc["centre", "change"] < 0.3
+    assert last.loc["k[r3.0]", "change"] > 0.8
+    assert "not enough: from 4 to 8 fine steps k[r3.0] changed by" in result.verdict
+
+
+def test_chance_in_many_series_is_no_change(monkeypatch):
+    """Of 2000 numbers some change by more than two standard errors; only more draws would tell whether they do."""
+    module, rng = import_module("pathfold.results.refine"), np.random.default_rng(1)
+    seen: list[int] = []
+
+    def sample(*_: Any, steps_per_interval: int, **__: Any) -> xr.DataTree:
+        seen.append(steps_per_interval)
+        effect = xr.Dataset({"effect": (("chain", "draw", "series"), rng.normal(size=(2, 100, 2000)))})
+        tree = xr.DataTree.from_dict({"posterior": effect})
+        tree.attrs["priors"] = '{"effect": null}'
+        return tree
+
+    monkeypatch.setattr(module, "sample", sample)
+    monkeypatch.setattr(module, "warn_of_trouble", lambda *_, **__: None)
+    result = pf.refine(model(), data(), progress=False)
+    assert seen == [2, 4]
+    assert "as far as these draws tell" in result.verdict
+    assert surely(1) == pytest.approx(2.0)
+    text = str(result)
+    assert text.count("effect[") == 1 + 20
+    assert "and 1980 more" in text
+    assert len(result.worst(16)) == 16
+    from pathfold.results.plots import plot_refinement
+
+    assert len(plot_refinement(result).axes) == 16

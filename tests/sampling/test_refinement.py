@@ -28,9 +28,10 @@ def shift_of(tree: xr.DataTree, name: str) -> np.ndarray:
 
 def run(model: pf.DiffusionModel, data: Data, steps: int, **options) -> tuple[xr.DataTree, str]:
     """The draws, and what was warned of."""
+    settings: dict[str, Any] = {"seed": 1, "progress": False} | options
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tree = pf.sample(model, data, steps_per_interval=steps, progress=False, **{"seed": 1} | options)
+        tree = pf.sample(model, data, steps_per_interval=steps, **settings)
     return tree, " ".join(str(each.message) for each in caught)
 
 
@@ -193,6 +194,8 @@ def test_one_parameter_is_judged_from_a_file_and_when_runs_are_joined(tmp_path):
         tree.to_netcdf(tmp_path / f"{seed}.nc")
         trees.append(xr.open_datatree(tmp_path / f"{seed}.nc"))
         assert any(SEEN in each for each in troubles(trees[-1], ["a"]))
+        assert SEEN in pf.report(trees[-1], tmp_path / "report.html").read_text()
+        assert np.isfinite(pf.check(trees[-1]).p_value)
     with pytest.warns(UserWarning, match=f"{SEEN}: with twice as many steps a would move"):
         joined = pf.combine(trees)
     assert joined.half_step_shift["a"].shape == (2, trees[0].half_step_shift.sizes["draw"])

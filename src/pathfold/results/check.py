@@ -353,8 +353,8 @@ def _parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
     if "parameter_noise" not in tree.noise:
         return
     values = tree.noise["parameter_noise"]
-    standard_normals = np.atleast_1d(values.attrs["standard"])
-    for i, (name, standard) in enumerate(zip(values["parameter_normal"].values, standard_normals, strict=True)):
+    known = np.atleast_1d(values.attrs["standard"])  # a file has a list of one as it is
+    for i, (name, standard) in enumerate(zip(values["parameter_normal"].values, known, strict=True)):
         if standard:
             u = values.values[:, :, i].reshape(-1)
 

@@ -1,15 +1,23 @@
-"""How well a scalar was sampled: effective draws and R-hat, by ArviZ."""
+"""How well scalars were sampled: effective draws and R-hat, as ArviZ has them, of many scalars at once.
+
+Vehtari, Gelman, Simpson, Carpenter and Bürkner, Rank-normalization, folding, and localization: an improved R-hat for
+assessing convergence of MCMC, Bayesian Analysis 16 (2021).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
-from typing import Any, NamedTuple
+from itertools import islice, product
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import ndtri
 
 AT_ONCE = 2**28  # bytes of a variable
+PIECE = 2**21  # draws that are judged at a time
+TAILS = (0.05, 0.95)
 
 
 class Convergence(NamedTuple):
@@ -23,27 +31,113 @@ class Convergence(NamedTuple):
 
 
 def convergence(x: np.ndarray) -> Convergence:
-    """Of draws (chain, draw) of one scalar."""
-    import arviz_stats.base as base
-
-    stats: Any = base.array_stats  # pyright: ignore[reportPrivateImportUsage]
-    with np.errstate(divide="ignore", invalid="ignore"):  # of chains that stand still: R-hat is then infinite
-        bulk, tail = stats.ess(x, method="bulk"), stats.ess(x, method="tail", prob=(0.05, 0.95))
-        return Convergence(float(bulk), float(tail), float(stats.rhat(x)) if len(x) > 1 else np.nan)
+    """How well one scalar was sampled, from its draws (chain, draw)."""
+    return convergences(x[..., None])[0]
 
 
-def scalars(values: xr.DataArray, *, constant: bool = False) -> Iterator[tuple[str, np.ndarray]]:
-    """Label and draws (chain, draw) of every scalar of a variable, without those that are constant unless told to.
+def convergences(x: np.ndarray) -> list[Convergence]:
+    """How well each scalar was sampled, from draws (chain, draw, scalar): NaN where draws are fewer than four or are no
+    numbers."""
+    found, count = [], max(1, PIECE // max(1, x.shape[0] * x.shape[1]))
+    for i in range(0, x.shape[2], count):
+        piece = np.ascontiguousarray(np.moveaxis(x[..., i : i + count], 2, 0), dtype=np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of chains that stand still: R-hat is then infinite
+            found += map(Convergence, *(each.tolist() for each in _of_piece(piece)))
+    return found
 
-    Of a variable that is read from files there is only a part in memory at a time.
+
+def _of_piece(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Bulk and tail effective draws and R-hat of draws (scalar, chain, draw)."""
+    unknown = np.isnan(x).any(axis=(1, 2)) | (x.shape[2] < 4)
+    if x.shape[2] < 4:
+        return (np.full(len(x), np.nan),) * 3
+    halves, flat = _halves(x), x.reshape(len(x), -1)
+    normal = _normal_scores(halves)
+    below = [_effective(_halves(x <= q[:, None, None])) for q in np.quantile(flat, TAILS, axis=1)]
+    rhat = np.full(len(x), np.nan)
+    if x.shape[1] > 1:
+        middle = np.median(halves, axis=(1, 2), keepdims=True)
+        rhat = np.fmax(_rhat(normal), _rhat(_normal_scores(np.abs(halves - middle))))
+    return tuple(np.where(unknown, np.nan, each) for each in (_effective(normal), np.fmin(*below), rhat))
+
+
+def _halves(x: np.ndarray) -> np.ndarray:
+    """Both halves of every chain as chains."""
+    half = x.shape[2] // 2
+    return np.concatenate([x[..., :half], x[..., -half:]], axis=1)
+
+
+def _normal_scores(x: np.ndarray) -> np.ndarray:
+    """The normal quantiles of the ranks among all chains."""
+    from scipy.stats import rankdata  # which takes long to import
+
+    ranks = rankdata(x.reshape(len(x), -1), axis=1)
+    return ndtri((ranks - 3 / 8) / (ranks.shape[1] + 1 / 4)).reshape(x.shape)
+
+
+def _rhat(x: np.ndarray) -> np.ndarray:
+    """The root of the variance of all chains together over that within chains."""
+    draws = x.shape[2]
+    between = draws * x.mean(axis=2).var(axis=1, ddof=1)
+    return np.sqrt((between / x.var(axis=2, ddof=1).mean(axis=1) + draws - 1) / draws)
+
+
+def _effective(x: np.ndarray) -> np.ndarray:
+    """The number of draws over tau = -1 + 2 sum_k P_k, with P_k the autocorrelations at lags 2 k and 2 k + 1 together.
+
+    Geyer's initial sequence: the sum ends before the first P_k that is not positive, of which the even lag is kept if
+    it is positive, and P_k is made not to increase.
     """
+    draws, size = x.shape[2], x.shape[1] * x.shape[2]
+    still = np.ptp(x.reshape(len(x), -1).astype(float), axis=1) < np.finfo(float).resolution
+    rho = _autocorrelations(x)
+    even, odd = rho[:, : draws - draws % 2 : 2], rho[:, 1::2]
+    pairs = even + odd
+    last = max(0, -(-(draws - 4) // 2))  # the last pair that is looked at
+    ended = pairs[:, : last + 1] <= 0.0
+    end = np.where(ended.any(axis=1), ended.argmax(axis=1), last)[:, None]
+    summed = np.where(np.arange(pairs.shape[1]) < end, np.minimum.accumulate(pairs, axis=1), 0.0).sum(axis=1)
+    then, of_pair = (np.take_along_axis(each, end, axis=1)[:, 0] for each in (even, pairs))
+    tau = -1.0 + 2.0 * summed + np.where((then > 0.0) | (of_pair >= 0.0), then, 0.0)
+    return np.where(still, size, size / np.maximum(tau, 1.0 / np.log10(size)))
+
+
+def _autocorrelations(x: np.ndarray) -> np.ndarray:
+    """By lag, of all chains together: 1 - (W - mean covariance) / V, with V their variance and W that within chains."""
+    chains, draws = x.shape[1:]
+    length = next_fast_len(2 * draws, real=True)
+    means = x.mean(axis=2)
+    waves = rfft(x - means[..., None], length, axis=2)
+    power = np.mean(waves.real**2 + waves.imag**2, axis=1)
+    covariance = irfft(power, length, axis=1)[:, :draws] / draws
+    within = covariance[:, :1] * draws / (draws - 1.0)
+    variance = covariance[:, :1] + (means.var(axis=1, ddof=1)[:, None] if chains > 1 else 0.0)
+    rho = 1.0 - (within - covariance) / variance
+    rho[:, 0] = 1.0
+    return rho
+
+
+def judged(values: xr.DataArray) -> Iterator[tuple[str, np.ndarray, Convergence]]:
+    """Label, draws (chain, draw) and convergence of every scalar of a variable that is not constant."""
+    for names, columns in _columns(values):
+        free = np.flatnonzero(np.ptp(columns, axis=(0, 1)) != 0.0)  # NaN is not constant
+        for i, found in zip(free, convergences(columns[..., free]), strict=True):
+            yield names[i], columns[..., i], found
+
+
+def scalars(values: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
+    """Label and draws (chain, draw) of every scalar of a variable."""
+    for names, columns in _columns(values):
+        yield from ((name, columns[..., i]) for i, name in enumerate(names))
+
+
+def _columns(values: xr.DataArray) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Labels and draws (chain, draw, scalar) of all scalars of a variable; of one that is read from files there is only
+    a part in memory at a time."""
     names, values = iter(labels(values)), values.transpose("chain", "draw", ...)
     for part in _parts(values):
         columns = part.values.reshape(*part.shape[:2], -1)
-        for i in range(columns.shape[-1]):
-            label = next(names)
-            if constant or np.ptp(columns[..., i]) != 0.0:  # NaN is not constant
-                yield label, columns[..., i]
+        yield [*islice(names, columns.shape[2])], columns
 
 
 def _parts(values: xr.DataArray) -> Iterator[xr.DataArray]:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
-from pathfold.results.convergence import Convergence, convergence, labels, scalars
+from pathfold.results.convergence import Convergence, judged, labels
 from pathfold.results.drawn import in_blocks
 from pathfold.sampling.spared import spared
 
@@ -52,7 +52,9 @@ def troubles(
     started = ["initial_state"] if "initial_state" in tree.posterior else []
     by_label = {}
     for name in [*names, *started] if draws >= 4 else ():
-        by_label |= {label: Sampled.of(x) for label, x in scalars(tree.posterior[name]) if np.isfinite(x).all()}
+        for label, x, found in judged(tree.posterior[name]):
+            if np.isfinite(x).all():
+                by_label[label] = Sampled(x.mean(axis=1), x.std(axis=1), found)
     yield from _not_finite(tree, [*names, *started])
     if draws >= 4:
         yield from _modes(tree, by_label)
@@ -80,10 +82,6 @@ class Sampled(NamedTuple):
     means: np.ndarray
     spreads: np.ndarray
     convergence: Convergence
-
-    @classmethod
-    def of(cls, x: np.ndarray) -> Sampled:
-        return cls(x.mean(axis=1), x.std(axis=1), convergence(x))
 
 
 def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:

@@ -69,7 +69,7 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     for name, make in others.items():
         if (group := spared(f"the group {name} was left out of the results", make, 3)) is not None:
             groups[f"/{name}"] = group
-    for name in groups.keys() & {"/posterior", "/warmup_posterior"}:
+    for name in [name for name in groups if name.endswith("posterior")]:
         groups[name] = with_deterministics(groups[name], deterministics, tuple(run.model.priors))
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = spared("the attributes were left out of the results", lambda: _attributes(run), 3) or {}

@@ -7,7 +7,6 @@ m and c are fitted to the last runs; c S^-p is what remains of the error with S 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.special import ndtr, ndtri
 
 from pathfold.errors import InitialisationError, SettingsError
-from pathfold.model import DiffusionModel, Observations
+from pathfold.model import Data, DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.settings import positive, whole
-from pathfold.results.convergence import convergence, scalars
+from pathfold.results.convergence import judged
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.prior import kept_parameters
 from pathfold.results.sample import sample
 
 FIRST, DOUBLINGS, TOLERANCE = 2, 7, 0.1
 SURE = 2.0  # standard errors that an estimate is given
+SHOWN = 20  # parameters in the text of a table
 SMOOTH = 1.0  # a change of more standard deviations is no part of the fit: the law in S holds for small ones
 
 # What `steps_per_interval="auto"` makes do with: few draws, which tell changes of a fifth of a standard deviation.
@@ -66,15 +67,24 @@ class Refinement:
     enough: bool
     verdict: str
 
+    def worst(self, most: int) -> list[str]:
+        """The parameters of which most may remain, as many as are asked for, in the order of the model."""
+        last = self.table.xs(self.steps[-1], level="steps")
+        bound = last["remains"] + SURE * last["uncertainty"]
+        chosen = set(bound.nlargest(most).index)
+        return [label for label in last.index if label in chosen]
+
     def __str__(self) -> str:
-        return f"{self.verdict}\n{self.table.to_string(float_format=lambda x: f'{x:.4g}')}"
+        shown, count = self.worst(SHOWN), self.table.index.get_level_values("parameter").nunique()
+        others = f"\n... and {count - len(shown)} more, of which less remains" if count > len(shown) else ""
+        return f"{self.verdict}\n{self.table.loc[shown].to_string(float_format=lambda x: f'{x:.4g}')}{others}"
 
     __repr__ = __str__
 
 
 def refine(
     model: DiffusionModel,
-    data: Observations | Sequence[Observations],
+    data: Data,
     *,
     steps_per_interval: int = FIRST,
     tolerance: float = TOLERANCE,
@@ -83,9 +93,9 @@ def refine(
 ) -> Refinement:
     """Sample with more and more fine steps until the posterior does not change any more, and say how sure that is.
 
-    It ends when, for every parameter, what remains of the discretisation error in mean and standard deviation is below
-    `tolerance` standard deviations, two Monte Carlo standard errors included; or when no change is seen any more, so
-    that only more `draws` would tell; or after so many `doublings`.
+    It ends when, for every parameter and every series' own, what remains of the discretisation error in mean and
+    standard deviation is below `tolerance` standard deviations, two Monte Carlo standard errors included; or when no
+    change is seen any more, so that only more `draws` would tell; or after so many `doublings`.
 
     Parameters
     ----------
@@ -123,7 +133,7 @@ def refine(
         levels.append(Level.of(posterior, steps))
         rows = [_compared(levels, label, order) for label in levels[-1].means]
         enough = all(row["remains"] + SURE * row["uncertainty"] < tolerance for row in rows)
-        unsure = all(row["change"] < SURE * row["error"] for row in rows) and not enough
+        unsure = all(row["change"] < surely(len(rows)) * row["error"] for row in rows) and not enough
     warn_of_trouble(posterior, list(model.priors), model.network, refined=True)
     table = [
         _compared(levels[: k + 1], label, order) if k else levels[0].row(label)
@@ -182,15 +192,14 @@ class Level:
 
     @classmethod
     def of(cls, tree: xr.DataTree, steps: int) -> Level:
-        draws = {label: x for name in kept_parameters(tree) for label, x in scalars(tree.posterior[name])}
-        if not draws:
+        found = cls(steps, {}, {}, {})
+        for name in kept_parameters(tree):
+            for label, x, sampled in judged(tree.posterior[name]):
+                found.means[label], found.sds[label] = float(x.mean()), float(x.std())
+                found.draws[label] = sampled.bulk
+        if not found.means:
             raise SettingsError("there is nothing to compare: every parameter of the model is fixed")
-        return cls(
-            steps,
-            {label: float(x.mean()) for label, x in draws.items()},
-            {label: float(x.std()) for label, x in draws.items()},
-            {label: convergence(x).bulk for label, x in draws.items()},
-        )
+        return found
 
     def row(self, label: str) -> dict[str, Any]:
         return {"parameter": label, "steps": self.steps, "mean": self.means[label], "sd": self.sds[label]}
@@ -220,6 +229,11 @@ def fitted(values: np.ndarray, errors: np.ndarray, steps: np.ndarray, order: flo
     covariance = np.linalg.inv(terms.T @ terms)
     limit, remains = covariance @ terms.T @ (values / errors)
     return float(limit), float(remains), float(np.sqrt(covariance[1, 1]))
+
+
+def surely(count: int) -> float:
+    """Standard errors that none of so many estimates exceeds by chance, as surely as one does not exceed SURE."""
+    return float(-ndtri(ndtr(-SURE) / count))
 
 
 def _verdict(

@@ -18,7 +18,7 @@ import xarray as xr
 from pathfold.errors import SettingsError, told
 from pathfold.results.channels import component_names, observation_names
 from pathfold.results.check import check
-from pathfold.results.convergence import convergence, scalars
+from pathfold.results.convergence import judged
 from pathfold.results.diagnostics import troubles
 from pathfold.results.plots import plot_check, plot_marginals, plot_paths, plot_predictions
 from pathfold.results.plots.style import ALARM, FORECAST, POSTERIOR
@@ -144,9 +144,8 @@ def _parameters(tree: xr.DataTree) -> Iterator[str]:
     head = ["", "mean", "sd", "5 %", "median", "95 %", "bulk ESS", "tail ESS", "R-hat"]
     rows = []
     for name in names:
-        for label, x in scalars(tree.posterior[name]):
+        for label, x, found in judged(tree.posterior[name]):
             low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
-            found = convergence(x)
             numbers = [f"{value:.4g}" for value in (x.mean(), x.std(), low, middle, high)]
             rows.append([label, *numbers, f"{found.bulk:.0f}", f"{found.tail:.0f}", f"{found.rhat:.3f}"])
     if not rows:

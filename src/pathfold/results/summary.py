@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pathfold.results.convergence import convergence, labels, scalars
+from pathfold.results.convergence import judged, labels
 
 
 def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | None = None) -> str:
     """One line per scalar parameter; the last says how many effective draws per second the slowest of them gives."""
     head = f"{'':12s}{'truth':>10s}" if truth else f"{'':12s}"
     lines = [head + f"{'mean':>10s}{'sd':>10s}{'5 %':>10s}{'95 %':>10s}{'bulk ESS':>10s}{'tail ESS':>10s}{'R-hat':>8s}"]
-    seconds = sum(tree.attrs["chain_seconds"])
+    seconds = float(np.sum(tree.attrs["chain_seconds"]))  # a number, of one chain from a file
     fewest, slowest = float("inf"), ""
     true = by_label(tree, truth or {})
     for name in names:
-        for label, x in scalars(tree.posterior[name]):
-            found = convergence(x)
+        for label, x, found in judged(tree.posterior[name]):
             low, high = np.quantile(x, [0.05, 0.95])
             lines.append(
                 f"{label:12s}"

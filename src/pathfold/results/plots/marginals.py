@@ -43,7 +43,7 @@ def plot_marginals(
     draws = {
         label: (name, i, x)
         for name in _names(tree, names)
-        for i, (label, x) in enumerate(scalars(tree.posterior[name], constant=True))
+        for i, (label, x) in enumerate(scalars(tree.posterior[name]))
         if np.ptp(x) > 0.0
     }
     if not draws:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 4
+MOST = 16
 
 
 def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | int | None = None) -> Figure:
@@ -25,13 +26,13 @@ def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | i
     refinement
         What `pf.refine` found.
     names
-        The parameters to draw; all by default.
+        The parameters to draw; by default the 16 of which most may remain, or all if they are fewer.
     """
     if not isinstance(refinement, Refinement):
         raise SettingsError(f"plot_refinement draws what pf.refine returned, not {told(refinement)}")
     table = refinement.table
     known = list(dict.fromkeys(table.index.get_level_values("parameter")))
-    chosen = [known[i] for i in selected("parameter", names, known)]
+    chosen = refinement.worst(MOST) if names is None else [known[i] for i in selected("parameter", names, known)]
     columns = min(COLUMNS, len(chosen))
     rows = -(-len(chosen) // columns)
     figure = new_figure(max(4.5, 2.4 * columns), 2.3 * rows + 0.5)
