@@ -92,7 +92,8 @@ def _check_different(parts: list[xr.DataTree]) -> None:
     """Chains are told apart by their statistics: no two random streams have the same energies."""
     seen: dict[bytes, tuple[int, int]] = {}
     for i, tree in enumerate(parts):
-        for k, energy in enumerate(tree.sample_stats["energy"].values[:, :10]):
+        energies = tree.sample_stats["energy"]
+        for k, energy in zip(energies["chain"].values.tolist(), energies.values[:, :10], strict=True):
             j, m = seen.setdefault(energy.tobytes(), (i, k))
             if (j, m) != (i, k):
                 raise SettingsError(
@@ -108,5 +109,8 @@ def _attributes(parts: list[xr.DataTree], chains: int) -> dict[str, Any]:
     attributes["seed"] = [int(seed) for tree in parts for seed in np.atleast_1d(tree.attrs["seed"])]
     attributes["chains"] = chains
     attributes.pop("iterations", None)  # of the chains of one run
+    lost = [(i, each) for i, tree in enumerate(parts) for each in np.atleast_1d(tree.attrs.get("left_out", []))]
+    if lost:
+        attributes["left_out"] = [f"of results {i} {each}" for i, each in lost]
     attributes["draws"] = min(int(tree.attrs["draws"]) for tree in parts)
     return attributes

@@ -144,7 +144,7 @@ def drawn_dataset(
         stays = drawn.nbytes > IN_MEMORY and any(chain.begin > begin for chain in chains)
         values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
         found[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
-    numbers = {"chain": np.arange(len(chains)), "draw": np.arange(end - begin)}
+    numbers = {"chain": [each.chain for each in chains], "draw": np.arange(end - begin)}
     return xr.Dataset(found, {**numbers, **coordinates})
 
 

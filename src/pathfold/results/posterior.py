@@ -19,6 +19,7 @@ from pathfold.model.censoring import BETWEEN
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.drawn import Variable, drawn_dataset
+from pathfold.results.left_out import where_left_out
 from pathfold.results.model_text import model_text
 from pathfold.results.noise import noise_dataset
 from pathfold.results.prior import priors_text
@@ -65,7 +66,8 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     shift = {"half_step_shift": run.half_step_shift.tolist()} if run.half_step_shift.size else {}
     iterations = {"iterations": run.iterations} if run.iterations else {}
     known = attributes(run.model, run.grid, run.settings)
-    tree.attrs = known | run.seconds | shift | iterations | of_chains(run.chains)
+    phrases = where_left_out(form.parameters, run.chains, run.left_out, run.settings["warmup"])
+    tree.attrs = known | run.seconds | shift | iterations | of_chains(run.chains, phrases)
     return tree
 
 
@@ -90,6 +92,11 @@ class Form:
 
     def posterior(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
         return self._group("posterior", chains, begin, end)
+
+    def parameters(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
+        """Without initial states and paths."""
+        chosen = [each for each in self.variables["posterior"] if each.name not in ("initial_state", "state")]
+        return drawn_dataset(chosen, {}, chains, begin, end, self.kept)
 
     def statistics(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
         dataset = self._group("sample_stats", chains, begin, end)
@@ -261,12 +268,13 @@ def attributes(model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any]) 
     }
 
 
-def of_chains(chains: Sequence[Draws]) -> dict[str, Any]:
-    """What the attributes have of the chains, and the time."""
+def of_chains(chains: Sequence[Draws], left_out: Sequence[str] = ()) -> dict[str, Any]:
+    """What the attributes have of the chains, of those left out where they were, and the time."""
     return {
         "created_at": datetime.now(UTC).isoformat(),
         "chain_seconds": [chain.seconds for chain in chains],
         "main_seconds": [chain.main_seconds for chain in chains],
         "start_attempts": [chain.start_attempts for chain in chains],
         "integration_times": [chain.integration_time for chain in chains],
+        **({"left_out": [*left_out]} if left_out else {}),
     }
