@@ -90,7 +90,7 @@ def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
         middle = np.median(steps)
         for chain in np.flatnonzero(np.maximum(steps / middle, middle / steps) > STEPS_APART):
             found.setdefault(int(chain), []).append(f"steps of {steps[chain]:.2g} where others have {middle:.2g}")
-    numbers = tree.posterior["chain"].values
+    numbers = tree.sample_stats["lp"]["chain"].values
     chains = "; ".join(f"chain {numbers[chain]} has {', '.join(what[:3])}" for chain, what in sorted(found.items()))
     yield (
         f"chains have found different modes: {chains}. Their draws are not in proportion to the modes' probability: "

@@ -11,7 +11,6 @@ from pathfold.results.convergence import scalars
 from pathfold.sampling.draws import Draws
 
 NAMED = 3  # parameters, those that are furthest apart
-NOTHING = "has no draws of parameters that are kept"
 
 Read = Callable[[Sequence[Draws], int, int], xr.Dataset]  # the parameters of chains, draws from one to another
 
@@ -25,20 +24,24 @@ def where_left_out(read: Read, kept: Sequence[Draws], left_out: Sequence[Draws],
     made = min(draws.made for draws in kept)
     if not left_out or made <= warmup:
         return []
-    usual = {label: (x.mean(), x.std()) for label, x in _scalars(read, kept, warmup, made).items()}
+    usual = {
+        label: (float(x.mean()), float(x.std()))
+        for label, x in _scalars(read, kept, warmup, made, constant=False).items()
+    }
     return [f"chain {draws.chain} {_where(read, draws, warmup, usual)}" for draws in left_out]
 
 
 def _where(read: Read, draws: Draws, warmup: int, usual: dict[str, tuple[float, float]]) -> str:
     if draws.made == 0:
-        return NOTHING
+        return "has no draws"
     after = draws.made - warmup
     begin, when = (warmup, f"in {after} draws") if after > 0 else (draws.made // 2, "in warm-up")
-    means = {label: x.mean() for label, x in _scalars(read, [draws], begin, draws.made).items()}
+    found = _scalars(read, [draws], begin, draws.made, constant=True)
+    means = {label: x.mean() for label, x in found.items() if label in usual}
 
     def distance(label: str) -> float:
         middle, spread = usual[label]
-        return abs(means[label] - middle) / spread if spread > 0.0 else 0.0
+        return abs(means[label] - middle) / spread
 
     apart = sorted(means, key=distance, reverse=True)[:NAMED]
     listed = (
@@ -46,19 +49,19 @@ def _where(read: Read, draws: Draws, warmup: int, usual: dict[str, tuple[float, 
         "standard deviations away)"
         for label in apart
     )
-    return f"{when} has {', '.join(listed)}" if apart else NOTHING
+    return f"{when} has {', '.join(listed)}" if apart else f"has {max(0, after)} draws"
 
 
-def _scalars(read: Read, chains: Sequence[Draws], begin: int, end: int) -> dict[str, np.ndarray]:
-    """Draws (chain, draw) of every scalar by its label."""
+def _scalars(read: Read, chains: Sequence[Draws], begin: int, end: int, *, constant: bool) -> dict[str, np.ndarray]:
+    """Draws (chain, draw) of every scalar by its label, also of those that are constant if told to."""
     group = read(chains, begin, end)
-    return {label: x for name in group.data_vars for label, x in scalars(group[name], constant=True)}
+    return {label: x for name in group.data_vars for label, x in scalars(group[name], constant=constant)}
 
 
 def of_left_out(phrases: Sequence[str]) -> str:
     """The sentence that says so."""
     return (
-        "chains that were behind the others were left out, and slow can mean in another part of the posterior, of which "
-        f"what was kept says nothing: {'; '.join(phrases)}. Give them the time that they need (max_seconds; a run with a "
-        "checkpoint goes on where it ended) before trusting what the others found"
+        "chains that were behind the others were left out, and slow can mean in another part of the posterior, of "
+        f"which what was kept says nothing: {'; '.join(phrases)}. Give them the time that they need (max_seconds; a "
+        "run with a checkpoint goes on where it ended) before trusting what the others found"
     )

@@ -245,7 +245,7 @@ def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Star
 
 
 def worth_keeping(results: list[Draws], warmup: int) -> tuple[list[Draws], list[Draws]]:
-    """Of chains that were cut short, those that together give the most draws when cut to the same length; the others."""
+    """The chains that together give the most draws when cut to the same length, of a run cut short; and the others."""
     lengths = sorted((max(0, d.made - warmup) for d in results), reverse=True)
     most = max(range(len(lengths)), key=lambda i: (i + 1) * lengths[i])
     enough = [max(0, d.made - warmup) >= lengths[most] for d in results]
