@@ -365,6 +365,10 @@ def test_chains_in_different_modes_are_told_apart():
         r"0\.02 where others have 0\.3",
     ):
         warn_of_trouble(tree, NAMES)
+    for group in ("posterior", "sample_stats"):
+        tree[group] = tree[group].to_dataset().assign_coords(chain=[1, 2, 5, 7])
+    with pytest.warns(UserWarning, match="different modes: chain 5 has sigma"):
+        warn_of_trouble(tree, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -387,8 +391,13 @@ def test_a_likelihood_that_keeps_steps_short_is_named(step, sampler):
 def test_a_single_chain_that_stands_still_is_named():
     lp = np.random.default_rng(3).normal(size=(4, 500))
     lp[2] = -3.0
+    tree = altered(lp=lp)
     with pytest.warns(UserWarning, match=r"^chain 2 stood still: 0\.0 % of its draws differ"):
-        warn_of_trouble(altered(lp=lp), NAMES)
+        warn_of_trouble(tree, NAMES)
+    for group in ("posterior", "sample_stats"):
+        tree[group] = tree[group].to_dataset().assign_coords(chain=[1, 2, 5, 7])
+    with pytest.warns(UserWarning, match=r"^chain 5 stood still"):
+        warn_of_trouble(tree, NAMES)
 
 
 def test_moves_that_cannot_be_made_are_named():

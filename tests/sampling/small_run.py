@@ -53,7 +53,9 @@ def small_run(sampler: str = "static", **options: Any) -> xr.DataTree:
         "progress": False,
     }
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(.*) (has (not converged|few effective draws)|stood still)")
+        warnings.filterwarnings(
+            "ignore", "(?!.*were left out)(.*) (has (not converged|few effective draws)|stood still)"
+        )
         return pf.sample(model, data, **settings | options)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import re
 import shutil
 import warnings
 from types import SimpleNamespace
@@ -15,6 +16,8 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.results.checkpointed import open_checkpoint
+from pathfold.results.diagnostics import troubles
+from pathfold.results.left_out import of_left_out
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from tests.sampling.small_run import assert_same_draws, model_and_data, small_run
 
@@ -63,7 +66,7 @@ def test_a_thinned_run_resumes_within_a_draw(tmp_path, monkeypatch):
             monitor.stop[0] = 1
 
     with monkeypatch.context() as patch, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "max_seconds were spent")
+        warnings.filterwarnings("ignore", "max_seconds were spent|.*were left out")
         patch.setattr(HamiltonianChain, "advance", interrupted)
         patch.setattr("pathfold.sampling.chain.PIECE", 3)
         tree = small_run(draws=12, thin=7, checkpoint=tmp_path, **SHORT)
@@ -198,7 +201,8 @@ def test_draws_are_seen_while_the_run_goes_on(tmp_path, monkeypatch):
         save(self, checkpoint)
         seen.append(open_checkpoint(tmp_path))
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "chains that were behind the others")
         patch.setattr(HamiltonianChain, "save", watched)
         patch.setattr("pathfold.sampling.run_chain.time.monotonic", iter(np.arange(0.0, 1e6, 3.0)).__next__)
         small_run(draws=60, checkpoint=tmp_path, **SHORT)
@@ -218,6 +222,55 @@ def test_draws_are_seen_while_the_run_goes_on(tmp_path, monkeypatch):
                 xr.testing.assert_identical(tree[group].to_dataset().load(), expected)
     assert end.posterior.sizes["draw"] == 60
     assert {*whole().attrs} - {*end.attrs} == {"compile_seconds", "run_seconds"}
+
+
+def test_chains_that_are_left_out_are_numbered_and_told(tmp_path, monkeypatch):
+    """The first of three is slow, and elsewhere: the others keep their own numbers, and where it was is said."""
+    advance = HamiltonianChain.advance
+
+    def slow(self, monitor):
+        before = self.draws.made
+        advance(self, monitor)
+        if self.task.index == 0:
+            self.draws.z[before - self.draws.begin : self.draws.made - self.draws.begin] += 50.0
+            self.draws.seconds += 1000.0 * (self.draws.made > 35)
+
+    monkeypatch.setattr(HamiltonianChain, "advance", slow)
+    sentence = (
+        r"behind the others were left out, and slow can mean .*: chain 0 in \d+ draws has (\w+) about (5\d\.?\d*) "
+        r"where those kept have ([\d.]+) \((\d+)\.\d of its standard deviations away\), .*Give them the time"
+    )
+    settings: dict[str, Any] = {**SHORT, "chains": 3, "draws": 60, "max_seconds": 500.0, "checkpoint": tmp_path}
+    with (
+        pytest.warns(UserWarning, match=sentence),
+        pytest.warns(UserWarning, match="60 of 60 draws are kept, of 2 of 3"),
+    ):
+        tree = small_run(**settings)
+    with pytest.warns(UserWarning, match=sentence):
+        opened = open_checkpoint(tmp_path)
+    for each in (tree, opened):
+        ((name, mean, usual, away),) = re.findall(sentence, of_left_out(each.attrs["left_out"]))
+        kept = each.posterior[name].values
+        assert float(usual) == pytest.approx(kept.mean(), rel=0.01)
+        assert int(away) == pytest.approx((float(mean) - kept.mean()) / kept.std(), abs=1.5)
+        for group in ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats"):
+            assert each[group].to_dataset()["chain"].values.tolist() == [1, 2], group
+    assert tree.noise["chain"].values.tolist() == [1, 2]
+    complete = small_run(**settings | {"max_seconds": None, "checkpoint": None})
+    assert np.array_equal(tree.posterior["sigma"], complete.posterior["sigma"][1:])
+    assert next(troubles(tree, ["sigma"])) == of_left_out(tree.attrs["left_out"]), "the report has it too"
+    monkeypatch.undo()
+    with pytest.warns(UserWarning, match=r"were left out, .*: of results 1 chain 0 in \d+ draws has"):
+        pf.combine([small_run(draws=60, seed=8, **SHORT), tree])
+
+
+def test_chains_that_have_not_begun_are_told(tmp_path):
+    small_run(draws=60, checkpoint=tmp_path, **SHORT)
+    for file in tmp_path.glob("chain_0*"):
+        file.unlink()
+    with pytest.warns(UserWarning, match="were left out, .* chain 0 has no draws yet"):
+        tree = open_checkpoint(tmp_path)
+    assert tree.posterior["chain"].values.tolist() == [1]
 
 
 def test_what_is_no_checkpoint_is_not_opened(tmp_path):

@@ -104,7 +104,7 @@ def exploding() -> tuple[pf.DiffusionModel, TimeGrid]:
 
 
 def exploding_by_grid(theta: float, sigma: float) -> float:
-    """log p(y) of the same; what leaves the grid never comes back. The scheme's noise is affine: transitions are normal."""
+    """log p(y) of the same: the scheme is affine in its noise, so that steps are normal. What leaves is lost."""
     x, delta = np.linspace(-6.0, 6.0, 1201), LONG / COARSE
     drift, slope, bend = theta * x * (1.0 - x**2), theta * (1.0 - 3.0 * x**2), -6.0 * theta * x
     mean = x + delta * drift + 0.5 * delta**2 * (drift * slope + 0.5 * sigma**2 * bend)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
 from functools import cache
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import engine, helpers
+from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.workers import _helpers
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 from tests.sampling.small_run import assert_same_draws, small_run
@@ -76,6 +79,47 @@ def test_threads_of_a_chain_change_nothing(many_parts, started, kind, sampler):
     for threads in (2, 3):
         assert_same_draws(alone, run(kind, sampler, threads=threads))
     assert started == [1, 1, 2]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_processor_seconds_of_other_threads(monkeypatch, told):
+    """As they count them; where the system does not tell, as many as the thread has that asks."""
+    if not told:
+        monkeypatch.delattr(time, "pthread_getcpuclockid", raising=False)
+    found, done, asked = [], threading.Event(), threading.Event()
+
+    def work():
+        while time.thread_time() < 0.3:
+            pass
+        found.append(time.thread_time())
+        done.set()
+        asked.wait()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        done.wait()
+        done.clear()
+    seconds, own = helpers._seconds(threads), time.thread_time()
+    asked.set()
+    expected = sum(found) if told and hasattr(time, "pthread_getcpuclockid") else 2.0 * own
+    assert seconds == pytest.approx(expected, abs=0.05)
+
+
+def test_seconds_of_a_chain_are_those_of_all_its_threads(many_parts, monkeypatch):
+    """Were two helpers to spend five times as much as the chain's own thread, it would have six times as many."""
+    monkeypatch.setattr(helpers, "_seconds", lambda threads: 2.5 * len(threads) * time.thread_time())
+    own, advance = [], HamiltonianChain.advance
+
+    def timed(self, monitor):
+        before = time.thread_time()
+        advance(self, monitor)
+        own.append(time.thread_time() - before)
+
+    monkeypatch.setattr(HamiltonianChain, "advance", timed)
+    attributes = run("series", "static", threads=3, draws=200, keep_path="none").attrs
+    assert attributes["chain_seconds"] == pytest.approx([6.0 * sum(own)], rel=0.1)
+    assert 0.5 < attributes["main_seconds"][0] / attributes["chain_seconds"][0] < 1.0
 
 
 def test_threads_are_shared_among_chains(many_parts, started):

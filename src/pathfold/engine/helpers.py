@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
 
@@ -13,14 +14,15 @@ from pathfold.engine.native import team
 
 
 @contextmanager
-def helped(layout: np.ndarray, helpers: int) -> Iterator[None]:
+def helped(layout: np.ndarray, helpers: int) -> Iterator[Callable[[], float]]:
     """Within it, what is done by this layout table is shared with so many threads, as far as it is cut into parts.
 
     They are there for as long as the chain, and sleep when it has nothing to share. Plain Python has no use for them.
+    What it gives is a clock: the processor seconds of this thread and of those that help it.
     """
     helpers = min(helpers, int(layout[at.PARTS]) - 1) if hasattr(team.help_along, "compile") else 0
     if helpers < 1:
-        yield
+        yield time.thread_time
         return
     words = np.zeros(team.WORDS, dtype=np.int64)
     address = words.ctypes.data
@@ -29,10 +31,21 @@ def helped(layout: np.ndarray, helpers: int) -> Iterator[None]:
         for thread in threads:
             thread.start()
         layout[at.TEAM] = address
-        yield
+        yield lambda: time.thread_time() + _seconds(threads)
     finally:
         layout[at.TEAM] = 0
         words[team.ENDED] = 1
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
+
+
+def _seconds(threads: Sequence[Thread]) -> float:
+    """The processor seconds of other threads, which must not have ended.
+
+    Where the system does not tell them, each counts as busy as the thread that asks.
+    """
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return len(threads) * time.thread_time()
+    clocks = [time.pthread_getcpuclockid(each.ident) for each in threads if each.ident is not None]
+    return sum(time.clock_gettime(clock) for clock in clocks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import xarray as xr
 from pathfold.errors import SettingsError, told
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.results.drawn import Variable
+from pathfold.results.left_out import of_left_out, where_left_out
 from pathfold.results.posterior import Form, attributes, constant_dataset, observed_dataset, of_chains
 from pathfold.sampling import Settings
 from pathfold.sampling.checkpoint import ABOUT, FORMAT, Checkpoint
@@ -43,9 +45,9 @@ def described(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> str:
 def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     """The draws in a checkpoint folder so far, also while the run that makes them goes on.
 
-    Chains are cut to the same length, and those left out that are far behind the others. Files are looked through for
-    damage, as `pf.sample` does. Nothing is written to the folder, and no lock is needed: draws that are on file do not
-    change.
+    Chains are cut to the same length, and those left out that are far behind the others, with a warning that says where
+    they were. Files are looked through for damage, as `pf.sample` does. Nothing is written to the folder, and no lock is
+    needed: draws that are on file do not change.
 
     Parameters
     ----------
@@ -76,8 +78,14 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     chains = [draws for i in range(count) if (draws := _draws(path, i, about)) is not None]
     if not chains:
         raise SettingsError(f"the checkpoint folder {path} has no draws yet; wait until a chain has saved some")
-    chains, form = worth_keeping(chains, warmup), _form(about)
+    begun = {draws.chain for draws in chains}
+    (chains, left_out), form = worth_keeping(chains, warmup), _form(about)
     made = min(draws.made for draws in chains)
+    phrases = where_left_out(form.parameters, chains, left_out, warmup)
+    if made > warmup:
+        phrases += [f"chain {i} has no draws yet" for i in sorted({*range(count)} - begun)]
+    if phrases:
+        warnings.warn(of_left_out(phrases), stacklevel=2)
     warmup = min(warmup, made)
     groups = {
         "/posterior": form.posterior(chains, warmup, made),
@@ -89,7 +97,7 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
         groups["/warmup_posterior"] = form.posterior(chains, 0, warmup)
         groups["/warmup_sample_stats"] = form.statistics(chains, 0, warmup)
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs = about["attributes"] | of_chains(chains)
+    tree.attrs = about["attributes"] | of_chains(chains, phrases)
     return tree
 
 

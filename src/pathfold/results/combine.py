@@ -109,7 +109,8 @@ def _check_different(parts: list[xr.DataTree]) -> None:
     """Chains are told apart by their statistics: no two random streams ever have the same energy."""
     seen: dict[float, tuple[int, int]] = {}
     for i, tree in enumerate(parts):
-        for k, energies in enumerate(tree.sample_stats["energy"].values):
+        chains = tree.sample_stats["chain"].values.tolist()
+        for k, energies in zip(chains, tree.sample_stats["energy"].values, strict=True):
             for energy in np.unique(energies[np.isfinite(energies)]).tolist():
                 j, m = seen.setdefault(energy, (i, k))
                 if (j, m) != (i, k):
@@ -132,5 +133,8 @@ def _attributes(parts: list[xr.DataTree], chains: int) -> dict[str, Any]:
     attributes["seed"] = [int(seed) for tree in parts for seed in np.atleast_1d(tree.attrs["seed"])]
     attributes["chains"], attributes["chain_numbers"] = chains, [*range(chains)]
     attributes.pop("iterations", None)  # of the chains of one run
+    lost = [(i, each) for i, tree in enumerate(parts) for each in np.atleast_1d(tree.attrs.get("left_out", []))]
+    if lost:
+        attributes["left_out"] = [f"of results {i} {each}" for i, each in lost]
     attributes["draws"] = min(int(tree.attrs["draws"]) for tree in parts)
     return attributes

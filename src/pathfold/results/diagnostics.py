@@ -13,6 +13,7 @@ from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.results.convergence import Convergence, judged, labels
 from pathfold.results.drawn import in_blocks
+from pathfold.results.left_out import of_left_out
 from pathfold.sampling.spared import spared
 
 RHAT = 1.01
@@ -48,6 +49,8 @@ def troubles(
     draws = tree.posterior.sizes["draw"]
     if draws == 0:
         return
+    if phrases := np.atleast_1d(tree.attrs.get("left_out", [])).tolist():  # a file has a list of one as it is
+        yield of_left_out(phrases)
     names = [name for name in names if name in tree.posterior]
     started = ["initial_state"] if "initial_state" in tree.posterior else []
     by_label = {}
@@ -98,7 +101,8 @@ def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
         middle = np.median(steps)
         for chain in np.flatnonzero(np.maximum(steps / middle, middle / steps) > STEPS_APART):
             found.setdefault(int(chain), []).append(f"steps of {steps[chain]:.2g} where others have {middle:.2g}")
-    chains = "; ".join(f"chain {chain} has {', '.join(what[:3])}" for chain, what in sorted(found.items()))
+    numbers = tree.sample_stats["lp"]["chain"].values
+    chains = "; ".join(f"chain {numbers[chain]} has {', '.join(what[:3])}" for chain, what in sorted(found.items()))
     yield (
         f"chains have found different modes: {chains}. Their draws are not in proportion to the modes' probability: "
         "try another seed, narrow the priors, or take more steps_per_interval if a path leaps from one to the other"
@@ -106,10 +110,11 @@ def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
 
 
 def _standstill(tree: xr.DataTree) -> Iterator[str]:
-    moved = np.mean(np.diff(tree.sample_stats["lp"].values, axis=1) != 0.0, axis=1)
-    for chain in np.flatnonzero(moved < STANDSTILL):
+    density = tree.sample_stats["lp"]
+    moved = np.mean(np.diff(density.values, axis=1) != 0.0, axis=1)
+    for chain, share in zip(density["chain"].values[moved < STANDSTILL], moved[moved < STANDSTILL], strict=True):
         yield (
-            f"chain {chain} stood still: {100 * moved[chain]:.1f} % of its draws differ from the one before; give it a "
+            f"chain {chain} stood still: {100 * share:.1f} % of its draws differ from the one before; give it a "
             "longer warmup or another seed"
         )
 

@@ -147,7 +147,7 @@ def drawn_dataset(
         except MemoryError:  # of the copy: the draws themselves are there
             values = _on_demand(drawn)
         found[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
-    numbers = {"chain": np.arange(len(chains)), "draw": np.arange(end - begin)}
+    numbers = {"chain": [each.chain for each in chains], "draw": np.arange(end - begin)}
     return xr.Dataset(found, {**numbers, **coordinates})
 
 

@@ -37,7 +37,7 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     initial_states = noise.x0[..., : run.model.state_dim]
     variables["initial_state"] = (["chain", "draw", "series", "component"], initial_states)
     variables["state"] = (["chain", "draw", "interval", "component"], noise.nodes)
-    coordinates: dict[str, Any] = {"chain": np.arange(len(run.chains)), "draw": noise.draws}
+    coordinates: dict[str, Any] = {"chain": [each.chain for each in run.chains], "draw": noise.draws}
     coordinates |= {"component": component_labels(run.model), "series": [*run.grid.series]}
     for kind, names in (("parameter", noise.parameters), ("initial", noise.of_series)):
         if f"{kind}_noise" in variables:

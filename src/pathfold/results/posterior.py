@@ -20,6 +20,7 @@ from pathfold.model.identity import identity
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.drawn import Variable, drawn_dataset
+from pathfold.results.left_out import where_left_out
 from pathfold.results.model_text import model_text
 from pathfold.results.noise import noise_dataset
 from pathfold.results.prior import priors_text
@@ -72,13 +73,14 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     for name in [name for name in groups if name.endswith("posterior")]:
         groups[name] = with_deterministics(groups[name], deterministics, tuple(run.model.priors))
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs = spared("the attributes were left out of the results", lambda: _attributes(run), 3) or {}
+    tree.attrs = spared("the attributes were left out of the results", lambda: _attributes(run, form), 3) or {}
     return tree
 
 
-def _attributes(run: Run) -> dict[str, Any]:
+def _attributes(run: Run, form: Form) -> dict[str, Any]:
     iterations = {"iterations": run.iterations} if run.iterations else {}
-    return attributes(run.model, run.grid, run.settings) | run.seconds | iterations | of_chains(run.chains)
+    phrases = where_left_out(form.parameters, run.chains, run.left_out, run.settings["warmup"])
+    return attributes(run.model, run.grid, run.settings) | run.seconds | iterations | of_chains(run.chains, phrases)
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,11 @@ class Form:
 
     def posterior(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
         return self._group("posterior", chains, begin, end)
+
+    def parameters(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
+        """Without initial states and paths."""
+        chosen = [each for each in self.variables["posterior"] if each.name not in ("initial_state", "state")]
+        return drawn_dataset(chosen, {}, chains, begin, end, self.kept)
 
     def statistics(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
         dataset = self._group("sample_stats", chains, begin, end)
@@ -294,13 +301,14 @@ def attributes(model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any]) 
     }
 
 
-def of_chains(chains: Sequence[Draws]) -> dict[str, Any]:
-    """What the attributes have of the chains, and the time."""
+def of_chains(chains: Sequence[Draws], left_out: Sequence[str] = ()) -> dict[str, Any]:
+    """What the attributes have of the chains, of those left out where they were, and the time."""
     return {
         "created_at": datetime.now(UTC).isoformat(),
-        "chain_numbers": [*range(len(chains))],
+        "chain_numbers": [chain.chain for chain in chains],
         "chain_seconds": [chain.seconds for chain in chains],
         "main_seconds": [chain.main_seconds for chain in chains],
         "start_attempts": [chain.start_attempts for chain in chains],
         "integration_times": [chain.integration_time for chain in chains],
+        **({"left_out": [*left_out]} if left_out else {}),
     }

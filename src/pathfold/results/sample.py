@@ -110,8 +110,10 @@ def sample(
     progress
         Whether to show how far the chains are.
     max_seconds
-        Seconds of its core that a chain may take, those before a `checkpoint` counted. A chain that has spent them ends
-        as if it was interrupted: a warning says how many draws are kept, and the same call with more seconds goes on.
+        Processor seconds that a chain may take, those before a `checkpoint` counted: of its core, or where several
+        threads share its steps the sum over them, so that four threads spend them up to four times as fast as the clock
+        goes. A chain that has spent them ends as if it was interrupted: a warning says how many draws are kept, of
+        chains that were left out where they were, and the same call with more seconds goes on.
     checkpoint
         A folder that draws are written to as they are made, so that only a few sit in memory. The same call goes on
         where the last one ended, and more `draws` make the run longer; `pf.open_checkpoint` shows what there is so far.

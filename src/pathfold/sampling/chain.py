@@ -34,6 +34,7 @@ class Chain(ABC):
         folder = None if task.checkpoint is None else Path(task.checkpoint)
         self.draws, self.rooms = Draws.empty(task.shape, folder, task.index), rooms(task.shape, PIECE)
         self.piece = 1  # transitions of the next native call
+        self.clock: Callable[[], float] = time.thread_time  # processor seconds of all threads that work for it
 
     @abstractmethod
     def initialise(self) -> None:
@@ -77,12 +78,12 @@ class Chain(ABC):
         """Make a few transitions, and keep those that are draws."""
         draws, warming_up = self.draws, self.draws.made < self.task.warmup
         room = self._room(self._next_piece())
-        begin = time.thread_time()
+        begin, of_all = time.thread_time(), self.clock()
         made = self._run(room, monitor)
-        seconds = time.thread_time() - begin
+        own, seconds = time.thread_time() - begin, self.clock() - of_all
         draws.seconds += seconds
         draws.main_seconds += 0.0 if warming_up else seconds
-        self.piece = max(1, min(PIECE, int(PIECE_SECONDS * made / max(seconds, 1e-9))))
+        self.piece = max(1, min(PIECE, int(PIECE_SECONDS * made / max(own, 1e-9))))
         thin = 1 if warming_up else self.task.thin
         drawn = {name: each[thin - 1 - draws.since : made : thin] for name, each in room.items()}
         draws.add(drawn)

@@ -34,7 +34,7 @@ class ChainTask:
     thin: int = 1  # iterations for each draw after warm-up
     pace: Pace | None = None  # of an earlier run, to begin with
     helpers: int = 0  # threads besides its own that share the work of its steps, if there is enough of it
-    max_seconds: float = math.inf  # of its core, those before a checkpoint too
+    max_seconds: float = math.inf  # of all its threads together, those before a checkpoint too
     checkpoint: str | None = None
     checkpoint_seconds: float = 5.0
 

@@ -110,7 +110,7 @@ class Draws:
     begin: int = 0
     made: int = 0
     since: int = 0  # iterations after the last draw
-    seconds: float = 0.0  # of its core: the time that others had it does not count
+    seconds: float = 0.0  # processor seconds of all its threads: the time that others had the cores does not count
     main_seconds: float = 0.0  # of these after warm-up
     start_attempts: int = 0
     held: dict[int, Held] = field(default_factory=dict)  # a few draws, by how many were made with it

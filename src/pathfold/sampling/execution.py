@@ -109,7 +109,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         raise chain_ended(results[0], settings, alone)
     iterations = [task.iterations(d.made) for d in results]
     cut_short = interrupted or min(d.made for d in results) < settings.warmup + settings.draws
-    results = worth_keeping(results, settings.warmup) if cut_short else results
+    results, left_out = worth_keeping(results, settings.warmup) if cut_short else (results, [])
     made = min(d.made for d in results)
     cause = "the run was interrupted" if interrupted else "max_seconds were spent" if cut_short else ""
     _warn_of_loss(results, made, cause, settings)
@@ -122,7 +122,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         judge = partial(half_step_shift, model, engine, chains, settings.warmup)
         shift = spared(f"the group half_step_shift {lost}", judge, 3)
     iterations = iterations if cut_short else []
-    return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, settings.keep)
+    return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, left_out, settings.keep)
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
@@ -249,11 +249,13 @@ def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Star
     return Start(position=position)
 
 
-def worth_keeping(results: list[Draws], warmup: int) -> list[Draws]:
-    """Of chains that were cut short, those that together give the most draws when cut to the same length."""
+def worth_keeping(results: list[Draws], warmup: int) -> tuple[list[Draws], list[Draws]]:
+    """The chains that together give the most draws when cut to the same length, of a run cut short; and the others."""
     lengths = sorted((max(0, d.made - warmup) for d in results), reverse=True)
     most = max(range(len(lengths)), key=lambda i: (i + 1) * lengths[i])
-    return [d for d in results if max(0, d.made - warmup) >= lengths[most]]
+    enough = [max(0, d.made - warmup) >= lengths[most] for d in results]
+    kept, left_out = ([d for d, each in zip(results, enough, strict=True) if each == which] for which in (True, False))
+    return kept, left_out
 
 
 def _of_length(draws: Draws, made: int, warmup: int) -> Draws:

@@ -22,4 +22,5 @@ class Run:
     noise: Noise | None = None  # of the draws that all chains hold, if there are any
     half_step_shift: Shift | None = None  # at these, where it is known
     iterations: list[int] = field(default_factory=list)  # of every chain, kept or not, where a run was cut short
+    left_out: list[Draws] = field(default_factory=list)  # chains that a run cut short could not wait for
     keep: Selection | None = None  # what the draws have of parameters and states; all if it is None

@@ -31,7 +31,7 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
 def _run_chain(task: ChainTask, monitor: Monitor, checkpoint: Checkpoint | None) -> Draws:
     kind = GuidedChain if isinstance(task.sampler, GuidedProposals) else HamiltonianChain
     chain, total = kind(task), task.warmup + task.draws
-    with helped(chain.layout, task.helpers):
+    with helped(chain.layout, task.helpers) as chain.clock:
         if not (checkpoint and chain.restore(checkpoint)):
             chain.initialise()
         monitor.done[0] = min(chain.iterations, task.iterations(total))

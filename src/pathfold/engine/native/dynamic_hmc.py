@@ -5,9 +5,9 @@ checks across sub-trees that Stan has since 2.21 (method.md, section 10; paper, 
 Sub-trees are merged from the bottom up: after every leaf, finished sub-trees of equal size are joined, like carries of
 a binary counter.
 
-Near walls (`static_hmc.py`) the step size that warm-up found may be too long both ways, so that no trajectory leads there
-and none away. So for a share of the trajectories, drawn without looking at the state, steps are shorter: for any step
-size the transition leaves the target alone, and so does one whose step size is drawn.
+Near walls (`static_hmc.py`) the step size that warm-up found may be too long both ways, so that no trajectory leads
+there and none away. So for a share of the trajectories, drawn without looking at the state, steps are shorter: for any
+step size the transition leaves the target alone, and so does one whose step size is drawn.
 """
 
 from __future__ import annotations
