@@ -43,6 +43,7 @@ from pathfold.results import (
     prior_predictive,
     refine,
     report,
+    residuals,
     sample,
     simulate,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "prior_predictive",
     "refine",
     "report",
+    "residuals",
     "sample",
     "simulate",
 ]

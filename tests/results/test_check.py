@@ -15,7 +15,7 @@ from scipy import stats
 
 import pathfold as pf
 from pathfold.results.channels import channels
-from pathfold.results.check import LEVEL, bounded
+from pathfold.results.check import LEVEL, bounded, ratio_test, shape_test, spread_test
 
 TIMES = 0.5 * np.arange(1, 25)
 DATA_SETS = 40
@@ -57,7 +57,7 @@ def under_the_model() -> list[xr.DataTree]:
             "sigma": np.exp(-0.5 + 0.5 * rng.normal()),
         }
         data = pf.simulate(linear(), truth, TIMES, steps_per_interval=2, seed=1000 + k)
-        found.append(sample(linear(), data, seed=k))
+        found.append(pf.residuals(linear(), data, sample(linear(), data, seed=k), seed=k, threads=1))
     return found
 
 
@@ -66,7 +66,8 @@ def test_the_noise_of_a_draw_is_standard_normal_under_the_model():
     p_values: dict[str, list[float]] = {}
     for tree in under_the_model():
         one = tree.copy()
-        one["noise"] = tree.noise.to_dataset().isel(draw=[-1])
+        for group in ("noise", "residuals"):
+            one[group] = tree[group].to_dataset().isel(draw=[-1])
         for row in pf.check(one).table.to_dict("records"):
             # the p-values of one test in one data set after another are independent; those of one data set are not
             p_values.setdefault(f"{row['test']}: {row['noise']} {row['where']}", []).append(row["p_value"])
@@ -74,7 +75,7 @@ def test_the_noise_of_a_draw_is_standard_normal_under_the_model():
     for name, found in p_values.items():
         assert len(found) == DATA_SETS
         # "greater" asks whether their distribution function lies above that of the uniform: whether they are too small
-        side = "greater" if name.startswith(("tails", "spread")) else "two-sided"
+        side = "greater" if name.startswith("tails") else "two-sided"
         p = stats.kstest(found, "uniform", alternative=side).pvalue
         assert p > FALSE_ALARMS / len(p_values), (name, p)
 
@@ -82,6 +83,43 @@ def test_the_noise_of_a_draw_is_standard_normal_under_the_model():
 def test_a_true_model_is_not_rejected_more_often_than_stated():
     rejected = sum(not pf.check(tree).passed for tree in under_the_model())
     assert rejected <= stats.binom.isf(FALSE_ALARMS, DATA_SETS, LEVEL)
+
+
+@pytest.mark.parametrize("length", [20, 1501])
+def test_p_values_of_standard_normals_are_uniform(length):
+    """Of the tests that no scale enters, also of series that are cut into blocks; and one that would not pass."""
+    e = np.random.default_rng(11).normal(size=(4000 if length < 100 else 800, length))
+    for p in (shape_test(e)[1], shape_test(1e3 * e + 5.0)[1], ratio_test(1e3 * e, np.arange(length) < 8)[1]):
+        assert stats.kstest(p, "uniform").pvalue > FALSE_ALARMS
+    heavy = np.random.default_rng(12).standard_t(4, size=e.shape)
+    assert stats.kstest(shape_test(heavy)[1], "uniform").pvalue < FALSE_ALARMS
+
+
+def test_a_sign_may_depend_on_earlier_noise():
+    """Up until the squares so far exceed what is usual, down from there on: the ratio of mean squares is not of F."""
+    e = np.random.default_rng(13).normal(size=(20_000, 40))
+    before = np.cumsum(e**2, axis=1) - e**2 - np.arange(40)
+    sign = np.where(np.logical_or.accumulate(before > 2.0, axis=1), -1.0, 1.0)
+    ratio, p = spread_test(e, sign)
+    assert stats.kstest(p, "uniform").pvalue > FALSE_ALARMS
+    n = np.sum(sign > 0, axis=1)
+    enough = (n >= 8) & (n <= 32)
+    by_f = 2 * np.minimum(stats.f.cdf(ratio, n, 40 - n), stats.f.sf(ratio, n, 40 - n))
+    assert stats.kstest(by_f[enough], "uniform").pvalue < 1e-6
+    assert spread_test(np.where(sign > 0, 3.0, 1.0) * e, sign)[1].mean() < 0.1
+
+
+@pytest.mark.parametrize("name", ["path_noise", "observation_noise", "parameter_noise", "state"])
+def test_noise_that_is_no_number_is_a_finding(name):
+    tree = under_the_model()[0].copy()
+    noise = tree.noise.to_dataset().copy(deep=True)
+    noise[name].values[0, 0, ...] = np.nan
+    tree["noise"] = noise
+    found = pf.check(tree)
+    assert not found.passed
+    assert np.isnan(found.p_value)
+    assert "is not a number in some of the draws: sample again" in str(found)
+    assert "nothing speaks against the model" not in str(found)
 
 
 def test_the_noise_held_makes_the_draw():
@@ -136,12 +174,17 @@ def test_channels_leave_out_what_nobody_saw():
     tree = sample(linear(), data, draws=10)
     forecast = pf.Observations(np.append(data.times, [13.0, 14.0]), np.append(data.values, [np.nan, np.nan]))
     assert channels(sample(linear(), forecast, draws=10))[0].ends[-1] == TIMES[-1], "not what comes after the data"
-    path, late, error = channels(tree)
+    path, late, error, together = channels(tree)
     assert (late.kind, late.name) == ("path", "x[0] (late against early)")
     assert np.array_equal(late.intervals, path.intervals)
     assert (path.kind, path.name, error.kind, error.name) == ("path", "x[0]", "observation", "y[0]")
     assert path.values.shape[1] == len(TIMES), "not the interval of length zero"
     assert error.values.shape[1] == len(TIMES) + 1 - 3
+    assert (together.kind, together.name) == ("together", "x[0] and the error of y[0]")
+    both = np.intersect1d(path.intervals, error.intervals)
+    np.testing.assert_array_equal(together.intervals, both)
+    parts = (each.values[:, np.isin(each.intervals, both)] for each in (path, error))
+    np.testing.assert_allclose(together.values, sum(parts) / np.sqrt(2.0))
     np.testing.assert_array_equal(error.ends, np.append(0.0, TIMES)[~np.isnan(data.values[:, 0])])
     assert path.states is not None
     assert error.states is not None
@@ -199,6 +242,39 @@ def test_planted_faults_are_found_and_named(posterior, family, words):
     assert family in set(found.table["test"][found.table["adjusted"] < 0.01])
     assert any(words in each for each in found.findings), str(found)
     assert "The model does not fit" in str(found)
+
+
+def unknown_errors() -> pf.DiffusionModel:
+    """The same with a scale of errors that is unknown, and makes up for outliers."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * (x - z["level"]),
+        diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
+        parameters={
+            "rate": dist.LogNormal(0.0, 0.7),
+            "level": dist.Normal(0.0, 1.0),
+            "sigma": dist.LogNormal(-0.5, 0.7),
+            "tau": dist.LogNormal(-1.5, 0.5),
+        },
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x, "tau"),
+    )
+
+
+def test_outliers_and_changes_of_variance_are_found_where_scales_are_unknown():
+    times, model, rng = 0.5 * np.arange(1, 101), unknown_errors(), np.random.default_rng(14)
+    truth = {"rate": 0.8, "level": 0.0, "sigma": 0.6, "tau": 0.2}
+    calm, wild = (
+        pf.simulate(model, truth | {"sigma": sigma}, times, steps_per_interval=20, seed=3).values[:, 0]
+        for sigma in (0.6, 1.5)
+    )
+    changed = pf.Observations(times, np.where(times > 25.0, wild, calm))
+    found = pf.check(sample(model, changed, steps_per_interval=3, warmup=200))
+    assert any("the noise in x[0] is larger in the second half of the time" in each for each in found.findings)
+    off = pf.Observations(times, calm + 2.0 * (np.arange(100) % 17 == 5) * rng.choice([-1.0, 1.0], 100))
+    posterior = sample(model, off, steps_per_interval=3, warmup=200)
+    found = pf.check(pf.residuals(model, off, posterior, threads=1))
+    assert any("the one-step residual of y[0] is not normal, whatever its scale" in each for each in found.findings)
+    assert stats.jarque_bera(pf.residuals(model, off, posterior).residuals["y"][0, 0, :, 0]).pvalue < 1e-6
 
 
 def test_a_burst_is_found_where_it_is():

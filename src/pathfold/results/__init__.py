@@ -19,6 +19,7 @@ from pathfold.results.predict import predict
 from pathfold.results.predictive import posterior_predictive, prior_predictive
 from pathfold.results.refine import Refinement, refine
 from pathfold.results.report import report
+from pathfold.results.residuals import residuals
 from pathfold.results.sample import sample
 from pathfold.results.simulate import simulate
 
@@ -45,6 +46,7 @@ __all__ = [
     "prior_predictive",
     "refine",
     "report",
+    "residuals",
     "sample",
     "simulate",
 ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import xarray as xr
+
+Kind = Literal["path", "observation", "together", "ahead"]
 
 
 @dataclass(frozen=True)
@@ -15,10 +18,12 @@ class Channel:
 
     `values` (draw, time) are independent standard normals a priori. Those of the path are sums over the fine steps of
     an interval, since that is what data tell of; the state at its beginning, or that which is observed, is in `states`
-    (draw, time, component), known before the noise is. `intervals` are the numbers of the intervals they belong to.
+    (draw, time, component), known before the noise is. Of one-step-ahead residuals, the kind "ahead", these are the
+    values expected. Path and error "together" are what makes a value high, which data tell better than either.
+    `intervals` are the numbers of the intervals they belong to.
     """
 
-    kind: Literal["path", "observation"]
+    kind: Kind
     name: str
     values: np.ndarray
     intervals: np.ndarray
@@ -26,6 +31,7 @@ class Channel:
     ends: np.ndarray
     series: np.ndarray
     states: np.ndarray
+    components: list[str]  # what those of `states` are called
 
 
 def component_names(group: xr.DataTree | xr.Dataset) -> list[str]:
@@ -48,21 +54,20 @@ def _labels(values: np.ndarray, letter: str) -> list[str]:
 
 
 def channels(tree: xr.DataTree) -> list[Channel]:
-    """All noise of path and observations that is standard normal a priori."""
+    """All noise of path and observations that is standard normal a priori, and residuals where there are any."""
     noise, constant = tree.noise.to_dataset(), tree.constant_data
     begins, ends = constant["interval_start"].values, constant["interval_end"].values
     first = constant["first_interval"].values
     series = np.searchsorted(first, np.arange(len(ends)), side="right") - 1
     at_ends = _of_draws(noise["state"])
     at_begins = _states_before(noise, at_ends, first)
-    found = []
+    found: list[Channel] = []
+    components = component_names(noise)
 
-    def add(
-        kind: Literal["path", "observation"], name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray
-    ) -> None:
+    def add(kind: Kind, name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray, names=components) -> None:
         if np.any(rows):
             where = (np.flatnonzero(rows), begins[rows], ends[rows], series[rows])
-            found.append(Channel(kind, name, values[:, rows], *where, states[:, rows]))
+            found.append(Channel(kind, name, values[:, rows], *where, states[:, rows], names))
 
     if "path_noise" in noise:
         v = _of_draws(noise["path_noise"])
@@ -78,7 +83,40 @@ def channels(tree: xr.DataTree) -> list[Channel]:
             j = int(noise["observed_column"].values[k])
             name, rows = (names[j], seen[:, j]) if j >= 0 else (f"observation noise {k}", seen.any(axis=1))
             add("observation", name, w[:, :, k], rows, at_ends)
-    return found
+    if "residuals" in tree.children:
+        for name, values, expected, rows in _residuals(tree, len(ends)):
+            add("ahead", name, values, rows, expected, [f"what is expected of {name}"])
+    return [*found, *_together(found, noise, observation_names(tree))]
+
+
+def _together(found: list[Channel], noise: xr.Dataset, observed: list[str]) -> Iterator[Channel]:
+    """(v + w) / sqrt(2) of a path noise v that moves an observed column and of the error w of that, or (v - w)."""
+    paths = dict(zip(_path_names(noise), noise["moves"].values.T, strict=True))
+    errors = [each for each in found if each.kind == "observation" and each.name in observed]
+    for path in [each for each in found if each.kind == "path" and each.name in paths]:
+        for error in errors:
+            sign = paths[path.name][observed.index(error.name)]
+            at, i, j = np.intersect1d(path.intervals, error.intervals, return_indices=True)
+            if sign != 0 and at.size:
+                values = (path.values[:, i] + sign * error.values[:, j]) / np.sqrt(2.0)
+                where, name = (
+                    (path.begins[i], path.ends[i], path.series[i]),
+                    f"{path.name} and the error of {error.name}",
+                )
+                yield Channel("together", name, values, at, *where, path.states[:, i, :0], [])
+
+
+def _residuals(tree: xr.DataTree, intervals: int) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
+    """Of each column its name, residuals (draw, interval), values expected (draw, interval, 1), and where they are."""
+    group = tree.residuals.to_dataset()
+    places = group["interval"].values
+    for j, name in enumerate(observation_names(tree)):
+        both = np.full((2, group.sizes["chain"] * group.sizes["draw"], intervals), np.nan)
+        for each, values in zip(both, (group["y"], group["expected"]), strict=True):
+            each[:, places] = _of_draws(values)[:, :, j]
+        rows = np.zeros(intervals, dtype=bool)
+        rows[places] = group["seen"].values[:, j] > 0
+        yield name, both[0], both[1][:, :, None], rows
 
 
 def _weights(steps: int) -> list[tuple[np.ndarray, str]]:

@@ -4,6 +4,9 @@ Parameters, initial states, path and observations are made of standard normals. 
 came from their prior, so are those of any one draw from the posterior, whatever the data are: each test of them has an
 exact p-value. Draws are dependent in ways nobody knows, so that the p-values of a test are combined by a bound that
 holds all the same: twice their median (Rueger 1978; Vovk and Wang 2020). It errs on the side of the model.
+
+Where a scale is estimated it makes up for noise that is too large, and what is left to see is its shape: such tests do
+not depend on the scale. One-step-ahead residuals, where results have them, are standard normals in the same way.
 """
 
 from __future__ import annotations
@@ -11,21 +14,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import bdtrc, chdtr, chdtrc, fdtr, fdtrc, ndtr
+from scipy.special import bdtrc, chdtr, chdtrc, fdtr, fdtrc, ndtr, ndtri
 
 from pathfold.model.settings import positive
-from pathfold.results.channels import Channel, channels, component_names, series_names
+from pathfold.results.channels import Channel, channels, series_names
 from pathfold.results.reading import check_posterior
 
 LEVEL = 0.05
 FEWEST = 8  # values that a window must have
 FINEST = 16  # windows at most
+LONGEST, SIMULATED = 1000, 9999  # values of a block whose shape is tested; series that it is compared with
 
 
 @dataclass(frozen=True)
@@ -90,13 +95,14 @@ class Check:
 def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     """Test whether the noise of posterior draws is standard normal, as it is if the model is right.
 
-    Mean, variance, tails, autocorrelation and cross-correlation of each source of noise, over all of the time and in
-    windows of it, and whether it depends on the state; initial states and parameters against their priors.
+    Mean, variance, tails, shape, autocorrelation and cross-correlation of each source of noise, over all of the time
+    and in windows of it, whether its size changes over time, and whether it depends on the state; initial states and
+    parameters against their priors. Where results have one-step-ahead residuals, they are a source of noise too.
 
     Parameters
     ----------
     posterior
-        Results of `pf.sample`, also from a file.
+        Results of `pf.sample`, also from a file, or of `pf.residuals`.
     level
         The probability of finding anything amiss with a model that is right, at most.
 
@@ -109,34 +115,47 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     level = positive("level", level, below=1.0)
     sources, tests = channels(tree), []
     for source in sources:
-        windows = _windows(source, series_names(tree))
-        tests += [*_moments(source), *windows, *_dependence(source, component_names(tree.noise))]
-    for a, b in combinations(sources, 2):
+        tests += [*_shape(source), *_over_time(source)]
+        if source.kind != "together":
+            tests += [*_moments(source), *_windows(source, series_names(tree)), *_dependence(source)]
+    for a, b in combinations([source for source in sources if source.kind in ("path", "observation")], 2):
         tests += _correlation(a, b)
     tests += [*_initial(tree), *_parameters(tree)]
     return _gathered(tests, level, tuple(_left_out(tree)), tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
 
 
 def bounded(p_values: np.ndarray) -> float:
-    """A p-value from those of dependent draws: the k-th smallest of K times K / k, with k about K / 2 (Rueger 1978)."""
+    """A p-value from those of dependent draws: the k-th smallest of K times K / k, with k about K / 2 (Rueger 1978).
+
+    NaN if one of them is: of a draw that is no number nothing is known.
+    """
     k = (len(p_values) + 1) // 2
-    return float(min(1.0, np.sort(p_values)[k - 1] * len(p_values) / k))
+    middle = np.sort(p_values)[k - 1] * len(p_values) / k
+    return float("nan") if np.isnan(p_values).any() else float(np.minimum(1.0, middle))
 
 
 def _gathered(tests: list[NoiseTest], level: float, not_checked: tuple[str, ...], draws: int) -> Check:
     """Bonferroni's bound with the same weight for each family of tests, however many it has."""
-    sizes = Counter(test.family for test in tests)
+    families = Counter(test.family for test in tests)
     rows = []
     for test in tests:
         p, middle = bounded(test.p_values), float(np.median(test.statistic))
-        adjusted = min(1.0, p * len(sizes) * sizes[test.family])
+        adjusted = float(np.minimum(1.0, p * len(families) * families[test.family]))
         rows.append((test.family, test.noise, test.where, middle, p, adjusted))
     table = pd.DataFrame(rows, columns=["test", "noise", "where", "statistic", "p_value", "adjusted"])
     adjusted = table["adjusted"].to_numpy()
     amiss = [i for i in np.argsort(adjusted, kind="stable").tolist() if adjusted[i] < level]
-    findings = tuple(f"{tests[i].say(rows[i][3])} (adjusted p-value {rows[i][5]:.2g})" for i in amiss)
+    findings = (
+        *(f"{noise} is not a number in some of the draws: sample again" for noise in _no_numbers(tests, adjusted)),
+        *(f"{tests[i].say(rows[i][3])} (adjusted p-value {rows[i][5]:.2g})" for i in amiss),
+    )
     spans = tuple((tests[i].noise, *span) for i in amiss if (span := tests[i].span) is not None)
     return Check(table, findings, not_checked, draws, level, spans)
+
+
+def _no_numbers(tests: list[NoiseTest], adjusted: np.ndarray) -> dict[str, None]:
+    """Sources of noise of which a test has no p-value."""
+    return dict.fromkeys(test.noise for test, p in zip(tests, adjusted, strict=True) if np.isnan(p))
 
 
 # Tests of standard normals e (draw, time): a statistic and its p-value for each draw.
@@ -188,19 +207,68 @@ def shift_test(e: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return mean_test(e * sign)
 
 
+def sizes(e: np.ndarray) -> np.ndarray:
+    """Standard normals that rise with the size of e: the normal scores of |e|."""
+    return -ndtri(np.clip(2.0 * ndtr(-np.abs(e)), np.finfo(float).tiny, 1.0 - np.finfo(float).eps))
+
+
 def spread_test(e: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether e is larger where a sign, known before it is, is positive: the ratio of mean squares, by F."""
-    up = sign > 0
-    n, m = up.sum(axis=1), (~up).sum(axis=1)
-    few = (n < FEWEST) | (m < FEWEST)
-    n, m = np.where(few, 1, n), np.where(few, 1, m)
-    ratio = _divided(np.sum(np.where(up, e**2, 0.0), axis=1) / n, np.sum(np.where(up, 0.0, e**2), axis=1) / m)
-    tail = np.minimum(fdtr(n, m, ratio), fdtrc(n, m, ratio))
-    return np.where(few, 1.0, ratio), np.where(few, 1.0, 2.0 * tail)
+    """Whether e is larger where a sign, known before it is, is positive: the ratio of mean squares.
+
+    How often the sign is positive may depend on e of earlier times, so that the ratio does not follow F. Normal scores
+    of |e|, times the sign, are standard normals again, and their mean gives the p-value; exact.
+    """
+    up, down = (np.where(side, 1.0, 0.0) for side in (sign > 0.0, sign < 0.0))
+    large, small = (_divided(np.sum(side * e**2, axis=1), side.sum(axis=1)) for side in (up, down))
+    return _divided(large, small), mean_test(sizes(e) * sign)[1]
+
+
+def ratio_test(e: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean square at the times `first` (time,) over that at the others, by F; exact, and free of the scale of e."""
+    n, m = first.sum(), (~first).sum()
+    ratio = _divided(np.mean(e[:, first] ** 2, axis=1), np.mean(e[:, ~first] ** 2, axis=1))
+    return ratio, 2.0 * np.minimum(fdtr(n, m, ratio), fdtrc(n, m, ratio))
+
+
+def shape_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The excess kurtosis; p-values of Jarque and Bera's statistic, by simulation, free of mean and scale.
+
+    A p-value is the share of simulated values, with that of e among them, that are as large, which is exact. Long
+    series are cut into blocks, of which the p-values are combined by Fisher's rule.
+    """
+    blocks = np.array_split(e, -(-e.shape[1] // LONGEST), axis=1)
+    logs = np.zeros(len(e))
+    for block in blocks:
+        null = _simulated(block.shape[1])
+        statistic = jarque_bera(block)
+        smaller = np.searchsorted(null, statistic)
+        logs += np.where(np.isnan(statistic), np.nan, np.log((len(null) - smaller + 1.0) / (len(null) + 1.0)))
+    return kurtosis(e), chdtrc(2 * len(blocks), -2.0 * logs)
+
+
+def kurtosis(e: np.ndarray) -> np.ndarray:
+    """The excess kurtosis about the mean."""
+    squares = (e - e.mean(axis=1, keepdims=True)) ** 2
+    return _divided(np.mean(squares**2, axis=1), np.mean(squares, axis=1) ** 2) - 3.0
+
+
+def jarque_bera(e: np.ndarray) -> np.ndarray:
+    """skewness^2 + (excess kurtosis)^2 / 4 (Jarque and Bera 1980)."""
+    away = e - e.mean(axis=1, keepdims=True)
+    skewness = _divided(np.mean(away**3, axis=1), np.mean(away**2, axis=1) ** 1.5)
+    return skewness**2 + 0.25 * kurtosis(e) ** 2
+
+
+@cache
+def _simulated(length: int) -> np.ndarray:
+    """Jarque and Bera's statistic of series of standard normals, sorted."""
+    rng = np.random.default_rng(0)
+    return np.sort(np.concatenate([jarque_bera(rng.standard_normal((SIMULATED // 9, length))) for _ in range(9)]))
 
 
 def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)
+    """a / b, 0 where b is."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b != 0.0)
 
 
 # Which tests are made.
@@ -208,11 +276,12 @@ def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def noise_name(source: Channel) -> str:
     """What a source of noise is called in tables and sentences."""
-    return f"the noise in {source.name}" if source.kind == "path" else f"the error of {source.name}"
+    kinds = {"observation": "the error of", "ahead": "the one-step residual of"}
+    return f"{kinds.get(source.kind, 'the noise in')} {source.name}"
 
 
-def _cause(source: Channel, of_path: str, of_observation: str) -> str:
-    return of_path if source.kind == "path" else of_observation
+def _cause(source: Channel, of_path: str, of_observation: str, of_both: str) -> str:
+    return {"path": of_path, "observation": of_observation}.get(source.kind, of_both)
 
 
 def _direction(mean: float) -> str:
@@ -221,45 +290,76 @@ def _direction(mean: float) -> str:
 
 def _mean(source: Channel, family: str, e: np.ndarray, where: str, span: Any = None) -> NoiseTest:
     def say(mean: float) -> str:
-        cause = _cause(source, "the drift does not explain it", "the observation function does not")
+        cause = _cause(
+            source,
+            "the drift does not explain it",
+            "the observation function does not",
+            "the model expects other values",
+        )
         return f"{noise_name(source)} is shifted {_direction(mean)}{where}, by {abs(mean):.2g} of its size: {cause}"
 
     return NoiseTest(family, noise_name(source), where.strip(), *mean_test(e), say, span)
 
 
-def _variance(source: Channel, family: str, e: np.ndarray, where: str, span: Any = None) -> NoiseTest:
-    def say(squares: float) -> str:
-        cause = _cause(source, "the diffusion, or a drift that misses something", "the scale of the errors")
-        size = "large" if squares > 1.0 else "small"
-        return f"{noise_name(source)} is too {size}{where}, {np.sqrt(squares):.2g} times what it should be: {cause}"
-
-    return NoiseTest(family, noise_name(source), where.strip(), *variance_test(e), say, span)
+def _too_large(source: Channel, squares: float, where: str, compared: str) -> str:
+    """A sentence for noise of this mean square, or for this ratio of mean squares."""
+    cause = _cause(
+        source, "the diffusion, or a drift that misses something", "the scale of the errors", "diffusion or errors"
+    )
+    size = "large" if squares > 1.0 else "small"
+    return f"{noise_name(source)} is too {size}{where}, {np.sqrt(squares):.2g} times what it {compared}: {cause}"
 
 
 def _moments(source: Channel) -> Iterator[NoiseTest]:
-    """Over all of the time: mean, variance, tails, correlation of neighbours."""
+    """Over all of the time: mean, variance, correlation of neighbours."""
     e, name = source.values, noise_name(source)
     yield _mean(source, "mean", e, "")
-    yield _variance(source, "variance", e, "")
+    yield NoiseTest(
+        "variance", name, "", *variance_test(e), lambda squares: _too_large(source, squares, "", "should be")
+    )
 
-    def say_tails(largest: float) -> str:
-        cause = _cause(source, "jumps that the diffusion does not have", "outliers, heavier tails than the errors have")
-        return f"{name} has heavy tails, with values up to {largest:.2g} standard deviations: {cause}"
-
-    yield NoiseTest("tails", name, "", *tail_test(e), say_tails)
-    same = (np.diff(source.intervals) == 1) & (np.diff(source.series) == 0)
+    same = _neighbours(source)
     if same.sum() >= FEWEST:
 
         def say_autocorrelation(r: float) -> str:
             sign = "persists" if r > 0 else "alternates"
-            cause = _cause(source, "something slow is missing from the drift or the state", "the errors have a memory")
+            cause = _cause(
+                source, "something slow is missing from the drift or the state", "the errors have a memory",
+                "drift or errors have a memory that the model has not",
+            )  # fmt: skip
             return f"{name} {sign} from one time to the next (correlation {r:.2g}): {cause}"
 
         yield NoiseTest("autocorrelation", name, "", *autocorrelation_test(e, same), say_autocorrelation)
 
 
+def _shape(source: Channel) -> Iterator[NoiseTest]:
+    """Tails, and the shape whatever the scale."""
+    e, name = source.values, noise_name(source)
+
+    def say_tails(largest: float) -> str:
+        cause = _cause(
+            source, "jumps that the diffusion does not have", "outliers, heavier tails than the errors have",
+            "outliers or jumps",
+        )  # fmt: skip
+        return f"{name} has heavy tails, with values up to {largest:.2g} standard deviations: {cause}"
+
+    yield NoiseTest("tails", name, "", *tail_test(e), say_tails)
+    if e.shape[1] >= FEWEST:
+
+        def say_shape(excess: float) -> str:
+            tails = "heavier" if excess > 0.0 else "lighter"
+            cause = _cause(
+                source, "jumps, or a diffusion that changes", "outliers, or errors whose scale changes",
+                "outliers, jumps, or a scale that changes",
+            )  # fmt: skip
+            how = f"it has {tails} tails (kurtosis {3.0 + excess:.2g}) or is skewed"
+            return f"{name} is not normal, whatever its scale: {how}: {cause}"
+
+        yield NoiseTest("shape", name, "", *shape_test(e), say_shape)
+
+
 def _windows(source: Channel, names: list[str]) -> Iterator[NoiseTest]:
-    """Mean and variance in the series of a panel, and in halves, quarters, ... of each."""
+    """Mean, and variance relative to the rest, in the series of a panel and in halves, quarters, ... of each."""
     several = np.ptp(source.series) > 0
     for k in np.unique(source.series):
         (mine,) = np.nonzero(source.series == k)
@@ -269,13 +369,47 @@ def _windows(source: Channel, names: list[str]) -> Iterator[NoiseTest]:
             for rows in np.array_split(mine, number):
                 begin, end = float(source.begins[rows[0]]), float(source.ends[rows[-1]])
                 where = of_series if number == 1 else f" between t = {begin:.4g} and {end:.4g}{of_series}"
-                e, span = source.values[:, rows], (int(k), begin, end)
-                yield _mean(source, "mean in windows", e, where, span)
-                yield _variance(source, "variance in windows", e, where, span)
+                span, inside = (int(k), begin, end), np.isin(np.arange(len(source.series)), rows)
+                yield _mean(source, "mean in windows", source.values[:, rows], where, span)
+                relative = ratio_test(source.values, inside)
+                say = partial(_too_large, source, where=where, compared="is elsewhere")
+                yield NoiseTest("variance in windows", noise_name(source), where.strip(), *relative, say, span)
             number *= 2
 
 
-def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
+def _over_time(source: Channel) -> Iterator[NoiseTest]:
+    """Whether noise is larger in one half of each series than in the other, and whether its size has a memory."""
+    e, name = source.values, noise_name(source)
+    if e.shape[1] < 2 * FEWEST:
+        return
+    place = np.concatenate([np.arange(n) / n for n in np.unique(source.series, return_counts=True)[1]])
+    cause = _cause(source, "the diffusion changes", "the scale of the errors changes", "diffusion or errors change")
+    middle = (place >= 0.25) & (place < 0.75)
+    for first, here, there in (
+        (place >= 0.5, "in the second half of the time", "in the first half of the time"),
+        (middle, "in the middle half of the time", "at the beginning and the end"),
+    ):
+
+        def say(ratio: float, here=here, there=there) -> str:
+            factor, where = (ratio, here) if ratio > 1.0 else (1.0 / ratio if ratio else np.inf, there)
+            return f"{name} is larger {where}, {np.sqrt(factor):.2g} times what it is elsewhere: {cause}"
+
+        yield NoiseTest("variance over time", name, here, *ratio_test(e, first), say)
+    same = _neighbours(source)
+    if same.sum() >= FEWEST:
+
+        def say_memory(r: float) -> str:
+            return f"{name} is large at some times and small at others (correlation of neighbours {r:.2g}): {cause}"
+
+        yield NoiseTest("variance over time", name, "neighbours", *autocorrelation_test(sizes(e), same), say_memory)
+
+
+def _neighbours(source: Channel) -> np.ndarray:
+    """Whether a value (time - 1,) and the one after it belong to neighbouring intervals of a series."""
+    return (np.diff(source.intervals) == 1) & (np.diff(source.series) == 0)
+
+
+def _dependence(source: Channel) -> Iterator[NoiseTest]:
     """Whether the noise is shifted or larger where a component of the state is high or far out, or bends with it.
 
     High and far out are relative to what the path has been before, so that they are known before the noise is.
@@ -283,23 +417,27 @@ def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
     if source.values.shape[1] < 2 * FEWEST:
         return
     name, count = noise_name(source), np.arange(1.0, source.values.shape[1] + 1)
-    for j, component in enumerate(components):
+    for j, component in enumerate(source.components):
         x = source.states[:, :, j]
         away = x - np.cumsum(x, axis=1) / count
         size = np.abs(away)
         far = size - np.cumsum(size, axis=1) / count
         for place, opposite, deviation in (("high", "low", away), ("far out", "in the middle", far)):
-            sign = np.where(deviation > 0.0, 1.0, -1.0)
+            sign = _sign(deviation)
             where = f"where {component} is {place}"
 
             def say_shift(mean: float, where=where) -> str:
-                cause = _cause(source, "the drift depends on it in another way", "the observation function does")
+                cause = _cause(
+                    source, "the drift depends on it in another way", "the observation function does",
+                    "the drift bends in another way",
+                )  # fmt: skip
                 return f"{name} is shifted {_direction(mean)} {where}, the other way elsewhere: {cause}"
 
             def say_spread(ratio: float, where=where, other=f"where {component} is {opposite}") -> str:
                 cause = _cause(
-                    source, "the diffusion depends on it in another way", "so should the scale of the errors"
-                )
+                    source, "the diffusion depends on it in another way", "so should the scale of the errors",
+                    "diffusion or errors depend on it",
+                )  # fmt: skip
                 factor, place = (ratio, where) if ratio > 1.0 else (1.0 / ratio if ratio else np.inf, other)
                 return f"{name} is larger {place}, {np.sqrt(factor):.2g} times what it is elsewhere: {cause}"
 
@@ -308,12 +446,20 @@ def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
 
         def say_bend(mean: float, component=component) -> str:
             there, here = ("outwards", "inwards") if mean > 0 else ("inwards", "outwards")
-            cause = _cause(source, "the drift bends in another way", "the observation function bends in another way")
+            cause = _cause(
+                source, "the drift bends in another way", "the observation function bends in another way",
+                "the drift bends in another way",
+            )  # fmt: skip
             return f"{name} is shifted {there} where {component} is far out and {here} where it is not: {cause}"
 
-        outwards = np.where(away * far > 0.0, 1.0, -1.0)
+        outwards = _sign(away * far)
         where = f"outwards where {component} is far out"
         yield NoiseTest("shift with the state", name, where, *shift_test(source.values, outwards), say_bend)
+
+
+def _sign(x: np.ndarray) -> np.ndarray:
+    """1 where x is positive, -1 elsewhere, NaN where it is NaN."""
+    return np.where(np.isnan(x), np.nan, np.where(x > 0.0, 1.0, -1.0))
 
 
 def _correlation(a: Channel, b: Channel) -> Iterator[NoiseTest]:
@@ -353,8 +499,8 @@ def _parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
     if "parameter_noise" not in tree.noise:
         return
     values = tree.noise["parameter_noise"]
-    known = np.atleast_1d(values.attrs["standard"])  # a file has a list of one as it is
-    for i, (name, standard) in enumerate(zip(values["parameter_normal"].values, known, strict=True)):
+    standards = np.atleast_1d(values.attrs["standard"])  # a file has a list of one as it is
+    for i, (name, standard) in enumerate(zip(values["parameter_normal"].values, standards, strict=True)):
         if standard:
             u = values.values[:, :, i].reshape(-1)
 

@@ -92,7 +92,7 @@ def _ahead(
     model: DiffusionModel, grid: TimeGrid, chosen: Chosen, particles: int, seed: int, threads: int | None
 ) -> xr.Dataset:
     score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data
-    values = score(_shared(model, chosen), seed, threads=threads)
+    values = score(shared_parameters(model, chosen), seed, threads=threads)
     if lost := np.flatnonzero(~np.isfinite(values).all(axis=0)).tolist():
         raise SettingsError(
             f"all particles of a draw were lost on the way to t = {score.times[lost[0]]:g}; give more than {particles} "
@@ -103,7 +103,7 @@ def _ahead(
     return _dataset(chosen, values, [str(dim)], coords)
 
 
-def _shared(model: DiffusionModel, chosen: Chosen) -> np.ndarray:
+def shared_parameters(model: DiffusionModel, chosen: Chosen) -> np.ndarray:
     """The parameters that series share, (D, Z)."""
     parts = [chosen[name].reshape(chosen.count, -1) for name in model.parameters.names]
     return np.concatenate([np.zeros((chosen.count, 0)), *parts], axis=1)
@@ -121,7 +121,7 @@ def _given_states(model: DiffusionModel, grid: TimeGrid, chosen: Chosen) -> xr.D
     series = grid.series_of_intervals[rows]
     own = [chosen[name].reshape(chosen.count, len(grid.first), -1)[:, series] for name in model.varying.names]
     states = np.concatenate([at_nodes[:, node_places(tree)[rows]], *own], axis=-1)
-    values = _log_densities(model, grid, rows, _shared(model, chosen), states)
+    values = _log_densities(model, grid, rows, shared_parameters(model, chosen), states)
     dims = [str(dim) for dim in tree.observed_data["y"].dims]
     coords = {str(name): (c.dims, c.values) for name, c in tree.observed_data.coords.items()}
     if not np.isnan(values).any():

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from pathfold.model import DiffusionModel
+from pathfold.model import DiffusionModel, Seen
 from pathfold.sampling import Run
 from pathfold.sampling.noise import Noise
 from pathfold.sampling.selection import component_labels
@@ -47,6 +47,7 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
         factors = [each.factor for each in metrics]
         variables["parameter_factor"] = (["chain", "parameter_normal", "coordinate"], factors)
     variables["drives"] = ("path_normal", _driven(run.model, noise))
+    variables["moves"] = (["observation", "path_normal"], _moved(run.model, noise))
     exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)
     variables["observed"] = (["interval", "observation"], exact.astype(np.int64))
     if "observation_noise" in variables:
@@ -56,10 +57,27 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
 
 def _driven(model: DiffusionModel, noise: Noise) -> np.ndarray:
     """The component of the state that each normal of a step drives, -1 where it drives several: seen at a draw."""
-    z, x0 = noise.z[0, -1], noise.x0[0, -1, 0]
-    with jax.enable_x64(True):
-        x, z = model.in_series(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(x0))
-        moved = np.asarray(model.sde.diffusion(x, z, model.node_clock(0.0, jnp.ones(len(model.inputs))))) != 0.0
+    moved = _diffusion(model, noise)[2] != 0.0
     component = np.where(moved.sum(axis=0) == 1, np.argmax(moved, axis=0), -1)
     times, rest = divmod(model.noise_dim, model.wiener_dim)
     return np.tile(component, times) if rest == 0 else np.full(model.noise_dim, -1)
+
+
+def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
+    """Whether each normal of a step raises (1) or lowers (-1) each observed column by itself: seen at a draw."""
+    x, z, diffusion, t = *_diffusion(model, noise), model.node_clock(0.0, jnp.ones(len(model.inputs)))
+    Y = model.observation_dim
+    w, seen = jnp.zeros(model.observation_noise_dim), Seen(np.full(Y, 0.5), np.ones(Y), np.zeros(0), np.zeros(0))
+    with jax.enable_x64(True):
+        slopes = jax.jacfwd(lambda x: model.observation.misfit(x, z, w, t, seen))(x)
+    signs = np.zeros((model.observation_dim, model.noise_dim), dtype=np.int64)
+    signs[:, : model.wiener_dim] = np.sign(np.nan_to_num(np.asarray(slopes) @ diffusion))
+    return signs
+
+
+def _diffusion(model: DiffusionModel, noise: Noise) -> tuple[Any, Any, np.ndarray]:
+    """Initial state, parameters and diffusion matrix of a draw."""
+    z, x0 = noise.z[0, -1], noise.x0[0, -1, 0]
+    with jax.enable_x64(True):
+        x, z = model.in_series(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(x0))
+        return x, z, np.asarray(model.sde.diffusion(x, z, model.node_clock(0.0, jnp.ones(len(model.inputs)))))

@@ -135,14 +135,18 @@ def shift_dataset(run: Run, shift: Shift) -> xr.Dataset:
     columns, arrays = keep.columns(run.model), {"z": shift.z, "x0": shift.x0}
     arrays = {name: each[..., columns.get(name, slice(None))] for name, each in arrays.items()}
     named = arrays, _variables(run.model, run.grid, keep, "none"), _coordinates(run.model, run.grid, keep, "none")
-    return _by_chain_and_draw(*named, shift.draws)
+    return _by_chain_and_draw(*named, [each.chain for each in run.chains], shift.draws)
 
 
 def _by_chain_and_draw(
-    arrays: dict[str, np.ndarray], variables: list[Variable], coordinates: dict[str, Any], draws: np.ndarray
+    arrays: dict[str, np.ndarray],
+    variables: list[Variable],
+    coordinates: dict[str, Any],
+    chains: Sequence[int],
+    draws: np.ndarray,
 ) -> xr.Dataset:
     found = {each.name: (("chain", "draw", *each.dims), each.of(arrays[each.array], leading=2)) for each in variables}
-    return xr.Dataset(found, {"chain": np.arange(len(arrays["z"])), "draw": draws, **coordinates})
+    return xr.Dataset(found, {"chain": chains, "draw": draws, **coordinates})
 
 
 def _variables(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path: str) -> list[Variable]:

@@ -79,27 +79,63 @@ class ParticleFilter:
             parts = [(z[i::workers], ahead[i::workers], seed, i, workers) for i in range(workers)]
             statuses = list(pool.map(lambda part: self._run(*part), parts))
         if NOT_AFFINE in statuses:
-            raise ModelError(
-                "what is observed exactly is not an affine function of the noise of a fine step, which its density is "
-                "computed by; use pf.EulerMaruyama(), or pf.StrongOrder1p5() with additive noise, observe a component "
-                "of the state itself, or give the observation a small noise (pf.GaussianNoise)"
-            )
+            raise _not_affine()
         return ahead + constants
 
     def _run(self, z: np.ndarray, ahead: np.ndarray, seed: int, first: int, stride: int) -> int:
         """Fill `ahead` for the draws first, first + stride, ...; the status of the first that cannot be done, or 0."""
-        e, count = self.engine, self.particles
-        point, scratch = e.block("point"), e.block("scratch")
-        states, spare, log_weights = np.zeros((count, e.sizes.X)), np.zeros((count, e.sizes.X)), np.zeros(count)
+        room, nothing = self._room(), (np.zeros((0, 0, 0)), np.zeros((0, 0)))
         for i, row in enumerate(z):
-            rng = np.random.Generator(
-                np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=(first + i * stride,)))
-            )
-            e.set("point", point, "theta", "z", row)
-            blocks = (e.layout, e.problem, point, scratch, rng, e.pieces, e.starts)
-            if filter_particles(*blocks, states, spare, log_weights, ahead[i]) == NOT_AFFINE:
+            if self._filter(room, row, seed, first + i * stride, ahead[i], *nothing) == NOT_AFFINE:
                 return NOT_AFFINE
         return CONVERGED
+
+    def expected(self, z: np.ndarray, seed: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
+        """States (observation, particle, X) that particles would have at each observation, were it not for it.
+
+        And their weights (observation, particle), which sum to one; to nothing from where on all were lost. z (Z,) are
+        the parameters of a draw, whose number gives it a random stream of its own.
+        """
+        nodes = len(self.engine.nodes)
+        states = np.zeros((nodes, self.particles, self.engine.sizes.X))
+        weights, ahead = np.zeros((nodes, self.particles)), np.zeros(nodes)
+        if self._filter(self._room(), z, seed, draw, ahead, states, weights) == NOT_AFFINE:
+            raise _not_affine()
+        weights[~(np.isfinite(weights) & np.isfinite(states).all(axis=2))] = 0.0
+        total = weights.sum(axis=1, keepdims=True)
+        return states, np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
+
+    def _room(self) -> tuple[np.ndarray, ...]:
+        """Memory that a filter works in: point, scratch, states, spare states, log weights."""
+        e, count = self.engine, self.particles
+        return (
+            e.block("point"), e.block("scratch"), np.zeros((count, e.sizes.X)), np.zeros((count, e.sizes.X)),
+            np.zeros(count),
+        )  # fmt: skip
+
+    def _filter(
+        self,
+        room: tuple[np.ndarray, ...],
+        z: np.ndarray,
+        seed: int,
+        draw: int,
+        ahead: np.ndarray,
+        expected: np.ndarray,
+        weights: np.ndarray,
+    ) -> int:
+        e, (point, scratch, states, spare, log_weights) = self.engine, room
+        rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=(draw,))))
+        e.set("point", point, "theta", "z", z)
+        blocks = (e.layout, e.problem, point, scratch, rng, e.pieces, e.starts)
+        return filter_particles(*blocks, states, spare, log_weights, ahead, expected, weights)
+
+
+def _not_affine() -> ModelError:
+    return ModelError(
+        "what is observed exactly is not an affine function of the noise of a fine step, which its density is computed "
+        "by; use pf.EulerMaruyama(), or pf.StrongOrder1p5() with additive noise, observe a component of the state "
+        "itself, or give the observation a small noise (pf.GaussianNoise)"
+    )
 
 
 def _check_observation(model: DiffusionModel, grid: TimeGrid) -> None:

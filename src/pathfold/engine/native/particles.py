@@ -143,19 +143,37 @@ def resample(rng, states, spare, log_weights):
 
 
 @compiled
-def filter_particles(layout, problem, point, scratch, rng, pieces, starts, states, spare, log_weights, ahead):
+def look_ahead(layout, problem, point, scratch, rng, piece, states, expected):
+    """Where particles would be at the next observation: each with noise that knows nothing of it."""
+    for p in range(states.shape[0]):
+        exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], True)
+        for part in (piece, piece + 1):
+            draw_steps(layout, point, at.POINT_NODE, at.NODE_NOISE, part, rng)
+        follow_steps(at.INNOVATIONS, layout, problem, point, scratch, piece)
+        follow_node(at.INNOVATIONS, layout, problem, point, scratch, piece)
+        exchange(layout, point, at.PIECE_X_END, piece + 1, expected[p], False)
+
+
+@compiled
+def filter_particles(
+    layout, problem, point, scratch, rng, pieces, starts, states, spare, log_weights, ahead, expected, weights
+):
     """Estimates of log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; returns a status.
 
     All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of
     a series, where they may be far apart, and after an observation that few of them explained, each has its own. Guides
     are known before noise is drawn, and so the product of the densities is an unbiased estimate of p(y | z). Missing
-    are factors that depend on the data alone.
+    are factors that depend on the data alone. Unless `weights` is empty, it and `expected` (observation, particle, X)
+    are filled with the states that particles would have at each observation without it, and their weights.
     """
     share = 1.0
     for g in range(pieces.size):
         piece = pieces[g]
         if starts[g] != 0:
             draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights)
+        if weights.size > 0:
+            look_ahead(layout, problem, point, scratch, rng, piece, states, expected[g])
+            weights[g] = exp(log_weights)
         own = starts[g] != 0 or share < SPARSE
         average(states, log_weights, spare[0])
         exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)

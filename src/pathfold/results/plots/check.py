@@ -31,17 +31,17 @@ def plot_check(
     Parameters
     ----------
     posterior
-        Results of `pf.sample`.
+        Results of `pf.sample`, or of `pf.residuals`, whose one-step-ahead residuals are drawn too.
     names
-        Components of the state and of the observations whose noise is drawn, by name or number; by default the first
-        eight.
+        Components of the state and of the observations whose noise is drawn, by name or number; a residual is called
+        `"residual of y[0]"`. By default the first eight.
     level
         That of `pf.check`.
     """
     found = check(posterior, level=level)
-    sources = channels(posterior)
+    sources = {_label(source): source for source in channels(posterior) if source.kind != "together"}
     names = list(range(min(MOST, len(sources)))) if names is None else names
-    chosen = [sources[i] for i in selected("noise", names, [source.name for source in sources])]
+    chosen = [list(sources.values())[i] for i in selected("noise", names, list(sources))]
     figure = new_figure(9.0, 1.8 * len(chosen) + 0.9)
     axes = figure.subplots(len(chosen), 2, squeeze=False, width_ratios=(3, 1), sharex="col")
     for (left, right), source in zip(axes, chosen, strict=True):
@@ -56,6 +56,11 @@ def plot_check(
     figure.suptitle(f"smallest adjusted p-value {found.p_value:.2g}: {verdict}", fontsize="medium")
     legend_outside(figure, "lower")
     return figure
+
+
+def _label(source: Channel) -> str:
+    """What a source of noise is chosen by."""
+    return f"residual of {source.name}" if source.kind == "ahead" else source.name
 
 
 def _abscissa(source: Channel) -> np.ndarray:

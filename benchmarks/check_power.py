@@ -1,0 +1,188 @@
+"""What `pf.check` sees: how often it finds a model amiss that is right, and one that is wrong in one of ten ways.
+
+The model is an Ornstein-Uhlenbeck process with unknown rate, level, volatility and errors, seen at 100 times: for it
+Kalman's filter gives the innovations, and the usual tests of these (Jarque and Bera's of normality, Levene's of the two
+halves, the first autocorrelation; Bonferroni's rule over the three) are what `pf.check` is put beside. Data come from
+the model's own fine steps, so that what is called right is right: there the parameters are drawn from their priors.
+
+`python -m benchmarks.check_power --runs 100` makes so many runs of each departure and five times as many of the right
+model, about a second each, saves counts in `benchmarks/check_power.json`, goes on where it was stopped, and prints the
+table of docs/after.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from scipy import stats
+
+import pathfold as pf
+
+FILE = Path(__file__).with_suffix(".json")
+TIMES, STEPS = 0.5 * np.arange(1, 101), 3
+H = 0.5 / STEPS
+TRUTH = {"rate": 0.8, "level": 0.0, "sigma": 0.6, "tau": 0.2}
+LEVEL = 0.05
+TESTS = ("pf.check", "with pf.residuals", "innovations")
+
+model = pf.DiffusionModel(
+    drift=lambda x, z: -z["rate"] * (x - z["level"]),
+    diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
+    parameters={
+        "rate": dist.LogNormal(0.0, 0.7),
+        "level": dist.Normal(0.0, 1.0),
+        "sigma": dist.LogNormal(-0.5, 0.7),
+        "tau": dist.LogNormal(-1.5, 0.5),
+    },
+    initial_state=dist.Normal(jnp.zeros(1), 1.0),
+    observation=pf.GaussianNoise(lambda x, z: x, "tau"),
+)
+
+
+def path(
+    rng: np.random.Generator,
+    truth: dict[str, float],
+    *,
+    drift: Callable[[float, float], float] | None = None,
+    volatility: Callable[[float], float] = lambda t: 1.0,
+    jumps: np.ndarray | None = None,
+) -> np.ndarray:
+    """States at the times, by Euler's scheme with the model's fine steps."""
+    drift = drift or (lambda x, t: -truth["rate"] * (x - truth["level"]))
+    x, out = rng.normal(), []
+    for n in range(len(TIMES)):
+        for s in range(STEPS):
+            t = H * (STEPS * n + s)
+            x += H * drift(x, t) + truth["sigma"] * volatility(t) * np.sqrt(H) * rng.normal()
+        x += 0.0 if jumps is None else jumps[n]
+        out.append(x)
+    return np.array(out)
+
+
+def few(rng: np.random.Generator, count: int, size: float) -> np.ndarray:
+    """So many values of this size, of either sign, at random times; zeros elsewhere."""
+    out = np.zeros(len(TIMES))
+    out[rng.choice(len(TIMES), count, replace=False)] = size * rng.choice([-1.0, 1.0], count)
+    return out
+
+
+def normals(rng: np.random.Generator) -> np.ndarray:
+    return TRUTH["tau"] * rng.normal(size=len(TIMES))
+
+
+def right(rng: np.random.Generator) -> np.ndarray:
+    truth = {
+        "rate": np.exp(0.7 * rng.normal()),
+        "level": rng.normal(),
+        "sigma": np.exp(-0.5 + 0.7 * rng.normal()),
+        "tau": np.exp(-1.5 + 0.5 * rng.normal()),
+    }
+    return path(rng, truth) + truth["tau"] * rng.normal(size=len(TIMES))
+
+
+def alternating_errors(rng: np.random.Generator) -> np.ndarray:
+    """Errors of standard deviation 0.4 that alternate: their correlation is -0.8 from one time to the next."""
+    e = rng.normal(size=len(TIMES))
+    for n in range(1, len(e)):
+        e[n] = -0.8 * e[n - 1] + 0.6 * e[n]
+    return path(rng, TRUTH) + 0.4 * e
+
+
+RIGHT = "none: the model is right"
+CASES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    RIGHT: right,
+    "one error of ten standard deviations": lambda rng: path(rng, TRUTH) + normals(rng) + few(rng, 1, 2.0),
+    "six errors of ten standard deviations": lambda rng: path(rng, TRUTH) + normals(rng) + few(rng, 6, 2.0),
+    "errors of Student's t, two degrees of freedom": lambda rng: (
+        path(rng, TRUTH) + TRUTH["tau"] * rng.standard_t(2, size=len(TIMES))
+    ),
+    "errors three times as large in the second half": lambda rng: (
+        path(rng, TRUTH) + normals(rng) * np.where(TIMES > 25.0, 3.0, 1.0)
+    ),
+    "volatility 2.5 times as large in the second half": lambda rng: (
+        path(rng, TRUTH, volatility=lambda t: 2.5 if t >= 25.0 else 1.0) + normals(rng)
+    ),
+    "three jumps of 2 in the path": lambda rng: path(rng, TRUTH, jumps=few(rng, 3, 2.0)) + normals(rng),
+    "level 2 higher in the second half": lambda rng: (
+        path(rng, TRUTH, drift=lambda x, t: -TRUTH["rate"] * (x - 2.0 * (t >= 25.0))) + normals(rng)
+    ),
+    "a season in the level, amplitude 1, period 12": lambda rng: (
+        path(rng, TRUTH, drift=lambda x, t: -TRUTH["rate"] * (x - np.sin(2.0 * np.pi * t / 12.0))) + normals(rng)
+    ),
+    "two wells, drift 2 x - 2 x^3": lambda rng: path(rng, TRUTH, drift=lambda x, t: 2.0 * (x - x**3)) + normals(rng),
+    "errors that alternate, correlation -0.8": alternating_errors,
+}
+
+
+def innovations(y: np.ndarray, z: dict[str, float]) -> np.ndarray:
+    """Of Kalman's filter, for the fine steps of the model; standard normal if z is the truth."""
+    slope = 1.0 - z["rate"] * H
+    a, q = slope**STEPS, z["sigma"] ** 2 * H * sum(slope ** (2 * i) for i in range(STEPS))
+    mean, variance, out = 0.0, 1.0, []
+    for value in y:
+        mean, variance = z["level"] + a * (mean - z["level"]), a * a * variance + q
+        total = variance + z["tau"] ** 2
+        out.append((value - mean) / np.sqrt(total))
+        mean, variance = mean + variance / total * (value - mean), variance * z["tau"] ** 2 / total
+    return np.array(out)
+
+
+def innovation_p_value(r: np.ndarray) -> float:
+    """The smallest p-value of three tests of the innovations, by Bonferroni's rule."""
+    half = len(r) // 2
+    lag = np.corrcoef(r[1:], r[:-1])[0, 1] * np.sqrt(len(r))
+    found = [stats.jarque_bera(r).pvalue, stats.levene(r[:half], r[half:]).pvalue, 2.0 * stats.norm.sf(abs(lag))]
+    return 3.0 * float(min(found))
+
+
+def run(name: str, number: int) -> list[bool]:
+    """Whether each of the tests finds something amiss."""
+    y = CASES[name](np.random.default_rng([list(CASES).index(name), number]))
+    data = pf.Observations(TIMES, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior = pf.sample(
+            model, data, steps_per_interval=STEPS, chains=1, warmup=200, draws=160, seed=number, threads=1,
+            progress=False,
+        )  # fmt: skip
+    ahead = pf.residuals(model, data, posterior, draws=5, particles=200, seed=number, threads=1)
+    middle = {name: float(posterior.posterior[name].mean()) for name in TRUTH}
+    kalman = innovation_p_value(innovations(y, middle))
+    return [not pf.check(posterior).passed, not pf.check(ahead).passed, kalman < LEVEL]
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    lines = ["| departure | runs | " + " | ".join(TESTS) + " |", "|---|---|" + "---|" * len(TESTS)]
+    for name, each in found.items():
+        shares = [f"{100 * count / each['runs']:.3g} %" for count in each["found"]]
+        lines.append(f"| {name} | {each['runs']} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--runs", type=int, default=100, help="of each departure; of the right model five times as many"
+    )
+    runs = parser.parse_args().runs
+    found = json.loads(FILE.read_text()) if FILE.exists() else {}
+    for name in CASES:
+        each = found.setdefault(name, {"runs": 0, "found": [0] * len(TESTS)})
+        while each["runs"] < (5 * runs if name == RIGHT else runs):
+            seen = run(name, each["runs"])
+            each["found"] = [count + hit for count, hit in zip(each["found"], seen, strict=True)]
+            each["runs"] += 1
+            FILE.write_text(json.dumps(found, indent=2) + "\n")
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()
