@@ -58,7 +58,8 @@ def test_logarithms_are_those_of_the_transformed_model():
         )
 
     counts = np.array([90.0, 8.0, 2.0])
-    plain, logarithms = model(None, counts), model(jnp.exp, np.log(counts))
+    amounts = {"R": 2.0, "S": 90.0, "I": 8.0}
+    plain, logarithms = model(None, amounts), model(jnp.exp, amounts)
     expected = plain.transform(jnp.log, jnp.exp)
     assert logarithms.states == expected.states == ("S", "I", "R")
     with jax.enable_x64(True):
@@ -75,12 +76,80 @@ def network_model(network: pf.Reactions, **parameters: Any) -> pf.DiffusionModel
         drift=network.drift,
         diffusion=network.diffusion,
         parameters=parameters,
-        initial_state=np.zeros(len(network.species)),
+        initial_state=dict.fromkeys(network.species, 1.0),
         observation=pf.Noiseless(lambda x, z: x),
     )
 
 
+def epidemic(start: Any, **options: Any) -> pf.DiffusionModel:
+    network = pf.Reactions(EPIDEMIC, **options)
+    return pf.DiffusionModel(
+        drift=network.drift,
+        diffusion=network.diffusion,
+        parameters={name: dist.LogNormal(-5.0, 0.5) for name in EPIDEMIC},
+        initial_state=start,
+        observation=pf.Noiseless(lambda x, z: jnp.stack([*network.amounts(x).values()])),
+    )
+
+
+AMOUNTS = {"I": 3.0, "R": 2.0, "S": 90.0}
+VALUES = {"infection": 1e-9, "recovery": 1e-9, "return": 1e-9}
+
+
+def at_start(model: pf.DiffusionModel, **options: Any) -> np.ndarray:
+    return pf.simulate(model, VALUES, [0.0], steps_per_interval=1, **options).values[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"amounts": None},
+        {"amounts": lambda x: 2.0 * jnp.exp(x), "inverse": lambda y: jnp.log(0.5 * y)},
+    ],
+)
+def test_initial_amounts_by_name(options):
+    """In whatever order, as numbers, as what follows from parameters, and where a simulation begins."""
+    np.testing.assert_allclose(at_start(epidemic(AMOUNTS, **options)), [90.0, 3.0, 2.0], rtol=1e-14)
+    of_z = epidemic(lambda z: {"R": 2.0, "I": z["return"] * 3e9, "S": dist.Normal(90.0, 1e-12)}, **options)
+    np.testing.assert_allclose(at_start(of_z), [90.0, 3.0, 2.0], rtol=1e-11)
+    elsewhere = {"R": 1.0, "S": 5.0, "I": 7.0}
+    np.testing.assert_allclose(at_start(of_z, initial_state=elsewhere), [5.0, 7.0, 1.0], rtol=1e-14)
+    many = pf.simulate(
+        of_z,
+        VALUES,
+        [0.0],
+        steps_per_interval=1,
+        draws=2,
+        initial_state=elsewhere | {"S": [5.0, 6.0], "I": [7.0] * 2, "R": [1.0] * 2},
+    )
+    np.testing.assert_allclose(
+        many.prior_predictive["y"].values[0, :, 0], [[5.0, 7.0, 1.0], [6.0, 7.0, 1.0]], rtol=1e-14
+    )
+
+
+def test_a_law_of_initial_amounts_is_that_of_the_states():
+    """A log-normal amount is a normal logarithm; the one is drawn from the same normals as the other."""
+    named = epidemic({"S": dist.LogNormal(4.0, 0.3), "I": 3.0, "R": dist.LogNormal(1.0, 0.1)})
+    listed = epidemic([dist.Normal(4.0, 0.3), np.log(3.0), dist.Normal(1.0, 0.1)], species=("S", "I", "R"))
+    with jax.enable_x64(True):
+        v, z = jnp.array([0.7, -1.2]), {name: jnp.asarray(value) for name, value in VALUES.items()}
+        np.testing.assert_allclose(named.start(z, v), listed.start(z, v), rtol=1e-14)
+    assert named.initial_state.gaussian
+
+
 MISTAKES = [
+    (
+        lambda: epidemic(np.log([90.0, 3.0, 2.0])),
+        r"without names.*give amounts by name, {'S': ..., 'I': ..., 'R': ...}",
+    ),
+    (lambda: epidemic(lambda z: dist.Normal(jnp.zeros(3), 1.0)), "without names"),
+    (lambda: pf.simulate(epidemic(AMOUNTS), VALUES, [1.0], steps_per_interval=1, initial_state=[1.0] * 3), "without n"),
+    (lambda: epidemic({"S": 90.0, "I": 3.0}), "initial_state leaves out 'R'; the species are 'S', 'I', 'R'"),
+    (lambda: epidemic(AMOUNTS | {"E": 1.0}), "initial_state has 'E'; the species are"),
+    (lambda: epidemic(AMOUNTS, amounts=lambda x: 2.0 * x), "inverse=..."),
+    (lambda: epidemic(AMOUNTS | {"I": 0.0}), "initial_state gave .*inf"),
+    (lambda: pf.Reactions({"a": "A -> B"}, inverse=3), "inverse must be a function"),  # pyright: ignore
     (lambda: pf.Reactions({}), "reactions must be a dict"),
     (lambda: pf.Reactions("A -> B"), "reactions must be a dict"),  # pyright: ignore[reportArgumentType]
     (lambda: pf.Reactions({"a": "A = B"}), "reaction 'a' is 'A = B'; write 'A .* two reactions"),
@@ -128,12 +197,11 @@ def test_a_path_that_meets_zero_is_told(amounts):
         },
         amounts=amounts,
     )
-    start = np.ones(2) if amounts is None else np.zeros(2)
     model = pf.DiffusionModel(
         drift=network.drift,
         diffusion=network.diffusion,
         parameters={"tau": dist.LogNormal(0.0, 1.0)},
-        initial_state=start,
+        initial_state={"A": 1.0, "B": 1.0},
         observation=pf.GaussianNoise(lambda x, z: jnp.stack([*network.amounts(x).values()]), "tau"),
     )
     with pytest.raises(pf.DataError, match=r"amount of '[AB]' was .* where an amount comes to zero.* larger counts"):

@@ -22,12 +22,16 @@ from pathfold.schemes import EulerMaruyama
 TRUTH = {f"c_{i + 1}": c for i, c in enumerate([0.1, 0.7, 0.35, 0.2, 0.1, 0.9, 0.3, 0.1])}
 VOLUME = 10.0
 K = 10.0 * VOLUME
-INITIAL_AMOUNTS = VOLUME * np.array([8.0, 8.0, 8.0, 5.0])
+INITIAL_AMOUNTS = {"RNA": 8.0 * VOLUME, "P": 8.0 * VOLUME, "P2": 8.0 * VOLUME, "DNA": 5.0 * VOLUME}
 OBSERVATION_SCALE = 2.0
 
 
 def amounts(x):
     return jnp.where(jnp.arange(4) < 3, jnp.exp(x), K * jax.nn.sigmoid(x))
+
+
+def states(y):
+    return jnp.log(jnp.where(jnp.arange(4) < 3, y, y / (K - y)))
 
 
 NETWORK = Reactions(
@@ -53,6 +57,7 @@ NETWORK = Reactions(
     },
     species=("RNA", "P", "P2", "DNA"),
     amounts=amounts,
+    inverse=states,
 )
 
 
@@ -62,7 +67,7 @@ def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
         drift=NETWORK.drift,
         diffusion=NETWORK.diffusion,
         parameters={name: dist.LogNormal(-1.5, 1.0) for name in TRUTH},
-        initial_state=[*np.log(INITIAL_AMOUNTS[:3]), np.log(INITIAL_AMOUNTS[3] / (K - INITIAL_AMOUNTS[3]))],
+        initial_state=INITIAL_AMOUNTS,
         observation=GaussianNoise(lambda x, z: amounts(x)[:3], scale),
         scheme=EulerMaruyama(),
         states=NETWORK.species,

@@ -13,7 +13,7 @@ from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation
 from pathfold.schemes import EulerMaruyama
 
 TRUTH = {"c_1": 0.5, "c_2": 0.0025, "c_3": 0.3}
-INITIAL_COUNTS = [71.0, 79.0]
+INITIAL_COUNTS = {"prey": 71.0, "predators": 79.0}
 OBSERVATION_SCALE = 10.0
 NETWORK = Reactions(
     {"birth": "prey -> 2 prey", "predation": "prey + predators -> 2 predators", "death": "predators -> 0"},
@@ -44,7 +44,7 @@ def _model(observation: Observation, observed: tuple[str, ...]) -> DiffusionMode
             "c_2": dist.LogNormal(-6.0, 1.0),
             "c_3": dist.LogNormal(-1.0, 1.0),
         },
-        initial_state=np.log(INITIAL_COUNTS),
+        initial_state=INITIAL_COUNTS,
         observation=observation,
         scheme=EulerMaruyama(),
         states=NETWORK.species,

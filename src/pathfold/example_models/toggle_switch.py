@@ -15,7 +15,7 @@ from pathfold.model import DiffusionModel, Input, Likelihood, Observations, Reac
 
 TRUTH = {"alpha_U": 4.0, "alpha_V": 5.0, "n": 2.0, "eta": 0.5, "tau": 0.1}
 K = 100.0
-INITIAL_AMOUNTS = [370.0, 35.0]
+INITIAL_AMOUNTS = {"U": 370.0, "V": 35.0}
 PULSE = Input([0.0, 5.0, 12.0], [0.0, 1.0, 0.0], kind="previous")
 
 
@@ -45,7 +45,7 @@ def noisy() -> DiffusionModel:
             "eta": dist.LogNormal(-0.5, 0.7),
             "tau": dist.LogNormal(-2.0, 0.7),
         },
-        initial_state=np.log(INITIAL_AMOUNTS),
+        initial_state=INITIAL_AMOUNTS,
         observation=Likelihood(lambda x, z: dist.LogNormal(x, z["tau"])),
         inputs={"inducer": PULSE},
         states=NETWORK.species,

@@ -84,7 +84,8 @@ class DiffusionModel:
         depend on other parameters; `pf.Varying` gives every series of a panel its own value.
     initial_state
         The distribution of the state at the initial time, (X,); or a fixed array; or a list of a scalar distribution or
-        number for each component; or a function of z that returns one of these.
+        number for each component; or a function of z that returns one of these. For a model of `pf.Reactions` it is a
+        dict of the initial amounts by species.
     observation
         `pf.Noiseless`, `pf.GaussianNoise`, `pf.Likelihood` or `pf.NoisyObservation`; or a list of these, whose columns
         of the data follow one another in its order.
@@ -168,7 +169,8 @@ class DiffusionModel:
             self.priors: dict[str, Any] = dict(parameters)
             z = self.structs()
             if not isinstance(initial_state, ConditionalMap):
-                initial_state = ConditionalMap.build("initial_state", initial_state, z)
+                build = ConditionalMap.build if self.network is None else self.network.start
+                initial_state = build("initial_state", initial_state, z)
             self.initial_state = initial_state
             self.state_dim = self.initial_state.dim
             self.states: tuple[str, ...] | None = check_labels("states", states, self.state_dim, ModelError)
@@ -217,6 +219,11 @@ class DiffusionModel:
     def in_series(self, z: dict[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
         """The state and all parameters of a series, from what the series share and the augmented state."""
         return x[: self.state_dim], self.named(z, x[self.state_dim :])
+
+    def state_of(self, given: Any) -> Any:
+        """The state that the user gives: an array, or the amounts of a network by species."""
+        with jax.enable_x64(True):
+            return given if self.network is None else self.network.states(given)
 
     def augmented(self, x: Array, varying: Array) -> Array:
         """The state followed by what varies."""
@@ -427,6 +434,7 @@ class DiffusionModel:
             with at_values("initial_state", "parameters drawn from their priors"):
                 x, z = self.in_series(z, self.start(z, v0))
                 x = np.asarray(x)
-            near = x + 0.3 * (1 + np.abs(x)) * rng.standard_normal(self.state_dim)
+            with np.errstate(invalid="ignore"):  # what is not finite is told of by whoever asked
+                near = x + 0.3 * (1 + np.abs(x)) * rng.standard_normal(self.state_dim)
             points += [(x, z, t), (near, z, t), (np.abs(near), z, t)]
         return points

@@ -69,6 +69,6 @@ def check_event_times(events: Events, times: np.ndarray, initial_time: float) ->
             if np.any((later > ROUNDING * np.spacing(np.abs(t))) & (later <= close(t))):
                 raise DataError(
                     f"the event {name!r} at time {t!r} is {later[later > 0].min():.2g} after the observation before "
-                    "it, too little to tell the two apart: give it the same time, and it comes before the observation, or "
-                    "one that is later by more"
+                    "it, too little to tell the two apart: give it the same time, and it comes before the observation, "
+                    "or one that is later by more"
                 )

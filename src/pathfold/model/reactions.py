@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import factorial, prod
 from typing import Any
 
@@ -26,7 +26,8 @@ from jax import Array
 
 from pathfold.errors import ModelError, told
 from pathfold.model.arrays import real_number
-from pathfold.model.functions import OfTime, listed, with_time
+from pathfold.model.conditional import ConditionalMap, is_function
+from pathfold.model.functions import OfTime, listed, traced, with_time
 from pathfold.model.names import check_labels
 
 NEAR_ZERO = 1.0  # amounts below this are less than one reaction makes
@@ -60,22 +61,39 @@ class Reactions:
         that returns the rate itself, with y a dict of the amounts. A reaction left out has mass action with the
         parameter of its own name.
     species
-        Another order of the species than that in which the network names them.
+        The order of the species in the state. By default it is that in which the network names them, and then the
+        initial state of a model is given by name alone.
     amounts
         The function from states to amounts, component by component. By default states are logarithms of the amounts;
         with None they are the amounts themselves.
+    inverse
+        The function from amounts to states, where `amounts` is another one and the initial state is given by name.
+
+    The initial state of a model of the network is a dict of species -> amount, each a number or a distribution, or a
+    function of z that returns such a dict. With `species` it may also be an array of states in their order.
 
     Examples
     --------
+    >>> import numpyro.distributions as dist
     >>> network = pf.Reactions({"infection": "S + I -> 2 I", "recovery": "I -> 0"})
     >>> network.species
     ('S', 'I')
+    >>> model = pf.DiffusionModel(
+    ...     drift=network.drift,
+    ...     diffusion=network.diffusion,
+    ...     parameters={"infection": dist.LogNormal(-6.0, 1.0), "recovery": dist.LogNormal(-1.0, 0.5)},
+    ...     initial_state={"I": dist.LogNormal(1.0, 0.5), "S": 760.0},
+    ...     observation=pf.Noiseless(lambda x, z: network.amounts(x)["I"][None]),
+    ...     states=network.species,
+    ... )
     """
 
     species: tuple[str, ...]
     stoichiometry: np.ndarray  # (species, reactions): what each reaction adds
     rates: dict[str, OfTime]
     _amounts: Callable[[Any], Any]
+    _inverse: Callable[[Any], Any] | None
+    _is_ordered: bool  # by the user
 
     def __init__(
         self,
@@ -84,6 +102,7 @@ class Reactions:
         *,
         species: Sequence[str] | None = None,
         amounts: Callable[[Array], Array] | None = jnp.exp,
+        inverse: Callable[[Array], Array] | None = None,
     ):
         if not isinstance(network, Mapping) or not network:
             raise ModelError(f'reactions must be a dict such as {{"decay": "A -> 0"}}, not {told(network)}')
@@ -98,15 +117,62 @@ class Reactions:
             raise ModelError(f"rates has {told(unknown[0])}, which is not a reaction; there are {listed(network)}")
         if not (amounts is None or callable(amounts)):
             raise ModelError(f"amounts must be a function of the state, or None, not {told(amounts)}")
+        if not (inverse is None or callable(inverse)):
+            raise ModelError(f"inverse must be a function of the amounts, not {told(inverse)}")
         object.__setattr__(self, "species", ordered)
         object.__setattr__(self, "stoichiometry", np.array(changes, dtype=float))
         object.__setattr__(self, "rates", {n: _rate(n, rates.get(n, n), used) for n, (used, _) in sides.items()})
-        object.__setattr__(self, "_amounts", amounts or (lambda x: x))
+        object.__setattr__(self, "_amounts", amounts or _same)
+        object.__setattr__(self, "_inverse", inverse or {jnp.exp: jnp.log, None: _same}.get(amounts))
+        object.__setattr__(self, "_is_ordered", species is not None or len(ordered) == 1)
 
     def amounts(self, x: Any) -> dict[str, Any]:
         """The amounts by species, from states (..., component)."""
         y = self._amounts(x)
         return {name: y[..., i] for i, name in enumerate(self.species)}
+
+    def states(self, given: Any) -> Any:
+        """The state, from amounts by species, or from an array where its order is known to the user."""
+        if isinstance(given, Mapping):
+            return self._of_amounts(jnp.stack([jnp.asarray(each, float) for each in self._ordered(given)], axis=-1))
+        self._refuse_without_names(given)
+        return given
+
+    def start(self, name: str, given: Any, z: dict[str, Any]) -> ConditionalMap:
+        """The map of the initial state, which is given as `states` takes it, with distributions of amounts besides."""
+        found = [given]
+        if is_function(given):
+            traced(name, lambda z: found.insert(0, given(z)), (z,))
+        if not isinstance(found[0], Mapping):
+            self._refuse_without_names(found[0])
+            return ConditionalMap.build(name, given, z)
+        in_order = (lambda z: self._ordered(given(z))) if is_function(given) else self._ordered(given)
+        built = ConditionalMap.build(name, in_order, z)
+        return replace(built, then=lambda y, z: self._of_amounts(y))
+
+    def _ordered(self, given: Mapping[str, Any]) -> list[Any]:
+        """Amounts by species as a list."""
+        if missing := [name for name in self.species if name not in given]:
+            raise ModelError(f"initial_state leaves out {listed(missing)}; the species are {listed(self.species)}")
+        if odd := [name for name in given if name not in self.species]:
+            raise ModelError(f"initial_state has {listed(odd)}; the species are {listed(self.species)}")
+        return [given[name] for name in self.species]
+
+    def _of_amounts(self, y: Any) -> Any:
+        if self._inverse is None:
+            raise ModelError(
+                "initial_state has amounts by species, but the network does not know the states that belong to them: "
+                "give pf.Reactions(..., amounts=..., inverse=...), the function from amounts to states"
+            )
+        return self._inverse(y)
+
+    def _refuse_without_names(self, given: Any) -> None:
+        if not self._is_ordered:
+            raise ModelError(
+                f"initial_state is {told(given)}, without names, and the order of species is that in which the "
+                f"reactions name them: give amounts by name, {{{', '.join(f'{one!r}: ...' for one in self.species)}}}, "
+                f"or say pf.Reactions(..., species={self.species}) if that is the order meant"
+            )
 
     @property
     def drift(self) -> OfTime:
@@ -141,6 +207,10 @@ class Reactions:
             found = {name: float(np.nanmin(y)) for name, y in self.amounts(jnp.asarray(states)).items()}
         name = min(found, key=lambda one: found[one])
         return name, found[name]
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def _sides(name: Any, reaction: Any) -> tuple[dict[str, int], dict[str, int]]:

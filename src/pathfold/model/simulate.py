@@ -89,6 +89,8 @@ def simulate(
         v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
         if initial_state is None:
             initial_state = model.initial_state.push(named, jnp.asarray(v0))
+        else:
+            initial_state = model.state_of(initial_state)
     x0 = real_array("the numbers of initial_state", initial_state).astype(np.float64)
     if x0.shape != (model.state_dim,):
         raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")

@@ -41,6 +41,8 @@ def text_of(given: Any) -> str:
         return "\n".join([f"{type(given).__name__}", *(textwrap.indent(part, "    ") for part in parts)])
     if isinstance(given, list | tuple):
         return "[" + ", ".join(text_of(each) for each in given) + "]"
+    if isinstance(given, dict):
+        return "{" + ", ".join(f"{name}: {text_of(each)}" for name, each in given.items()) + "}"
     if hasattr(given, "shape"):
         return _number(given)
     return repr(given) if isinstance(given, str | int | float) else told(given)

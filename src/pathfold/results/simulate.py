@@ -84,8 +84,8 @@ def simulate(
     times
         The times (T,) of the observations.
     initial_state
-        The state (X,) at the initial time; drawn from its distribution if it is not given. With `draws` it may have
-        a row for each of them.
+        The state (X,) at the initial time, or the amounts by species of a model of `pf.Reactions`; drawn from its
+        distribution if it is not given. With `draws` it may have a row for each of them.
     initial_time
         When the series begins.
     steps_per_interval
@@ -154,7 +154,8 @@ def _known(model: DiffusionModel, values: Mapping[str, Any], draws: int) -> dict
 
 def _starts(model: DiffusionModel, given: Any, draws: int) -> np.ndarray:
     """The user's initial states (D, 1, X)."""
-    x0, shape = real_array("the numbers of initial_state", given).astype(np.float64), (model.state_dim,)
+    x0 = real_array("the numbers of initial_state", model.state_of(given)).astype(np.float64)
+    shape = (model.state_dim,)
     if x0.shape not in (shape, (draws, *shape)):
         raise DataError(
             f"initial_state has shape {x0.shape}, expected {shape}, the state of the model, or {(draws, *shape)}"

@@ -19,7 +19,7 @@ from pathfold.engine import table as at
 from pathfold.engine.installation import compile_sampler
 from pathfold.engine.native.metropolis import OF_COORDINATES
 from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
-from pathfold.errors import SettingsError
+from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
 from pathfold.model.check_data import check_data
 from pathfold.model.memory import check_disk, check_memory
@@ -28,6 +28,7 @@ from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
+from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
@@ -100,7 +101,8 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     )
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
-    with _claimed(settings, task, recorded, about, shared=alone is not None):
+    claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
+    with _explained(model, grid, settings.seed), claimed:
         indices = range(settings.chains) if alone is None else [alone]
         tasks = _with_starts(task, engine, sampled, settings, indices)
         where = settings if alone is None else replace(settings, executor=None)
@@ -158,6 +160,18 @@ def check_draws_fit(shape: Shape, settings: Settings) -> None:
         check_memory("the draws", 2 * size, f"{fewer}, or let them go to the disk with checkpoint=")
     else:
         check_disk("the draws", size, settings.checkpoint, fewer)
+
+
+@contextmanager
+def _explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[None]:
+    """If no start is found, the error begins with the cause, where one is seen."""
+    try:
+        yield
+    except InitialisationError as error:
+        cause = why_no_start(model, grid, seed)
+        if not cause:
+            raise
+        raise InitialisationError(f"{cause}. So {error}") from error
 
 
 @contextmanager

@@ -1,0 +1,165 @@
+"""Why no start was found: what the model, the grid and draws from the prior tell, whatever the search was."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model.jumps import Moment
+from pathfold.sampling.particles import seen_of
+
+DRAWS = 8  # from the prior
+NODES = 3  # whose rows are compared with each other
+SAME = 1e-12  # rows that differ by less, as a share of what moves them, are redundant
+LONGEST = 2.0  # step times rate beyond which an explicit step overshoots by more each time
+MOST_NUMBERS = 10**7  # of paths that are looked at
+
+
+def why_no_start(model: DiffusionModel, grid: TimeGrid, seed: int) -> str:
+    """A sentence that says which rows are redundant, or where paths explode; nothing if neither is so."""
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        return redundant_rows(model, grid, rng) or explosion(model, grid, rng)
+
+
+def redundant_rows(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -> str:
+    """Which of the first observed values cannot be met independently of each other, if there are any.
+
+    Their rows of the constraint, as functions of all normals, have a Jacobian without full rank at prior draws.
+    """
+    nodes = np.flatnonzero(grid.mask.any(axis=1) & (grid.series_of_intervals == 0))[:NODES]
+    jacobians = [_jacobian(model, grid, nodes, rng) for _ in range(2)]
+    for count in range(1, len(nodes) + 1):
+        time, row = np.nonzero(grid.mask[nodes[:count]])
+        found = [_dependent(each[time, row]) for each in jacobians]
+        if all(each.any() for each in found):
+            places = [(_name("y", model.observed, row[i]), grid.ends[nodes[time[i]]]) for i in np.flatnonzero(found[0])]
+            return (
+                f"{' and '.join(f'{name} at t = {t:g}' for name, t in places)} are redundant: nothing random moves one "
+                "without the others, so that what was observed either contradicts itself or says the same twice; leave "
+                "one out, or give it noise (pf.GaussianNoise)"
+            )
+    return ""
+
+
+def _jacobian(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Of the rows (nodes, Y) by all normals, at a draw of these."""
+    count = nodes[-1] + 1
+    along = jax.tree.map(lambda each: jnp.asarray(each[:count], float), (grid.delta, model.clocks(grid)[0]))
+    ends, seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), (model.clocks(grid)[1], seen_of(grid)))
+
+    def rows(normals):
+        u, v0, v, w = normals
+        z = model.parameters.unflatten(model.parameters.push(u))
+        x = _states(model, z, model.start(z, v0), v, *along)[nodes, -1]
+        return jax.vmap(lambda x, w, t, seen: model.misfit(z, x, w, t, seen))(x, w, ends, seen)
+
+    shapes = (
+        (model.parameters.size,),
+        (model.start_dim,),
+        (count, grid.steps, model.noise_dim),
+        (len(nodes), model.observation_noise_dim),
+    )
+    slopes = jax.jacrev(rows)(tuple(jnp.asarray(rng.standard_normal(shape)) for shape in shapes))
+    return np.concatenate([np.reshape(each, (len(nodes), model.observation_dim, -1)) for each in slopes], axis=-1)
+
+
+def _dependent(rows: np.ndarray) -> np.ndarray:
+    """Which rows of a matrix are a combination of others; none, where they are not finite."""
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    if not np.all(np.isfinite(largest)):
+        return np.zeros(len(rows), dtype=bool)
+    triangle = np.linalg.qr((rows / np.where(largest > 0.0, largest, 1.0)).T, mode="r")  # small, with the same rank
+    left, sizes, _ = np.linalg.svd(triangle.T)
+    null = left[:, np.sum(sizes > SAME * sizes[0]) :]
+    return np.linalg.norm(null, axis=1) > 1e-6
+
+
+def explosion(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -> str:
+    """Where paths from prior draws leave all bounds, if half of them or more do, and which steps would follow them.
+
+    They are those of the series with the longest steps. An explicit step of a drift that pulls back at a rate r
+    overshoots by more each time if it is longer than 2 / r.
+    """
+    series = grid.series_of_intervals
+    mine = np.flatnonzero(series == series[np.argmax(grid.delta)])
+    mine = mine[: max(1, MOST_NUMBERS // (DRAWS * grid.steps * model.augmented_dim))]
+    delta = np.repeat(grid.delta[mine], grid.steps)
+    times = (grid.starts[mine][:, None] + grid.delta[mine][:, None] * np.arange(grid.steps)).ravel()
+    clock = jax.tree.map(lambda each: jnp.asarray(each[mine], float), model.clocks(grid)[0])
+    z, states = _paths(model, jnp.asarray(grid.delta[mine]), clock, rng)
+    steps = np.isfinite(states).all(axis=2).argmin(axis=1)  # after which a path is lost, or 0
+    if 2 * np.sum(steps > 0) < DRAWS:
+        return ""
+    draw = int(np.argmin(np.where(steps > 0, steps, states.shape[1])))
+    count, state = steps[draw], np.abs(states[draw, :, : model.state_dim])
+    component = _name("x", model.states, int(np.argmax(state[count - 1] / (1.0 + state[0]))))
+    said = (
+        f"paths explode: {np.sum(steps > 0)} of {DRAWS} from prior draws leave all bounds, one of them in {component} "
+        f"after t = {times[count - 1]:g}"
+    )
+    clock = jax.tree.map(lambda each: each.reshape(-1)[:count], clock)
+    rates = _rates(model, {name: each[draw] for name, each in z.items()}, states[draw, :count], clock)
+    too_fast = np.flatnonzero(delta[:count] * rates > LONGEST)
+    if not too_fast.size:
+        return f"{said}; its drift grows with the state, which shorter steps do not mend: check signs, units and priors"
+    n = too_fast[0]
+    return (
+        f"{said}. At t = {times[n]:g} the largest eigenvalue of its drift's Jacobian is a rate of {rates[n]:.3g}, too "
+        f"fast for explicit steps of {delta[n]:.3g}: take {ceil(delta[n] * grid.steps * rates[n])} or more "
+        f"steps_per_interval, or max_step = {1.0 / rates[n]:.2g}, which can follow it; or narrow the priors"
+    )
+
+
+def _paths(
+    model: DiffusionModel, delta: Any, clock: Any, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Parameters from the prior, and paths (draw, state, X) with their initial states; delta (N,), clock (N, S)."""
+
+    def path(u, v0, v):
+        z = model.parameters.unflatten(model.parameters.push(u))
+        x = model.start(z, v0)
+        return z, jnp.concatenate([x[None], _states(model, z, x, v, delta, clock).reshape(-1, x.size)])
+
+    steps = jax.tree.leaves(clock)[0].shape
+    shapes = ((model.parameters.size,), (model.start_dim,), (*steps[:2], model.noise_dim))
+    z, states = jax.jit(jax.vmap(path))(*(jnp.asarray(rng.standard_normal((DRAWS, *shape))) for shape in shapes))
+    return z, np.asarray(states)
+
+
+def _rates(model: DiffusionModel, z: dict[str, Any], states: np.ndarray, clock: Any) -> np.ndarray:
+    """The largest eigenvalue of the drift's Jacobian, in size, at each of the states; infinite where there is none."""
+
+    def slope(state, t):
+        x, named = model.in_series(z, state)
+        return jax.jacfwd(lambda x: model.sde.drift(x, named, t.time if isinstance(t, Moment) else t))(x)
+
+    slopes = np.asarray(jax.jit(jax.vmap(slope))(jnp.asarray(states), clock))
+    known = np.isfinite(slopes).all(axis=(1, 2))
+    rates = np.full(len(states), np.inf)
+    rates[known] = np.abs(np.linalg.eigvals(slopes[known])).max(axis=1)
+    return rates
+
+
+def _states(model: DiffusionModel, z: Any, x: Any, v: Any, delta: Any, times: Any) -> Any:
+    """States (N, S, X) after all fine steps, from the initial one, with noise (N, S, V)."""
+
+    def interval(x, along):
+        v, delta, times = along
+
+        def step(x, vt):
+            x = model.step(z, x, vt[0], delta, vt[1])
+            return x, x
+
+        return jax.lax.scan(step, x, (v, times))
+
+    return jax.lax.scan(interval, x, (v, delta, times))[1]
+
+
+def _name(letter: str, names: Any, i: int) -> str:
+    return f"{letter}[{i}]" if names is None else repr(names[i])
