@@ -28,7 +28,7 @@ from pathfold.sampling.alone import ChainEnded, chain_alone
 
 
 def demo(folder: Path, *, observations: int, draws: int, seed: int) -> None:
-    """Simulate a neuron whose membrane potential is seen without noise, calibrate the model, show what came out."""
+    """Simulate a neuron whose membrane potential is seen without noise, calibrate the model and show the results."""
     example = fitzhugh_nagumo.EXAMPLE
     calibrate(
         replace(example, data=lambda: fitzhugh_nagumo.data(example.model(), observations, seed)),
@@ -72,7 +72,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def write_report(results: Path, file: Path | None) -> int:
-    """Write a report of results that were saved with to_netcdf or to_zarr; the exit status."""
+    """Write a report of results that were saved with to_netcdf or to_zarr; return the exit status."""
     try:
         with xr.open_datatree(results, engine="zarr" if results.is_dir() else None) as tree:
             print(f"report: {report(tree, file or results.with_suffix('.html'))}")
@@ -84,7 +84,7 @@ def write_report(results: Path, file: Path | None) -> int:
 
 
 def run_script(script: Path, chain: int, arguments: list[str]) -> int:
-    """Run a script as far as its first pf.sample with a checkpoint, of which one chain is made; the exit status."""
+    """Run a script up to its first pf.sample with a checkpoint, make one chain of that, return the exit status."""
     if not script.is_file():
         raise SettingsError(f"there is no script {script}; give the file that calls pf.sample")
     before = sys.argv, sys.path
@@ -107,7 +107,7 @@ def list_examples() -> None:
 
 
 def cache(*, verify: bool, clear: bool) -> int:
-    """Show, verify or clear the compiled models that are kept; the exit status."""
+    """Show, verify or clear the compiled models that are kept; return the exit status."""
     user, *shared = model_cache.places()
     if clear:
         return _unless_refused(clear_cache, user)
@@ -117,7 +117,7 @@ def cache(*, verify: bool, clear: bool) -> int:
 
 
 def show_cache(place: model_cache.Place) -> int:
-    """Print how much is in a folder of compiled models, and a line for each."""
+    """Print the size of a folder of compiled models, and a line for each of them."""
     stored = model_cache.entries(place)
     note = "shared, only read" if place.shared else f"limit {_size(model_cache.limit())}"
     print(f"{place.path}: {_models(len(stored))}, {_size(sum(file.size for file in stored))} ({note})")
@@ -128,7 +128,7 @@ def show_cache(place: model_cache.Place) -> int:
 
 
 def verify_cache(place: model_cache.Place) -> int:
-    """Check every compiled model of the user, with a line for each that cannot be used; 1 if there are any."""
+    """Check every compiled model of the user, print a line for each that cannot be used, return 1 if there are any."""
     bad = model_cache.verify()
     for file in bad:
         print(f"{file.path}: {file.content}")
@@ -150,7 +150,7 @@ def clear_cache(place: model_cache.Place) -> int:
 
 
 def _unless_refused(task: Callable[[model_cache.Place], int], place: model_cache.Place) -> int:
-    """Do something with a folder of compiled models; where it cannot be used, say why and return 1."""
+    """Do a task with a folder of compiled models; if the folder cannot be used, say why and return 1."""
     try:
         return task(place)
     except (model_cache.Unusable, OSError) as error:
@@ -181,7 +181,7 @@ def _size(size: float) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the arguments say; the exit status, 2 with a sentence where they cannot be used."""
+    """Run the command that the arguments name; return the exit status, 2 after a sentence if they cannot be used."""
     try:
         return _main(arguments)
     except PathfoldError as error:
@@ -218,9 +218,9 @@ def _main(arguments: list[str] | None) -> int:
     alone = commands.add_parser(
         "run", help="make one chain of a script's pf.sample(..., checkpoint='folder'), as a job of its own"
     )
-    alone.add_argument("--chain", type=int, required=True, help="which, counted from 0")
+    alone.add_argument("--chain", type=int, required=True, help="the number of the chain, from 0")
     alone.add_argument("script", type=Path, help="a Python script; it ends when the chain is made")
-    alone.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
+    alone.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments for the script")
     options = parser.parse_args(arguments)
     if options.command == "run":
         return run_script(options.script, options.chain, options.arguments)

@@ -1,4 +1,4 @@
-"""Whether this installation works: versions, processor, cache, and a short run whose answer is known."""
+"""Tells whether this installation works: versions, processor, cache, and a short run whose answer is known."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from pathfold.results.convergence import convergence
 
 NEEDED = ("numpy", "scipy", "jax", "jaxlib", "numba", "llvmlite", "numpyro", "xarray", "arviz-stats", "tqdm")
 OPTIONAL = ("arviz", "matplotlib", "h5netcdf", "zarr")
-WORST = 5.0  # standard errors that a mean may be away from the exact one: one healthy run in a million
+WORST = 5.0  # standard errors between the mean and the exact one; more occur in one healthy run of a million
 
 
 def examine() -> bool:
-    """Print what there is to know about this installation; whether it is healthy."""
+    """Print the facts about this installation and its self-test, and return whether it is healthy."""
     for line in surroundings():
         print(line)
     print(f"sampler: ready after {compile_sampler(announce=True):.1f} s")
-    found = self_test()
-    for line in found.lines:
+    lines, faults = self_test()
+    for line in lines:
         print(line)
-    for fault in found.faults:
+    for fault in faults:
         print(f"not as it should be: {fault}")
-    print("pathfold is healthy." if not found.faults else "pathfold is NOT healthy; report this output.")
-    return not found.faults
+    print("pathfold is healthy." if not faults else "pathfold is NOT healthy; report this output.")
+    return not faults
 
 
 def surroundings() -> Iterator[str]:
-    """Lines about versions, the machine and the cache."""
+    """Yield lines about versions, the machine and the cache."""
     yield f"pathfold {metadata.version('pathfold')} in {Path(__file__).parent}"
     yield f"Python {platform.python_version()} ({sys.executable}) on {platform.platform()}"
     yield f"processor: {llvm.get_host_cpu_name()}, {os.cpu_count()} cores"
@@ -66,14 +66,14 @@ def _version(name: str) -> str:
 
 
 class Found(NamedTuple):
-    """What a self-test says, and what it finds fault with."""
+    """The lines that a self-test prints, and the faults that it finds."""
 
     lines: list[str]
     faults: list[str]
 
 
 def self_test() -> Found:
-    """Sample Brownian motion with an unknown drift, seen with noise: its posterior is normal, and known exactly."""
+    """Sample Brownian motion with an unknown drift, seen with noise, and compare with its posterior, known exactly."""
     times = np.arange(1.0, 9.0)
     values = np.array([0.9, 1.1, 2.7, 2.2, 3.9, 4.8, 4.1, 6.0])
     model = DiffusionModel(
@@ -107,7 +107,7 @@ def self_test() -> Found:
 
 
 def exact_drift(times: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation of the drift mu given values of x_0 + mu t + W_t + noise: a linear regression."""
+    """Return mean and standard deviation of mu given values of x_0 + mu t + W_t + noise, by linear regression."""
     covariance = 1.0 + np.minimum(times, times[:, None]) + 0.25 * np.eye(times.size)
     weights = np.linalg.solve(covariance, times)
     precision = 1.0 + times @ weights

@@ -1,8 +1,8 @@
-"""What can go wrong at the door, each error with a sentence that names the culprit and the remedy."""
+"""The errors that pathfold raises on purpose, each with a sentence that names the culprit and the remedy."""
 
 from typing import Any
 
-LONGEST = 80  # characters of a value in a sentence
+LONGEST = 80  # the most characters of a value in a sentence
 
 
 class PathfoldError(Exception):
@@ -26,9 +26,9 @@ class InitialisationError(PathfoldError):
 
 
 def told(value: Any) -> str:
-    """A value as a sentence can hold it: its repr on one line, cut short; its type where it has none."""
+    """Write a value for a sentence: its repr on one line, cut short, or its type if the repr fails."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # the repr is the user's own, and the sentence must come out all the same
+    except Exception:  # the repr may be the user's own, and its failure must not hide our sentence
         text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."

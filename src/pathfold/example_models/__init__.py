@@ -1,4 +1,4 @@
-"""Models of the literature, ready to use: each a function giving a DiffusionModel, with the values it is studied at.
+"""Models of the literature, ready to use: functions that return a DiffusionModel, and the values it is studied at.
 
 `EXAMPLES` lists them by name, each with data to calibrate it to.
 """

@@ -1,6 +1,7 @@
 """A gene that represses itself in a prokaryote (Golightly and Wilkinson 2005), as a chemical Langevin equation.
 
-Amounts y = [RNA; P; P2; DNA], of RNA, protein, its dimer and free DNA; of the DNA, K in all, dimers bind K - DNA.
+The amounts are y = [RNA; P; P2; DNA], of RNA, protein, its dimer and free DNA; there are K copies of the DNA, of which
+dimers bind K - DNA.
 
     DNA + P2 -> DNA.P2 (c_1),  DNA.P2 -> DNA + P2 (c_2),  DNA -> DNA + RNA (c_3),  RNA -> RNA + P (c_4),
     2 P -> P2 (c_5),  P2 -> 2 P (c_6),  RNA -> 0 (c_7),  P -> 0 (c_8).
@@ -62,7 +63,7 @@ NETWORK = Reactions(
 
 
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
-    """RNA, P and P2, each with Gaussian noise; DNA is not seen."""
+    """Return the model with RNA, P and P2 observed, each with Gaussian noise; DNA is not observed."""
     return DiffusionModel(
         drift=NETWORK.drift,
         diffusion=NETWORK.diffusion,

@@ -57,7 +57,7 @@ def noisy() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """Four days, every half hour."""
+    """Simulate four days of temperatures, measured every half hour."""
     return simulate(noisy(), TRUTH, 0.5 * np.arange(1, 193), initial_state=[20.0, 17.0], steps_per_interval=50, seed=1)
 
 

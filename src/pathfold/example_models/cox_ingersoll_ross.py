@@ -20,12 +20,12 @@ OBSERVATION_SCALE = 0.05
 
 
 def noiseless() -> DiffusionModel:
-    """y = r."""
+    """Return the model with y = r observed."""
     return _model(Noiseless(lambda x, z: jnp.exp(x)))
 
 
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
-    """y = r + scale w."""
+    """Return the model with y = r + scale w observed."""
     return _model(GaussianNoise(lambda x, z: jnp.exp(x), scale))
 
 

@@ -5,7 +5,7 @@ The amounts in the gut and in the blood follow
     dg = -ka g dt,  da = (ka g - CL / V a) dt + sigma a dW
 
 with clearance CL and volume V of each patient log-normal among people. A dose adds its amount to the gut. The assay of
-the concentration a / V has a log-normal error and reports nothing below a limit: of such a sample only that is known.
+the concentration a / V has a log-normal error and reports nothing below a limit: such a sample is known to be below it.
 
 Diffusions in pharmacokinetics: Donnet and Samson (2013), "A review on estimation of stochastic differential equations
 for pharmacokinetic/pharmacodynamic models"; values below the limit: Beal (2001), "Ways to fit a PK model with some data
@@ -21,7 +21,7 @@ from pathfold.model import DiffusionModel, Likelihood, Observations, Varying, si
 
 TRUTH = {"ka": 0.8, "CL_mean": 5.0, "CL_spread": 0.3, "V_mean": 40.0, "V_spread": 0.2, "sigma": 0.1, "tau": 0.15}
 DOSE, INTERVAL = 100.0, 12.0  # mg, hours
-LIMIT = 0.6  # mg a litre, of the assay
+LIMIT = 0.6  # of the assay, in mg a litre
 PATIENTS = 10
 TIMES = [0.25, 1.0, 3.0, 8.0, 11.5, 12.5, 15.0, 23.0, 25.0, 30.0, 40.0]
 
@@ -55,13 +55,13 @@ def dosed() -> DiffusionModel:
 
 
 def data() -> list[Observations]:
-    """One series a patient: three doses, eleven samples, those below the limit censored."""
+    """Simulate one series for each patient: three doses and eleven samples, censored where they are below the limit."""
     model, doses = dosed(), {"dose": (INTERVAL * np.arange(3), DOSE)}
     panel = []
     for seed in range(PATIENTS):
-        found = simulate(model, TRUTH, TIMES, steps_per_interval=100, seed=seed, events=doses)
-        below = found.values < LIMIT
-        values = np.where(below, LIMIT, found.values)
+        simulated = simulate(model, TRUTH, TIMES, steps_per_interval=100, seed=seed, events=doses)
+        below = simulated.values < LIMIT
+        values = np.where(below, LIMIT, simulated.values)
         panel.append(Observations(TIMES, values, censored=-1.0 * below, events=doses, name=f"patient {seed + 1}"))
     return panel
 

@@ -16,7 +16,7 @@ OBSERVATION_SCALE = 0.2
 
 
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
-    """y = x + scale w."""
+    """Return the model with y = x + scale w observed."""
     return DiffusionModel(
         drift=lambda x, z: z["theta"] * x * (z["mu"] - x**2),
         diffusion=lambda x, z: z["sigma"].reshape(1, 1),

@@ -1,4 +1,4 @@
-"""What every example model offers: a model, data for it, and where it comes from."""
+"""The record of an example model: the model, data for it, and where it comes from."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class Example:
     data: Callable[[], Observations | list[Observations]]
     steps_per_interval: int
     truth: dict[str, Any] | None = None
-    natural: Callable[[Any], Any] | None = None  # the state in the units it is thought of in, for pictures
-    observed: dict[int, int] = field(default_factory=dict)  # components then seen directly, each with its column of y
+    natural: Callable[[Any], Any] | None = None  # maps the state to its usual units, for pictures
+    observed: dict[int, int] = field(default_factory=dict)  # natural components that are seen, with their columns of y

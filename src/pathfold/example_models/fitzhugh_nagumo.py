@@ -1,10 +1,10 @@
-"""The stochastic FitzHugh-Nagumo model of a spiking neuron, its membrane potential x_0 seen.
+"""The stochastic FitzHugh-Nagumo model of a spiking neuron, whose membrane potential x_0 is observed.
 
     dx_0 = (x_0 - x_0^3 - x_1) / epsilon dt,  dx_1 = (gamma x_0 - x_1 + beta) dt + sigma dW.
 
-Hypoelliptic (Ditlevsen and Samson 2019); model, priors and scheme of the paper's appendix. The prior mean of the
-initial state is [0; -beta], as in the reference runs this package is compared with; the paper's appendix prints
-[0; beta].
+The model is hypoelliptic (Ditlevsen and Samson 2019). Equations, priors and scheme are those of the paper's appendix.
+The prior mean of the initial state is [0; -beta], as in the reference runs this package is compared with; the paper's
+appendix prints [0; beta].
 """
 
 import jax.numpy as jnp
@@ -21,12 +21,12 @@ OBSERVATION_SCALE = 0.1
 
 
 def noiseless(scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B008, a frozen dataclass
-    """y = x_0."""
+    """Return the model with y = x_0 observed."""
     return observed_by(Noiseless(lambda x, z: x[:1]), scheme)
 
 
 def noisy(scale: float | str = OBSERVATION_SCALE, scheme: Scheme = StrongOrder1p5()) -> DiffusionModel:  # noqa: B008
-    """y = x_0 + scale w."""
+    """Return the model with y = x_0 + scale w observed."""
     return observed_by(GaussianNoise(lambda x, z: x[:1], scale), scheme)
 
 

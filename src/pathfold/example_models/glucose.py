@@ -1,4 +1,4 @@
-"""Glucose after an injection of it, with insulin as it was measured: Bergman's minimal model.
+"""Bergman's minimal model of glucose after an injection of it, with the measured insulin as an input.
 
     dG = (-(p_1 + X) G + p_1 G_b) dt + sigma G dW,  dX = p_2 (S_I (I(t) - I_b) - X) dt,
 
@@ -54,7 +54,7 @@ def measured() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """Twenty concentrations, at times ever further apart."""
+    """Return the twenty measured concentrations, at times that lie further and further apart."""
     first = MINUTES.index(SPREAD)
     return Observations(MINUTES[first:], GLUCOSE[first:])
 

@@ -1,4 +1,4 @@
-"""Hares and lynxes: a predator and its prey, known by the pelts that trappers brought in.
+"""Hares and lynxes, prey and predator, whose numbers are known from the pelts that trappers brought in.
 
 In logarithms, with noise in how fast each species grows,
 
@@ -45,7 +45,7 @@ def surveyed() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """Pelts in thousands, in years since 1900."""
+    """Return the pelts of both species in thousands, with times in years since 1900."""
     return Observations(np.arange(len(HARES)), np.stack([HARES, LYNXES], axis=1))
 
 

@@ -13,7 +13,7 @@ and the first sixteen are kept. A step of any length has the exact law
 
 given as a `CustomScheme`, so that one step from observation to observation is enough, however fast the highest mode
 decays. Cialenco (2018), "Statistical inference for SPDEs: an overview", has the same equation in the same modes.
-Linear: a Kalman filter knows the likelihood.
+The model is linear, so that a Kalman filter gives the likelihood exactly.
 """
 
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def decay(z):
 
 
 def shapes(s):
-    """The modes at places s (S,): an array (S, MODES)."""
+    """Return the modes at places s (S,), an array (S, MODES)."""
     return np.where(np.arange(MODES) == 0, 1.0, np.sqrt(2.0)) * np.cos(np.pi * np.arange(MODES) * s[:, None])
 
 
@@ -61,7 +61,7 @@ def noisy() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """The rod cools from one warm end."""
+    """Simulate a rod that is warm at one end and cools."""
     start = np.array([1.0, 0.6] + (MODES - 2) * [0.0])
     return simulate(noisy(), TRUTH, 0.2 * np.arange(1, 51), initial_state=start, steps_per_interval=1, seed=1)
 

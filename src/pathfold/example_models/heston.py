@@ -1,4 +1,4 @@
-"""Heston's (1993) model of a price whose variance is a diffusion that nobody sees.
+"""Heston's (1993) model of a price whose variance is a diffusion that is not observed.
 
 With price s and variance v,
 
@@ -47,7 +47,7 @@ def diffusion(x, z):
 
 
 def noiseless() -> DiffusionModel:
-    """y = log s, relative to its first value."""
+    """Return the model with y = log s observed, relative to its first value."""
     return DiffusionModel(
         drift=drift,
         diffusion=diffusion,
@@ -65,7 +65,7 @@ def noiseless() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """Five years of weekly prices."""
+    """Simulate five years of weekly prices."""
     times = np.arange(1, 261) / 52
     return simulate(noiseless(), TRUTH, times, initial_state=INITIAL_STATE, steps_per_interval=100, seed=2)
 

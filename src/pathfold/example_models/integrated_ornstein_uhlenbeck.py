@@ -1,10 +1,10 @@
-"""The integrated Ornstein-Uhlenbeck process: position x_0 and velocity x_1 of a particle with friction, position seen.
+"""The integrated Ornstein-Uhlenbeck process: a particle with friction, whose position x_0 is observed.
 
     dx_0 = x_1 dt,  dx_1 = -theta x_1 dt + sigma dW.
 
-Hypoelliptic, since noise reaches the position only through the velocity (Ditlevsen and Sorensen 2004, "Inference for
-observations of integrated diffusion processes"). Given the parameters everything is jointly Gaussian: a Kalman filter
-gives the likelihood exactly.
+The process is hypoelliptic, since noise reaches the position only through the velocity x_1 (Ditlevsen and Sorensen
+2004, "Inference for observations of integrated diffusion processes"). Given the parameters everything is jointly
+Gaussian: a Kalman filter gives the likelihood exactly.
 """
 
 import jax.numpy as jnp
@@ -21,12 +21,12 @@ OBSERVATION_SCALE = 0.05
 
 
 def noiseless() -> DiffusionModel:
-    """y = x_0."""
+    """Return the model with y = x_0 observed."""
     return _model(Noiseless(lambda x, z: x[:1]))
 
 
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
-    """y = x_0 + scale w."""
+    """Return the model with y = x_0 + scale w observed."""
     return _model(GaussianNoise(lambda x, z: x[:1], scale))
 
 

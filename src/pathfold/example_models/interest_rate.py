@@ -38,7 +38,7 @@ def noiseless() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """Twenty years of months, a quarter of which is missing, each rate from some day of its month."""
+    """Simulate twenty years of rates, one on some day of each month, of which a quarter is missing."""
     rng = np.random.default_rng(1)
     months = np.sort(rng.choice(np.arange(1, 241), size=180, replace=False))
     times = (months + rng.uniform(-0.4, 0.4, size=180)) / 12

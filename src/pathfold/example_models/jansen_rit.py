@@ -1,4 +1,4 @@
-"""A piece of cortex by Jansen and Rit: six states, of which an electroencephalogram shows one difference.
+"""Jansen and Rit's model of a piece of cortex: six states, of which an electroencephalogram shows one difference.
 
 Pyramidal cells (x_0), excitatory (x_1) and inhibitory (x_2) feedback upon them, and their rates of change,
 
@@ -46,7 +46,7 @@ def drift(x, z):
 
 
 def noiseless() -> DiffusionModel:
-    """y = x_1 - x_2."""
+    """Return the model with y = x_1 - x_2 observed."""
     return DiffusionModel(
         drift=drift,
         diffusion=lambda x, z: jnp.zeros((6, 1)).at[4, 0].set(z["sigma"]),
@@ -62,7 +62,7 @@ def noiseless() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """One second, every 5 ms."""
+    """Simulate one second, observed every 5 ms."""
     times = 0.5 * np.arange(1, 201)
     return simulate(noiseless(), TRUTH, times, initial_state=TYPICAL, steps_per_interval=50, seed=1)
 

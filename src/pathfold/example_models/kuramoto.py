@@ -21,7 +21,7 @@ OBSERVATION_SCALE = 0.1
 
 
 def drift(x, z):
-    """The sum over sines, by the addition theorem."""
+    """Return the drift, with the sum over sines by the addition theorem."""
     s, c = jnp.sin(x), jnp.cos(x)
     return z["omega"] + z["K"] * (c * s.mean() - s * c.mean())
 

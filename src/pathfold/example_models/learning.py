@@ -4,7 +4,7 @@ The skill is never seen, only whether each of the trials succeeds,
 
     dx = theta (mu - x) dt + sigma dW,  x(0) = 0,  y ~ Bernoulli(1 / (1 + exp(-x)));
 
-at first answers are guesses among two, later they are nearly all right. A state-space model of learning from binary
+at first answers are guesses between two, later they are nearly all right. A state-space model of learning from binary
 outcomes: Smith, Frank, Wirth, Yanike, Hu, Kubota, Graybiel, Suzuki and Brown (2004), "Dynamic analysis of learning in
 behavioral experiments".
 """
@@ -35,7 +35,7 @@ def answered() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """Right (1) and wrong (0) answers, trial by trial."""
+    """Simulate right (1) and wrong (0) answers, trial by trial."""
     return simulate(answered(), TRUTH, np.arange(1, TRIALS + 1), steps_per_interval=20, seed=2)
 
 

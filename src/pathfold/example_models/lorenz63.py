@@ -26,7 +26,7 @@ def drift(x, z):
 
 
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
-    """y = x_0 + scale w."""
+    """Return the model with y = x_0 + scale w observed."""
     return DiffusionModel(
         drift=drift,
         diffusion=lambda x, z: z["sigma"] * jnp.eye(3),

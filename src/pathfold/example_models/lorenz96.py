@@ -24,7 +24,7 @@ def drift(x, z):
 
 
 def noisy(states: int = STATES, scheme: Scheme | None = None) -> DiffusionModel:
-    """y = (x_0, x_2, ...) + 0.5 w."""
+    """Return the model with y = (x_0, x_2, ...) + 0.5 w observed."""
     return DiffusionModel(
         drift=drift,
         diffusion=lambda x, z: z["sigma"] * jnp.eye(states),

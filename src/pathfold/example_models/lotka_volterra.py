@@ -22,12 +22,12 @@ NETWORK = Reactions(
 
 
 def noiseless() -> DiffusionModel:
-    """Both species counted exactly."""
+    """Return the model with both species counted exactly."""
     return _model(Noiseless(lambda x, z: jnp.exp(x)), NETWORK.species)
 
 
 def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
-    """Prey alone, y_0 + scale w."""
+    """Return the model with the prey alone observed, as y_0 + scale w."""
     return _model(GaussianNoise(lambda x, z: jnp.exp(x[:1]), scale), NETWORK.species[:1])
 
 

@@ -2,10 +2,10 @@
 
     dx = sigma dW,  y = x + tau w.
 
-The local level model, whose likelihood a Kalman filter knows. Annual flow at Aswan in 10^8 cubic metres, 1871 to
-1970, as Cobb (1978), "The problem of the Nile: conditional solution to a changepoint problem", prints it; Durbin and
-Koopman (2001), "Time series analysis by state space methods", find the maximum of the likelihood at sigma = 38.3, tau
-= 122.9.
+This is the local level model, whose likelihood a Kalman filter gives exactly. The data are the annual flow at Aswan in
+10^8 cubic metres, 1871 to 1970, as Cobb (1978), "The problem of the Nile: conditional solution to a changepoint
+problem", prints it; Durbin and Koopman (2001), "Time series analysis by state space methods", find the maximum of the
+likelihood at sigma = 38.3, tau = 122.9.
 """
 
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ def noisy() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """The flow, in years since 1871."""
+    """Return the flow, with times in years since 1871."""
     return Observations(np.arange(len(FLOW)), FLOW)
 
 

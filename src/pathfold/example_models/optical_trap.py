@@ -1,4 +1,4 @@
-"""A particle that light holds in thin gas: its position is seen exactly, its velocity is not.
+"""A particle that light holds in thin gas: its position is seen exactly, its velocity is not seen.
 
 Position x_0 in units of 100 nm and velocity x_1, with time in microseconds,
 
@@ -25,7 +25,7 @@ def drift(x, z):
 
 
 def noiseless() -> DiffusionModel:
-    """y = x_0."""
+    """Return the model with y = x_0 observed."""
     return DiffusionModel(
         drift=drift,
         diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"]]]),

@@ -16,12 +16,12 @@ OBSERVATION_SCALE = 0.1
 
 
 def noiseless(scheme: Scheme = EulerMaruyama()) -> DiffusionModel:  # noqa: B008, a frozen dataclass
-    """y = x."""
+    """Return the model with y = x observed."""
     return _model(Noiseless(lambda x, z: x), scheme)
 
 
 def noisy(scale: float = OBSERVATION_SCALE, scheme: Scheme = EulerMaruyama()) -> DiffusionModel:  # noqa: B008
-    """y = x + scale w."""
+    """Return the model with y = x + scale w observed."""
     return _model(GaussianNoise(lambda x, z: x, scale), scheme)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a drug injected into several people: two compartments, with noise in the system and in the assay.
+"""A drug injected into several people: two compartments, with noise in the system and in the assay.
 
 The amounts in the central and the peripheral compartment follow
 
@@ -56,7 +56,7 @@ def noisy() -> DiffusionModel:
 
 
 def data() -> list[Observations]:
-    """One series a person."""
+    """Simulate one series for each person."""
     model = noisy()
     return [simulate(model, TRUTH, TIMES, steps_per_interval=200, seed=seed) for seed in range(PEOPLE)]
 

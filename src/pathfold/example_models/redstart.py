@@ -1,6 +1,6 @@
-"""Counts of a bird: a population that grows towards what the land bears, seen on one walk a year.
+"""Counts of a bird: a population that grows towards the capacity of its land, counted once a year along one route.
 
-The logarithm of the density follows Gompertz' law with noise of the environment, and birds are counted as they come,
+The logarithm of the density follows Gompertz' law with noise of the environment, and counts are Poisson,
 
     dx = theta (mu - x) dt + sigma dW,  y ~ Poisson(exp(x)).
 
@@ -34,7 +34,7 @@ def counted() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """The counts, in years since the first."""
+    """Return the counts, with times in years since the first."""
     return Observations(np.arange(len(COUNTS)), COUNTS)
 
 

@@ -22,7 +22,7 @@ from pathfold.model import DiffusionModel, Likelihood, Observations, simulate
 
 POPULATION = 1e6
 TRUTH = {"beta_0": 3.0, "gamma": 1.4, "sigma": 0.3, "rho": 0.3, "k": 20.0, "e_0": 100.0}
-ALPHA, KAPPA = 1.75, 0.2  # a week; people are infectious after four days, the rate forgets in five weeks
+ALPHA, KAPPA = 1.75, 0.2  # a week; people are infectious after four days, the rate reverts to its mean in five weeks
 
 
 def drift(x, z):
@@ -64,9 +64,9 @@ def reported() -> DiffusionModel:
 
 
 def data() -> Observations:
-    """Thirty weekly reports; in two of the weeks there was none."""
-    found = simulate(reported(), TRUTH, np.arange(1, 31), steps_per_interval=100, seed=4)
-    return Observations(found.times, np.where(np.isin(found.times, (9, 17))[:, None], np.nan, found.values))
+    """Simulate thirty weekly reports, of which two are missing."""
+    reports = simulate(reported(), TRUTH, np.arange(1, 31), steps_per_interval=100, seed=4)
+    return Observations(reports.times, np.where(np.isin(reports.times, (9, 17))[:, None], np.nan, reports.values))
 
 
 EXAMPLE = Example(

@@ -21,20 +21,20 @@ CASES = [3, 8, 28, 75, 221, 281, 255, 235, 190, 125, 70, 28, 12, 5]
 
 
 def data() -> Observations:
-    """The 14 daily counts, the first a day after the initial state."""
+    """Return the 14 daily counts, the first a day after the initial state."""
     return Observations(np.arange(1, 15), CASES)
 
 
 def noisy(*, sigma_y: float | None = None) -> DiffusionModel:
-    """The priors of the paper's text; `sigma_y` is fixed where a number is given."""
+    """Return the model with the priors of the paper's text; `sigma_y` is fixed if a number is given."""
     reversion = {"alpha": dist.LogNormal(0.0, 1.0), "sigma": dist.LogNormal(-3.0, 1.0)}
     return _model(drift, diffusion, reversion, sigma_y)
 
 
 def noisy_correlated(correlation: float = 0.5, *, sigma_y: float | None = None) -> DiffusionModel:
-    """The prior of the authors' code, where log alpha and log sigma are correlated, which the paper does not say.
+    """Return the model with the prior of the authors' code, where log alpha and log sigma are correlated.
 
-    The two are one parameter, `alpha_sigma`.
+    The paper does not say so. The two are one parameter, `alpha_sigma`.
     """
     covariance = jnp.array([[1.0, correlation], [correlation, 1.0]])
     logarithms = dist.MultivariateNormal(jnp.array([0.0, -3.0]), covariance)
@@ -69,7 +69,7 @@ def _model(
 
 
 def drift(x, z):
-    """Of the logarithms, by Ito's lemma: of log s for instance -c i / N - 1/2 (c i / N) / s."""
+    """Return the drift of the logarithms, by Ito's lemma; that of log s is -c i / N - 1/2 (c i / N) / s."""
     s, i, c = jnp.exp(x)
     infection = c / POPULATION  # a day, for each pair of a susceptible and an infected person
     return jnp.array(
@@ -82,7 +82,7 @@ def drift(x, z):
 
 
 def diffusion(x, z):
-    """Infection moves one person from s to i (first column), recovery takes one from i, the contact rate wanders."""
+    """Return the diffusion of the logarithms, with columns for infection, recovery and the contact rate."""
     s, i, c = jnp.exp(x)
     infection = jnp.sqrt(c * s * i / POPULATION)
     return jnp.array(

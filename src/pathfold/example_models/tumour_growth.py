@@ -49,12 +49,12 @@ def measured() -> DiffusionModel:
 
 
 def data() -> list[Observations]:
-    """One series an animal; two measurements of each were not made."""
+    """Simulate one series for each animal, of which two measurements are missing."""
     model, rng, panel = measured(), np.random.default_rng(1), []
     for animal in range(ANIMALS):
         inputs = {"treated": THERAPY if animal % 2 else NONE}
-        found = simulate(model, TRUTH, DAYS, steps_per_interval=50, seed=animal, inputs=inputs)
-        values = np.where(np.isin(DAYS, rng.choice(DAYS, 2, replace=False))[:, None], np.nan, found.values)
+        sizes = simulate(model, TRUTH, DAYS, steps_per_interval=50, seed=animal, inputs=inputs)
+        values = np.where(np.isin(DAYS, rng.choice(DAYS, 2, replace=False))[:, None], np.nan, sizes.values)
         panel.append(Observations(DAYS, values, inputs=inputs, name=f"mouse {animal + 1}"))
     return panel
 

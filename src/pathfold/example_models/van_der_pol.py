@@ -23,7 +23,7 @@ def drift(x, z):
 
 
 def noisy() -> DiffusionModel:
-    """y = x_0 + 0.1 w."""
+    """Return the model with y = x_0 + 0.1 w observed."""
     return DiffusionModel(
         drift=drift,
         diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"]]]),

@@ -1,1 +1,1 @@
-"""Scalar programs: trace a JAX function, simplify it, emit code: straight lines, and loops where they would be long."""
+"""Scalar programs: a JAX function is traced, simplified and emitted as LLVM code, with loops where it would be long."""

@@ -1,9 +1,9 @@
 """Arrays that stay in memory, and the statements (loops) that compute them.
 
 A large product is not written out: its result is an array in memory, and its entries are input nodes of the graph, as
-the entries of fields and carried quantities are. What moves entries, picks them or combines them one by one goes on as
-before; only where an array is needed in memory again (as a factor, or to be kept) are its nodes rolled back into loops
-(`roll.py`).
+the entries of fields and carried quantities are. Operations that move entries, pick them or combine them one by one
+work on these nodes as on any others; only where an array is needed in memory again (as a factor, or to be kept) are its
+nodes rolled back into loops (`roll.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Memory = tuple  # ("field", name), ("carry", name) or ("array", number)
 
 @dataclass(frozen=True)
 class View:
-    """Entries of memory at start + sum_k strides[k] i_k."""
+    """The entries of memory at start + sum_k strides[k] i_k."""
 
     memory: Memory
     start: int
@@ -29,14 +29,14 @@ class View:
 
 @dataclass(frozen=True)
 class Scalar:
-    """One node, the same for all entries."""
+    """One node that all entries of a box share."""
 
     node: int
 
 
 @dataclass(frozen=True)
 class Apply:
-    """An operation on terms, entry by entry; `node` is one of the nodes it stands for."""
+    """An operation that is applied to terms entry by entry; `node` is one of the nodes that it stands for."""
 
     node: int
     terms: tuple
@@ -47,7 +47,10 @@ Term = View | Scalar | Apply
 
 @dataclass(frozen=True)
 class Box:
-    """target[start + strides . i] = term(i); where `mirror` is given, for i_1 <= i_0, and at start + mirror . i too."""
+    """The assignment target[start + strides . i] = term(i) for all i within `shape`.
+
+    Where `mirror` is given, i runs over i_1 <= i_0 alone, and the value is stored at start + mirror . i as well.
+    """
 
     shape: tuple[int, ...]
     start: int
@@ -58,7 +61,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Fill:
-    """An array by boxes, and then by single entries (place, node), which take the place of what boxes put there."""
+    """Fills an array with boxes, and then overwrites single entries (place, node)."""
 
     size: int
     boxes: tuple[Box, ...]
@@ -78,7 +81,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Product:
-    """out[i, j] = sum_k a[i, k] b[k, j]; `neighbours` says that the entries of a row of b are neighbours in memory."""
+    """Computes out[i, j] = sum_k a[i, k] b[k, j]; `neighbours`: the entries of a row of b are neighbours in memory."""
 
     shape: tuple[int, int, int]  # of i, j, k
     a: View
@@ -98,7 +101,7 @@ class Product:
 
 @dataclass(frozen=True)
 class SparseProduct:
-    """out[i, j] = sum_k a[i, k] b[k, j] over the entries (k, node) of each row i of a, written out; j is a loop."""
+    """Computes out[i, j] = sum_k a[i, k] b[k, j] with a loop over j; a's rows, entries (k, node), are written out."""
 
     rows: tuple[tuple[tuple[int, int], ...], ...]
     columns: int
@@ -118,7 +121,7 @@ class SparseProduct:
 
 @dataclass(frozen=True)
 class Elimination:
-    """Inverse of a matrix and its pivots, one after the other in memory, by elimination without exchanges."""
+    """Computes the inverse of a matrix, followed in memory by its pivots, by elimination without exchanges."""
 
     order: int
     matrix: View
@@ -146,7 +149,7 @@ def leaves(term: Term) -> Iterator[View | Scalar]:
 
 
 def result_of(g: Graph, statement: Statement) -> np.ndarray:
-    """The nodes of a new array in memory, flat."""
+    """Add an array that the statement computes to the graph, and return the nodes of its entries (flat)."""
     g.statements.append(statement)
     memory = ("array", len(g.statements) - 1)
     g.sizes[memory] = statement.size
@@ -154,17 +157,20 @@ def result_of(g: Graph, statement: Statement) -> np.ndarray:
 
 
 def entries_of(g: Graph, memory: Memory) -> np.ndarray:
-    """The nodes of all entries of a part of memory."""
+    """Return the input nodes of all entries of a part of memory."""
     return np.array([g.input(*memory, i) for i in range(g.sizes[memory])], dtype=np.int64)
 
 
 def is_entry(g: Graph, nodes: np.ndarray) -> np.ndarray:
-    """Where nodes are not the constant zero."""
+    """Mark the nodes that are not the constant zero."""
     return (nodes != g.const(0.0)) & (nodes != g.const(-0.0))
 
 
 def arguments(g: Graph, node: int) -> tuple[int, ...] | list[int]:
-    """The nodes that come before a node: for the first entry of an array what its statement needs, then the first."""
+    """Return the nodes that must be computed before a node.
+
+    The first entry of an array comes after all that its statement needs, every other entry after the first.
+    """
     op = g.ops[node]
     if op[0] == "const" or (op[0] == "input" and op[1] != "array"):
         return ()
@@ -174,7 +180,7 @@ def arguments(g: Graph, node: int) -> tuple[int, ...] | list[int]:
 
 
 def needs(g: Graph, statement: Statement) -> list[int]:
-    """The nodes a statement needs; of an array it reads, the first entry stands for all."""
+    """Return the nodes that a statement needs; the first entry of an array that it reads stands for all of them."""
     arrays = [g.input(*view.memory, 0) for view in statement.views() if view.memory[0] == "array"]
     return [*statement.nodes(), *arrays]
 

@@ -1,6 +1,6 @@
-"""The text of a function in LLVM's assembly language: numbered values, labelled blocks, loops.
+"""Writes a function in LLVM's assembly language: numbered values, labelled blocks, loops.
 
-Values are numbers or truth values, or several of them abreast: within `abreast(w)` every operation works on vectors.
+A value is a number, a truth value, or a vector of these: within `abreast(w)` every operation works on vectors of w.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def constant(value: float | bool) -> str:
 
 
 class Function:
-    """The text of one function: numbered values, labelled blocks, and what it needs declared."""
+    """The text of one function as it grows, and the declarations that it needs."""
 
     def __init__(self) -> None:
         self.lines: list[str] = ["entry:"]
@@ -77,14 +77,14 @@ class Function:
         return f"%t{self._count}"
 
     def value(self, text: str) -> str:
-        """A new value, defined by the given instruction."""
+        """Define a new value by an instruction and return its name."""
         name = self.new()
         self.lines.append(f"  {name} = {text}")
         return name
 
     @contextmanager
     def abreast(self, width: int) -> Iterator[None]:
-        """Operations on vectors of `width` numbers; a width of one means plain numbers."""
+        """Let the operations within this context work on vectors of `width` numbers; with width 1, on plain numbers."""
         before, self.width = self.width, width
         yield
         self.width = before
@@ -97,7 +97,7 @@ class Function:
         return constant(value) if self.width == 1 else f"splat ({kind} {constant(value)})"
 
     def spread(self, value: str, kind: str = "double") -> str:
-        """One value, the same in all that stand abreast."""
+        """Copy one value into every entry of a vector."""
         if self.width == 1:
             return value
         vector = self.type(kind)
@@ -105,7 +105,7 @@ class Function:
         return self.value(f"shufflevector {vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer")
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
-        """A function of numbers, called once for each of those abreast."""
+        """Call a function of numbers, once for each entry of the vectors."""
         if self.width > 1:
             return self._one_by_one(function, arguments)
         self.declared.add(f"declare double @{function}({', '.join(['double'] * len(arguments))})")
@@ -140,11 +140,11 @@ class Function:
         self.lines.append(f"  store {self.type()} {value}, ptr {address}, align 8")
 
     def number(self, value: str, kind: str) -> str:
-        """A value as it is kept in memory."""
+        """Convert a value of this kind to the number that stands for it in memory."""
         return value if kind == "double" else self.value(f"uitofp i1 {value} to double")
 
     def of_kind(self, number: str, kind: str) -> str:
-        """What was kept, as it was."""
+        """Convert a number from memory back to a value of this kind."""
         return number if kind == "double" else self.value(f"fcmp une double {number}, {constant(0.0)}")
 
     def layout(self, at: int | str) -> str:
@@ -153,7 +153,7 @@ class Function:
 
     @contextmanager
     def loop(self, count: str, carried: Sequence[str] = ()) -> Iterator[tuple[str, list[str], list[str]]]:
-        """for i in range(count), count > 0. Yields i, the carried values, and a list for their next values."""
+        """Open a loop `for i in range(count)`, count > 0; yield i, the carried values, a list for their next values."""
         before, label = self.label, f"loop{self._count}"
         index, following = self.new(), self.new()
         values = [self.new() for _ in carried]
@@ -173,7 +173,7 @@ class Function:
         self.label = f"{label}.end"
 
     def operation(self, name: str, kind: str, of: str, a: Sequence[str]) -> str:
-        """An operation with a result of type `kind` on values `a`, the first of type `of`."""
+        """Apply an operation to the values `a`, the first of type `of`; the result has type `kind`."""
         number = self.type()
         if name in _BINARY:
             return self.value(f"{_BINARY[name]} {FAST} {number} {a[0]}, {a[1]}")

@@ -1,12 +1,12 @@
-"""From kernel declarations to LLVM code: straight-line arithmetic inside two kinds of loop.
+"""Emits the LLVM code of kernels: straight-line arithmetic inside two kinds of loop.
 
 A kernel is a scan written as three small JAX functions of named arrays: `init` gives the carried quantities, `body`
-maps them (and the fields of one step) to their next values (and new field values), `final` writes what is left over.
+maps them (and the fields of one step) to their next values (and new field values), `final` writes the last results.
 Argument names say what is read; the keys of the returned dictionary say what is written.
 
 - `LaneScan` runs over the fine steps of one chunk of intervals, all lanes abreast: the lane loop is innermost, and LLVM
-  vectorises it. What depends on shared quantities alone is computed once, what depends on the interval alone once a
-  chunk.
+  vectorises it. Nodes that depend on shared quantities alone are computed once, those that depend on the interval alone
+  once a chunk.
 - `NodeScan` runs over the nodes of one series, one after the other, with the carried quantities in registers.
 
 The code is LLVM's own assembly language rather than Python for Numba: a kernel has hundreds of operations, and Numba
@@ -37,7 +37,7 @@ from pathfold.program.sections import Section, frontier, lanes_in_use, levels_of
 
 @dataclass(frozen=True)
 class Code:
-    """Functions of kernels in assembly, the external ones they need, and how many scalars a lane they have to carry.
+    """Kernels in assembly, with the external functions that they need and the number of scalars a lane they carry.
 
     Every kernel takes the chunk or series, the layout table, and the blocks of `layout.BLOCKS`.
     """
@@ -48,7 +48,7 @@ class Code:
     carried: int
 
     def __add__(self, other: Code) -> Code:
-        """Both, to be assembled together."""
+        """Join two pieces of code, to be assembled together."""
         text, carried = f"{self.text}\n\n{other.text}", max(self.carried, other.carried)
         return Code(f"{self.name} {other.name}", text, self.declared | other.declared, carried)
 
@@ -70,9 +70,10 @@ def emit(traced: Traced, lanes: int) -> Code:
 
 
 def _entry(kernel: Kernel, arrays: dict[str, int]) -> list[str]:
-    """The function that is called: finds the records in their blocks, and arrays in the lane buffer.
+    """Return the lines of the function that is called from outside.
 
-    They do not overlap, which LLVM is told.
+    It finds the records in their blocks and the arrays in the lane buffer, and hands them on as arguments `noalias`, so
+    that LLVM knows that they do not overlap.
     """
     f = Function()
     places = {use.array: f.address(f"%{use.block}", f.layout(use.at)) for use in kernel.uses}
@@ -115,7 +116,7 @@ def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
         if use.record.kind == "lane":
             bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size * lanes)))
 
-    # Once a chunk: the first carried values, and what the steps need of the interval.
+    # Once a chunk: the first carried values, and the nodes of the interval that the steps use.
     hoisted = frontier(graph, levels, needed(graph, nodes_of(traced.body), top.scope), INTERVAL)
     size = traced.carry.size
     first = [(traced.carry.offset(name) + i, n) for name, i, n in flat(traced.init)]
@@ -158,7 +159,7 @@ def _emit_node_scan(traced: Traced, f: Function, lanes: int) -> int:
     for use in kernel.uses:
         if use.record.kind == "series":
             bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size)))
-    state: dict[tuple[str, int], str] = {}  # the carried values where we are
+    state: dict[tuple[str, int], str] = {}  # the carried values at the current node of the series
 
     def place(name: str, i: int) -> str:
         use = traced.use_of(name)

@@ -1,7 +1,7 @@
-"""Scans with arrays in memory.
+"""Emits the code of scans with arrays in memory.
 
-They are built as the scans without, with two differences. Carried quantities are in memory. And a scan over lanes takes
-a few lanes at a time through all steps, as vectors: what it carries for these few stays in the cache.
+They are built like the scans without arrays, with two differences. Carried quantities are in memory. And a scan over
+lanes takes a few lanes at a time through all steps, as vectors, so that their carried quantities stay in the cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Outputs = list[tuple[Memory, Fill]]
 
 
 def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int], int]:
-    """Where arrays lie in the lane buffer, by name, and how many scalars a lane it has to hold."""
+    """Emit a scan; return where each array lies in the lane buffer, by name, and how many scalars a lane that holds."""
     width = math.gcd(ABREAST, lanes) if isinstance(traced.kernel, LaneScan) else 1
     outputs = {part: _outputs(traced, part) for part in ("init", "body", "final")}
     arrays = {("carry", name): int(np.prod(shape, dtype=int)) for name, shape in traced.carry.shapes.items()}
@@ -42,7 +42,10 @@ def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int],
 
 
 def _outputs(traced: Traced, part: str) -> Outputs:
-    """What a part writes. What would read memory that the part has overwritten by then is set aside first."""
+    """Return how each output of a part is filled.
+
+    An output that would read memory which the part has overwritten by then is first computed in an array of its own.
+    """
     g, written = traced.graph, {}
     for name, nodes in getattr(traced, part).items():
         carried = part == "init" or (part == "body" and name in traced.carry.shapes)
@@ -60,7 +63,7 @@ def _outputs(traced: Traced, part: str) -> Outputs:
 
 
 def _in_place(filling: Fill, memory: Memory, view: View) -> bool:
-    """Whether the memory that is written is read only by this, and each entry only where it is written next."""
+    """Tell whether the view is of the memory that is written, and every entry is read only where it is written next."""
     return view.memory == memory and all(
         leaf.memory != memory or (leaf.start, leaf.strides) == (box.start, box.strides)
         for box in filling.boxes
@@ -74,7 +77,7 @@ def _roots(traced: Traced, outputs: Outputs) -> list[int]:
 
 
 def _triangles(traced: Traced, outputs: Iterable[Fill]) -> set[int]:
-    """Products of which nothing above the diagonal is read."""
+    """Return the numbers of the products of which no entry above the diagonal is read."""
     g = traced.graph
     fillings = list(outputs)
     live = needed(g, [node for filling in fillings for node in needs(g, filling)], {})
@@ -90,7 +93,7 @@ def _triangles(traced: Traced, outputs: Iterable[Fill]) -> set[int]:
 
 
 def _readings(statement: Statement) -> Iterator[tuple[Memory, int, tuple[int, ...], bool]]:
-    """Views of a statement, and whether only entries below the diagonal are read."""
+    """Yield the views that a statement reads, each with whether it reads no entry above the diagonal."""
     if isinstance(statement, Fill):
         for box in statement.boxes:
             for leaf in leaves(box.term):
@@ -101,7 +104,7 @@ def _readings(statement: Statement) -> Iterator[tuple[Memory, int, tuple[int, ..
 
 
 def _write(section: Loops, outputs: Outputs) -> None:
-    """All is computed before anything is written; an array that a field is to hold, in its place at once."""
+    """Compute all outputs, then write them; an array of which a field is a copy is computed in the field itself."""
     copies = []
     for memory, filling in outputs:
         array = _copied(section.traced, memory, filling)
@@ -116,7 +119,10 @@ def _write(section: Loops, outputs: Outputs) -> None:
 
 
 def _copied(traced: Traced, memory: Memory, filling: Fill) -> int | None:
-    """The array of which a field that is not read is a copy; only where lanes are abreast, their arrays being alike."""
+    """Return the number of the array of which a field that is not read is a copy, if there is one.
+
+    With lanes abreast alone: otherwise statements may store neighbours as vectors, and a field's entries may be apart.
+    """
     if memory[0] != "field" or memory in traced.graph.sizes or not traced.graph.abreast or filling.entries:
         return None
     match filling.boxes:
@@ -126,7 +132,7 @@ def _copied(traced: Traced, memory: Memory, filling: Fill) -> int | None:
 
 
 def _fields(uses: Iterable[Use], bases: dict[str, str], lanes: int) -> dict[Memory, Place]:
-    """Places of the fields of the records that begin at the given bases."""
+    """Return the places of the fields of those records whose base address is given."""
     return {
         ("field", name + use.suffix): Place(bases[use.array], first, apart, use.record.kind == "shared")
         for use in uses

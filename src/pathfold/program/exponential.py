@@ -2,7 +2,7 @@
 
     e^x = 2^k e^r,  k = rint(x / log 2),  |r| <= log(2) / 2,
 
-with e^r by its series to r^13 (what is left out is below 4e-18). x - k log 2 takes log 2 in two parts, the first with
+with e^r by its series to r^13 (the remainder is below 4e-18). x - k log 2 takes log 2 in two parts, the first with
 enough trailing zeros for k times it to be exact. Adding 1.5 2^52 rounds to an integer, and leaves it in the last bits.
 2^k is applied in two halves, so that overflow and numbers below the normal range come out right. NaN stays NaN. Nothing
 here may be reassociated, so these operations have no fast-math flags.
@@ -16,13 +16,13 @@ from functools import cache
 
 NAME = "pathfold.exp"
 LOG2_HIGH, LOG2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")  # fdlibm's, e_exp.c
-LOWEST, HIGHEST = -746.0, 710.0  # beyond these it is 0 and infinite
+LOWEST, HIGHEST = -746.0, 710.0  # below and above, the exponential is 0 and infinite
 ROUNDING = 1.5 * 2.0**52
-DEGREE = 13  # four terms at a time, so that few operations wait for each other
+DEGREE = 13  # of the series, summed four terms at a time so that few operations wait for each other
 
 
 def literal(value: float) -> str:
-    """A constant, to the bit."""
+    """Write a constant in hexadecimal, so that LLVM reads it to the last bit."""
     return "0x" + struct.pack(">d", value).hex().upper()
 
 
@@ -31,7 +31,7 @@ def name_of(width: int) -> str:
 
 
 def _definition(width: int) -> str:
-    """Of a vector of `width` numbers, or of one."""
+    """Return the assembly of the exponential of a vector of `width` numbers, or of one number if that is 1."""
     lines: list[str] = []
     number, integer = ("double", "i64") if width == 1 else (f"<{width} x double>", f"<{width} x i64>")
     suffix = "f64" if width == 1 else f"v{width}f64"
@@ -81,7 +81,7 @@ def _definition(width: int) -> str:
 
 @cache
 def declarations(width: int) -> frozenset[str]:
-    """The function, and what it calls."""
+    """Return the definition of the exponential and the declarations of the functions that it calls."""
     number, suffix = ("double", "f64") if width == 1 else (f"<{width} x double>", f"v{width}f64")
     called = {
         f"declare {number} @llvm.fmuladd.{suffix}({number}, {number}, {number})",

@@ -17,7 +17,7 @@ Node = int
 
 _COMMUTATIVE = {"add", "mul", "max", "min", "eq", "ne", "and", "or"}
 
-# What an operation computes when all its arguments are known.
+# The value of an operation whose arguments are all constants.
 _VALUE: dict[str, Callable] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -77,11 +77,11 @@ class Graph:
         self._known: dict[tuple, Node] = {}
         # Arrays in memory (arrays.py).
         self.largest = largest
-        self.abreast = abreast  # lanes stand side by side in memory; otherwise the entries of arrays do, unless ...
-        self.scattered: set[tuple] = set()  # ... they are these fields'
-        self.statements: list = []  # what computes each array
+        self.abreast = abreast  # lanes stand side by side in memory; otherwise the entries of arrays do, ...
+        self.scattered: set[tuple] = set()  # ... except those of these fields
+        self.statements: list = []  # one for each array, which it computes
         self.sizes: dict[tuple, int] = {}  # of arrays, and of the fields and carried quantities that are read
-        # Kept by roll.py: arrays that hold certain nodes, the forms of nodes, numbers of the forms.
+        # Kept by roll.py: the array that holds given nodes, the number of the form of each node, and these numbers.
         self.filled: dict[tuple, int] = {}
         self.signatures: list[int] = []
         self.forms: dict[tuple, int] = {}
@@ -102,16 +102,16 @@ class Graph:
         return self._intern(("const", value, repr(value)))
 
     def input(self, *name) -> Node:
-        """A scalar that is given from outside, known by `name`."""
+        """Return the node of a scalar that is given from outside, known by `name`."""
         return self._intern(("input", *name))
 
     def value(self, node: Node) -> float | bool | None:
-        """The value of a constant node, None for any other."""
+        """Return the value of a constant node, None for any other."""
         op = self.ops[node]
         return op[1] if op[0] == "const" else None
 
     def op(self, name: str, *args: Node) -> Node:
-        """The node for an operation, simplified."""
+        """Return the node of an operation, simplified."""
         values = [self.value(a) for a in args]
         if all(v is not None for v in values):
             with np.errstate(all="ignore"):
@@ -139,7 +139,7 @@ class Graph:
         return total
 
     def integer_power(self, base: Node, exponent: int) -> Node:
-        """base ** exponent by repeated squaring."""
+        """Return the node of base ** exponent, by repeated squaring."""
         if exponent < 0:
             return self.op("recip", self.integer_power(base, -exponent))
         result, square = None, base
@@ -152,7 +152,7 @@ class Graph:
         return self.const(1.0) if result is None else result
 
     def _negated(self, node: Node) -> Node | None:
-        """The node under a negation, None when there is no negation."""
+        """Return a if the node is -a, otherwise None."""
         op = self.ops[node]
         return op[1] if op[0] == "neg" else None
 

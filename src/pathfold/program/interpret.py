@@ -1,9 +1,9 @@
-"""The interpreter: a jaxpr over arrays of graph nodes, one rule a primitive.
+"""Interprets a jaxpr over arrays of graph nodes, with one rule for each primitive.
 
 Every array of the jaxpr becomes an array of node numbers of the same shape. Arithmetic makes nodes element by element;
-what only moves elements (reshape, transpose, gather with constant indices, ...) moves node numbers and costs nothing in
-the program. Loops of fixed length are unrolled, conditionals become selections. Integers are floating-point numbers
-here; those that depend on the inputs come from comparisons alone.
+primitives that only move elements (reshape, transpose, gather with constant indices, ...) move node numbers and cost
+nothing in the program. Loops of fixed length are unrolled, conditionals become selections. Integers are floating-point
+numbers here; those that depend on the inputs come from comparisons alone.
 
 The rules, functions of (graph, equation, argument nodes), are in the files `rules_of_*`, which add them to RULES.
 """
@@ -50,7 +50,7 @@ def evaluate_closed(g: Graph, jaxpr, args) -> list[Nodes]:
 
 
 def evaluate_constant(g: Graph, eqn, args):
-    """An operation without a rule of its own: JAX computes it here and now if all its arguments are constants."""
+    """Let JAX compute an operation that has no rule of its own, whose arguments must all be constants."""
     name = eqn.primitive.name
     if eqn.effects or name.startswith(("random", "threefry", "rng")) or not eqn.invars:
         raise UnsupportedPrimitive(name)
@@ -60,7 +60,7 @@ def evaluate_constant(g: Graph, eqn, args):
 
 
 def inputs_of(graph: Graph, name: str, shape: tuple[int, ...]) -> Nodes:
-    """An array of fresh input nodes (name, flat index)."""
+    """Return an array of the input nodes (name, flat index)."""
     size = int(np.prod(shape, dtype=int))
     return np.array([graph.input(name, i) for i in range(size)], dtype=np.int64).reshape(shape)
 
@@ -76,7 +76,7 @@ def constants_of(graph: Graph, values: Any) -> Nodes:
 
 
 def known(g: Graph, nodes: Nodes, primitive: str, advice: str | None = None) -> np.ndarray:
-    """The values of nodes that must be constants (indices, predicates of loops)."""
+    """Return the values of nodes that must be constants (indices, predicates of loops)."""
     values = [g.value(n) for n in nodes.ravel().tolist()]
     if any(v is None for v in values):
         raise UnsupportedPrimitive(primitive, advice)
@@ -99,5 +99,5 @@ def elementwise(f: Callable) -> Callable:
     return rule
 
 
-# What an operation on numbers is on truth values.
+# The logical operation that an operation on numbers becomes when it is applied to truth values.
 OF_TRUTHS = {"add": "or", "max": "or", "mul": "and", "min": "and"}

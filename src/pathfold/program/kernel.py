@@ -1,7 +1,7 @@
 """Kernels: scans written as small JAX functions of named arrays, traced into one scalar graph.
 
 `init` gives the carried quantities, `body` maps them (and the fields of one step) to their next values (and new field
-values), `final` writes what is left over. Argument names say what is read; the keys of the returned dictionary say what
+values), `final` writes the last results. Argument names say what is read; the keys of the returned dictionary say what
 is written.
 """
 
@@ -24,7 +24,7 @@ Function = Callable[..., dict]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A scan by name, with the records it uses and its three functions."""
+    """A named scan, with the records that it uses and its three functions."""
 
     name: str
     uses: Sequence[Use]
@@ -42,25 +42,25 @@ class Kernel:
 
 
 class LaneScan(Kernel):
-    """Over the fine steps of one chunk of intervals, all lanes abreast."""
+    """A scan over the fine steps of one chunk of intervals, all lanes abreast."""
 
 
 class NodeScan(Kernel):
-    """Over the nodes of one series, one after the other."""
+    """A scan over the nodes of one series, one after the other."""
 
 
-MANY = 100  # entries of an array that loops write
+MANY = 100  # an output with more entries is written by loops
 
 SHARED, INTERVAL, STEP = 0, 1, 2  # how often a quantity changes
 
-# The layout table begins with what kernels ask of the data: steps an interval, intervals, where the table lists the
-# first interval of each series (and, after the last, the number of all).
+# The layout table begins with the sizes that kernels need: steps an interval, the number of intervals, and where the
+# table lists the first interval of each series (and, after the last, the number of all intervals).
 LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST, LAYOUT_HEAD = range(4)
 
 
 @dataclass
 class Carry:
-    """Carried quantities: names, shapes and offsets, in the order `init` returned them."""
+    """The carried quantities with their shapes and offsets, in the order in which `init` returned them."""
 
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -94,13 +94,13 @@ class Traced:
         self.kinds = self._kinds()
 
     def fixed(self, name: str) -> np.ndarray:
-        """The constant entries of a field that the kernel fixes, NaN for the others."""
+        """Return the entries of a field that the kernel fixes: their values where they are constants, NaN elsewhere."""
         nodes = {**self.body, **self.final}[name]
         values = [self.graph.value(n) for n in nodes.ravel().tolist()]
         return np.array([math.nan if v is None else v for v in values]).reshape(nodes.shape)
 
     def _kinds(self) -> list[str]:
-        """The LLVM type of every node."""
+        """Return the LLVM type of every node."""
         truths = {"eq", "ne", "lt", "le", "and", "or", "not"}
         kinds: list[str] = []
         for op in self.graph.ops:
@@ -113,11 +113,11 @@ class Traced:
         return kinds
 
     def changes(self) -> list[tuple[str, int, int]]:
-        """What one turn of the body writes: (name, index, node), without carried quantities that stay as they are."""
+        """List (name, index, node) of all that one turn of the body writes, save carried entries that stay the same."""
         return [(name, i, n) for name, i, n in flat(self.body) if self.graph.ops[n] != ("input", "carry", name, i)]
 
     def is_large(self) -> bool:
-        """Whether it needs loops besides its own: has arrays in memory, or writes as much."""
+        """Tell whether the scan needs further loops inside, since it has arrays in memory or a large output."""
         outputs = [*self.init.values(), *self.body.values(), *self.final.values()]
         return bool(self.graph.statements) or any(nodes.size > MANY for nodes in outputs)
 
@@ -158,7 +158,7 @@ class Traced:
 
 
 def _largest(kernel: Kernel) -> int:
-    """Multiplications of a product that is written out.
+    """Return the largest number of multiplications of a product that is written out.
 
     Measured on models of 3 to 12 states: over nodes, where LLVM takes longest, loops cost little from 6 states on; with
     lanes abreast they cost a tenth of the time up to 7 states, and from 8 on save some.
@@ -169,7 +169,7 @@ def _largest(kernel: Kernel) -> int:
 
 
 class Tracing:
-    """Traces kernels that work on the same records. What one of them fixes is known to all, in whatever order."""
+    """Traces kernels that work on the same records; entries that one of them fixes are constants in all the others."""
 
     def __init__(self, kernels: Sequence[Kernel], *, largest: int | None = None) -> None:
         self._largest = largest

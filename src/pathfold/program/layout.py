@@ -1,4 +1,4 @@
-"""Where the numbers of a kernel live: records of named fields in flat arrays.
+"""Records of named fields in flat arrays, where the numbers of a kernel live.
 
 Intervals are processed in chunks of L lanes, of which the last chunk may use fewer. In memory the lane is the last axis
 and a record's fields come next, so that one field of one chunk is L consecutive numbers at an offset the compiler
@@ -10,7 +10,7 @@ knows:
     step      [chunk, s, field, lane]  one set a fine step
     vector    [coordinate]             a number for every coordinate of a position; no kernel works on them
 
-Records are parts of a few large blocks (what belongs to a point, to a vector, ...); a layout table holds the sizes that
+Records are parts of a few large blocks (one for a point, one for a vector, ...); a layout table holds the sizes that
 are known only with the data, and where each record begins and ends in its block.
 """
 
@@ -46,16 +46,16 @@ class Record:
         self.size = at
 
     def columns(self, name: str) -> slice:
-        """Where a field lies among the record's scalars."""
+        """Return the slice of the record's scalars that a field occupies."""
         return slice(self.offsets[name], self.offsets[name] + size_of(self.fields[name]))
 
 
-BLOCKS = ("problem", "point", "other", "scratch")  # what every kernel is given, after an index and the layout table
+BLOCKS = ("problem", "point", "other", "scratch")  # every kernel's arguments, after an index and the layout table
 
 
 @dataclass(frozen=True)
 class Use:
-    """A record as a kernel sees it: in one of the blocks it is given, its fields marked by a suffix."""
+    """A record as a kernel sees it: in one of the blocks it is given, its fields named with a suffix."""
 
     record: Record
     block: str  # of BLOCKS

@@ -1,4 +1,4 @@
-"""From assembly to machine code: optimise, emit object files, load them, free them."""
+"""Turns assembly into machine code: optimises it, emits object files, loads and frees them."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def host_features() -> str:
 
 @cache
 def machine_name() -> str:
-    """What machine code depends on besides the assembly."""
+    """Name everything besides the assembly that machine code depends on: the machine and the version of LLVM."""
     return "-".join([llvm.get_default_triple(), llvm.get_host_cpu_name(), str(llvm.llvm_version_info), host_features()])
 
 
 def assemble(code: Code) -> bytes:
-    """Object code of kernels, optimised for this machine. Several threads may do this at once."""
+    """Compile kernels to object code that is optimised for this machine; several threads may do this at once."""
     machine = _target_machine()
     module = llvm.parse_assembly("\n\n".join([*sorted(code.declared), code.text]), llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    # Vectors come from the lanes, and what pays to write out has been: to look for more takes long and gains nothing.
+    # Vectors come from the lanes, and loops worth unrolling are written out already: looking for more gains nothing.
     options.loop_vectorization, options.slp_vectorization, options.loop_unrolling = True, False, False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
@@ -48,7 +48,7 @@ def assemble(code: Code) -> bytes:
 
 
 class Loaded:
-    """Machine code in this process, for as long as this object lives; the addresses of its functions by name.
+    """Machine code that stays in this process as long as this object lives, with its functions' addresses by name.
 
     Every object has an engine of its own: on x86-64 the code of several objects in one engine is linked wrongly.
     """
@@ -68,7 +68,7 @@ _MATHEMATICS = (
     "exp exp2 log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow fmod ldexp cbrt "
     "expm1 log1p erf erfc lgamma floor ceil rint"
 ).split()
-_EXTENSIONS = ("sincos",)  # of some libraries: where there is one, LLVM makes one call of a sine and a cosine
+_EXTENSIONS = ("sincos",)  # not in every library; where it is there, LLVM makes one call of a sine and a cosine
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Operations on matrices as primitives of JAX of our own: written out where they are small, else loops."""
+"""Operations on matrices as JAX primitives of our own: written out for small matrices, loops for larger ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathfold.program.graph import Graph
 from pathfold.program.interpret import RULES, Nodes
 from pathfold.program.roll import fill, in_memory, put
 
-SMALL = 4  # the order of a matrix that loops do not pay for
+SMALL = 4  # up to this order of a matrix, loops do not pay
 
 _eliminate = Primitive("eliminate")
 _eliminate.multiple_results = True
@@ -20,25 +20,25 @@ _mirror = Primitive("mirror")
 
 
 def eliminate(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Inverse of a small matrix and its pivots, by elimination without exchanges.
+    """Return the inverse of a small matrix and its pivots, by elimination without exchanges.
 
-    For covariances (positive pivots) and matrices near one; a vanishing pivot gives infinities, which the caller's
-    status test sees.
+    It is meant for covariances (positive pivots) and matrices near the identity; a vanishing pivot gives infinities,
+    which the caller's status test sees.
     """
     inverse, pivots = _eliminate.bind(matrix)
     return inverse, pivots
 
 
 def lower_mirrored(matrix: jax.Array) -> jax.Array:
-    """A symmetric matrix from its lower triangle: the upper one is never computed."""
+    """Make a symmetric matrix of its lower triangle; the upper one is never computed."""
     return _mirror.bind(matrix)
 
 
 def ones_where_missing(matrix: jax.Array, mask: jax.Array) -> jax.Array:
-    """With ones on the diagonal of the rows that are missing, which are zero.
+    """Put ones on the diagonal in the rows of missing components, which are zero.
 
-    They are selected, not added: the compiler may reorder sums, and of a variance of 1e-16 nothing is left when
-    (variance + 1) - mask is computed in the place of variance + (1 - mask).
+    The ones are selected, not added: the compiler may reorder sums, and a variance of 1e-16 is lost when
+    (variance + 1) - mask is computed instead of variance + (1 - mask).
     """
     return jnp.where(jnp.diag(mask == 0.0), 1.0, matrix)
 
@@ -49,7 +49,10 @@ def _same_shape(matrix):
 
 
 def _mirror_rule(g: Graph, eqn, args):
-    """Where it costs few single entries, a matrix of its own in memory: then what is made of it has even distances."""
+    """Return the mirrored nodes, put into an array of their own where that takes few single entries.
+
+    Views of such an array have even strides.
+    """
     (matrix,) = args
     mirrored = _mirrored(matrix)
     if not g.statements or len(matrix) <= SMALL:

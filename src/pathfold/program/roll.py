@@ -1,8 +1,8 @@
-"""From arrays of nodes back to loops.
+"""Rolls arrays of nodes back into loops.
 
-Entries that are the same expression of entries of memory at even distances form a box that one loop fills. A symmetric
-matrix is computed once and stored twice. What is different (a diagonal, say) is stored entry by entry after the box, or
-splits it: rows or columns of one kind, evenly spaced, are boxes of their own.
+Entries that are the same expression of evenly spaced entries of memory form a box that one loop fills. The entries of a
+symmetric matrix are computed once and stored twice. Entries that differ (a diagonal, say) are stored one by one after
+the box, or they split it: evenly spaced rows or columns of the same kind are boxes of their own.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ import numpy as np
 from pathfold.program.arrays import Apply, Box, Fill, Memory, Scalar, Term, View, result_of, row_major
 from pathfold.program.graph import Graph
 
-FEW = 8  # as many entries are written one by one
-LARGEST_TERM = 40  # operations in the expression of one box
+FEW = 8  # up to so many entries are written one by one
+LARGEST_TERM = 40  # the most operations in the expression of one box
 
 
 def seen(g: Graph, nodes: np.ndarray) -> View | None:
-    """The nodes as entries of memory at even distances, None if they are not."""
+    """Return the view of memory whose entries these nodes are, or None if they are not evenly spaced entries of one."""
     term = _Roller(g, nodes.shape, np.ones(nodes.shape, dtype=bool)).roll(nodes.ravel().tolist())
     return term if isinstance(term, View) else None
 
 
 def in_memory(g: Graph, nodes: np.ndarray, *, neighbours: bool = False) -> View:
-    """The nodes as a view of memory, where they may have to be put first; as `neighbours` along the last axis."""
+    """Return a view of memory that holds the nodes, which are put into a new array if need be.
+
+    With `neighbours`, entries along the last axis are next to each other in memory.
+    """
     view = seen(g, nodes)
     if view is not None and not (neighbours and is_scattered(g, view, nodes.shape)):
         return view
@@ -33,7 +36,7 @@ def in_memory(g: Graph, nodes: np.ndarray, *, neighbours: bool = False) -> View:
 
 
 def put(g: Graph, nodes: np.ndarray) -> View:
-    """A new array in memory that holds the nodes."""
+    """Put the nodes into an array in memory, unless one has them already, and return a view of it."""
     key = (nodes.shape, nodes.tobytes())
     if key not in g.filled:
         result_of(g, fill(g, nodes))
@@ -46,7 +49,7 @@ def is_scattered(g: Graph, view: View, shape: tuple[int, ...]) -> bool:
 
 
 def fill(g: Graph, nodes: np.ndarray) -> Fill:
-    """How to put nodes into memory."""
+    """Return the statement that puts nodes into memory."""
     boxes: list[Box] = []
     entries: list[tuple[int, int]] = []
     _cover(g, nodes, np.arange(nodes.size).reshape(nodes.shape), boxes, entries)
@@ -54,7 +57,7 @@ def fill(g: Graph, nodes: np.ndarray) -> Fill:
 
 
 def _cover(g: Graph, nodes: np.ndarray, where: np.ndarray, boxes: list[Box], entries: list[tuple[int, int]]) -> None:
-    """Nodes, which belong at the places `where`, by boxes and entries."""
+    """Add boxes and entries that put the nodes at the places `where`."""
     if nodes.size > FEW:
         signatures = _signatures(g, nodes)
         if _box(g, nodes, signatures, where, boxes, entries):
@@ -68,7 +71,7 @@ def _cover(g: Graph, nodes: np.ndarray, where: np.ndarray, boxes: list[Box], ent
 
 
 def _box(g: Graph, nodes: np.ndarray, signatures: np.ndarray, where: np.ndarray, boxes: list, entries: list) -> bool:
-    """Whether most of the nodes are one box; what is not comes as entries on top of it."""
+    """Add a box for the nodes, and entries for those few that differ; return False if most do not fit in one box."""
     symmetric = nodes.ndim == 2 and nodes.shape[0] == nodes.shape[1] and np.array_equal(nodes, nodes.T)
     chosen = np.tri(len(nodes), dtype=bool) if symmetric else np.ones(nodes.shape, dtype=bool)
     kinds, counts = np.unique(signatures[chosen], return_counts=True)
@@ -94,7 +97,7 @@ def _strides(where: np.ndarray) -> tuple[int, ...]:
 
 
 def _parts(signatures: np.ndarray) -> list[tuple[slice, ...]]:
-    """Rows, or columns, of the same kind: where they are evenly spaced, together. Nothing if all are of one kind."""
+    """Split an array into evenly spaced rows (or columns) of the same kind; return no parts if all are of one kind."""
     best: list[tuple[slice, ...]] = []
     for axis in range(signatures.ndim):
         kinds = _kinds(np.moveaxis(signatures, axis, 0).reshape(signatures.shape[axis], -1))
@@ -106,7 +109,7 @@ def _parts(signatures: np.ndarray) -> list[tuple[slice, ...]]:
 
 
 def _kinds(rows: np.ndarray) -> np.ndarray:
-    """Numbers for rows: the same where they are alike, but for a few entries (a diagonal, say)."""
+    """Number the kinds of rows: rows are of the same kind if they differ in a few entries at most (a diagonal, say)."""
     few = min(4, rows.shape[1] // 3)
     kinds = np.full(len(rows), -1)
     while (left := np.flatnonzero(kinds < 0)).size:
@@ -116,7 +119,7 @@ def _kinds(rows: np.ndarray) -> np.ndarray:
 
 
 def _runs(places: np.ndarray) -> Iterator[slice]:
-    """Increasing places as slices."""
+    """Yield slices that cover the increasing places."""
     steps = np.diff(places)
     if len(steps) and np.all(steps == steps[0]):
         yield slice(int(places[0]), int(places[-1]) + 1, int(steps[0]))
@@ -126,7 +129,7 @@ def _runs(places: np.ndarray) -> Iterator[slice]:
 
 
 def _signatures(g: Graph, nodes: np.ndarray) -> np.ndarray:
-    """A number for the form of each node: its operations and constants, and which memory it reads, not where."""
+    """Number the forms of nodes: the form is a node's operations, constants and the memory it reads, but not where."""
     known, forms = g.signatures, g.forms
     for op in g.ops[len(known) :]:
         if op[0] == "const":
@@ -179,5 +182,5 @@ class _Roller:
             return None
         steps = [stride * (length - 1) for stride, length in zip(strides, self.shape, strict=True)]
         low, high = start + sum(min(0, step) for step in steps), start + sum(max(0, step) for step in steps)
-        # The box may reach beyond the chosen places, and is then overwritten there; it must not read beyond the memory.
+        # The box also covers places that are not chosen, and are overwritten; it must not read beyond the memory there.
         return View(memory, start, tuple(strides)) if low >= 0 and high < self.g.sizes[memory] else None

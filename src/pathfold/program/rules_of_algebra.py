@@ -28,7 +28,7 @@ def _reduce(name: str) -> Callable:
 
 
 def _arg(better: Callable[[Graph, int, int], int]) -> Callable:
-    """Where the extreme element is: the first of equals, or the first that is not a number."""
+    """Make the rule for the index of the extreme element: the first of equals, or the first that is not a number."""
 
     def rule(g: Graph, eqn, args):
         (axis,) = eqn.params["axes"]
@@ -67,7 +67,7 @@ def _cumulative(combine: Callable[[Graph, int, int], int]) -> Callable:
 
 
 def cholesky_nodes(g: Graph, a: Nodes) -> Nodes:
-    """Lower factor of one small symmetric matrix; only its lower triangle is read."""
+    """Return the lower Cholesky factor of a small symmetric matrix, of which only the lower triangle is read."""
     n = a.shape[0]
     factor = np.full((n, n), g.const(0.0), dtype=np.int64)
     for j in range(n):

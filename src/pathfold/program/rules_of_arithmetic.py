@@ -1,4 +1,4 @@
-"""Rules for what works element by element."""
+"""Rules for primitives that work element by element."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathfold.program.unsupported import ADVICE, UnsupportedPrimitive
 
 
 def _op(name: str) -> Callable:
-    """An operation of the graph; of truth values, the logical one."""
+    """Make the rule that applies an operation of the graph, or the logical one where the arguments are truth values."""
     number, truth = (elementwise(lambda g, *nodes, op=op: g.op(op, *nodes)) for op in (name, OF_TRUTHS.get(name, name)))
 
     def rule(g: Graph, eqn, args):
@@ -24,7 +24,7 @@ def _op(name: str) -> Callable:
 
 
 def _logical(name: str) -> Callable:
-    """Of truth values; the operation on bits of integers needs constants."""
+    """Make the rule for an operation on truth values; on the bits of integers it takes constants alone."""
     of_truths = _op(name)
 
     def rule(g: Graph, eqn, args):

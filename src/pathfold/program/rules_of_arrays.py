@@ -1,4 +1,4 @@
-"""Rules for what moves elements: shapes, slices, gathers and scatters."""
+"""Rules for primitives that move elements: shapes, slices, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _split(g: Graph, eqn, args):
 
 
 def _dynamic_slice(g: Graph, eqn, args):
-    """Where a start is no constant, a selection among all slices."""
+    """Return the slice; where a start is not a constant, select among all slices."""
     operand, *starts = args
     for axis, (start, size) in enumerate(zip(starts, eqn.params["slice_sizes"], strict=True)):
         slices = [np.take(operand, range(k, k + size), axis) for k in range(operand.shape[axis] - size + 1)]
@@ -65,7 +65,7 @@ def _dynamic_slice(g: Graph, eqn, args):
 
 
 def _choose(g: Graph, eqn, cases: Sequence[Nodes], index: Nodes) -> Nodes:
-    """cases[index] element by element, the index clipped to the cases there are."""
+    """Select cases[index] element by element, with the index clipped to the number of cases."""
     out = cases[-1]
     for i, case in reversed(list(enumerate(cases[:-1]))):
         bound = g.const(float(i))
@@ -75,7 +75,7 @@ def _choose(g: Graph, eqn, cases: Sequence[Nodes], index: Nodes) -> Nodes:
 
 
 def _gather(g: Graph, eqn, args):
-    """Where an index is no constant, a selection among all its values."""
+    """Gather elements; where an index is not a constant, select among the results for all its values."""
     operand, indices = args
     p, fill = eqn.params, _fill(g, eqn)
     values = [g.value(n) for n in indices.ravel().tolist()]
@@ -84,7 +84,7 @@ def _gather(g: Graph, eqn, args):
     numbers = p["dimension_numbers"]
     windows = [p["slice_sizes"][axis] for axis in numbers.start_index_map]
     counts = [operand.shape[axis] - w + 1 for axis, w in zip(numbers.start_index_map, windows, strict=True)]
-    # Each component of the index as an array that meets the result element by element.
+    # Bring each component of the index into the shape of the result.
     shape = iter(indices.shape[:-1])
     out_shape = eqn.outvars[0].aval.shape
     expanded = [1 if axis in numbers.offset_dims else next(shape) for axis in range(len(out_shape))]
@@ -105,7 +105,7 @@ def _gather(g: Graph, eqn, args):
 
 
 def _gathered(eqn, operand: Nodes, indices: np.ndarray, fill: int) -> Nodes:
-    """The primitive itself, run on node numbers."""
+    """Gather node numbers with the primitive itself."""
     moved = eqn.primitive.bind(operand, indices.astype(eqn.invars[1].aval.dtype), **eqn.params | {"fill_value": -1})
     return np.where(np.asarray(moved) < 0, fill, moved)
 
@@ -116,7 +116,7 @@ def _within(g: Graph, index: int, count: int, inside: int, outside: int) -> int:
 
 
 def _fill(g: Graph, eqn) -> int:
-    """What stands for elements outside the array."""
+    """Return the node that stands for elements outside the array."""
     fill, dtype = eqn.params["fill_value"], eqn.outvars[0].aval.dtype
     if fill is not None:
         return g.const(bool(fill) if dtype == np.bool_ else float(fill))
@@ -129,7 +129,7 @@ _INDEX_ADVICE = "index with constants; where the position depends on the state, 
 
 
 def _dynamic_update_slice(g: Graph, eqn, args):
-    """Where a start is no constant, a selection among all places."""
+    """Update a slice; where a start is not a constant, select among the results for all its values."""
     operand, update, *starts = args
 
     def among(chosen: tuple[int, ...]) -> Nodes:
@@ -145,9 +145,9 @@ def _dynamic_update_slice(g: Graph, eqn, args):
 
 
 def _scatter(name: str | None) -> Callable:
-    """Combine updates with what is there by an operation, or put them in its place (the last one written stays).
+    """Make the rule that combines updates with the elements by an operation, or, without one, replaces the elements.
 
-    Where each update lands is found by adding it alone to zeros.
+    The place of each update is found by adding it alone to zeros. Of several updates at one place the last one stays.
     """
 
     def rule(g: Graph, eqn, args):
@@ -179,7 +179,7 @@ def _unstack(g: Graph, eqn, args):
 
 
 def _empty(g: Graph, eqn, args):
-    """Room that nothing reads before it is written."""
+    """Return zeros for elements that nothing reads before they are written."""
     return constants_of(g, np.zeros(eqn.outvars[0].aval.shape))
 
 

@@ -15,7 +15,7 @@ from pathfold.program.unsupported import ADVICE, UnsupportedPrimitive
 
 
 def _search_sorted(g: Graph, prim, args):
-    """How many elements of a sorted array come before each query."""
+    """Count the elements of a sorted array that come before each query."""
     if prim.batch_dims or len(prim.in_avals[0].shape) != 1:
         raise UnsupportedPrimitive("searchsorted", "search in an array of one dimension")
     grid, queries = args
@@ -37,7 +37,7 @@ def _call(key: str) -> Callable:
 
 
 def _in_our_words(jaxpr) -> Callable | None:
-    """The scalar program for one of JAX's own functions that work on bit patterns."""
+    """Return our scalar program for one of JAX's own functions that work on bit patterns, None for other functions."""
     source = getattr(jaxpr, "jaxpr", jaxpr).debug_info
     ours = _BITWISE.get(source.func_name)
     if ours is not None and Path(source.func_filename or "").is_relative_to(Path(jax.__file__).parent):
@@ -53,7 +53,7 @@ _BITWISE = {
 
 
 def _hi_primitive(g: Graph, eqn, args):
-    """A primitive that says what it does in terms of others."""
+    """Evaluate a primitive that expands into others."""
     prim = eqn.params["_prim"]
     if type(prim).__name__ == "SearchSorted":
         return _search_sorted(g, prim, args)
@@ -110,7 +110,7 @@ def _cond(g: Graph, eqn, args):
 
 
 def _platform_index(g: Graph, eqn, args):
-    """Which branch of what depends on the platform: the one for this processor, or the one for all others."""
+    """Return the index of the branch for this platform: the first that names the CPU or holds for all platforms."""
     platforms = eqn.params["platforms"]
     for i, names in enumerate(platforms):
         if names is None or "cpu" in names:

@@ -1,4 +1,4 @@
-"""Rules for products of matrices: written out where they are small, else a loop over arrays in memory.
+"""Rules for products of matrices: small ones are written out, larger ones are loops over arrays in memory.
 
 Where a factor has few entries (a banded or diagonal Jacobian) and is not in memory, it is written out, and only the
 other factor's free index is a loop.
@@ -31,7 +31,7 @@ def _dot_general(g: Graph, eqn, args):
 
 
 def product(g: Graph, a: Nodes, b: Nodes) -> Nodes:
-    """sum_k a[i, k] b[k, j]."""
+    """Return the nodes of sum_k a[i, k] b[k, j], in the form that costs least."""
     operations = _operations(g, a, b)
     if operations <= g.largest:
         return _written_out(g, a, b)
@@ -48,13 +48,13 @@ def product(g: Graph, a: Nodes, b: Nodes) -> Nodes:
 
 
 def _is_sparse(entries: int, shape: tuple[int, ...]) -> bool:
-    """Whether a factor has few entries, in all or for its size, so that writing them out is not much."""
+    """Tell whether a factor has so few entries, for its size and its border, that they can be written out."""
     border, size = sum(shape), shape[0] * shape[1]
     return entries <= max(2 * border, size // 3) and entries <= 4 * border
 
 
 def _operations(g: Graph, a: Nodes, b: Nodes) -> int:
-    """Multiplications, or additions if they are more, that are left when zeros and ones have vanished."""
+    """Count the multiplications, or additions if they are more, that remain once zeros and ones are simplified away."""
     entries = [is_entry(g, x).astype(int) for x in (a, b)]
     factors = [e * ((x != g.const(1.0)) & (x != g.const(-1.0))) for e, x in zip(entries, (a, b), strict=True)]
     terms = entries[0] @ entries[1]
@@ -71,7 +71,7 @@ def _written_out(g: Graph, a: Nodes, b: Nodes) -> Nodes:
 
 
 def _sparse(g: Graph, a: Nodes, b: Nodes) -> Nodes:
-    """The rows of a that have entries, times b in memory."""
+    """Multiply the rows of a that have entries, written out, with b in memory."""
     entries = is_entry(g, a)
     used = np.flatnonzero(entries.any(axis=1))
     rows = tuple(tuple((k, int(a[i, k])) for k in np.flatnonzero(entries[i]).tolist()) for i in used.tolist())
@@ -83,7 +83,10 @@ def _sparse(g: Graph, a: Nodes, b: Nodes) -> Nodes:
 
 
 def _dense(g: Graph, a: Nodes, b: Nodes) -> Nodes:
-    """Both in memory. Without lanes to work on abreast it pays to bring a matrix into order before it is used often."""
+    """Multiply two matrices in memory.
+
+    Without lanes abreast it pays to copy a matrix into consecutive memory first when its entries are used repeatedly.
+    """
     shape = (a.shape[0], b.shape[1], a.shape[1])
     order = not g.abreast and min(shape[:2]) > 1
     left, right = in_memory(g, a, neighbours=order), in_memory(g, b, neighbours=order)

@@ -1,4 +1,4 @@
-"""Code of nodes at one place, and where the place of a node is: outside all loops, in that over intervals or steps."""
+"""Sections of code, and the one that each node belongs to: outside all loops, in that over intervals or over steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathfold.program.kernel import INTERVAL, LAYOUT_INTERVALS, SHARED, STEP, Tr
 
 
 class Section:
-    """Code of some of the graph's nodes at one place; knows which of them have a value there already."""
+    """Emits the code of nodes at one place of a function, and keeps the values that nodes already have there."""
 
     def __init__(self, traced: Traced, f: Function, scope: dict[int, str], load: Callable[[tuple], str]) -> None:
         self.graph, self.f, self.scope, self.load = traced.graph, f, dict(scope), load
@@ -20,7 +20,7 @@ class Section:
         self.ready: set[int] = set()  # arrays that have been computed
 
     def compute(self, roots: Iterable[int]) -> list[str]:
-        """The values of the given nodes, after computing all they need."""
+        """Emit the code of the given nodes and of all that they need, and return their values."""
         roots = list(roots)
         for n in sorted(needed(self.graph, roots, self.scope, self.ready)):
             op = self.graph.ops[n]
@@ -35,7 +35,7 @@ class Section:
 
 
 def needed(graph: Graph, roots: Iterable[int], scope, ready: Container[int] = ()) -> set[int]:
-    """The nodes that have to be computed for the roots, given those in scope and the arrays that are ready."""
+    """Return the nodes that the roots need, without those that are in scope or belong to arrays that are ready."""
     seen: set[int] = set()
     stack = [r for r in roots if r not in scope]
     while stack:
@@ -50,13 +50,13 @@ def needed(graph: Graph, roots: Iterable[int], scope, ready: Container[int] = ()
 
 
 def levels_of(traced: Traced) -> list[int]:
-    """How often each node changes: with nothing, with the interval, with the step."""
+    """Return how often each node changes: never (SHARED), with the interval or with the step."""
     graph = traced.graph
     levels: list[int] = []
     for n, op in enumerate(graph.ops):
         level = max((levels[a] for a in arguments(graph, n)), default=SHARED)
         if op[:2] == ("input", "array") and op[3] == 0:
-            # Lanes have an array each, even of what they share.
+            # Every lane has an array of its own, even where all lanes have the same values.
             views = graph.statements[op[2]].views()
             level = max(level, INTERVAL if graph.abreast else SHARED, *(_level(traced, v.memory) for v in views))
         elif op[0] == "input" and op[1] != "array":
@@ -66,7 +66,7 @@ def levels_of(traced: Traced) -> list[int]:
 
 
 def _level(traced: Traced, memory: tuple) -> int:
-    """How often what is in memory changes, as far as it comes from outside."""
+    """Return how often a part of memory changes by itself; an array changes only with the nodes it is computed from."""
     if memory[0] == "field":
         return {"shared": SHARED, "series": SHARED, "lane": INTERVAL, "step": STEP}[
             traced.use_of(memory[1]).record.kind
@@ -75,16 +75,16 @@ def _level(traced: Traced, memory: tuple) -> int:
 
 
 def frontier(graph: Graph, levels: list[int], needed: set[int], level: int) -> list[int]:
-    """The nodes of a level that faster-changing nodes use: what has to be kept of that level."""
+    """Return the nodes of a level that faster-changing nodes use, whose values have to be kept for these."""
     faster = {a for n in needed if levels[n] > level for a in arguments(graph, n)}
     return sorted(n for n in faster if levels[n] == level and graph.ops[n][0] != "const")
 
 
-ABREAST = 4  # lanes in use are rounded up to a multiple of this, where L is one: vectors have no remainder
+ABREAST = 4  # where L is a multiple of this, so is the number of lanes in use: vectors have no remainder
 
 
 def lanes_in_use(f: Function, lanes: int) -> str:
-    """min(L, intervals of this chunk), rounded up so that LLVM sees of what it is a multiple."""
+    """Emit min(L, intervals of this chunk), rounded up to a multiple of gcd(ABREAST, L), as LLVM can see."""
     unit = math.gcd(ABREAST, lanes)
     begun = f.integer("mul nuw nsw", "%i", str(lanes))
     left = f.integer("sub", f.layout(LAYOUT_INTERVALS), begun)

@@ -1,4 +1,4 @@
-"""Functions that are not one operation of the machine or its library, written out in the graph's operations."""
+"""Functions for which neither the machine nor its library has an operation, written in operations of the graph."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def one_minus_square(g: Graph, a: Node) -> Node:
 
 
 def log_add_exp(g: Graph, a: Node, b: Node) -> Node:
-    """log(e^a + e^b); equal infinities have no difference, and are the answer."""
+    """log(e^a + e^b); where a and b are the same infinity, which have no difference, it is the result."""
     high, low = g.op("max", a, b), g.op("min", a, b)
     gap = g.op("select", g.op("eq", high, low), g.const(0.0), g.op("sub", low, high))
     return g.op("add", high, g.op("log1p", g.op("exp", gap)))
 
 
 def round_away(g: Graph, a: Node) -> Node:
-    """The nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     size = g.op("abs", a)
     below = g.op("floor", size)
     up = g.op("le", g.const(0.5), g.op("sub", size, below))
@@ -124,7 +124,7 @@ _FAR = (
 
 
 def _normal_quantile(g: Graph, q: Node, tail: Node) -> Node:
-    """Normal quantile at 1/2 + q, where tail = 1/2 - |q|."""
+    """The standard normal quantile at 1/2 + q, where tail = 1/2 - |q|."""
 
     def ratio(x: Node, parts: tuple[tuple[float, ...], ...]) -> Node:
         numerator, denominator = (polynomial(g, x, [g.const(c) for c in part]) for part in parts)
@@ -141,7 +141,7 @@ def _normal_quantile(g: Graph, q: Node, tail: Node) -> Node:
 
 
 def ndtri(g: Graph, p: Node) -> Node:
-    """Quantile function of the standard normal."""
+    """The quantile function of the standard normal distribution at p."""
     half, one = g.const(0.5), g.const(1.0)
     return _normal_quantile(g, g.op("sub", p, half), g.op("min", p, g.op("sub", one, p)))
 

@@ -1,7 +1,7 @@
-"""Code of the statements: loops over arrays in memory.
+"""Emits the code of statements, loops over arrays in memory.
 
 In a scan over lanes an entry is a vector of lanes. In a scan over nodes it is one number, and the entries of a row that
-are neighbours in memory are worked on abreast.
+are neighbours in memory form vectors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathfold.program.sections import Section
 
 @dataclass(frozen=True)
 class Place:
-    """Where a part of memory begins (an address, and entries after it), how far apart its entries are."""
+    """The place of a part of memory: its base address, the number of its first entry, how far apart its entries are."""
 
     base: str
     first: int = 0
@@ -35,12 +35,15 @@ class Place:
     shared: bool = False  # by all lanes
 
 
-ROW, NEIGHBOURS = 4, 8  # tile of a product in a scan over nodes: rows, and entries of a row abreast
-TILE = (2, 4)  # in a scan over lanes
+ROW, NEIGHBOURS = 4, 8  # the tile of a product in a scan over nodes: rows, and entries of a row in a vector
+TILE = (2, 4)  # the tile of a product in a scan over lanes: rows and columns
 
 
 def tiles(length: int, size: int) -> list[tuple[int, int, int]]:
-    """(first, number, length) of tiles: all alike if a length near `size` divides, else a shorter one comes last."""
+    """Cut a length into tiles, returned as (first, number of tiles, their length).
+
+    All are equal if a length near `size` divides; otherwise a shorter tile comes last.
+    """
     for near in range(size, size // 2, -1):
         if length % near == 0:
             return [(0, length // near, near)]
@@ -49,7 +52,7 @@ def tiles(length: int, size: int) -> list[tuple[int, int, int]]:
 
 
 def vectors(length: int) -> list[tuple[int, int, int]]:
-    """The same in powers of two."""
+    """Cut a length into vectors of NEIGHBOURS, then of smaller powers of two: (first, number of them, their size)."""
     parts, first, size = [], 0, NEIGHBOURS
     while first < length:
         number = (length - first) // size
@@ -60,7 +63,7 @@ def vectors(length: int) -> list[tuple[int, int, int]]:
 
 
 class Loops(Section):
-    """A section with arrays: computes them when they are first needed."""
+    """A section with arrays, which it computes when they are first needed."""
 
     def __init__(
         self, traced: Traced, f: Function, places: dict[Memory, Place], triangles: Container[int], s: str = ""
@@ -69,7 +72,7 @@ class Loops(Section):
         self.places, self.triangles, self.s = dict(places), triangles, s
 
     def inside(self, places: dict[Memory, Place], s: str = "") -> Loops:
-        """A section in a loop: what has been computed outside is at hand."""
+        """Return a section for the inside of a loop, which begins with all values and arrays of this one."""
         section = Loops(self.traced, self.f, {**self.places, **places}, self.triangles, s)
         section.scope, section.ready = dict(self.scope), set(self.ready)
         return section
@@ -85,7 +88,7 @@ class Loops(Section):
     # Addresses
 
     def _address(self, place: Place, start: int, strides: Sequence[int], index: Sequence[str]) -> str:
-        """Of the entry at start + strides . index."""
+        """Return the address of the entry at start + strides . index."""
         f, at = self.f, str((place.first + start) * place.apart)
         for stride, i in zip(strides, index, strict=True):
             if stride and i != "0":
@@ -93,7 +96,7 @@ class Loops(Section):
         return f.address(place.base, at)
 
     def _read(self, view: View, index: Sequence[str], *, same: bool = False) -> str:
-        """An entry; the `same` for all abreast also where lanes do not share it."""
+        """Load an entry; one that lanes share, or with `same`, is a single number that is copied into the vector."""
         place = self.places[view.memory]
         address = self._address(place, view.start, view.strides, index)
         if not (same or (place.shared and self.graph.abreast)):
@@ -104,7 +107,7 @@ class Loops(Section):
 
     @contextmanager
     def _loop(self, count: int | str, first: int = 0, step: int = 1) -> Iterator[str]:
-        """first, first + step, ...: `count` of them."""
+        """Loop over `count` numbers first, first + step, ..."""
         if count == 1:
             yield str(first)
             return
@@ -153,7 +156,7 @@ class Loops(Section):
         )
 
     def _product(self, statement: Product, target: Place, triangle: bool) -> None:
-        """Tile by tile; of a triangle, the tiles that reach below the diagonal."""
+        """Emit a product tile by tile; of a triangle, only the tiles that reach the diagonal or below."""
         n, m, _ = statement.shape
         rows, columns = TILE if min(n, m) > 1 else (ROW, ROW)
         across = vectors(m) if statement.neighbours else tiles(m, columns)
@@ -165,14 +168,14 @@ class Loops(Section):
                         self._tile(statement, target, (i, height), (j, width))
 
     def _begun(self, i: str, height: int, width: int, times: int) -> str:
-        """How many tiles begin at or before the last of the rows i, i + 1, ..."""
+        """Count the tiles that begin at or before column i + height - 1, where the last row meets the diagonal."""
         f = self.f
         f.declared.add("declare i64 @llvm.umin.i64(i64, i64)")
         begun = self._plus(f.integer("udiv", self._plus(i, height - 1), str(width)), 1)
         return f.value(f"call i64 @llvm.umin.i64(i64 {begun}, i64 {times})")
 
     def _tile(self, statement: Product, target: Place, rows: tuple[str, int], columns: tuple[str, int]) -> None:
-        """A few rows and columns of the result, summed in registers."""
+        """Emit a few rows and columns of the product, summed in registers."""
         f, neighbours = self.f, statement.neighbours
         _, m, inner = statement.shape
         (i, height), (j, width) = rows, columns
@@ -193,7 +196,7 @@ class Loops(Section):
         return self.f.operation("add", "double", "double", (total, product))
 
     def _across(self, length: int, neighbours: bool) -> Iterator[str]:
-        """Entries of a row: loops over vectors of them where they are neighbours, else over one after the other."""
+        """Loop over the entries of a row, by vectors where they are neighbours in memory, otherwise one by one."""
         for first, number, width in vectors(length) if neighbours else [(0, length, 1)]:
             with self._loop(number, first, width) as j, self.f.abreast(width if neighbours else self.f.width):
                 yield j
@@ -211,7 +214,7 @@ class Loops(Section):
                 f.store(total, self._address(target, i * statement.columns, (1,), (j,)))
 
     def _eliminate(self, statement: Elimination, target: Place) -> None:
-        """In place: the columns of the inverse take those of the matrix, one by one."""
+        """Emit an elimination in place: column by column, the inverse replaces the matrix."""
         f, n, neighbours = self.f, statement.order, not self.graph.abreast
         entry = lambda i, j: self._address(target, 0, (n, 1), (i, j))  # noqa: E731
         with self._loop(n) as i, self._loop(n) as j:
@@ -236,5 +239,5 @@ class Loops(Section):
                     )
 
     def _wide(self, value: str) -> str:
-        """A value of the section, for all abreast."""
+        """Return a value of the section in the current width: without lanes it is one number, copied into a vector."""
         return value if self.graph.abreast else self.f.spread(value)

@@ -1,4 +1,4 @@
-"""From a JAX function to a scalar program: its jaxpr, interpreted over arrays of graph nodes."""
+"""Turns a JAX function into a scalar program, by interpreting its jaxpr over arrays of graph nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pathfold.program.unsupported import UnsupportedPrimitive
 
 
 def trace(graph: Graph, function: Callable, *args: Any) -> Any:
-    """Apply `function` to pytrees of node arrays; returns its result as a pytree of node arrays."""
+    """Apply `function` to pytrees of node arrays, and return its result as a pytree of node arrays."""
     leaves, tree = jax.tree.flatten(args)
     with jax.enable_x64(True):
         shapes = [jax.ShapeDtypeStruct(np.shape(leaf), np.float64) for leaf in leaves]
@@ -34,9 +34,10 @@ def trace(graph: Graph, function: Callable, *args: Any) -> Any:
 
 
 def second_derivative(function: Callable, count: int) -> Callable:
-    """Of `count` arguments, along as many first and as many second directions; with the value and first derivatives.
+    """Return the second derivative of a function of `count` arguments, with its value and first derivatives.
 
-    It takes every operation of the function and of its derivatives.
+    It takes the arguments, then as many first and as many second directions. Tracing it meets every operation of the
+    function and of its derivatives.
     """
 
     def derivative(*values: Any) -> Any:
@@ -47,7 +48,7 @@ def second_derivative(function: Callable, count: int) -> Callable:
 
 
 def check_compilable(name: str, function: Callable, shapes: Any) -> None:
-    """Raise a ModelError naming the user's function when its scalar program, or its derivatives', cannot be made."""
+    """Raise a ModelError that names the user's function if it, or its derivatives, cannot be made a scalar program."""
     leaves, tree = jax.tree.flatten(shapes)
 
     def value(*args):
@@ -60,13 +61,13 @@ def check_compilable(name: str, function: Callable, shapes: Any) -> None:
         _attempt(f"a derivative of {name}", lambda *args: second(*args, *args, *args), leaves)
     except (NotImplementedError, TypeError, ValueError) as problem:
         raise ModelError(
-            f"{name} cannot be differentiated twice by jax.jvp ({problem}); give the function that stands in the way, "
-            "such as one with jax.custom_vjp, a rule by jax.custom_jvp."
+            f"{name} cannot be differentiated twice by jax.jvp ({problem}); if it uses a function with jax.custom_vjp, "
+            "give that function's derivative by jax.custom_jvp instead."
         ) from problem
 
 
 def is_compilable(function: Callable, *shapes: Any) -> bool:
-    """Whether a function, and its derivatives, can be made a scalar program."""
+    """Tell whether a function and its derivatives can be made a scalar program."""
     try:
         check_compilable("it", function, shapes)
     except ModelError:

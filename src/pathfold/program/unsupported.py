@@ -1,4 +1,4 @@
-"""What scalar programs cannot express, and what to do instead."""
+"""The error for operations that scalar programs cannot express, with advice on what to use instead."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ADVICE = {
     "random_split": _NO_NOISE,
     "threefry2x32": _NO_NOISE,
     "complex": "use real arithmetic",
-    "convert_element_type": "integers that depend on the inputs come from comparisons alone: use jnp.floor, jnp.where",
+    "convert_element_type": "integers that depend on the inputs only come from comparisons: use jnp.floor, jnp.where",
 }
 
 
 class UnsupportedPrimitive(ModelError):
-    """A primitive the scalar program cannot express; says its name and what to do instead."""
+    """A primitive that scalar programs cannot express; the message names it and says what to use instead."""
 
     def __init__(self, name: str, advice: str | None = None) -> None:
         advice = advice or ADVICE.get(name, "write it with arithmetic, elementary functions and jnp.where")

@@ -1,4 +1,4 @@
-"""Discretisations of an SDE, one a file, and the Ito calculus they are derived by."""
+"""Discretisations of an SDE, each in a file of its own, and the Ito calculus that they are derived with."""
 
 from pathfold.schemes.custom import CustomScheme
 from pathfold.schemes.euler_maruyama import EulerMaruyama

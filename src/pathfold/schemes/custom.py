@@ -1,4 +1,4 @@
-"""A step function of the user's own."""
+"""A scheme whose step is a function of the user's own."""
 
 import inspect
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from pathfold.errors import ModelError, told
 from pathfold.schemes.ito import time_arguments
 from pathfold.schemes.scheme import Scheme
 
-MOST_NORMALS = 10**6  # of one step: more is a mistake
+MOST_NORMALS = 10**6  # that a step may use: a larger number is surely a mistake
 
 
 @dataclass(frozen=True, init=False)
 class CustomScheme(Scheme):
     """A step of one's own: x' = step(x, z, v, delta, t) with v of noise_dim standard normals.
 
-    The step does not use the drift and diffusion of the model; its law is whatever was written.
+    The step does not use the drift and diffusion of the model: it alone defines the law of the states.
 
     Parameters
     ----------

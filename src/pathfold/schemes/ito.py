@@ -22,7 +22,7 @@ type StateFunction = Callable[..., Array]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Clock:
-    """The time, the inputs by name as they are then, and how fast they change."""
+    """The time, with the values of the inputs at that time and their slopes, by name."""
 
     t: Any
     inputs: dict[str, Any]
@@ -30,12 +30,12 @@ class Clock:
 
 
 def time_arguments(t: Any) -> tuple[Any, ...]:
-    """What the user's functions take for the time: t, or t and the inputs."""
+    """Return the arguments that the user's functions take for the time: t, or t and the inputs."""
     return (t.t, t.inputs) if isinstance(t, Clock) else (t,)
 
 
 def _passing(t: Any) -> Any:
-    """The derivative of the time, or of a clock, by the time."""
+    """Return the derivative of the time, or of a clock, with respect to the time."""
     if isinstance(t, Clock):
         return Clock(jnp.ones_like(t.t), t.slopes, jax.tree.map(jnp.zeros_like, t.slopes))
     return jnp.ones_like(t)
@@ -50,7 +50,7 @@ class SDE:
 
 
 def time_operator(sde: SDE, f: StateFunction) -> StateFunction:
-    """L0 f = df/dt + a . grad f + 1/2 sum_j d^2 f [b_j, b_j], as a function of (x, z, t)."""
+    """Return L0 f = df/dt + a . grad f + 1/2 sum_j d^2 f [b_j, b_j] as a function of (x, z, t)."""
 
     def operator(x, z, t):
         t = jax.tree.map(lambda part: jnp.asarray(part, x.dtype), t)
@@ -64,7 +64,7 @@ def time_operator(sde: SDE, f: StateFunction) -> StateFunction:
 
 
 def noise_operator(sde: SDE, j: int, f: StateFunction) -> StateFunction:
-    """Lj f = b_j . grad f, as a function of (x, z, t)."""
+    """Return Lj f = b_j . grad f as a function of (x, z, t)."""
 
     def operator(x, z, t):
         return jax.jvp(lambda x: f(x, z, t), (x,), (sde.diffusion(x, z, t)[:, j],))[1]
@@ -73,5 +73,5 @@ def noise_operator(sde: SDE, j: int, f: StateFunction) -> StateFunction:
 
 
 def _second_derivative(f: Callable[[Array], Array], x: Array, b: Array) -> Array:
-    """d^2 f(x) [b, b], the direction b held fixed."""
+    """Return d^2 f(x) [b, b], with the direction b held fixed."""
     return jax.jvp(lambda x: jax.jvp(f, (x,), (b,))[1], (x,), (b,))[1]

@@ -1,4 +1,4 @@
-"""What a discretisation is: one step x' = f_delta(z, x, v) driven by standard normals v (paper, section 2)."""
+"""The interface of a discretisation: one step x' = f_delta(z, x, v) driven by standard normals v (paper, section 2)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -20,41 +20,42 @@ type Point = tuple[Any, dict[str, Any], Any]
 class Scheme(ABC):
     """A forward operator x' = step(sde, z, x, v, delta, t), with v ~ N(0, I) of size noise_dim(B).
 
-    `weak_order` is that of the laws of the states, and so of posteriors: with steps of half the length their error is
-    2^-order times what it was. None where it is not known.
+    `weak_order` is the order at which the laws of the states converge, and so posteriors: steps of half the length make
+    the error 2^-order times as large. It is None where it is not known.
     """
 
     weak_order: ClassVar[float | None] = None
 
     @abstractmethod
     def noise_dim(self, wiener_dim: int) -> int:
-        """V, the number of standard normals a step uses, when the Wiener process has B components."""
+        """Return V, the number of standard normals that a step uses when the Wiener process has B components."""
 
     @abstractmethod
     def step(self, sde: SDE, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
-        """x(t + delta) from x(t) = x."""
+        """Return x(t + delta) from x(t) = x."""
 
     def halve(self, v: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Noise of two half steps that follow the same Wiener path as a step with noise v (..., V), if that is known.
+        """Return the noise of two half steps along the Wiener path of a step with noise v (..., V), None if not known.
 
-        `fresh` are standard normals of the same shape, for what v leaves open. If v is standard normal, the halves are.
+        `fresh` are standard normals of the same shape, for what v does not determine. If v is standard normal, so are
+        the halves.
         """
         return None
 
     def check(self, sde: SDE, points: Sequence[Point]) -> None:
-        """Raise ModelError when the SDE, seen at these points, is not one the scheme is made for."""
+        """Raise ModelError if the SDE, evaluated at these points, is not one that the scheme is made for."""
 
 
 def halve_increments(v: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For noise that is the Wiener increment, dW = sqrt(delta) v: its halves, by a Brownian bridge."""
+    """Halve noise that is the Wiener increment, dW = sqrt(delta) v, by a Brownian bridge."""
     return (v + fresh) / 2**0.5, (v - fresh) / 2**0.5
 
 
 def require_zero(residual: Callable[[Any, Any, Any], tuple[Array, Array]], points: Sequence[Point], fault: str) -> None:
     """Raise ModelError(fault) unless `residual` vanishes at the points.
 
-    `residual(x, z, t)` gives (what must be zero, terms that set its scale); points where either is not finite are left
-    out, and if none is left nothing was shown, which is an error too.
+    `residual(x, z, t)` gives (what must be zero, terms that set its scale). Points where either is not finite are left
+    out; if none remains, nothing was checked, which is an error too.
     """
     evaluate, seen = jax.jit(residual), False
     for x, z, t in points:
