@@ -126,7 +126,7 @@ def draws_dataset(
     initial states (chain, draw, series, ...) and the states that are kept (chain, draw, kept, component)."""
     keep, arrays = Selection.of(model), {"z": z, "x0": starts, "state": states}
     named = arrays, _variables(model, grid, keep, keep_path), _coordinates(model, grid, keep, keep_path)
-    return _by_chain_and_draw(*named, np.arange(z.shape[1]))
+    return _by_chain_and_draw(*named, range(z.shape[0]), np.arange(z.shape[1]))
 
 
 def shift_dataset(run: Run, shift: Shift) -> xr.Dataset:
