@@ -90,7 +90,7 @@ def in_unit(times: Any, initial_time: Any, unit: Any) -> tuple[Any, Any, Calenda
     if start is not None and start.dtype.kind != "M":
         raise DataError(f"times are dates, but initial_time is the duration {start}; give a date or a number")
     if start is not None:
-        return _count(dated - start, unit), 0.0, Calendar(unit, start[()])
+        return _count(dated - start, unit), 0.0, Calendar(unit, np.datetime64(start.item(0), "us"))
     first = dated.min() if dated.size else np.datetime64(0, "us")
     return _count(dated - first, unit), real_number("initial_time", initial_time), Calendar(unit, first)
 

@@ -46,8 +46,8 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     """The draws in a checkpoint folder so far, also while the run that makes them goes on.
 
     Chains are cut to the same length, and those left out that are far behind the others, with a warning that says where
-    they were. Files are looked through for damage, as `pf.sample` does. Nothing is written to the folder, and no lock is
-    needed: draws that are on file do not change.
+    they were. Files are looked through for damage, as `pf.sample` does. Nothing is written to the folder, and no lock
+    is needed: draws that are on file do not change.
 
     Parameters
     ----------

@@ -24,7 +24,11 @@ def where_left_out(read: Read, kept: Sequence[Draws], left_out: Sequence[Draws],
     made = min(draws.made for draws in kept)
     if not left_out or made <= warmup:
         return []
-    usual = {label: (x.mean(), x.std()) for label, x in _scalars(read, kept, warmup, made).items() if x.std() > 0.0}
+    usual = {
+        label: (float(x.mean()), float(x.std()))
+        for label, x in _scalars(read, kept, warmup, made).items()
+        if x.std() > 0.0
+    }
     return [f"chain {draws.chain} {_where(read, draws, warmup, usual)}" for draws in left_out]
 
 

@@ -144,9 +144,8 @@ def predict(
     coordinates = {"time": (dim, np.concatenate([each.times for each in asked]))}
     if is_panel(tree):
         coordinates["node_series"] = (dim, np.array(names)[series_of_rows])
-    dates = [calendar and calendar.dates(each.times) for calendar, each in zip(calendars, asked, strict=True)]
-    if all(each is not None for each in dates):
-        coordinates["date"] = (dim, np.concatenate([*dates]))
+    if (dates := _dates(calendars, asked)) is not None:
+        coordinates["date"] = (dim, dates)
     effects = ensemble.own if new_series else {}
     variables: dict[str, Any] = {
         **{name: (["chain", "draw", *dimensions(name, v.ndim - 2)], v[:, 0]) for name, v in effects.items()},
@@ -200,6 +199,13 @@ def _asked(
     times = real_array("times", counted("times", times, calendar))
     events = read_events(events, calendar)
     return Observations(times, np.zeros((times.size, model.observation_dim)), begin, inputs, events=events)
+
+
+def _dates(calendars: Sequence[Calendar | None], asked: Sequence[Observations]) -> np.ndarray | None:
+    """The dates of the times of all series, one after the other, if all of them have dates."""
+    dates = [calendar and calendar.dates(each.times) for calendar, each in zip(calendars, asked, strict=True)]
+    known = [each for each in dates if each is not None]
+    return np.concatenate(known) if len(known) == len(dates) else None
 
 
 def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:

@@ -21,7 +21,7 @@ from pathfold.model.ensemble import Ensemble
 from pathfold.model.settings import whole
 from pathfold.results.log_likelihood import PARTICLES, shared_parameters
 from pathfold.results.outlook import Chosen, extended, node_times
-from pathfold.results.same_data import checked
+from pathfold.results.same_model import checked
 from pathfold.sampling.particles import ParticleFilter
 
 DRAWS = 8  # of each chain, unless they are given
