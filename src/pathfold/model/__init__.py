@@ -1,4 +1,4 @@
-"""What the user writes down: a diffusion, its parameters and priors, its observation, and the data."""
+"""The model and the data that the user writes down: a diffusion, its parameters and priors, how it is observed."""
 
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.data import Data, Observations, panel_of

@@ -1,4 +1,4 @@
-"""The user's arrays: real numbers, and nothing that only looks like them."""
+"""Reads the user's arrays: real numbers are taken, and everything that only looks like them is refused."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathfold.errors import DataError, PathfoldError, told
 
 
 def real_array(name: str, given: Any, *, error: type[PathfoldError] = DataError, missing: bool = False) -> np.ndarray:
-    """An array of float32 where the user has one, else of float64; dates, text and complex numbers are refused.
+    """Return the user's array as float32 if it is one, otherwise as float64; refuse dates, text and complex numbers.
 
-    What is masked or marked as missing (None, pandas.NA) becomes NaN where entries may be `missing`, as those of
-    observed values, and is refused elsewhere: the number under a mask means nothing. So are truth values.
+    With `missing`, entries that are masked or marked as missing (None, pandas.NA) become NaN, as those of observed
+    values do. Otherwise they are refused, since the number under a mask means nothing, and so are truth values.
     """
     array, masked = unmasked(name, given, error)
     if array.dtype.kind in "mM" or (array.dtype == object and any(map(is_date, array.flat))):
@@ -39,7 +39,7 @@ def real_array(name: str, given: Any, *, error: type[PathfoldError] = DataError,
 
 
 def real_number(name: str, given: Any, *, error: type[PathfoldError] = DataError) -> float:
-    """A finite number."""
+    """Return the user's value as a finite float, or raise."""
     sentence = f"{name} must be a finite number, not {told(given)}"
     try:
         array = real_array(name, given, error=error)
@@ -51,32 +51,32 @@ def real_number(name: str, given: Any, *, error: type[PathfoldError] = DataError
 
 
 def unmasked(name: str, given: Any, error: type[PathfoldError] = DataError) -> tuple[np.ndarray, np.ndarray]:
-    """The entries as an array, and which of them are masked."""
+    """Return the entries as an array, and a mask of those that are masked."""
     try:
         if isinstance(given, list | tuple) and any(np.ma.isMaskedArray(each) for each in given):
             given = np.ma.array(given)
         masked = np.array(np.ma.getmaskarray(given)) if np.ma.isMaskedArray(given) else None
         array = np.asarray(given)
-    except Exception as problem:  # an object may do anything when it is asked for its numbers
+    except Exception as problem:  # an object may raise anything when it is asked for its numbers
         raise error(f"{name} must be an array of real numbers, not {told(given)}") from problem
     return array, np.zeros(array.shape, dtype=bool) if masked is None else masked
 
 
 def is_frame(given: Any) -> bool:
-    """Whether this is a Series or DataFrame of pandas, known by what they have."""
+    """Tell whether this is a pandas Series or DataFrame, by its attributes."""
     return hasattr(given, "index") and hasattr(given, "to_numpy")
 
 
 def is_labelled(given: Any) -> bool:
-    """Whether rows have labels: of pandas, or a DataArray of xarray."""
+    """Tell whether the rows have labels: whether this is a pandas object or an xarray DataArray."""
     return is_frame(given) or (hasattr(given, "dims") and hasattr(given, "coords"))
 
 
 def check_same_rows(given: dict[str, Any]) -> None:
-    """Raise DataError if two of these, by name, are of pandas and call their rows differently.
+    """Raise DataError if two of these, by name, are pandas objects whose rows have different labels.
 
-    Rows are taken in their order, which then is not what the labels say. A count from zero is no other name for what an
-    index, given as it is, calls something.
+    Rows are matched by their order, which would then contradict the labels. If one of them is an index itself, labels
+    that only count from zero do not contradict it.
     """
     parts = [(name, part) for name, each in given.items() for part in (each if isinstance(each, tuple) else (each,))]
     indices = [(name, part) for name, part in parts if hasattr(part, "get_indexer")]
@@ -92,13 +92,13 @@ def check_same_rows(given: dict[str, Any]) -> None:
 
 
 def is_date(value: Any) -> bool:
-    """Of datetime, NumPy or pandas, or a duration; known by what they have."""
+    """Tell whether this is a date or duration of datetime, NumPy or pandas, by its type or attributes."""
     has = ("isoformat", "total_seconds")
     return isinstance(value, np.datetime64 | np.timedelta64) or any(hasattr(value, each) for each in has)
 
 
 def _all_numbers(array: np.ndarray) -> bool:
-    """Whether objects are numbers: text that reads like one is not."""
+    """Tell whether all objects are numbers; text that reads like a number is not one."""
     return array.dtype == object and all(
         hasattr(each, "__float__") and not isinstance(each, str | bytes | complex) for each in array.flat
     )

@@ -13,10 +13,10 @@ EXACT, BELOW, ABOVE, BETWEEN = 0, -1, 1, 2
 
 
 def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values, kinds and upper bounds, all (T, Y), from what the user gives for `censored`.
+    """Return values, kinds and upper bounds, all (T, Y), from what the user gives for `censored`.
 
-    An array of -1 (below the value), 0 and 1 (above it); or a pair (low, high) of bounds, NaN where the value is what
-    was observed. Of an interval, the value is the lower bound. A number holds for every value that there is.
+    That is an array of -1 (below the value), 0 and 1 (above it), or a pair (low, high) of bounds, NaN where the value
+    is what was observed. The value of an interval is its lower bound. A single number holds for all observed values.
     """
     values, kinds, upper = values.copy(), np.zeros(values.shape), np.zeros(values.shape)
     if censored is None:
@@ -51,7 +51,7 @@ def _are_truth_values(given: Any) -> bool:
 
 
 def told_value(value: float, kind: float, upper: float) -> str:
-    """A value in words, with what is known of it."""
+    """Write a value in words, with the bound that it is."""
     known = {BELOW: f"known to be at most {value:g}", ABOVE: f"known to be at least {value:g}"}
     return (known | {BETWEEN: f"known to be between {value:g} and {upper:g}"}).get(int(kind), f"{value:g}")
 

@@ -1,4 +1,4 @@
-"""Whether a model can have produced the data: what is asked of a series before anything is done with it."""
+"""Checks that a model can have produced the data, before anything is done with a series."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_columns(columns: tuple[str, ...], observed: tuple[str, ...]) -> None:
 
 
 def _points(model: DiffusionModel, observations: Observations) -> Points:
-    """States and parameters drawn from the prior, and the times of the data, to try a likelihood at."""
+    """Return states and parameters drawn from the prior, and the times of the data, to try a likelihood at."""
     grid, points = TimeGrid.build(observations, steps_per_interval=1), model.kept.get("points") or model.points()
     model.kept["points"] = points
     times = jax.tree.map(lambda each: each[grid.rows], model.clocks(grid)[1])

@@ -18,7 +18,7 @@ from pathfold.model.priors import NormalMap, fixed, normal_map, product
 
 @dataclass(frozen=True)
 class ConditionalMap:
-    """An array of `shape` from `size` standard normals v, given z; `name` is what the user calls it.
+    """A map from `size` standard normals v to an array of `shape`, given z; `name` names it in errors.
 
     The user gives a distribution, a fixed array, a list of one scalar distribution or number for each component, or a
     function of z giving any of these. Batch and event dimensions of a distribution together are the shape.
@@ -30,15 +30,15 @@ class ConditionalMap:
     size: int
     gaussian: bool
     quantiles: bool = True
-    then: Callable[..., Array] | None = None  # a function of the vector and z that makes the vector meant
-    constant: NormalMap | None = None  # the map, where it does not depend on z: its constants are computed once
-    support: Any = None  # the constraint of numpyro on its values, where there is one that does not depend on z
+    then: Callable[..., Array] | None = None  # a function of the vector and z, applied last
+    constant: NormalMap | None = None  # the map if it does not depend on z: its constants are computed once
+    support: Any = None  # numpyro's constraint on the values, if there is one that does not depend on z
 
     @classmethod
     def build(
         cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], *, compilable: Compilable | None = None
     ) -> "ConditionalMap":
-        """Of a vector; a scalar is one of length 1."""
+        """Build the map to a vector; a scalar is a vector of length 1."""
         built = cls.of_any_shape(name, given, z, compilable=compilable)
         if len(built.shape) > 1 or 0 in built.shape:
             raise ModelError(f"{name} has shape {built.shape}, expected one dimension")
@@ -86,22 +86,22 @@ class ConditionalMap:
         return _map_of_value(self.name, self.given(z), quantiles=self.quantiles, standardise=False)
 
     def push(self, z: dict[str, Any], v: Array) -> Array:
-        """The array, of `shape`."""
+        """Return the array that v is mapped to."""
         value = self._map(z).push(v).reshape(self.shape)
         return value if self.then is None else self.then(value, z)
 
     def restricted_to(self, compilable: Compilable, z: dict[str, jax.ShapeDtypeStruct]) -> "ConditionalMap":
-        """This map without quantile functions, where they cannot be compiled."""
+        """Return this map, without quantile functions if they cannot be compiled."""
         return replace(ConditionalMap.build(self.name, self.given, z, compilable=compilable), then=self.then)
 
     def draw(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
-        """Normals (count, size) whose vectors follow the distribution: standard, or with the density that is kept."""
+        """Draw v (count, size) whose images follow the distribution: standard normals, unless there is an excess."""
         if self.gaussian:
             return rng.standard_normal((count, self.size))
         return np.asarray(jax.vmap(self._map(z).draw)(jax.random.split(jax.random.key(rng.integers(2**31)), count)))
 
     def draw_each(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
-        """The same with parameters (count, ...) of their own."""
+        """Draw v (count, size) like `draw`, each row with parameters of its own, (count, ...)."""
         if self.gaussian:
             return rng.standard_normal((count, self.size))
         keys = jax.random.split(jax.random.key(rng.integers(2**31)), count)
@@ -119,11 +119,11 @@ class ConditionalMap:
 
 
 def _support(given: Any) -> Any:
-    """The constraint on the values of a distribution, or None if there is none or its bounds are traced."""
+    """Return the constraint on a distribution's values, None if there is none or its bounds are traced."""
     if not isinstance(given, dist.Distribution):
         return None
     support: Any = given.support
-    while hasattr(support, "base_constraint"):  # of each element by itself
+    while hasattr(support, "base_constraint"):  # a constraint on each element by itself
         support = support.base_constraint
     return None if any(isinstance(each, Tracer) for each in jax.tree.leaves(support)) else support
 

@@ -1,4 +1,4 @@
-"""Observed series."""
+"""Observed series, as the user gives them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from pathfold.model.dates import Calendar, in_unit
 from pathfold.model.events import check_event_times, read_events
 from pathfold.model.inputs import Input, check_inputs
 
-LARGEST = 1e100  # its square, and what a model makes of that, are still numbers
+LARGEST = 1e100  # its square, and functions of that in a model, are still numbers
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -135,7 +135,7 @@ type Data = Observations | Sequence[Observations] | Mapping[Any, Observations]
 
 
 def are_data(given: Any) -> bool:
-    """Whether these are series, and not their times alone; raises DataError for what could be either."""
+    """Tell whether these are series, not times alone; raise DataError if they could be either."""
     if is_labelled(given):
         raise DataError(
             f"a {type(given).__module__.split('.')[0]}.{type(given).__name__} could be times, or a series with its "
@@ -146,7 +146,7 @@ def are_data(given: Any) -> bool:
 
 
 def panel_of(data: Any) -> dict[str | int, Observations]:
-    """The series of the user's data by name: the keys of a dict, their own names, or else their numbers."""
+    """Return the series of the user's data by name: the keys of a dict, their own names, or else their numbers."""
     if isinstance(data, Mapping):
         names, panel = [_series_name(name) for name in data], list(data.values())
     else:
@@ -157,7 +157,7 @@ def panel_of(data: Any) -> dict[str | int, Observations]:
     if odd := [each for each in panel if not isinstance(each, Observations)]:
         raise DataError(f"data must be pf.Observations, or a list or dict of them, not {told(odd[0])}")
     if any(isinstance(name, str) for name in names):
-        names = list(map(str, names))  # in a file they are of one kind
+        names = list(map(str, names))  # a coordinate in a file has one type
     if again := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(f"two series of the panel are called {again[0]!r}; give each a name of its own")
     return dict(zip(names, panel, strict=True))
@@ -172,12 +172,12 @@ def _series_name(name: Any) -> str | int:
 
 
 def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
-    """Times, values and names of components of a labelled series; what is one is known by what it has."""
+    """Return times, values and names of components of a labelled series, which is recognised by its attributes."""
     if is_frame(data):
         times, values, names = data.index, data.to_numpy(), getattr(data, "columns", [getattr(data, "name", None)])
     elif hasattr(data, "data_vars"):
         raise DataError(f"times are an xarray.{type(data).__name__}; give one of its variables, a DataArray")
-    elif is_labelled(data):  # of xarray
+    elif is_labelled(data):  # an xarray DataArray
         if not 1 <= data.ndim <= 2:
             raise DataError(f"the DataArray has dimensions {data.dims}, expected a time and at most one of components")
         dim = "time" if "time" in data.dims else data.dims[0]
@@ -197,9 +197,9 @@ def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
 
 
 def _regularised(times: np.ndarray, initial_time: float) -> np.ndarray:
-    """Single precision times that lie on a regular grid up to their rounding, as jnp makes them, are put on it.
+    """Put single precision times that lie on a regular grid up to their rounding, as jnp makes them, onto the grid.
 
-    Where the rounding is not small beside a step of the grid, they say too little for that, and stay as they are.
+    If the rounding is not small compared with a step of the grid, no grid can be told, and times stay as they are.
     """
     precise = times.astype(np.float64)
     if times.dtype != np.float32 or times.ndim != 1 or times.size == 0:

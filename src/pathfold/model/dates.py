@@ -1,4 +1,4 @@
-"""Dates and durations as times: counted in a unit that the user names, from a date that is known."""
+"""Turns dates and durations into times, counted in a unit that the user names, from a date that is known."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Calendar:
-    """How dates and durations are counted: in a unit, dates from the `origin`, of which durations have none."""
+    """The unit in which dates and durations are counted, and the `origin` of dates; durations have none."""
 
     unit: str
     origin: np.datetime64 | None
 
     def written(self) -> dict[str, str]:
-        """The arguments as text."""
+        """Return the arguments as text."""
         return {"unit": self.unit, "origin": "" if self.origin is None else str(self.origin)}
 
     @classmethod
@@ -38,14 +38,14 @@ class Calendar:
         return cls(written["unit"], np.datetime64(written["origin"]) if written["origin"] else None)
 
     def dates(self, times: np.ndarray) -> np.ndarray | None:
-        """The dates of times that are numbers, to the microsecond, if they are dates."""
+        """Turn times, which are numbers, back into dates, to the microsecond; return None if they were durations."""
         if self.origin is None:
             return None
         return self.origin + np.round(times * UNITS[self.unit] * 1e6).astype("m8[us]")
 
 
 def counted(name: str, given: Any, calendar: Calendar | None) -> Any:
-    """Dates or durations as numbers, counted as those of a series are; anything else as it is."""
+    """Turn dates or durations into numbers, counted like those of a series; return anything else as it is."""
     dated = _dated(name, given)
     if dated is None:
         return given
@@ -61,10 +61,10 @@ def counted(name: str, given: Any, calendar: Calendar | None) -> Any:
 
 
 def in_unit(times: Any, initial_time: Any, unit: Any) -> tuple[Any, Any, Calendar | None]:
-    """Times and initial time as numbers in the unit, where times are dates or durations, with how they are counted;
-    else as they are.
+    """Return times and initial time as numbers in the unit, and the calendar if times are dates or durations.
 
-    Dates are counted from the initial time if that is a date, which then is 0, and else from the first of them.
+    Dates are counted from the initial time if that is a date, which then is 0, and else from the first of them. Times
+    that are numbers are returned as they are.
     """
     dated, start = _dated("times", times), _dated("initial_time", initial_time)
     if dated is None:
@@ -100,7 +100,7 @@ def _count(durations: np.ndarray, unit: str) -> np.ndarray:
 
 
 def _dated(name: str, given: Any) -> np.ndarray | None:
-    """Dates or durations in microseconds, or finer where they are given so; None for anything else."""
+    """Return dates or durations in microseconds, or finer if they are given so; None for anything else."""
     array, masked = unmasked(name, given)
     if array.dtype == object and array.size and all(map(is_date, array.flat)):
         array = _of_objects(name, array)
@@ -120,11 +120,11 @@ def _dated(name: str, given: Any) -> np.ndarray | None:
 
 
 def _of_objects(name: str, array: np.ndarray) -> np.ndarray:
-    """Dates or durations of Python or pandas; those with a time zone by what a clock in UTC shows."""
+    """Convert dates or durations of Python or pandas to NumPy; those with a time zone are taken in UTC."""
 
     def plain(each: Any) -> Any:
         if each != each:
-            return None  # which becomes NaT
+            return None  # becomes NaT
         if getattr(each, "tzinfo", None) is not None:
             return each.astimezone(datetime.UTC).replace(tzinfo=None)
         return each

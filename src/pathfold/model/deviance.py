@@ -1,7 +1,7 @@
-"""What likelihoods are made of, without cancellation: values and derivatives to full accuracy wherever they are taken.
+"""Functions that likelihoods are made of, computed without cancellation: values and derivatives have full accuracy.
 
-Each function is analytic. Where its formula would cancel it is computed by a series instead, and the arguments of the
-formula that is not taken are replaced by harmless ones, so that no derivative of it is infinite.
+Each function is analytic. Where its formula would cancel, a series is used instead; the arguments of the branch that is
+not used are replaced by harmless ones, so that none of its derivatives is infinite.
 """
 
 import math
@@ -23,12 +23,12 @@ _GAMMA = [b / (2 * n * (2 * n - 1)) for n, b in enumerate(_BERNOULLI, start=1)]
 
 
 def root_of(half: Array | float) -> Array:
-    """sqrt(2 half), for a function that falls to 0 but has no zero."""
+    """Return sqrt(2 half), for a function `half` that decreases to 0 without reaching it."""
     return jnp.sqrt(2 * jnp.maximum(half, TINY))
 
 
 def exp_root(x: Array | float) -> Array:
-    """The root r of r^2 / 2 = exp(x) - 1 - x with the sign of x."""
+    """Return the root r of r^2 / 2 = exp(x) - 1 - x with the sign of x."""
     x = jnp.asarray(x)
     near = jnp.abs(x) < NEAR
     far = jnp.where(near, 1.0, x)
@@ -36,7 +36,7 @@ def exp_root(x: Array | float) -> Array:
 
 
 def log_ratio(u: Array | float) -> Array:
-    """log(1 + u) / u."""
+    """Return log(1 + u) / u."""
     u = jnp.asarray(u)
     near = jnp.abs(u) < SMALL
     small, far = jnp.where(near, u, 0.0), jnp.where(near, 1.0, u)
@@ -44,11 +44,11 @@ def log_ratio(u: Array | float) -> Array:
 
 
 def logit_root(e: Array | float, successes: Array | float, failures: Array | float) -> Array:
-    """The root r of r^2 / 2 = n [log(1 - p + p exp(e)) - p e], p = successes / n, with the sign of e.
+    """Return the root r of r^2 / 2 = n [log(1 - p + p exp(e)) - p e], p = successes / n, with the sign of e.
 
-    n = successes + failures. It is the divergence of two Bernoulli distributions, of p and of the probability whose
-    logit is higher by e, n times. The smaller of p and 1 - p is the one computed with; for few successes among many it
-    becomes that of Poisson, successes (exp(e) - 1 - e).
+    n = successes + failures. r^2 / 2 is n times the divergence of two Bernoulli distributions, one with p, the other
+    with the probability whose logit is higher by e. It is computed with the smaller of p and 1 - p; for few successes
+    among many it becomes that of Poisson, successes (exp(e) - 1 - e).
     """
     few, many = jnp.asarray(successes), jnp.asarray(failures)
     swap = few > many
@@ -57,7 +57,7 @@ def logit_root(e: Array | float, successes: Array | float, failures: Array | flo
 
 
 def _logit_rest(e: Array, p: Array) -> Array:
-    """2 [log1p(p expm1(e)) / p - e] / e^2 for 0 <= p <= 1/2."""
+    """Return 2 [log1p(p expm1(e)) / p - e] / e^2 for 0 <= p <= 1/2."""
     near = jnp.abs(e) < NEAR
     small, far = jnp.where(near, e, 0.0), jnp.where(near, 1.0, e)
     rest = _exp_series(small)
@@ -70,9 +70,10 @@ def _logit_rest(e: Array, p: Array) -> Array:
 
 
 def stirling(x: Array | float) -> Array:
-    """log Gamma(x) - [(x - 1/2) log x - x + log(2 pi) / 2], what Stirling's formula leaves: 1 / (12 x) - ...
+    """Return the error of Stirling's formula, log Gamma(x) - [(x - 1/2) log x - x + log(2 pi) / 2] = 1 / (12 x) - ...
 
-    Where the series does not do, it does for x + 10, with log Gamma(x + 10) - log Gamma(x) = log(x (x+1) ... (x+9)).
+    Where x is too small for the series it is taken at x + 10, with log Gamma(x + 10) - log Gamma(x) =
+    log(x (x+1) ... (x+9)).
     """
     x = jnp.asarray(x)
     far = x > STIRLING
@@ -85,12 +86,12 @@ def stirling(x: Array | float) -> Array:
 
 
 def _exp_series(x: Array) -> Array:
-    """2 (exp(x) - 1 - x) / x^2 near 0."""
+    """Return 2 (exp(x) - 1 - x) / x^2 near 0."""
     return _polynomial(x, _EXP)
 
 
 def _log_series(u: Array) -> Array:
-    """2 (u - log1p(u)) / u^2 near 0, by log1p(u) = 2 atanh(t), t = u / (2 + u)."""
+    """Return 2 (u - log1p(u)) / u^2 near 0, by log1p(u) = 2 atanh(t), t = u / (2 + u)."""
     t = u / (2 + u)
     return (1 - t) * (1 - t * (1 - t) * _polynomial(t * t, _ATANH))
 

@@ -1,12 +1,12 @@
 """The model: a diffusion, its priors, how it is observed, and how it is discretised. All validation starts here.
 
-What the sampler uses is the discretised model (method.md, section 1):
+The sampler uses the discretised model (method.md, section 1):
 
     z = g_z(u),  x_0 = g_x0(z, v_0),  x' = step(z, x, v, delta, t),  0 = misfit(z, x, w, t, y)
 
 with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. Here z are the parameters that all series share, and x
-is the augmented state: the state followed by the values of what varies between series (`pf.Varying`), which v_0 draws
-and no step changes. The user's functions take the state alone, and find what varies in z like all else.
+is the augmented state: the state followed by the parameters that vary between series (`pf.Varying`), which v_0 draws
+and no step changes. The user's functions take the state alone, and find the varying parameters in z like the others.
 """
 
 import copy
@@ -147,8 +147,8 @@ class DiffusionModel:
         accumulators: str | int | Sequence[str | int] = (),
         events: Mapping[str, Callable[..., Any]] | None = None,
     ):
-        self.kept: dict[Any, Any] = {}  # what the layers above made of the model, for as long as it lives
-        self.written: dict[str, Any] = {  # to be shown
+        self.kept: dict[Any, Any] = {}  # what the layers above compiled or computed for this model
+        self.written: dict[str, Any] = {  # the arguments as given, to be shown
             "drift": drift,
             "diffusion": diffusion,
             "initial_state": initial_state.given if isinstance(initial_state, ConditionalMap) else initial_state,
@@ -192,32 +192,32 @@ class DiffusionModel:
             self.scheme.check(self.sde, points)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies, here or in another process, begin with nothing kept."""
+        """Return the state for a copy, here or in another process, which begins with nothing kept."""
         return self.__dict__ | {"kept": {}}
 
     @property
     def start_dim(self) -> int:
-        """V0, the normals of what varies and of the initial state."""
+        """V0, the number of normals of the varying parameters and of the initial state."""
         return self.varying.size + self.initial_state.size
 
     @property
     def maps(self) -> dict[str, ConditionalMap]:
-        """Of all parameters, those that vary included."""
+        """The maps of all parameters by name, those that vary included."""
         return self._in_order(self.parameters.maps | self.varying.maps)
 
     def structs(self) -> dict[str, Any]:
-        """All parameters, as the user's functions take them."""
+        """Return the structs of all parameters by name, as the user's functions take them."""
         return self._in_order(self.parameters.structs() | self.varying.structs())
 
     def _in_order(self, z: dict[str, Any]) -> dict[str, Any]:
         return {name: z[name] for name in self.priors}
 
     def named(self, z: dict[str, Any], varying: Any) -> dict[str, Any]:
-        """All parameters of a series by name, from those that the series share and the vector of what varies."""
+        """Return all parameters of a series by name, from the shared ones and the vector of those that vary."""
         return self._in_order(z | self.varying.unflatten(varying))
 
     def in_series(self, z: dict[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
-        """The state and all parameters of a series, from what the series share and the augmented state."""
+        """Return the state and all parameters of a series, from the shared parameters and the augmented state."""
         return x[: self.state_dim], self.named(z, x[self.state_dim :])
 
     def state_of(self, given: Any) -> Any:
@@ -226,16 +226,16 @@ class DiffusionModel:
             return given if self.network is None else self.network.states(given)
 
     def augmented(self, x: Array, varying: Array) -> Array:
-        """The state followed by what varies."""
+        """Return the augmented state: the state followed by the varying parameters."""
         return jnp.concatenate([x, varying]) if self.varying.z_size else x
 
     def start(self, z: dict[str, Array], v0: Array) -> Array:
-        """x_0 from V0 standard normals."""
+        """Return the augmented initial state x_0 from V0 standard normals."""
         varying = self.varying.push(v0[: self.varying.size], z)
         return self.augmented(self.initial_state.push(self.named(z, varying), v0[self.varying.size :]), varying)
 
     def start_excess(self, z: dict[str, Array], v0: Array) -> Any:
-        """The non-Gaussian term of the potential of v_0."""
+        """Return the non-Gaussian term of the potential of v_0."""
         apart, total = v0[: self.varying.size], 0.0
         if self.varying.excess is not None:
             total += self.varying.excess(apart, z)
@@ -245,7 +245,7 @@ class DiffusionModel:
         return total
 
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
-        """x(t + delta) from x(t) = x and v ~ N(0, I_V), with the jumps of the step."""
+        """Return x(t + delta) from x(t) = x and v ~ N(0, I_V), with the jumps of the step."""
         state, named = self.in_series(z, x)
         if not isinstance(t, Moment):
             return self.augmented(self._user_step(named, state, v, delta, t), x[self.state_dim :])
@@ -253,22 +253,22 @@ class DiffusionModel:
         return self.augmented(self.jumps.after(state, dict(named), t), x[self.state_dim :])
 
     def misfit(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen) -> Array:
-        """The rows (Y,) of the constraint at one node."""
+        """Return the rows (Y,) of the constraint at one node."""
         state, named = self.in_series(z, x)
         return self.observation.misfit(state, named, w, t, seen)
 
     def node_excess(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen) -> Any:
-        """What the potential has at one node besides 1/2 w.w."""
+        """Return the terms of the potential at one node besides 1/2 w.w."""
         state, named = self.in_series(z, x)
         return self.observation.excess(state, named, w, t, seen)
 
     def plain_factors(self) -> np.ndarray:
-        """Which of the observed values (Y,) have a likelihood that enters as a plain factor."""
+        """Mark the observed values (Y,) whose likelihood enters as a plain factor."""
         with jax.enable_x64(True):
             return self.observation.factors(struct(self.state_dim), self.structs(), self._time())
 
     def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-        """Each of the user's functions by name, with example shapes, so that an error can name the one it is in."""
+        """Return each of the user's functions by name, with example shapes, so that an error can name its function."""
         x, z, t = struct(self.state_dim), self.structs(), self._time()
         functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
             "drift": (self.sde.drift, (x, z, t)),
@@ -284,7 +284,7 @@ class DiffusionModel:
         return functions
 
     def restricted_to(self, compilable: Compilable) -> "DiffusionModel":
-        """This model with the quantile functions that cannot be compiled replaced by a bijection and a density."""
+        """Return this model with quantile functions that cannot be compiled replaced by a bijection and a density."""
         model = copy.copy(self)
         with jax.enable_x64(True):
             model.parameters, model.varying = build_parameters(self.priors, compilable=compilable)
@@ -296,12 +296,12 @@ class DiffusionModel:
         return model
 
     def transform(self, forward: Callable[..., Any], inverse: Callable[..., Any]) -> "DiffusionModel":
-        """The same model in another state y = forward(x), by Ito's lemma: with L0, Lj the operators of the SDE of x::
+        """Write the model in another state y = forward(x), by Ito's lemma: with L0, Lj the operators of the SDE of x::
 
             dy = L0 forward dt + sum_j Lj forward dW_j,   both at x = inverse(y).
 
-        The scheme stays the same and is applied to y: the discretised models differ, their limits do not. That the
-        inverse inverts is checked at and around initial states drawn from the prior.
+        The scheme stays the same and is applied to y: the discretised models differ, their limits do not. At and around
+        initial states drawn from the prior it is checked that `inverse` is the inverse of `forward`.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ class DiffusionModel:
         return shape[1]
 
     def _user_step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
-        """The scheme's step of the state alone, with all parameters in z."""
+        """Return the scheme's step of the state alone, with all parameters in z."""
         return self.scheme.step(self.sde, dict(z), x, v, delta, t)
 
     def _check_step(self) -> None:
@@ -360,29 +360,29 @@ class DiffusionModel:
                 )
 
     def _time(self) -> Any:
-        """What the functions take for the time, as structs."""
+        """Return the structs of what the user's functions take for the time."""
         names = {name: struct() for name in self.inputs}
         return Clock(struct(), names, names) if names else struct()
 
     def _seen(self) -> Seen:
-        """What is observed at one time, as structs; nothing is censored."""
+        """Return the structs of what is observed at one time, with nothing censored."""
         return Seen(struct(self.observation_dim), struct(self.observation_dim), struct(0), struct(0))
 
     @property
     def forcing_dim(self) -> int:
-        """Numbers that `clock` takes for a step besides the time: inputs, their slopes, marks of jumps."""
+        """The count of numbers that `clock` takes for a step besides the time: inputs, their slopes, marks of jumps."""
         return 2 * len(self.inputs) + self.jumps.size
 
     def clock(self, t: Any, forcing: Any) -> Any:
-        """What the functions take for the time t of a step, with its forcing (..., forcing_dim)."""
+        """Return what the functions take for the time t of a step, made of t and its forcing (..., forcing_dim)."""
         count = len(self.inputs)
         time = self.node_clock(t, forcing[..., :count], forcing[..., count : 2 * count])
         return self.jumps.moment(time, forcing[..., 2 * count :]) if self.jumps else time
 
     def node_clock(self, t: Any, inputs: Any, slopes: Any = None) -> Any:
-        """What the functions take for the time t, with inputs and slopes (..., I) in the order of their names.
+        """Return what the functions take for the time t, with inputs and slopes (..., I) in the order of their names.
 
-        At nodes inputs have no slopes: nothing asks for them.
+        At nodes no slopes are given, since nothing uses them there.
         """
         if not self.inputs:
             return t
@@ -391,7 +391,7 @@ class DiffusionModel:
         return Clock(t, *by_name)
 
     def forcing(self, grid: TimeGrid, after_data: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The forcing of every fine step (N, S, forcing_dim), and the inputs at the nodes (N, I).
+        """Return the forcing of every fine step (N, S, forcing_dim), and the inputs at the nodes (N, I).
 
         Series (K,) that begin right `after_data` begin with empty accumulators.
         """
@@ -403,12 +403,12 @@ class DiffusionModel:
         return np.concatenate([np.stack(parts, axis=-1), marks], axis=-1), np.stack([*ends.inputs.values()], axis=-1)
 
     def clocks(self, grid: TimeGrid) -> tuple[Any, Any]:
-        """What the functions take for the times of the fine steps (N, S) and of the nodes (N,)."""
+        """Return what the functions take for the times of the fine steps (N, S) and of the nodes (N,)."""
         starts, ends = clocks(self.inputs, grid)
         return self.jumps.moment(starts, self.jumps.marks(grid)) if self.jumps else starts, ends
 
     def components_shown(self) -> np.ndarray:
-        """The component of the state that each observed value shows as it is, but for noise; -1 where it does not."""
+        """Return the component of the state that each observed value equals, up to noise; -1 if it equals none."""
         shown = np.full(self.observation_dim, -1)
         with jax.enable_x64(True):
             shared = self.parameters.unflatten(self.parameters.push(jnp.zeros(self.parameters.size)))
@@ -422,7 +422,7 @@ class DiffusionModel:
         return shown
 
     def points(self) -> list[tuple[np.ndarray, dict[str, Any], Any]]:
-        """Concrete (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""
+        """Return points (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""
         rng, points = np.random.default_rng(20), []
         for i, t in enumerate((0.0, 0.7, 2.3, 5.1)):
             if self.inputs:

@@ -1,4 +1,4 @@
-"""Many draws of the parameters at once: of a posterior, of the prior, or of both."""
+"""Many draws of the parameters at once, from a posterior, from the prior, or from both."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.functions import at_values
 from pathfold.model.parameters import Parameters
 
-BLOCK = 4096  # observations drawn at a time: of one size, so that it is compiled once
+BLOCK = 4096  # observations drawn at a time, always as many, so that the function is compiled once
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Values of D draws by name: `shared` (D, ...), and `own`, what varies between K series, (D, K, ...)."""
+    """The parameters of D draws by name: `shared` (D, ...), and `own`, which vary between K series, (D, K, ...)."""
 
     model: DiffusionModel
     count: int
@@ -31,7 +31,7 @@ class Ensemble:
     def build(
         cls, model: DiffusionModel, known: Mapping[str, np.ndarray], count: int, series: int, rng: np.random.Generator
     ) -> Ensemble:
-        """From the values known, in these shapes; others are drawn from their priors, or follow, given those."""
+        """Take the known values, in these shapes; draw the others from their priors given these, or compute them."""
         shared = _filled_in(model.parameters, known, {}, count, rng)
         rows = {name: np.repeat(value, series, axis=0) for name, value in shared.items()}
         flat = {name: _flat(known[name]) for name in model.varying.names if name in known}
@@ -42,23 +42,23 @@ class Ensemble:
 
     @property
     def z(self) -> np.ndarray:
-        """What series share, as vectors (D, Z)."""
+        """The shared parameters as vectors (D, Z)."""
         values = [self.shared[name].reshape(self.count, -1) for name in self.model.parameters.names]
         return np.concatenate([np.zeros((self.count, 0)), *values], axis=1)
 
     def augmented(self, states: np.ndarray, series: np.ndarray) -> np.ndarray:
-        """States (D, R, X) of these series (R,), each followed by what varies."""
+        """Append the varying parameters to states (D, R, X), whose rows belong to these series (R,)."""
         parts = [self.own[name].reshape(self.count, self.series, -1) for name in self.model.varying.names]
         return np.concatenate([states, *(part[:, series] for part in parts)], axis=2)
 
     def named(self, series: np.ndarray) -> dict[str, Any]:
-        """All parameters by name for R rows of every draw, which belong to these series (R,): (D R, ...)."""
+        """Return all parameters by name, (D R, ...), for R rows of every draw that belong to these series (R,)."""
         found = {name: np.repeat(value, len(series), axis=0) for name, value in self.shared.items()}
         found |= {name: _flat(value[:, series]) for name, value in self.own.items()}
         return {name: found[name] for name in self.model.priors}
 
     def draw_starts(self, rng: np.random.Generator) -> np.ndarray:
-        """Random initial states (D, K, X)."""
+        """Draw initial states (D, K, X)."""
         start = self.model.initial_state
         with jax.enable_x64(True), at_values("initial_state", "these parameters"):
             z = self.named(np.arange(self.series))
@@ -66,7 +66,7 @@ class Ensemble:
         return np.asarray(x).reshape(self.count, self.series, self.model.state_dim)
 
     def observe(self, states: np.ndarray, times: Any, series: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Random observations (D, R, Y) of states (D, R, X) at times (R,) of these series; NaN where a path is lost."""
+        """Draw observations (D, R, Y) of states (D, R, X) at times (R,) of these series; NaN where a path is lost."""
         observation, x, count = self.model.observation, _flat(states), states.shape[0] * states.shape[1]
         drawn = np.empty((count, observation.dim))
         with jax.enable_x64(True), at_values("the observation", "these parameters"):
@@ -82,14 +82,14 @@ class Ensemble:
 
 
 def _flat(value: np.ndarray) -> np.ndarray:
-    """The first two axes as one."""
+    """Merge the first two axes."""
     return value.reshape(-1, *value.shape[2:])
 
 
 def _filled_in(
     parameters: Parameters, known: Mapping[str, Any], given: Mapping[str, Any], count: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Parameters by name, (count, ...) each, in an order in which what is not known can be drawn from what is."""
+    """Return parameters by name, (count, ...) each; those that are not known are drawn given the ones before them."""
     with jax.enable_x64(True):
         found = {name: jnp.asarray(value) for name, value in given.items()}
         for name in parameters.sequence:

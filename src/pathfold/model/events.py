@@ -1,4 +1,4 @@
-"""When events happen in a series, and how large they are."""
+"""Reads and checks the times and amounts of the events of a series."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ type Events = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def read_events(events: Any, calendar: Calendar | None) -> Events:
-    """The user's name -> (times, amounts), sorted; dates are counted as those of the series are."""
+    """Return the user's name -> (times, amounts), sorted in time; dates are counted like those of the series."""
     if events is None:
         return {}
     if not isinstance(events, Mapping):
@@ -52,7 +52,7 @@ def _read(name: Any, given: Any, calendar: Calendar | None) -> tuple[np.ndarray,
 
 
 def close(t: Any) -> Any:
-    """Times that differ by less are not told apart."""
+    """Return the difference below which a time is taken to be the same as t."""
     return 1e-12 * (1.0 + np.abs(t))
 
 

@@ -1,4 +1,4 @@
-"""Looking at the user's functions before anything is compiled: how many arguments they take, what they return."""
+"""Examines the user's functions before anything is compiled: how many arguments they take, what they return."""
 
 import inspect
 import re
@@ -24,7 +24,7 @@ type Compilable = Callable[..., bool]
 
 
 def struct(*shape: int) -> Struct:
-    """A float64 array of this shape, without its values."""
+    """Return the shape and type of a float64 array, which stands for it in tracing."""
     return jax.ShapeDtypeStruct(shape, np.float64)
 
 
@@ -33,7 +33,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def told_support(support: Any) -> str:
-    """A constraint of numpyro in words, such as "integer nonnegative"."""
+    """Write a constraint of numpyro in words, such as "integer nonnegative"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(support).__name__.strip("_")).lower()
 
 
@@ -48,12 +48,12 @@ class OfTime:
 
 
 def apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with dicts of its own: what it writes into z or inputs is seen by no other."""
+    """Give the function copies of its dicts, so that nothing it writes into z or inputs is seen elsewhere."""
     return lambda *values: function(*(dict(value) if isinstance(value, dict) else value for value in values))
 
 
 def with_time(name: str, function: Any, arguments: Sequence[str]) -> OfTime:
-    """The user's function of `arguments`, of these and t, or of these, t and inputs, as a function of time."""
+    """Turn the user's function of `arguments`, of these and t, or of these, t and inputs into a function of time."""
     if isinstance(function, OfTime):
         return function
     without, full, count = ", ".join(arguments), ", ".join((*arguments, "t")), len(arguments)
@@ -82,7 +82,7 @@ def with_time(name: str, function: Any, arguments: Sequence[str]) -> OfTime:
 
 
 def of_state_and_parameters(name: str, function: Any) -> Callable[..., Any]:
-    """The user's function of x, or of (x, z), as a function of both."""
+    """Turn the user's function of x, or of (x, z), into a function of both."""
     if not callable(function) or isinstance(function, type):
         raise ModelError(f"{name} must be a function of x or (x, z), not {told(function)}")
     function, signature = apart(function), _signature(function)
@@ -96,7 +96,7 @@ def of_state_and_parameters(name: str, function: Any) -> Callable[..., Any]:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """None where it is not known: some built-in functions do not tell it."""
+    """Return the signature of a function, or None for built-in functions that do not have one."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -116,7 +116,7 @@ def as_float64(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def result_shape(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> tuple[int, ...]:
-    """The shape a user's function returns, having checked that it can be traced and returns one real array."""
+    """Return the shape of a user's function's result; raise if it cannot be traced or is not one real array."""
     result = traced(name, function, examples)
     if not hasattr(result, "shape"):
         raise ModelError(f"{name} returned a {type(result).__name__}, expected an array: wrap it in jnp.array(...)")
@@ -128,7 +128,7 @@ def result_shape(name: str, function: Callable[..., Any], examples: Sequence[Any
 
 
 def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> Any:
-    """jax.eval_shape with every failure of a user's function turned into a sentence."""
+    """Apply jax.eval_shape, turning every failure of a user's function into a sentence."""
     try:
         return jax.eval_shape(function, *examples)
     except PathfoldError:
@@ -149,7 +149,7 @@ def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> 
 
 @contextmanager
 def at_values(name: str, values: str) -> Iterator[None]:
-    """Turn what a user's function raises at concrete values, which tracing did not show, into a sentence."""
+    """Turn an exception that a user's function raises at concrete values, not while tracing, into a sentence."""
     try:
         yield
     except PathfoldError:
@@ -159,17 +159,17 @@ def at_values(name: str, values: str) -> Iterator[None]:
 
 
 def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
-    """Raise ModelError for what tracing does not see, having called a user's function twice at a concrete point.
+    """Call a user's function twice at a concrete point, and raise ModelError for faults that tracing does not show.
 
-    What is random would be drawn once, while tracing, and then be a constant. JAX clamps an index that is out of range
-    without a word. The point is one of numpy arrays where the function takes them, since that costs the least.
+    A random number would be drawn once, while tracing, and then be a constant. JAX silently clamps an index that is out
+    of range. The point consists of numpy arrays if the function takes them, since that costs the least.
     """
     _refuse_index_out_of_range(name, function, examples)
     for array in (np.asarray, jnp.asarray):
         try:
             with _quiet():
                 first, second = (np.asarray(function(*_point(examples, array))) for _ in range(2))
-        except Exception:  # numpy arrays will not do; that JAX arrays do is known from tracing
+        except Exception:  # it takes JAX arrays alone, with which it has been traced
             continue
         if not np.array_equal(first, second, equal_nan=True):
             raise ModelError(
@@ -181,9 +181,9 @@ def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) 
 
 
 def _refuse_index_out_of_range(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> None:
-    """Raise ModelError for an index that is out of range, and the same one at two points far from each other.
+    """Raise ModelError if an index is out of range, with the same fault at two points far from each other.
 
-    One that depends on the arguments may be in range where the model lives.
+    An index that depends on the arguments may be in range at the states and parameters that matter.
     """
     for fault_at in (_fault_of_numpy, _fault_of_jax) if _indexes(function, examples) else (_fault_of_numpy,):
         faults = {fault_at(function, examples, scale) for scale in (1.0, -0.37)}
@@ -192,25 +192,25 @@ def _refuse_index_out_of_range(name: str, function: Callable[..., Any], examples
 
 
 def _indexes(function: Callable[..., Any], examples: Sequence[Any]) -> bool:
-    """Whether JAX arrays are indexed in a way that is not known before; in most functions none is."""
+    """Tell whether JAX arrays are indexed in a way that may be out of range; in most functions none is."""
     trace = str(jax.make_jaxpr(function)(*examples))
     return any(operation in trace for operation in ("gather", "scatter", "dynamic_slice", "dynamic_update"))
 
 
 def _fault_of_numpy(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
-    """What numpy says of an index of an argument, or nothing."""
+    """Return numpy's message about an index of an argument that is out of range, or nothing."""
     try:
         with _quiet():
             function(*_point(examples, np.asarray, scale))
     except IndexError as error:
         return str(error)
-    except Exception:  # what needs JAX arrays
+    except Exception:  # the function needs JAX arrays
         return ""
     return ""
 
 
 def _fault_of_jax(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
-    """What JAX, asked to, says of an index of a JAX array."""
+    """Return checkify's message about an index of a JAX array that is out of range, or nothing."""
     try:
         with _quiet():
             checked = checkify.checkify(function, errors=checkify.index_checks)
@@ -222,14 +222,14 @@ def _fault_of_jax(function: Callable[..., Any], examples: Sequence[Any], scale: 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The points are not of the model's world: what is not finite there says nothing."""
+    """Silence warnings: at points that a model need not be made for, infinities and NaN mean nothing."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def _point(examples: Sequence[Any], array: Callable[..., Any], scale: float = 1.0) -> tuple[Any, ...]:
-    """Arguments near `scale`, no two numbers of an array alike."""
+    """Return arguments with values near `scale`, all different within an array."""
 
     def fill(example: Struct) -> Any:
         size = int(np.prod(example.shape, dtype=int))

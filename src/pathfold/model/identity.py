@@ -1,8 +1,8 @@
-"""Which model is this? Short hashes of all that a model computes, part by part.
+"""Identifies a model by short hashes of all that it computes, part by part.
 
-A function is known by its computation, as JAX traces it, with the values of all constants in it: closures with other
-constants are other functions, and the same function in another file is the same. Numbers are compared to nine digits,
-since machines differ in the last ones.
+A function is identified by its computation, as JAX traces it, with the values of all constants in it: closures with
+other constants are other functions, and the same function in another file is the same. Numbers are compared to nine
+digits, since machines differ in the last ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAIN = (bool, int, float, str, tuple, np.ndarray, jax.Array)
 
 
 def identity(model: DiffusionModel) -> dict[str, str]:
-    """A hash of every part of a model, by a name that a person recognises."""
+    """Return a hash of every part of a model, by a name that a person recognises."""
     if KEPT not in model.kept:
         model.kept[KEPT] = {name: digest(words) for name, words in _parts(model).items()}
     return model.kept[KEPT]
@@ -34,7 +34,7 @@ def identity(model: DiffusionModel) -> dict[str, str]:
 
 def _parts(model: DiffusionModel) -> dict[str, Any]:
     functions = model.user_functions()
-    del functions["scheme"]  # which calls drift and diffusion: what it adds to them is known without tracing
+    del functions["scheme"]  # it calls drift and diffusion, and what it adds to them is known without tracing
     misfit, excess = model.observation.misfit, model.observation.excess
     functions["observation"] = (lambda *node: (misfit(*node), excess(*node)), functions["observation"][1])
     for name, each in {"initial_state": model.initial_state, **_priors(model)}.items():
@@ -54,14 +54,14 @@ def _map_with_excess(each: ConditionalMap) -> Callable[..., Any]:
 
 
 def computation(function: Callable[..., Any], *shapes: Any) -> Any:
-    """What a function computes from arrays of these shapes, in a form that `digest` takes."""
+    """Trace a function of arrays of these shapes, and return its computation in a form that `digest` takes."""
     with jax.enable_x64(True):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*shapes)
     return closed, str(jax.tree.structure(shape))
 
 
 def digest(value: Any) -> str:
-    """A hash of numbers, arrays, text, jaxprs, Python functions, and tuples, lists and dicts of these."""
+    """Return a hash of numbers, arrays, text, jaxprs, Python functions, or tuples, lists and dicts of these."""
     found = hashlib.sha256()
     for word in _words(value):
         found.update(word if isinstance(word, bytes) else word.encode())
@@ -70,7 +70,7 @@ def digest(value: Any) -> str:
 
 
 def _words(value: Any) -> Iterator[str | bytes]:
-    """A value as a sequence of words, the same on every machine and in every process."""
+    """Write a value as a sequence of words that is the same on every machine and in every process."""
     if hasattr(value, "eqns"):
         yield from _words(list(getattr(value, "consts", ())))
         yield from _equations(getattr(value, "jaxpr", value))
@@ -94,7 +94,7 @@ def _words(value: Any) -> Iterator[str | bytes]:
         yield from _numbers(np.asarray(value))
     else:
         text = repr(value)
-        yield type(value).__name__ if " at 0x" in text else text  # where it lies in memory says nothing
+        yield type(value).__name__ if " at 0x" in text else text  # the text contains an address, which says nothing
 
 
 def _numbers(array: np.ndarray) -> Iterator[str | bytes]:
@@ -108,7 +108,7 @@ def _numbers(array: np.ndarray) -> Iterator[str | bytes]:
 
 
 def _equations(jaxpr: Any) -> Iterator[str | bytes]:
-    """A jaxpr with its variables numbered in order. Rules of derivatives are functions, and follow from the rest."""
+    """Write a jaxpr with its variables numbered in order, without rules of derivatives, which follow from the rest."""
     numbers = {variable: str(i) for i, variable in enumerate([*jaxpr.constvars, *jaxpr.invars])}
 
     def read(atom: Any) -> Iterator[str | bytes]:
@@ -133,8 +133,11 @@ def _equations(jaxpr: Any) -> Iterator[str | bytes]:
 
 
 def _function(function: FunctionType) -> Iterator[str | bytes]:
-    """A Python function that JAX does not trace: its code, its defaults, what it closes over, and the numbers and texts
-    among the global variables that it names."""
+    """Write a Python function that JAX does not trace.
+
+    Its words are its code, its defaults, the values it closes over, and the numbers and texts among the global
+    variables that it names.
+    """
     code, known = function.__code__, function.__globals__
     yield from _words(code)
     yield from _words(function.__defaults__ or ())

@@ -47,7 +47,7 @@ class Input:
             object.__setattr__(self, name, value)
 
     def check_cover(self, name: str, start: float, end: float) -> None:
-        """Raise DataError unless the input is known from start to end; what was previous is known ever after."""
+        """Raise DataError unless the input is known from start to end; one of kind "previous" keeps its last value."""
         if start < self.times[0] or (self.kind == "linear" and end > self.times[-1]):
             raise DataError(
                 f"the input {name!r} is known from {self.times[0]} to {self.times[-1]}, but the series runs from "
@@ -57,16 +57,16 @@ class Input:
     def at(self, t: np.ndarray) -> np.ndarray:
         if self.kind == "linear":
             return np.interp(t, self.times, self.values)
-        rounding = 1e-12 * (1.0 + np.abs(t))  # of a fine step that is meant to begin where the value changes
+        rounding = 1e-12 * (1.0 + np.abs(t))  # for a fine step that is meant to begin where the value changes
         return self.values[np.maximum(np.searchsorted(self.times, t + rounding, side="right") - 1, 0)]
 
     def written(self) -> dict[str, Any]:
-        """The arguments that make the same input, as numbers and text."""
+        """Return the arguments that make the same input, as numbers and text."""
         return {"times": self.times.tolist(), "values": self.values.tolist(), "kind": self.kind}
 
 
 def check_inputs(inputs: Any, error: type[PathfoldError]) -> dict[str, Input]:
-    """The user's dict of inputs by name."""
+    """Return the user's dict of inputs by name, or raise `error` if it is not one."""
     if not isinstance(inputs, Mapping) or not all(isinstance(each, Input) for each in inputs.values()):
         raise error(f"inputs must be a dict of name -> pf.Input(times, values), not {told(inputs)}")
     for name in inputs:

@@ -1,4 +1,4 @@
-"""What changes the state at known times: accumulators that begin anew, and events such as doses.
+"""Jumps of the state at known times: accumulators that begin anew, and events such as doses.
 
 Both belong to a fine step: accumulators are set to zero before the first step after an observation time, an event is
 applied after the step that ends at its time. So a step with its jumps is one smooth map, and nothing else changes.
@@ -26,8 +26,11 @@ type Map = Callable[..., Array]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Moment:
-    """The time of a step (or its clock), whether accumulators are kept (1) or begin anew (0), and by name of the event
-    whether it happens at the end of the step, and how large it is."""
+    """The time of a step (or its clock) with the jumps that belong to it.
+
+    `keep` is 1 if accumulators are kept and 0 if they begin anew; `events` has by name whether an event happens at the
+    end of the step, and its amount.
+    """
 
     time: Any
     keep: Any
@@ -38,7 +41,7 @@ class Moment:
 class Jumps:
     """Accumulators, as indices of the state with the map that sets them to zero, and events by name.
 
-    `reset` is a function of (x, z), an event one of (x, z, amount); both give the state after it.
+    `reset` is a function of (x, z), an event a function of (x, z, amount); both return the state after the jump.
     """
 
     accumulators: tuple[int, ...] = ()
@@ -47,7 +50,7 @@ class Jumps:
 
     @classmethod
     def build(cls, accumulators: Any, events: Any, states: Sequence[str] | None, state_dim: int) -> Jumps:
-        """From what the user gives: names or indices of states, and functions by name."""
+        """Build the jumps from the user's names or indices of states, and functions by name."""
         indices = _indices(accumulators, states, state_dim)
         if not isinstance(events, Mapping):
             raise ModelError(f"events must be a dict of name -> function of (x, z, amount), not {told(events)}")
@@ -61,7 +64,7 @@ class Jumps:
         return cls(indices, reset, {name: as_float64(apart(event)) for name, event in events.items()})
 
     def check(self, state_dim: int, z: dict[str, Any]) -> None:
-        """Raise ModelError unless every event gives a state."""
+        """Raise ModelError unless every event returns a state."""
         for name, event in self.events.items():
             examples = (struct(state_dim), z, struct())
             if (shape := result_shape(f"the event {name!r}", event, examples)) != (state_dim,):
@@ -76,11 +79,11 @@ class Jumps:
 
     @property
     def size(self) -> int:
-        """Numbers that `marks` has for each step."""
+        """The number of marks that a step has."""
         return (self.reset is not None) + 2 * len(self.events)
 
     def of(self, to: Map, back: Map) -> Jumps:
-        """The same jumps of another state, y = to(x, z), x = back(y, z)."""
+        """Return the same jumps in another state, y = to(x, z), x = back(y, z)."""
 
         def moved(jump: Map) -> Map:
             return lambda y, z, *amount: to(jump(back(y, z), z, *amount), z)
@@ -89,7 +92,7 @@ class Jumps:
         return Jumps(self.accumulators, reset, {name: moved(event) for name, event in self.events.items()})
 
     def marks(self, grid: TimeGrid, after_data: np.ndarray | None = None) -> np.ndarray:
-        """What happens in every fine step, (N, S, size): `keep`, then for each event whether, and how large.
+        """Return the marks of every fine step, (N, S, size): `keep`, then whether each event happens, and its amount.
 
         Series (K,) that begin right `after_data` begin with empty accumulators, as after any time of the data.
         """
@@ -108,17 +111,17 @@ class Jumps:
         return np.stack(columns, axis=-1) if columns else np.zeros((*shape, 0))
 
     def moment(self, time: Any, marks: Any) -> Moment:
-        """The moment of a step from its time and its marks (..., size)."""
+        """Return the moment of a step from its time and its marks (..., size)."""
         begin = int(self.reset is not None)
         pairs = {name: (marks[..., begin + 2 * i], marks[..., begin + 2 * i + 1]) for i, name in enumerate(self.events)}
         return Moment(time, marks[..., 0] if begin else None, pairs)
 
     def before(self, x: Array, z: dict[str, Any], moment: Moment) -> Array:
-        """The state that a step begins with."""
+        """Return the state that a step begins with, its accumulators set to zero where they begin anew."""
         return x if self.reset is None else jnp.where(moment.keep > 0.0, x, self.reset(x, z))
 
     def after(self, x: Array, z: dict[str, Any], moment: Moment) -> Array:
-        """The state after the events at the end of a step, in the order in which the model names them."""
+        """Apply the events at the end of a step, in the order in which the model names them."""
         for name, event in self.events.items():
             happens, amount = moment.events[name]
             x = jnp.where(happens > 0.0, event(x, z, amount), x)

@@ -63,7 +63,7 @@ class Likelihood(Observation):
         return self._of_size(self._traced_blocks(x, z, t)[-1].columns.stop)
 
     def _traced_blocks(self, x: Any, z: Any, t: Any) -> list[Block]:
-        """The blocks as they are while the function is traced: what numpyro would check of numbers, it cannot."""
+        """Return the blocks with traced parameters, which numpyro cannot validate as it would numbers."""
         found: list[Block] = []
         traced("the likelihood", lambda *values: found.extend(self._blocks(*values)), (x, z, t))
         return found
@@ -122,7 +122,7 @@ class Likelihood(Observation):
         return True
 
     def split(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Split:
-        """Roots and remainders (Y,)."""
+        """Return the roots and remainders (Y,) of the likelihood."""
         parts = [self._split_block(block, seen.part(block.columns)) for block in self._blocks(x, z, t)]
         return Split(*(jnp.concatenate(one) for one in zip(*parts, strict=True)))
 
@@ -163,7 +163,7 @@ class Likelihood(Observation):
         return jnp.concatenate([each.astype(jnp.float64) for each in drawn])
 
     def check_values(self, data, at, kept):
-        """Values outside the support at every point that is tried, and likelihoods that are nowhere a number."""
+        """Raise for a value outside the support at all points tried, and if no point gives finite likelihoods."""
         states, parameters, times = at()
         blocks = self._traced_blocks(states[0], parameters[0], jax.tree.map(lambda each: each[0], times))
         for block in blocks:
@@ -197,12 +197,12 @@ class Likelihood(Observation):
             )
 
     def _possible(self, x, z, t, seen):
-        """Which of the values can be."""
+        """Mark the values that the distributions can produce."""
         blocks = self._blocks(x, z, t)
         return jnp.concatenate([seen.part(block.columns).possible(block.distribution) for block in blocks])
 
     def _check_block(self, block: Block, data: Seen) -> None:
-        """Raise for a part of what is observed as a whole, and for bounds where only values have a likelihood."""
+        """Raise DataError if a joint observation is missing in part, or if the distribution cannot be censored."""
         name, some = f"dist.{type(block.distribution).__name__}", np.asarray(data.mask)[:, block.columns]
         bounds = bool(np.any(data.censored[:, block.columns]))
         if block.joint and bounds:
@@ -218,7 +218,7 @@ class Likelihood(Observation):
 
 @dataclass(frozen=True)
 class Several(Observation):
-    """Several observations of one state; the columns of the data follow on in their order."""
+    """Several observations of one state, whose columns of the data follow one another in their order."""
 
     observations: tuple[Observation, ...]
 

@@ -1,4 +1,4 @@
-"""How much memory, or room on the disk, a request takes, told before it is made."""
+"""Checks that the machine has the memory and the disk space that a request takes, before it is carried out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathfold.errors import SettingsError
 
 GIB = 2**30
 
-# Where Linux tells of a container's memory: a folder, its files with the limit and with what is taken, and what a third
-# one calls the share of files that are only repeated.
+# Where Linux describes the memory of a container: a folder, its files with the limit and the usage, and the name that
+# its memory.stat has for cached files, which can be dropped.
 CONTAINERS = (
     ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -21,7 +21,7 @@ CONTAINERS = (
 
 
 def check_memory(what: str, size: int, remedy: str) -> None:
-    """Raise SettingsError if so many bytes are more than the machine has, where it says how much that is."""
+    """Raise SettingsError if `size` bytes are more than the memory of the machine, as far as that is known."""
     there = machine_memory()
     if there is not None and size > there:
         raise SettingsError(
@@ -31,30 +31,30 @@ def check_memory(what: str, size: int, remedy: str) -> None:
 
 
 def machine_memory() -> int | None:
-    """In bytes what a process can have in all, or None where the system does not say."""
+    """Return the bytes of memory that a process can have in all, or None if the system does not say."""
     return min((limit for limit, _ in _limits()), default=None)
 
 
 def available_memory() -> int | None:
-    """In bytes what this process can have besides what is taken, or None where the system does not say."""
+    """Return the bytes of memory that are still free for this process, or None if the system does not say."""
     return min((max(0, limit - taken) for limit, taken in _limits()), default=None)
 
 
 def _limits() -> Iterator[tuple[int, int]]:
-    """Limits, each with what is taken of it: the machine's memory, its container's, and the process's address space.
+    """Yield (limit, bytes in use) of the machine's memory, of its container's, and of the process's address space.
 
-    Pages that only repeat files are given back when others ask for them, and are not counted as taken.
+    Cached pages of files are dropped when memory is needed, and are not counted as in use.
     """
     with suppress(AttributeError, ValueError, OSError):
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         yield machine, machine - _named(Path("/proc/meminfo")).get("MemAvailable", machine // 1024) * 1024
     for folder, limit, taken, files in CONTAINERS:
-        with suppress(ValueError, OSError):  # "max" is no number
+        with suppress(ValueError, OSError):  # "max" is not a number
             container = Path(folder)
             used = int((container / taken).read_text()) - _named(container / "memory.stat").get(files, 0)
             yield int((container / limit).read_text()), used
     with suppress(ImportError, AttributeError, ValueError, OSError):
-        import resource  # which not every system has
+        import resource  # not every system has it
 
         space, _ = resource.getrlimit(resource.RLIMIT_AS)
         if space != resource.RLIM_INFINITY:
@@ -62,7 +62,7 @@ def _limits() -> Iterator[tuple[int, int]]:
 
 
 def _named(file: Path) -> dict[str, int]:
-    """Numbers by the name before them, of a file with one in each line; none if it is not there."""
+    """Read a file with a name and a number in each line; return an empty dict if it does not exist."""
     try:
         lines = (line.replace(":", " ").split() for line in file.read_text().splitlines())
         return {line[0]: int(line[1]) for line in lines}
@@ -71,7 +71,7 @@ def _named(file: Path) -> dict[str, int]:
 
 
 def check_disk(what: str, size: int, folder: Path, remedy: str) -> None:
-    """Raise SettingsError if so many bytes are more than a folder can have, what it has included."""
+    """Raise SettingsError if `size` bytes are more than a folder can hold, the files in it included."""
     room = shutil.disk_usage(folder).free + sum(map(_size, folder.iterdir()))
     if size > room:
         raise SettingsError(
@@ -81,7 +81,7 @@ def check_disk(what: str, size: int, folder: Path, remedy: str) -> None:
 
 
 def _size(file: Path) -> int:
-    """In bytes; nothing, if another process has removed or replaced the file since it was listed."""
+    """Return the size of a file in bytes, 0 if another process has removed or replaced it since it was listed."""
     try:
         return file.stat().st_size
     except FileNotFoundError:

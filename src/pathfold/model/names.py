@@ -1,4 +1,4 @@
-"""Names that the user gives, which become names of variables in the results and in files."""
+"""Checks the names that the user gives, which become names of variables in the results and in files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESERVED = ("chain", "draw", "series", "component", "initial_state", "state", "t
 
 
 def check_name(what: str, name: Any, error: type[PathfoldError]) -> None:
-    """Raise unless the name can be that of a variable in the results, in memory and in a file."""
+    """Raise unless a variable in the results can have this name, in memory and in a file."""
     if not isinstance(name, str):
         raise error(f"{what} names must be strings, not {told(name)}")
     if not name.strip() or not name.isprintable() or "/" in name or not name.strip("."):
@@ -24,7 +24,7 @@ def check_name(what: str, name: Any, error: type[PathfoldError]) -> None:
 
 
 def dimensions(name: str, count: int) -> list[str]:
-    """The names that the results give to the dimensions of a variable."""
+    """Return the names that the results give to the dimensions of a variable."""
     return [f"{name}_dim_{i}" for i in range(count)]
 
 
@@ -40,7 +40,7 @@ def check_dimensions(what: str, dims: dict[str, int], error: type[PathfoldError]
 
 
 def check_labels(what: str, labels: Any, count: int, error: type[PathfoldError]) -> tuple[str, ...] | None:
-    """What the user calls the components of a vector of this length, if anything."""
+    """Return the user's names for the `count` components of a vector, if any; raise if they cannot be used."""
     if labels is None:
         return None
     if isinstance(labels, str) or not isinstance(labels, Sequence) or not all(isinstance(each, str) for each in labels):

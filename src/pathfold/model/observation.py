@@ -1,4 +1,4 @@
-"""How the state is observed: a constraint on the state and on W standard normals w (paper, section 2)."""
+"""Observations of the state: a constraint on the state and on W standard normals w (paper, section 2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pathfold.model.seen import Seen
 type Points = tuple[Any, list[dict[str, Any]], Any]
 """States (P, X), parameters of each, and the times of the values."""
 
-MOST_NORMALS = 10**6  # of one observation: more is a mistake
+MOST_NORMALS = 10**6  # that an observation may use: a larger number is surely a mistake
 
 
 def no_density(observation: Any) -> ModelError:
@@ -45,94 +45,94 @@ def no_density(observation: Any) -> ModelError:
 
 
 def _of_first(mask: Array, value: Array) -> Array:
-    """The value at the first component that was observed, NaN at the others."""
+    """Return the value at the first component that was observed, NaN at the others."""
     first = (mask > 0.0) & (jnp.cumsum(mask) == 1.0)
     return jnp.where(first, value, jnp.nan)
 
 
 @dataclass(frozen=True)
 class Observation(ABC):
-    """What is seen of the state at each observation time, by W standard normals w and a constraint on them.
+    """An observation of the state at each observation time: W standard normals w and a constraint on x and w.
 
-    The constraint is misfit(x, z, w, t, seen) = 0, with Y rows; `excess` is what the potential has besides it. `dim` is
-    Y, known once the observation belongs to a model.
+    The constraint is misfit(x, z, w, t, seen) = 0, with Y rows; `excess` has the further terms of the potential. `dim`
+    is Y, known once the observation belongs to a model.
     """
 
     dim = 0
 
     def _of_size(self, dim: int) -> Self:
-        """A copy that knows its Y."""
+        """Return a copy with this Y."""
         sized = copy(self)
         object.__setattr__(sized, "dim", dim)
         return sized
 
     @abstractmethod
     def given(self, x: Struct, z: dict[str, Any], t: Any, *, compilable: Compilable | None = None) -> Self:
-        """This observation for a model with such states, parameters and times, told by their structs."""
+        """Return this observation for a model whose states, parameters and times have these structs."""
 
     @abstractmethod
     def of(self, state: Callable[..., Any]) -> Self:
-        """The same observation of another state, y, with x = state(y, z)."""
+        """Return the same observation of another state, y, with x = state(y, z)."""
 
     @property
     @abstractmethod
     def noise_dim(self) -> int:
-        """W."""
+        """W, the number of standard normals of one observation."""
 
     @abstractmethod
     def misfit(self, x: Array, z: dict[str, Any], w: Array, t: Any, seen: Seen) -> Array:
-        """The rows of the constraint (Y,): zero where x and w give what was seen."""
+        """Return the rows of the constraint (Y,), which are zero if x and w give what was seen."""
 
     def excess(self, x: Array, z: dict[str, Any], w: Array, t: Any, seen: Seen) -> Array | float:
-        """What the potential has at one node besides 1/2 w.w."""
+        """Return the terms of the potential at one node besides 1/2 w.w."""
         return 0.0
 
     @abstractmethod
     def chance(self, z: dict[str, Any], rng: np.random.Generator, count: int, *, shared: bool) -> Any:
-        """What `drawn` needs of chance, for `count` observations; parameters that are not shared are (count, ...)."""
+        """Draw the random numbers that `drawn` takes, for `count` observations; unless shared, z is (count, ...)."""
 
     @abstractmethod
     def drawn(self, x: Array, z: dict[str, Any], chance: Any, t: Any) -> Array:
-        """A random observation (Y,) of one state."""
+        """Return a random observation (Y,) of one state."""
 
     @property
     def parts(self) -> list[tuple[slice, Observation]]:
-        """The observations that this one is made of, with their columns."""
+        """The observations that this one consists of, with their columns."""
         return [(slice(0, self.dim), self)]
 
     def exact(self, draws: Sequence[tuple[dict[str, Any], Any]]) -> np.ndarray:
-        """Which of the Y values are observed without noise, told from concrete (z, t)."""
+        """Mark those of the Y values that are observed without noise, judged at concrete (z, t)."""
         return np.zeros(self.dim, dtype=bool)
 
     @property
     def unit_rows(self) -> np.ndarray:
-        """Which of the Y rows are of standard noise, whatever the unit of the data."""
+        """A mask of the Y rows whose noise has unit scale, whatever the unit of the data."""
         return np.zeros(self.dim, dtype=bool)
 
     def factors(self, x: Any, z: dict[str, Any], t: Any) -> np.ndarray:
-        """Which of the Y values have a likelihood that enters as a plain factor, told from structs of x, z, t."""
+        """Mark those of the Y values whose likelihood enters as a plain factor, given structs of x, z, t."""
         return np.zeros(self.dim, dtype=bool)
 
     @property
     def has_density(self) -> bool:
-        """Whether the values have a density given the state, which the sampler without constraints needs."""
+        """True if the values have a density given the state, which the sampler without constraints needs."""
         return False
 
     def log_density(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Array:
-        """log p of each value (Y,) given the state, all constants included.
+        """Return log p of each value (Y,) given the state, all constants included.
 
-        NaN where a value has none of its own: it is missing, or told by one number together with others, which then
-        stands with the first of these.
+        It is NaN where a value is missing. Values with a joint density have one number together, at the first of them,
+        and NaN at the others.
         """
         raise no_density(self)
 
     def check(self, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]) -> None:
-        """Raise ModelError for what is wrong beyond the shapes, given structs of z, t and concrete draws."""
+        """Raise ModelError for faults that shapes do not show, given structs of z, t and concrete draws."""
 
     def check_values(self, data: Seen, at: Callable[[], Points], kept: dict[Any, Any]) -> None:
-        """Raise DataError for values (T, Y) that cannot be; `at()` are states, parameters and times to try.
+        """Raise DataError for values (T, Y) that are impossible; `at()` gives states, parameters and times to try.
 
-        What is compiled for it is `kept`, for the next series of a panel.
+        Compiled functions are put into `kept`, for the next series of a panel.
         """
         if np.any(data.censored):
             raise DataError(
@@ -147,18 +147,18 @@ class StateFunction(Observation):
     @property
     @abstractmethod
     def user_function(self) -> Callable[..., Any]:
-        """What the user wrote, as a function of (x, z, t), or of (x, z, w, t) when it takes the noise."""
+        """The user's function as one of (x, z, t), or of (x, z, w, t) if it takes the noise."""
 
     @property
     def state_function(self) -> Callable[..., Array]:
-        """The same in double precision."""
+        """The user's function with results in double precision."""
         return as_float64(self.user_function)
 
     def given(self, x, z, t, *, compilable=None):
         return self._of_size(self._checked_dim((x, z, t)))
 
     def _checked_dim(self, examples: tuple[Any, ...]) -> int:
-        """Y, having looked at the user's function."""
+        """Check the user's function and return Y."""
         shape = result_shape("the observation function", self.user_function, examples)
         if len(shape) != 1 or shape[0] == 0:
             raise ModelError(
@@ -170,7 +170,7 @@ class StateFunction(Observation):
 
     @abstractmethod
     def observe(self, x: Array, z: dict[str, Array], w: Array, t: Any) -> Array:
-        """y, of shape (Y,)."""
+        """Return the observation y (Y,) of the state with noise w."""
 
     def misfit(self, x, z, w, t, seen):
         return self.observe(x, z, w, t) - seen.value
@@ -257,7 +257,7 @@ class GaussianNoise(StateFunction):
         return jnp.where(seen.censored != 0.0, self.censored_root(x, z, t, seen) + w, rows)
 
     def censored_root(self, x, z, t, seen):
-        """The root of the likelihood of values known by bounds; of others it means nothing."""
+        """Return the root of the likelihood of censored values; for the others it means nothing."""
         scale = self._scale(z, t)
         noise = dist.Normal(self.state_function(x, z, t), jnp.where(scale > 0.0, scale, 1.0))
         nothing = jnp.zeros(self.dim)
@@ -273,14 +273,14 @@ class GaussianNoise(StateFunction):
         return jnp.where(seen.mask > 0.0, each, jnp.nan)
 
     def _joint_log_density(self, mean, scale, seen):
-        """Of the components that were observed; the others are independent standard normals at zero."""
+        """Return the joint log density of the observed components; the others count as standard normals at zero."""
         mask = seen.mask
         covariance = mask[:, None] * mask * (scale @ scale.T) + jnp.diag(1.0 - mask)
         joint = dist.MultivariateNormal(jnp.zeros(self.dim), covariance).log_prob(mask * (seen.value - mean))
         return joint - jnp.sum(1.0 - mask) * dist.Normal().log_prob(0.0)
 
     def scale_matrix(self, z, t):
-        """The scale as a matrix (Y, Y)."""
+        """Return the scale as a matrix (Y, Y)."""
         scale = self._scale(z, t)
         return scale if scale.ndim == 2 else scale * jnp.eye(self.dim)
 
@@ -381,7 +381,7 @@ class NoisyObservation(StateFunction):
 
     @property
     def map(self) -> ConditionalMap:
-        """Of the noise; there is one once the observation belongs to a model."""
+        """The map of the noise, known once the observation belongs to a model."""
         assert self._map is not None
         return self._map
 

@@ -26,8 +26,8 @@ class Varying:
     Parameters
     ----------
     prior
-        A numpyro distribution, or a function of z that returns one: of what the series share, or of what else varies
-        between them.
+        A numpyro distribution, or a function of z that returns one; it may use parameters that the series share and
+        others that vary between them.
     """
 
     prior: Any
@@ -35,11 +35,11 @@ class Varying:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Named parameters, each with its prior as a map of normals given others, or fixed.
+    """Named parameters, each fixed or with its prior as a map of normals given other parameters.
 
     u is split over the parameters in the order of `names`; z as a vector is their values, flattened, in that order.
-    They are computed in the order of `sequence`, each after those that its prior asks for. What is `given` besides are
-    the shared parameters, where these are the ones that vary.
+    They are computed in the order of `sequence`, each after those that its prior uses. If these are the parameters that
+    vary, methods take the shared ones as `given`.
     """
 
     maps: dict[str, ConditionalMap]
@@ -65,7 +65,7 @@ class Parameters:
 
     @cached_property
     def _parts(self) -> dict[str, slice]:
-        """Of u, the normals of each parameter."""
+        """The slice of u that has the normals of each parameter, by name."""
         stops = np.cumsum([m.size for m in self.maps.values()], dtype=int).tolist()
         return {name: slice(stop - m.size, stop) for (name, m), stop in zip(self.maps.items(), stops, strict=True)}
 
@@ -76,13 +76,13 @@ class Parameters:
         return values
 
     def push(self, u: Array, given: Mapping[str, Any] | None = None) -> Array:
-        """z as a vector, from u."""
+        """Return z as a vector, from u."""
         values = self._values(u, given)
         return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(values[name]) for name in self.names)])
 
     @property
     def excess(self) -> Callable[..., Array] | None:
-        """The non-Gaussian term of the potential of u, a function of u and what is given, or None."""
+        """The non-Gaussian term of the potential of u, as a function of u and the given parameters, or None."""
         return None if all(m.gaussian for m in self.maps.values()) else self._excess
 
     def _excess(self, u: Array, given: Mapping[str, Any] | None = None) -> Array:
@@ -94,7 +94,7 @@ class Parameters:
         return {name: struct(*shape) for name, shape in self.shapes.items()}
 
     def unflatten(self, z: Any) -> dict[str, Any]:
-        """z as a dict, from the vector."""
+        """Return z as a dict, from the vector."""
         values, start = {}, 0
         for name, shape in self.shapes.items():
             stop = start + prod(shape)
@@ -108,10 +108,10 @@ class Parameters:
         given: Mapping[str, Any] | None = None,
         draw: Callable[[ConditionalMap, dict[str, Any]], Array] | None = None,
     ) -> np.ndarray:
-        """z as a vector, from a dict of concrete values.
+        """Return z as a vector, from a dict of concrete values.
 
-        What follows from the others, or is fixed, may be left out; anything may where there is a `draw` for it, a
-        function of the map and of the values before it that gives normals.
+        Parameters that are fixed or follow from the others may be left out. With `draw`, a function of a map and of the
+        values before it that returns normals, any parameter may be.
         """
         check_values(values, self.maps)
         if missing := [name for name, m in self.maps.items() if name not in values and m.size and draw is None]:
@@ -133,7 +133,7 @@ class Parameters:
 
 
 def check_values(values: Any, maps: Mapping[str, ConditionalMap]) -> None:
-    """Raise ModelError unless these are values by name, of parameters that there are, and that their priors allow."""
+    """Raise ModelError unless these are values by name of known parameters, within the support of their priors."""
     if not isinstance(values, Mapping):
         raise ModelError(f"parameters must be a dict of name -> value, not {told(values)}")
     if unknown := [name for name in values if name not in maps]:
@@ -143,9 +143,9 @@ def check_values(values: Any, maps: Mapping[str, ConditionalMap]) -> None:
 
 
 def _check_support(name: str, given: Any, m: ConditionalMap) -> None:
-    """Raise ModelError for numbers that the prior cannot give; their shape may have axes before the parameter's own.
+    """Raise ModelError for numbers outside the prior's support; their shape may have axes before the parameter's own.
 
-    An edge of the support is let in: a scenario may have no noise, or a rate of zero.
+    An edge of the support is allowed: a scenario may have no noise, or a rate of zero.
     """
     value = real_array(f"the values of parameter {name!r}", given, error=ModelError).astype(np.float64)
     if m.support is None or value.shape[value.ndim - len(m.shape) :] != m.shape or not np.all(np.isfinite(value)):
@@ -162,7 +162,7 @@ def _check_support(name: str, given: Any, m: ConditionalMap) -> None:
 
 
 def build_parameters(priors: Any, *, compilable: Compilable | None = None) -> tuple[Parameters, Parameters]:
-    """Those that all series share and those that vary between them, from the user's name -> prior."""
+    """Return the parameters that all series share and those that vary, from the user's name -> prior."""
     if not isinstance(priors, Mapping):
         raise ModelError(f"parameters must be a dict of name -> distribution, not {told(priors)}")
     for name in priors:
@@ -181,12 +181,12 @@ def build_parameters(priors: Any, *, compilable: Compilable | None = None) -> tu
 
 
 class _Building:
-    """The maps of the priors, in an order in which each comes after those that it asks for."""
+    """Builds the maps of the priors, each after those of the parameters that it uses."""
 
     def __init__(self, priors: dict[str, Any], compilable: Compilable | None) -> None:
         self.priors, self.compilable = priors, compilable
         self.maps: dict[str, ConditionalMap] = {}
-        self.begun: list[str] = []  # a prior that asks for one of these closes a circle
+        self.begun: list[str] = []  # priors being built: one that uses another of these closes a circle
 
     def add(self, name: str) -> None:
         if name in self.maps:
@@ -218,7 +218,7 @@ class _Building:
         self.maps[name] = m
 
     def _asked(self, name: str, what: str, prior: Callable[..., Any]) -> dict[str, jax.ShapeDtypeStruct]:
-        """The shapes of the parameters that a prior asks for, which are added before it."""
+        """Return the shapes of the parameters that a prior uses, having built these first."""
         asked: dict[str, jax.ShapeDtypeStruct] = {}
 
         def value(other: Any) -> Array:
@@ -241,7 +241,7 @@ class _Building:
 
 
 class _ByName(Mapping[str, Any]):
-    """Parameters that can be asked for one by one, since which there are depends on the order of computing."""
+    """Parameters that can only be looked up by name, since it depends on the order of computing which there are."""
 
     def __init__(self, value: Callable[[Any], Any], what: str) -> None:
         self._value, self._what = value, what

@@ -27,7 +27,7 @@ from pathfold.errors import ModelError, told
 
 @dataclass(frozen=True)
 class NormalMap:
-    """value (of `shape`) = push(u), u of `size` standard normals.
+    """A map value = push(u) from `size` standard normals u to a value of `shape`.
 
     Where the map is not exact, `excess` is the non-Gaussian part of the potential of u, and `own_draw` draws such u.
     """
@@ -39,15 +39,15 @@ class NormalMap:
     own_draw: Callable[[Array], Array] | None = None
 
     def draw(self, key: Array) -> Array:
-        """Random u whose values follow the distribution."""
+        """Draw u such that push(u) follows the distribution."""
         return jax.random.normal(key, (self.size,)) if self.own_draw is None else self.own_draw(key)
 
 
 def normal_map(distribution: dist.Distribution, *, quantiles: bool = True, standardise: bool = True) -> NormalMap:
-    """The map for a distribution; `quantiles=False` does without quantile functions.
+    """Return the map for a distribution; with `quantiles=False` it uses no quantile function.
 
-    Where the map is not exact it is shifted and scaled so that u is about N(0, I). A distribution that depends on z
-    must say `standardise=False`: its parameters may be traced, and the map must be the same function of z always.
+    A map that is not exact is shifted and scaled so that u is about N(0, I). A distribution that depends on z needs
+    `standardise=False`: its parameters may be traced, and the map must always be the same function of z.
     """
     if not isinstance(distribution, dist.Distribution):
         raise ModelError(f"expected a numpyro distribution, not {told(distribution)}")
@@ -62,7 +62,7 @@ def normal_map(distribution: dist.Distribution, *, quantiles: bool = True, stand
 
 
 def _check_arguments(d: Any) -> None:
-    """Raise ModelError if an argument of a distribution that does not depend on z is one it cannot have."""
+    """Raise ModelError if a distribution that does not depend on z has an invalid argument."""
     if isinstance(d, dist.ImproperUniform):
         raise ModelError("ImproperUniform has no draws; use a proper prior, such as a wide dist.Normal")
     base = getattr(d, "base_dist", None)
@@ -84,12 +84,12 @@ def _check_arguments(d: Any) -> None:
 
 
 def fixed(value: Any) -> NormalMap:
-    """A constant: no normals."""
+    """Return the map to a constant, which takes no normals."""
     return NormalMap(0, jnp.shape(value), lambda u: jnp.asarray(value, jnp.float64))
 
 
 def product(maps: Sequence[NormalMap]) -> NormalMap:
-    """Independent maps side by side: their normals one after the other, their values flattened and concatenated."""
+    """Join independent maps: their normals follow one another, their values are flattened and concatenated."""
     stops = np.cumsum([m.size for m in maps], dtype=int)
     parts = [(m, slice(stop - m.size, stop)) for m, stop in zip(maps, stops.tolist(), strict=True)]
 
@@ -111,7 +111,7 @@ def product(maps: Sequence[NormalMap]) -> NormalMap:
 
 
 def _build(d: Any, shape: tuple[int, ...], quantiles: bool, standardise: bool) -> NormalMap:
-    """The map onto values of `shape`, to which the distribution's own shape broadcasts."""
+    """Return the map onto values of `shape`, to which the distribution's own shape broadcasts."""
     if isinstance(d, dist.Independent | dist.ExpandedDistribution):
         return _build(d.base_dist, shape, quantiles, standardise)
     if isinstance(d, dist.Delta):
@@ -133,7 +133,7 @@ def _elementwise(shape: tuple[int, ...], push: Callable[[Array], Array]) -> Norm
 
 @jax.custom_jvp
 def _normal_cdf(u: Array) -> Array:
-    """Phi(u), with its derivative exp(-u^2/2) / sqrt(2 pi) in plain arithmetic, which JAX's own rule is not."""
+    """Return Phi(u), whose derivative exp(-u^2/2) / sqrt(2 pi) is plain arithmetic here, unlike in JAX's own rule."""
     return 0.5 * jax.lax.erfc(-(0.5**0.5) * u)
 
 
@@ -144,11 +144,11 @@ def _normal_cdf_jvp(primals, tangents):
 
 
 def _quantile(d: Any) -> Callable[[Array], Array] | None:
-    """u -> F^{-1}(Phi(u)) where the distribution has it."""
+    """Return the map u -> F^{-1}(Phi(u)), None if the distribution has no quantile function."""
     if own := _OWN_QUANTILES.get(type(d)):
         return lambda u: own(d, u)
     if d.event_shape or isinstance(d, dist.Gamma | dist.Beta | dist.StudentT):
-        return None  # no quantile; or one by inverse incomplete gamma and beta functions, which JAX does not have
+        return None  # it has none, or one by inverse incomplete gamma or beta functions, which JAX does not have
     try:
         jax.eval_shape(d.icdf, jax.ShapeDtypeStruct(d.shape(), np.float64))
     except (ImportError, NotImplementedError):
@@ -173,12 +173,15 @@ _OWN_QUANTILES: dict[type, Callable[[Any, Array], Array]] = {
 
 
 def _odd(lower: Callable[[Array], Array], u: Array) -> Array:
-    """The odd function that is `lower` for negative u."""
+    """Return the odd function that equals `lower` for negative u."""
     return jnp.where(u > 0, -lower(-u), lower(u))
 
 
 def _by_bijection(d: Any, shape: tuple[int, ...], standardise: bool) -> NormalMap:
-    """value = T(m + s u) with T the bijection onto the support, m and s making u about N(0, 1); density as excess."""
+    """Return the map value = T(m + s u), with the density of u as its excess.
+
+    T is the bijection onto the support, and m and s are such that u is about N(0, 1).
+    """
     transform: Any = _StudentTransform(d.df, d.loc, d.scale) if isinstance(d, dist.StudentT) else _bijection(d)
     free_shape = transform.inverse_shape(shape)
     given = isinstance(transform, _StudentTransform) or not standardise
@@ -213,10 +216,10 @@ def _bijection(d: Any) -> Any:
 
 @dataclass(frozen=True)
 class _StudentTransform:
-    """Normals to Student's t, nearly: loc + scale c u exp(s / 2) / sqrt(1 + s / 2), s = (c u)^2 / df.
+    """Maps normals nearly to Student's t: loc + scale c u exp(s / 2) / sqrt(1 + s / 2), s = (c u)^2 / df.
 
-    It follows t = sqrt(df (exp(s) - 1)), the approximation of Wallace (1959) to the quantile of Phi(u), near zero and,
-    but for a factor, far out. So u has the tails of a normal: what no observation holds would wander in those of t.
+    Near zero, and up to a factor far out, it equals sqrt(df (exp(s) - 1)), the approximation of Wallace (1959) to the
+    quantile at Phi(u). So u has the tails of a normal; with those of t it would wander where no observation holds it.
     """
 
     df: Any
@@ -236,7 +239,7 @@ class _StudentTransform:
         return jnp.log(self.scale * slope * (1 + s - s / (2 + s)))
 
     def inv(self, value):
-        """By bisection: |value| grows with |u|, at least as fast as |u|."""
+        """Invert the map by bisection: |value| grows with |u|, at least as fast as |u|."""
         size = jnp.abs(value - self.loc) / self.scale
 
         def halve(_, ends):
@@ -252,7 +255,7 @@ class _StudentTransform:
 
 
 def _location_and_scale(d: Any, transform: Any) -> tuple[Any, Any]:
-    """Median and half the central 68 % range of the unconstrained value, from fixed draws."""
+    """Return the median and half the central 68 % range of the unconstrained value, from fixed draws."""
     try:
         with jax.ensure_compile_time_eval():
             draws = np.asarray(transform.inv(d.sample(jax.random.PRNGKey(0), (4000,))), np.float64)
@@ -263,7 +266,7 @@ def _location_and_scale(d: Any, transform: Any) -> tuple[Any, Any]:
 
 
 def _as_float64(leaf: Any) -> Any:
-    """A parameter of a distribution in double precision; left as numpy, so that it stays a constant in a trace."""
+    """Return a distribution's parameter in double precision, still as numpy, so that it is a constant in a trace."""
     if isinstance(leaf, Tracer):
         return leaf.astype(jnp.float64)
     return np.asarray(leaf, np.float64)

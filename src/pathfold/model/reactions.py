@@ -30,7 +30,7 @@ from pathfold.model.conditional import ConditionalMap, is_function
 from pathfold.model.functions import OfTime, listed, traced, with_time
 from pathfold.model.names import check_labels
 
-NEAR_ZERO = 1.0  # amounts below this are less than one reaction makes
+NEAR_ZERO = 1.0  # an amount below this is less than a single reaction makes
 ENDS = (
     "a chemical Langevin equation ends where an amount comes to zero, and does not approximate counts near it: take "
     "a system with larger counts, priors and a start that keep away from zero, logarithms as the state "
@@ -42,7 +42,7 @@ _TERM = re.compile(r"(\d*)\s*\*?\s*([^\W\d][\w.]*)")
 
 @dataclass(frozen=True)
 class ReactionFunction(OfTime):
-    """Drift or diffusion of a network, which it tells."""
+    """The drift or diffusion of a network, together with the network."""
 
     network: Reactions
 
@@ -89,7 +89,7 @@ class Reactions:
     """
 
     species: tuple[str, ...]
-    stoichiometry: np.ndarray  # (species, reactions): what each reaction adds
+    stoichiometry: np.ndarray  # (species, reactions): the amounts that each reaction adds
     rates: dict[str, OfTime]
     _amounts: Callable[[Any], Any]
     _inverse: Callable[[Any], Any] | None
@@ -127,7 +127,7 @@ class Reactions:
         object.__setattr__(self, "_is_ordered", species is not None or len(ordered) == 1)
 
     def amounts(self, x: Any) -> dict[str, Any]:
-        """The amounts by species, from states (..., component)."""
+        """Return the amounts by species, from states (..., component)."""
         y = self._amounts(x)
         return {name: y[..., i] for i, name in enumerate(self.species)}
 
@@ -176,7 +176,7 @@ class Reactions:
 
     @property
     def drift(self) -> OfTime:
-        """Of x, a function of (x, z, t)."""
+        """The drift of x, a function of (x, z, t)."""
 
         def drift(x, z, t):
             S, h, (g1, g2) = self.stoichiometry, self._rates(x, z, t), jax.jvp(self._slope, (x,), (jnp.ones_like(x),))
@@ -186,7 +186,7 @@ class Reactions:
 
     @property
     def diffusion(self) -> OfTime:
-        """Of x, a function of (x, z, t): a column for each reaction."""
+        """The diffusion of x, a function of (x, z, t), with a column for each reaction."""
 
         def diffusion(x, z, t):
             return self.stoichiometry * jnp.sqrt(self._rates(x, z, t)) / self._slope(x)[:, None]
@@ -194,7 +194,7 @@ class Reactions:
         return ReactionFunction(diffusion, self)
 
     def _slope(self, x: Array) -> Array:
-        """g', of a map that acts on each component alone."""
+        """Return the slope g' of the amounts, each of which depends on its own component alone."""
         return jax.jvp(self._amounts, (x,), (jnp.ones_like(x),))[1]
 
     def _rates(self, x: Array, z: dict[str, Any], t: Any) -> Array:
@@ -202,7 +202,7 @@ class Reactions:
         return jnp.stack([rate(y, z, t) for rate in self.rates.values()])
 
     def least(self, states: Any) -> tuple[str, float]:
-        """The species of which there is least anywhere in these states (..., component), and how much."""
+        """Return the species with the smallest amount anywhere in these states (..., component), and that amount."""
         with jax.enable_x64(True):
             found = {name: float(np.nanmin(y)) for name, y in self.amounts(jnp.asarray(states)).items()}
         name = min(found, key=lambda one: found[one])
@@ -214,7 +214,7 @@ def _same(x: Any) -> Any:
 
 
 def _sides(name: Any, reaction: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """How many of each species a reaction uses and makes."""
+    """Return how many of each species a reaction uses, and how many it makes."""
     if not isinstance(name, str) or not isinstance(reaction, str) or reaction.count("->") != 1 or "<->" in reaction:
         raise ModelError(
             f"reaction {told(name)} is {told(reaction)}; write 'A + 2 B -> C', with one arrow, and what goes both ways "
@@ -251,7 +251,7 @@ def _in_order(found: tuple[str, ...], species: Sequence[str] | None) -> tuple[st
 
 
 def _rate(name: str, given: Any, used: dict[str, int]) -> OfTime:
-    """The rate of a reaction as a function of (y, z, t), y by species."""
+    """Return the rate of a reaction as a function of (y, z, t), with y by species."""
     what = f"the rate of reaction {name!r}"
     if callable(given) and not isinstance(given, type):
         rate = with_time(what, given, ("y", "z"))
@@ -278,5 +278,5 @@ def _rate(name: str, given: Any, used: dict[str, int]) -> OfTime:
 
 
 def _encounters(y: dict[str, Any], used: dict[str, int]) -> Any:
-    """The number of ways in which the reactants can meet, for large amounts: the product of y^m / m!."""
+    """Return the number of ways in which the reactants can meet, for large amounts: the product of y^m / m!."""
     return prod((y[name] ** count / factorial(count) for name, count in used.items()), start=1.0)

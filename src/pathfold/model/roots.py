@@ -1,9 +1,9 @@
 """Likelihoods as unit-noise constraints: -log p(y) = root^2 / 2 + remainder (method.md, section 14).
 
-A row root + w = 0 with w ~ N(0, 1) has the likelihood exp(-root^2 / 2), with exp(-remainder) as a density exactly that
-of y. The root is the signed root of the deviance, which is twice what the log likelihood of the best mean has more
-than that of this one: it is positive where the mean is below y, and analytic where they meet. What the best log
-likelihood still depends on, a scale or a dispersion, is the remainder. Constants that depend on y alone are left out.
+A row root + w = 0 with w ~ N(0, 1) has the likelihood exp(-root^2 / 2); times exp(-remainder) it is that of y, exactly.
+The root is the signed root of the deviance, which is twice the difference between the log likelihoods of the best mean
+and of this one: it is positive where the mean is below y, and analytic where they meet. The remainder is minus the log
+likelihood of the best mean, which depends on a scale or a dispersion. Constants that depend on y alone are left out.
 """
 
 import math
@@ -22,14 +22,14 @@ from pathfold.model.tails import has_tails, log_tails
 
 
 class Split(NamedTuple):
-    """-log p(y) = root^2 / 2 + remainder, up to a constant that depends on y alone; one of each for every value."""
+    """The root and remainder of each value: -log p(y) = root^2 / 2 + remainder, up to a constant that depends on y."""
 
     root: Array
     remainder: Array
 
 
 def split(d: dist.Distribution, y: ArrayLike) -> Split | None:
-    """The root and the remainder for values y, or None where the family has no root: it is a plain factor."""
+    """Return the root and the remainder for values y, or None if the family has no root and is a plain factor."""
     single, y = single_of(d), jnp.asarray(y, jnp.float64)
     if _is_transformed(single):
         x, volume = _inverse(single, y)
@@ -43,13 +43,13 @@ def split(d: dist.Distribution, y: ArrayLike) -> Split | None:
 
 
 def plain(d: dist.Distribution, y: ArrayLike) -> Split:
-    """The whole of it as remainder; of a multivariate distribution there is one value for each event."""
+    """Return -log p(y) as a remainder without a root; a multivariate distribution has one for each event."""
     remainder = -single_of(d).log_prob(y)
     return Split(jnp.zeros_like(remainder), remainder)
 
 
 def censored(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Split:
-    """The root of -log P(low <= Y <= high), which falls to 0 where Y surely lies within; no remainder.
+    """Return the root of -log P(low <= Y <= high), which falls to 0 where Y surely lies within, and no remainder.
 
     A value known to be at most c has low = -inf and high = c, one known to be at least c has low = c and high = inf.
     The ends are included, which matters where Y is a whole number: "fewer than 5" is at most 4. A finite bound lies in
@@ -60,19 +60,19 @@ def censored(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Split:
 
 
 def can_be_censored(d: dist.Distribution) -> bool:
-    """Whether the distribution function is known that bounds need."""
+    """Tell whether the distribution function, which bounds need, is known."""
     single = single_of(d)
     return can_be_censored(single.base_dist) if _is_transformed(single) else has_tails(single)
 
 
 def can_lie_within(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Array:
-    """Whether P(low <= Y <= high) is more than nothing."""
+    """Tell whether P(low <= Y <= high) is positive."""
     low, high, (_, from_low, to_high, _) = _bounds(d, low, high)
     return (low <= high) & (from_low != -jnp.inf) & (to_high != -jnp.inf)
 
 
 def _bounds(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> tuple[Array, Array, tuple[Array, ...]]:
-    """The bounds that Y can meet, and log P of Y < low, Y >= low, Y <= high and Y > high."""
+    """Return the bounds that Y can attain, and log P of Y < low, Y >= low, Y <= high and Y > high."""
     low, high = jnp.broadcast_arrays(jnp.asarray(low, jnp.float64), jnp.asarray(high, jnp.float64))
     single = single_of(d)
     if _is_transformed(single):
@@ -84,9 +84,10 @@ def _bounds(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> tuple[Arra
 
 
 def _interval(below: Array, from_low: Array, to_high: Array, above: Array) -> Array:
-    """-log P(low <= Y <= high) from log P of Y < low, Y >= low, Y <= high and Y > high.
+    """Return -log P(low <= Y <= high) from log P of Y < low, Y >= low, Y <= high and Y > high.
 
-    By what is outside where that is little, otherwise by a difference in the tail that has the smaller probabilities.
+    It is computed from the probability outside if that is small, otherwise as a difference in the tail that has the
+    smaller probabilities.
     """
     outside = jnp.exp(below) + jnp.exp(above)
     little = outside < 0.5
@@ -96,14 +97,14 @@ def _interval(below: Array, from_low: Array, to_high: Array, above: Array) -> Ar
 
 
 def single_of(d: Any) -> Any:
-    """The distribution of the single values: events and batches are arrays of them alike."""
+    """Return the distribution of single values, of which events and batches are arrays."""
     while isinstance(d, dist.Independent | dist.ExpandedDistribution):
         d = d.base_dist
     return d
 
 
 def _is_transformed(d: Any) -> bool:
-    """Whether its values are a function of another distribution's, one by one."""
+    """Tell whether the values are a function of another distribution's values, one by one."""
     return (
         isinstance(d, dist.TransformedDistribution)
         and type(d).log_prob is dist.TransformedDistribution.log_prob
@@ -112,7 +113,7 @@ def _is_transformed(d: Any) -> bool:
 
 
 def _inverse(d: Any, y: Array) -> tuple[Array, Array]:
-    """The value of the base distribution, and log |dy / dx| there."""
+    """Return the value x of the base distribution, and log |dy / dx| there."""
     x, volume = y, jnp.zeros(())
     for transform in reversed(d.transforms):
         y, x = x, transform.inv(x)
@@ -121,7 +122,7 @@ def _inverse(d: Any, y: Array) -> tuple[Array, Array]:
 
 
 def _bounds_of_base(d: Any, low: Array, high: Array) -> tuple[Array, Array]:
-    """The same interval in values of the base distribution; a decreasing function exchanges the ends."""
+    """Return the interval in values of the base distribution; a decreasing function exchanges its ends."""
     try:
         direction = math.prod(t.sign for t in d.transforms)
     except NotImplementedError as error:
@@ -180,7 +181,7 @@ def _gamma(d: Any, y: Array):
 
 
 def _beta(d: Any, y: Array):
-    """By Stirling's formula, -log p = n KL(mean, y) - log(n mean (1 - mean)) / 2 + ..., n = concentration1 + ...0."""
+    """Split by Stirling's formula: -log p = n KL(mean, y) - log(n mean (1 - mean)) / 2 + ..., n the sum a + b."""
     a, b = d.concentration1, d.concentration0
     e = jnp.log(y * b / ((1 - y) * a))
     return logit_root(e, a, b), stirling(a) + stirling(b) - stirling(a + b) - 0.5 * jnp.log(a * b / (a + b))
@@ -193,7 +194,7 @@ def _poisson(d: Any, y: Array):
 
 
 def _not_negative(mean: Any) -> Array:
-    """NaN where a mean is negative: no count can be seen there, not even none."""
+    """Replace a negative mean by NaN: it allows no count, not even zero."""
     return jnp.where(mean >= 0.0, mean, jnp.nan)
 
 
@@ -215,7 +216,7 @@ def _geometric(d: Any, y: Array):
 
 
 def _gamma_poisson(y: Array, shape: Any, mean: Any):
-    """y failures among y + shape trials, with mean / shape the odds of a failure."""
+    """Split the likelihood of y failures among y + shape trials, where mean / shape are the odds of a failure."""
     some, mean = y > 0, _not_negative(mean)
     count = jnp.where(some, y, 1.0)
     within = -logit_root(jnp.log(jnp.where(some, mean, 1.0) / count), count, shape)

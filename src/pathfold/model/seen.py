@@ -1,4 +1,4 @@
-"""What was observed at one time."""
+"""The values that were observed at one time, and the likelihood of censored ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from pathfold.model.roots import Split, can_be_censored, can_lie_within, censore
 
 
 class Seen(NamedTuple):
-    """By component (Y,): the value (a bound, of a censored one), 1 where there is one, and, if any value of the data is
-    censored, its kind (see `censoring`) and its upper bound, else nothing."""
+    """The observation at one time, by component (Y,).
+
+    `value` is the value, or a bound if it is censored; `mask` is 1 where there is a value. If any value of the data is
+    censored, `censored` has the kinds (see `censoring`) and `upper` the upper bounds; otherwise these are empty.
+    """
 
     value: Any
     mask: Any
@@ -21,7 +24,7 @@ class Seen(NamedTuple):
     upper: Any
 
     def part(self, columns: slice) -> Seen:
-        """Of some of the components."""
+        """Return the part that belongs to some of the components."""
         return Seen(*(each[columns] if each.shape[0] else each for each in self))
 
     @property
@@ -30,26 +33,26 @@ class Seen(NamedTuple):
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """What a censored value lies between; of others they mean nothing."""
+        """The bounds that censored values lie between; for the others they mean nothing."""
         above, between = self.censored == ABOVE, self.censored == BETWEEN
         low = jnp.where(above | between, self.value, -jnp.inf)
         return low, jnp.where(above, jnp.inf, jnp.where(between, self.upper, self.value))
 
     def possible(self, d: Any) -> Array:
-        """Whether each value can be: in the support, or a censored one between its bounds."""
+        """Mark the values that are possible: in the support or, if censored, with support between their bounds."""
         exact = jnp.broadcast_to(d.support(self.value), self.value.shape)
         if not self._by_bounds(d):
             return exact
         return jnp.where(self.censored != 0.0, can_lie_within(d, *self.bounds), exact)
 
     def _by_bounds(self, d: Any) -> bool:
-        """Whether values may be known by bounds; those of a distribution that has no use for bounds are not."""
+        """Tell whether values may be known by bounds, which the distribution must be able to use."""
         return self.any_censored and can_be_censored(d)
 
     def split(self, d: Any, exact: Split, *, as_factor: bool = False) -> Split:
-        """Root and remainder of the likelihood: that of the exact value, or of the mass between the bounds.
+        """Return the root and remainder of the likelihood of exact values, or of the mass between the bounds.
 
-        `as_factor` leaves a censored value without a root, its likelihood being all remainder.
+        With `as_factor` a censored value has no root: its likelihood is all remainder.
         """
         if not self._by_bounds(d):
             return exact
@@ -60,5 +63,5 @@ class Seen(NamedTuple):
         return Split(*(jnp.where(pick, a, b) for a, b in zip(bounds, exact, strict=True)))
 
     def of_observed(self, terms: Array) -> Array:
-        """The sum of the terms of those components that were observed."""
+        """Sum the terms of those components that were observed."""
         return jnp.sum(jnp.where(self.mask > 0.0, terms, 0.0))

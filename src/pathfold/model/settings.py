@@ -1,4 +1,4 @@
-"""Settings at the door: each function gives the value back in its plain type, or raises a SettingsError about it."""
+"""Checks of settings: each function returns the value in its plain type, or raises a SettingsError about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from pathfold.errors import SettingsError, told
 
-GREATEST = 2**63 - 1  # what a file can hold
+GREATEST = 2**63 - 1  # the largest integer that a file can hold
 
 
 def whole(name: str, value: Any, *, least: int) -> int:
@@ -28,12 +28,12 @@ def _is_beyond(value: Any) -> bool:
 
 
 def positive(name: str, value: Any, *, below: float = math.inf) -> float:
-    """A number between 0 and a bound, without the ends."""
+    """Return a number that lies strictly between 0 and a bound."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     number = math.nan
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        with suppress(OverflowError):  # of a whole number that no float holds
+        with suppress(OverflowError):  # an integer may be too large for a float
             number = float(value)
     if not 0.0 < number < below:
         wanted = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"

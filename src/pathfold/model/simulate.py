@@ -24,7 +24,7 @@ from pathfold.model.time_grid import TimeGrid
 
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
-    """Node states (N, X) of one series, from z (flat), x_0 (augmented) and v (N, S, V)."""
+    """Return the node states (N, X) of one series, from z (flat), x_0 (augmented) and v (N, S, V)."""
 
     def run(z, x0, *along):
         named = model.parameters.unflatten(z)
@@ -37,20 +37,20 @@ def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray
         return jax.lax.scan(interval, x0, along)[1]
 
     with jax.enable_x64(True):
-        compiled = model.kept.setdefault("simulate", jax.jit(run))  # the next series of a panel has it ready
+        compiled = model.kept.setdefault("simulate", jax.jit(run))  # compiled once for all series of a panel
         given = (z, x0, v, grid.delta, model.clocks(grid)[0])
         return np.asarray(compiled(*jax.tree.map(lambda a: jnp.asarray(a, dtype=float), given)))
 
 
 def observe(model: DiffusionModel, states: Any, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
-    """Random observations (N, Y) of the states (N, X) at times (N,)."""
+    """Draw observations (N, Y) of the states (N, X) at times (N,)."""
     chance = model.observation.chance(z, rng, len(states), shared=True)
     compiled = model.kept.setdefault("observe one", jax.jit(jax.vmap(model.observation.drawn, (0, None, 0, 0))))
     return np.asarray(compiled(jnp.asarray(states), z, chance, t))
 
 
 def _values(model: DiffusionModel, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Of the parameters that are shared, and of those that vary, drawn where they are not given."""
+    """Return the values of the shared parameters, and of those that vary, which are drawn if they are not given."""
     check_values(values, model.maps)
     shared, own = ({name: v for name, v in values.items() if name in part.maps}
                    for part in (model.parameters, model.varying))  # fmt: skip
@@ -72,7 +72,7 @@ def simulate(
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> Observations:
-    """One series of the model on a fine grid, with its own scheme, observed: `pf.simulate` says what to pass."""
+    """Simulate one series on a fine grid by the model's scheme and observe it; `pf.simulate` explains the arguments."""
     check_model(model)
     times, seed = real_array("times", times), whole("seed", seed, least=0)
     empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
@@ -105,7 +105,7 @@ def simulate(
 
 
 def _remedy(model: DiffusionModel, states: np.ndarray) -> str:
-    """What to do about a path that went through these states before it was lost."""
+    """Advise what to do about a path that went through these states before it was lost."""
     if model.network is not None:
         before = states[np.isfinite(states).all(axis=1)]
         name, amount = model.network.least(before[-1])

@@ -1,7 +1,7 @@
 """Distribution functions in logarithms, (log P(Y <= y), log P(Y > y)), each with its own relative accuracy.
 
-They are accurate however far out y is, on either side, and so are their derivatives by the parameters. There are closed
-forms for some; for others the incomplete beta function, of which the incomplete gamma function is a limit.
+They are accurate however far out y is, on either side, and so are their derivatives by the parameters. Some have closed
+forms; the others use the incomplete beta function, of which the incomplete gamma function is a limit.
 """
 
 import math
@@ -20,11 +20,11 @@ from pathfold.model.deviance import TINY, logit_root, stirling
 
 type Tails = tuple[Any, Any]
 
-FAR = 5.0  # standard deviations, beyond which a continued fraction is taken
-LEVELS = 18  # of the continued fraction: enough for rounding at FAR
-MANY = 2.0**70  # trials, of which a binomial is Poisson, and a beta a gamma, to rounding
+FAR = 5.0  # standard deviations, beyond which a continued fraction is used
+LEVELS = 18  # of the continued fraction: its error at FAR is below rounding
+MANY = 2.0**70  # with so many trials a binomial is Poisson, and a beta a gamma, to rounding
 
-# The trapezoidal rule after s = exp(t - exp(-t)) resolves whatever happens between s = 0 and some hundreds
+# The trapezoidal rule after s = exp(t - exp(-t)) resolves an integrand on all scales from s = 0 to some hundreds
 # (the double exponential formula; Takahasi and Mori, Publications of RIMS 9, 1974).
 _STEP = 0.14
 _GRID = np.arange(-3.75, 6.5, _STEP)
@@ -35,7 +35,7 @@ _ALL_BELOW, _ALL_ABOVE = (0.0, -math.inf), (-math.inf, 0.0)
 
 
 def log_tails(d: Any, y: Array) -> Tails:
-    """log P(Y <= y) and log P(Y > y) of a distribution of single values; y may be infinite."""
+    """Return log P(Y <= y) and log P(Y > y) for a distribution of single values; y may be infinite."""
     known = jnp.abs(y) < jnp.inf
     return _where(known, _FAMILIES[type(d)](d, jnp.where(known, y, 0.5)), _where(y > 0, _ALL_BELOW, _ALL_ABOVE))
 
@@ -56,7 +56,7 @@ def _where(condition: Any, yes: Tails, no: Tails) -> Tails:
 
 
 def _mirrored(upper: Callable[[Array], Array]) -> Callable[[Any, Array], Tails]:
-    """Of a symmetric distribution with location and scale, from log P(Y > r) of the standard one."""
+    """Make the tails of a symmetric distribution with location and scale from log P(Y > r) of the standard one."""
 
     def tails(d: Any, y: Array) -> Tails:
         r = (y - d.loc) / d.scale
@@ -67,7 +67,10 @@ def _mirrored(upper: Callable[[Array], Array]) -> Callable[[Any, Array], Tails]:
 
 @jax.custom_jvp
 def _upper_normal(r: Array) -> Array:
-    """By the error function, and far out by the hazard h = phi(r) / P(Y > r), the derivative with its sign changed."""
+    """Return log P(Y > r) of the standard normal, by the error function, and far out by h = phi(r) / P(Y > r).
+
+    Its derivative is -h, with h the hazard.
+    """
     negative, far = r < 0, r > FAR
     x = jnp.where(far, r, FAR)
     tail = 0.5 * jax.lax.erfc(math.sqrt(0.5) * jnp.where(negative, -r, jnp.where(far, FAR, r)))
@@ -83,7 +86,7 @@ def _hazard(r: Array) -> Array:
 
 @jax.custom_jvp
 def _hazard_above(r: Array) -> Array:
-    """h - r."""
+    """Return h - r, the hazard of the standard normal less r."""
     far = r > FAR
     return jnp.where(far, _fraction(jnp.where(far, r, FAR)), _hazard(r) - r)
 
@@ -98,7 +101,7 @@ def _log_normal(r: Array) -> Array:
 
 
 def _fraction(r: Array) -> Array:
-    """h - r = 1 / (r + 2 / (r + 3 / (r + ...))), Laplace's continued fraction (Abramowitz and Stegun 26.2.14)."""
+    """Return h - r = 1 / (r + 2 / (r + 3 / (r + ...))), a continued fraction (Abramowitz and Stegun 26.2.14)."""
     bottom = r
     for level in range(LEVELS, 1, -1):
         bottom = r + level / bottom
@@ -138,7 +141,7 @@ def _geometric(d: Any, y: Array) -> Tails:
 
 
 def _by_hazard(total: Array) -> Tails:
-    """From the integrated hazard, -log P(Y > y)."""
+    """Return the tails from the integrated hazard, -log P(Y > y)."""
     some = total > 0
     return jnp.where(some, jnp.log(-jnp.expm1(-jnp.where(some, total, 1.0))), -jnp.inf), -total
 
@@ -149,14 +152,14 @@ def _gamma(d: Any, y: Array) -> Tails:
 
 
 def _poisson(d: Any, y: Array) -> Tails:
-    """At most y events, so long as it takes longer than `rate` for y + 1 of them."""
+    """Return the tails by those of a gamma: there are at most y events if y + 1 of them take longer than `rate`."""
     some = y >= 0
     above, below = _incomplete_gamma(jnp.where(some, y, 0.0) + 1, d.rate)
     return _where(some, (below, above), _ALL_ABOVE)
 
 
 def _student(d: Any, y: Array) -> Tails:
-    """r = (B - 1/2) sqrt(df / (B (1 - B))) with B of a beta distribution, both of its concentrations df / 2."""
+    """Return the tails by r = (B - 1/2) sqrt(df / (B (1 - B))), where B is beta with both concentrations df / 2."""
     r = (y - d.loc) / d.scale
     return _incomplete_beta(0.5 * d.df, 0.5 * d.df, 2 * jnp.asinh(r / jnp.sqrt(d.df)))
 
@@ -181,20 +184,20 @@ def _negative_binomial(d: Any, y: Array) -> Tails:
 
 
 def _incomplete_gamma(shape: Any, x: Any) -> Tails:
-    """log P(shape, x) and log Q(shape, x), the regularised incomplete gamma functions."""
+    """Return log P(shape, x) and log Q(shape, x), the regularised incomplete gamma functions."""
     x = jnp.maximum(x, TINY)
     return _incomplete_beta(shape, MANY, jnp.log(x) - math.log(MANY), jnp.log(x / shape))
 
 
 def _incomplete_beta(a: Any, b: Any, logit: Array, above: Array | None = None) -> Tails:
-    """log I_x(a, b) and log I_{1-x}(b, a), the regularised incomplete beta functions, at x = sigmoid(logit).
+    """Return log I_x(a, b) and log I_{1-x}(b, a), the regularised incomplete beta functions, at x = sigmoid(logit).
 
     The one on the side of x is integrated. Below the mean, with o = x / (1 - x) and the integration variable x exp(-s),
 
         I_x(a, b) = x^a (1-x)^(b-1) / B(a, b) * integral of exp(-a s) [1 + o (1 - exp(-s))]^(b-1) over s > 0.
 
     The value is computed at a point that is held fixed; derivatives are those of the factor before the integral and of
-    the integral, each divided by what it is there. `above` is the logit less that of the mean a / (a + b), where the
+    the integral, each divided by its value there. `above` is the logit less that of the mean a / (a + b), for where the
     difference would lose digits.
     """
     e = jax.lax.stop_gradient(logit - jnp.log(a / b) if above is None else above)
@@ -219,19 +222,20 @@ def _incomplete_beta(a: Any, b: Any, logit: Array, above: Array | None = None) -
 
 
 def _log_beta(a: Array, b: Array) -> Array:
-    """log B(a, b) without its leading part, a log(a / (a + b)) + b log(b / (a + b)), and a constant."""
+    """Return log B(a, b) without its leading part, a log(a / (a + b)) + b log(b / (a + b)), and a constant."""
     return stirling(a) + stirling(b) - stirling(a + b) - 0.5 * jnp.log(a * (b / (a + b)))
 
 
 def _log_likelihood(a: Array, b: Array, logit: Array) -> Array:
-    """log [x^a (1-x)^b]."""
+    """Return log [x^a (1-x)^b]."""
     return -a * jax.nn.softplus(-logit) - b * jax.nn.softplus(logit)
 
 
 class _Point(NamedTuple):
-    """Where derivatives are taken: the arguments, the nodes with log [1 + o (1 - exp(-s))], their shares, the density.
+    """The point at which derivatives are taken, with the quantities of the integral there.
 
-    The density is that at the end of the integral, by the logit, divided by the integral.
+    It has the arguments a, b and logit, the nodes s with `growth` = log [1 + o (1 - exp(-s))], their shares of the
+    integral, and the density: the integrand at the end, with respect to the logit, divided by the integral.
     """
 
     a: Array
@@ -244,21 +248,22 @@ class _Point(NamedTuple):
 
 
 def _of_shape(at: _Point, shape: tuple[Array, Array]) -> Array:
-    """The integral for another shape, divided by what it is at the point."""
+    """Return the integral for another shape, divided by its value at the point."""
     a, b = shape[0] - at.a, shape[1] - at.b
     return jnp.sum(at.shares * jnp.exp(b[..., None] * at.growth - a[..., None] * at.s), axis=-1)
 
 
 def _at_end(at: _Point, shape: tuple[Array, Array], logit: Array) -> Array:
-    """Its integrand at the end, by the logit."""
+    """Return the integrand of `_of_shape` at the end, with respect to the logit."""
     return at.density * jnp.exp(_log_likelihood(*shape, logit) - _log_likelihood(*shape, at.logit))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _integral(of_shape: Callable, at_end: Callable, at: _Point, shape: Any, logit: Array) -> Array:
-    """An integral up to `logit`, so that its derivative by that is the integrand; it is never differentiated itself.
+    """Return an integral up to `logit`, whose derivative by the logit is the integrand at the end.
 
-    The same holds for its derivatives by the shape, which are integrals too.
+    The same holds for its derivatives by the shape, which are integrals too. So `of_shape` is never differentiated by
+    the logit.
     """
     return of_shape(at, shape)
 
@@ -271,7 +276,7 @@ def _integral_jvp(of_shape, at_end, primals, tangents):
 
 
 def _along(function: Callable) -> Callable:
-    """Its derivative by the shape, along a change that is given with the shape."""
+    """Return the derivative of a function by the shape, along a change that is given with the shape."""
 
     def derivative(at, pair, *rest):
         return jax.jvp(lambda shape: function(at, shape, *rest), (pair[0],), (pair[1],))[1]

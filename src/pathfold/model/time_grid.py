@@ -17,21 +17,21 @@ from pathfold.model.inputs import Input
 from pathfold.model.settings import positive, whole
 from pathfold.schemes.ito import Clock
 
-MOST_STEPS = 10**9  # more fine steps than any machine has memory for
-MISSING = 0.5  # stands for a value that is missing: every likelihood is a number there
+MOST_STEPS = 10**9  # no machine has memory for more fine steps
+MISSING = 0.5  # takes the place of a missing value: every likelihood is finite there
 
 
 @dataclass(frozen=True, eq=False)
 class TimeGrid:
-    """N intervals, each of `steps` fine steps, with the observation (if any) at its end; a panel's series follow on.
+    """N intervals of `steps` fine steps, each with its observation (if any) at the end; series follow one another.
 
     starts, ends (N,); values (N, Y), MISSING where missing; mask (N, Y), True where observed; censored, upper (N, Y),
     kinds and upper bounds of censored values; rows (N,), True at the times of the data, whatever is missing there;
     events, by name their amounts (N,) at the ends of intervals, NaN where there is none; first (K,), the index of the
     first interval of each series; series, their names or numbers; components, the names of the Y observed components
     or their numbers; inputs, those that each series has of its own; calendars, how its dates are counted, if it has
-    any. An observation or event at the initial time ends an
-    interval of length zero, over which every scheme leaves the state as it is.
+    any. An observation or event at the initial time ends an interval of length zero, over which every scheme leaves the
+    state as it is.
     """
 
     starts: np.ndarray
@@ -57,8 +57,10 @@ class TimeGrid:
         steps_per_interval: int | None = None,
         max_step: float | None = None,
     ) -> Self:
-        """Cut each interval between observations into S = `steps_per_interval` fine steps; or into steps no longer than
-        `max_step`, with S = ceil(median interval / max_step) and longer intervals split at nodes without observation.
+        """Cut each interval between observations into S fine steps.
+
+        S is `steps_per_interval`; or, for steps no longer than `max_step`, S = ceil(median interval / max_step), and
+        longer intervals are split at nodes without observation.
         """
         by_name = panel_of(data)
         panel = [*by_name.values()]
@@ -108,7 +110,7 @@ class TimeGrid:
         return (self.ends - self.starts) / self.steps
 
     def refined(self) -> TimeGrid:
-        """The same with every fine step an interval of its own."""
+        """Return the grid on which every fine step is an interval of its own."""
         S, size = self.steps, len(self.starts) * self.steps
         last = np.arange(S - 1, size, S)
         edges = self.starts[:, None] + self.delta[:, None] * np.arange(S + 1)
@@ -134,14 +136,14 @@ class TimeGrid:
 
     @property
     def regular(self) -> bool:
-        """Whether all fine steps are equal, to rounding."""
+        """True if all fine steps are equal, to rounding."""
         return bool(np.ptp(self.delta) <= 1e-12 * np.max(self.delta))
 
 
 def clocks(inputs: dict[str, Input], grid: TimeGrid) -> tuple[Any, Any]:
-    """The time at the beginning of every fine step (N, S) and at the nodes (N,); with inputs, clocks of these shapes.
+    """Return the times at which fine steps begin (N, S), and those of nodes (N,); with inputs, clocks of these shapes.
 
-    Over a step an input has the value it begins with and, if linear, the slope to where it ends.
+    For a step, an input has its value at the beginning and, if linear, the mean slope over the step.
     """
     starts = grid.starts[:, None] + grid.delta[:, None] * np.arange(grid.steps)
     if not inputs:
@@ -161,10 +163,10 @@ def clocks(inputs: dict[str, Input], grid: TimeGrid) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """One series: its observation times and, between them, the times of events.
+    """The nodes of one series: its observation times and, between them, the times of events.
 
-    What is at a node: values (NaN where nothing was observed), kinds and upper bounds of censored ones, whether it is a
-    time of the data.
+    Each node has values (NaN where nothing was observed), kinds and upper bounds of censored ones, and `rows`, which
+    says whether it is a time of the data.
     """
 
     starts: np.ndarray
@@ -192,7 +194,7 @@ class _Nodes:
         return self.ends - self.starts
 
     def cut(self, longest: float) -> _Nodes:
-        """The same with nodes in intervals that are longer, so that none is."""
+        """Add nodes within intervals that are longer than `longest`, so that none is."""
         if np.isinf(longest):
             return self
         counts = [_ceil(length / longest) for length in self.lengths]
@@ -209,14 +211,14 @@ class _Nodes:
 
 
 def _spread(array: np.ndarray, at: np.ndarray, size: int, otherwise: Any) -> np.ndarray:
-    """The rows of an array at these places of a longer one."""
+    """Put the rows of an array at these places of a longer one, filled up with `otherwise`."""
     out = np.full((size, *array.shape[1:]), otherwise, dtype=array.dtype)
     out[at] = array
     return out
 
 
 def _events(panel: Sequence[Observations], cut: Sequence[_Nodes]) -> dict[str, np.ndarray]:
-    """Amounts at the nodes by name of the event, NaN where there is none; those after the last node change nothing."""
+    """Return the amounts at the nodes by event, NaN where none happens; events after the last node are left out."""
     found = {name: [np.full(len(nodes.ends), np.nan) for nodes in cut] for each in panel for name in each.events}
     for k, (each, nodes) in enumerate(zip(panel, cut, strict=True)):
         for name, (times, amounts) in each.events.items():
@@ -233,5 +235,5 @@ def _check_count(setting: str, count: float) -> None:
 
 
 def _ceil(ratio: float) -> int:
-    """The next integer, at least 1, forgiving rounding error in a ratio meant to be whole."""
+    """Round up to an integer of at least 1, allowing for rounding error in a ratio that is meant to be whole."""
     return max(1, ceil(ratio * (1 - 1e-9)))

@@ -1,4 +1,4 @@
-"""The same model in another state, by Ito's lemma."""
+"""Writes a model in another state, by Ito's lemma."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def transformed(model: DiffusionModel, forward: Callable[..., Any], inverse: Callable[..., Any]) -> DiffusionModel:
-    """See `DiffusionModel.transform`."""
+    """Return the model in the state y = forward(x); see `DiffusionModel.transform`."""
     if isinstance(model.scheme, CustomScheme):
         raise ModelError(
             "the step of pf.CustomScheme is written for the state as it is and cannot be transformed; build the "
