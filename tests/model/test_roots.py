@@ -136,7 +136,8 @@ def ordered(t, low, high, y):
 
 def categorical(t, y):
     logits = [Decimal(0), t, -2 * t]
-    return rooted((sum((each - logits[int(y)]).exp() for each in logits)).ln(), Decimal(0), Decimal(1))
+    odds = sum(((each - logits[int(y)]).exp() for each in logits), start=Decimal(0))
+    return rooted(odds.ln(), Decimal(0), Decimal(1))
 
 
 COUNTS = [1.0, 3.0, 1e6]
