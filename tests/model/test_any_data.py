@@ -186,6 +186,8 @@ def test_what_a_model_cannot_have(changes, words):
 
 
 COUNTS = pf.Likelihood(lambda x, z: dist.Poisson(jnp.exp(x[0])))
+ORDERED = pf.Likelihood(lambda x, z: dist.OrderedLogistic(x[1], jnp.array([-1.0, 0.0, 1.5])))
+CATEGORIES = pf.Likelihood(lambda x, z: dist.Categorical(logits=x[1] * jnp.array([0.0, 1.0, -1.0])))
 JOINT = pf.Likelihood(lambda x, z: dist.MultivariateNormal(x, jnp.eye(2)))
 
 
@@ -209,6 +211,17 @@ JOINT = pf.Likelihood(lambda x, z: dist.MultivariateNormal(x, jnp.eye(2)))
             DataError,
             ("known to be at least 9.5 in row 1", "integer interval"),
         ),
+        (
+            ORDERED,
+            [1.0, 4.0],
+            {},
+            DataError,
+            ("the value 4 in row 1", "OrderedLogistic", "integer interval from 0 to 3"),
+        ),
+        (ORDERED, [1.0, 1.5], {}, DataError, ("the value 1.5 in row 1", "integer interval from 0 to 3")),
+        (ORDERED, [1.0, 4.0], {"censored": [0, 1]}, DataError, ("known to be at least 4 in row 1",)),
+        (CATEGORIES, [0.0, 3.0], {}, DataError, ("the value 3 in row 1", "CategoricalLogits", "from 0 to 2")),
+        (CATEGORIES, [0.0, 1.0], {"censored": [0, 1]}, ModelError, ("CategoricalLogits has no distribution function",)),
         (JOINT, [[1.0, NAN], [1.0, 2.0]], {}, DataError, ("MultivariateNormal", "all or none")),
         (JOINT, [[1.0, 1.0], [1.0, 2.0]], {"censored": [[1, 0], [0, 0]]}, DataError, ("cannot be censored",)),
         (pf.Noiseless(lambda x, z: x[:1]), [1.0, 2.0], {"censored": [1, 0]}, DataError, ("need a likelihood",)),

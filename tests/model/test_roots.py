@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+import scipy.special
 import scipy.stats
 
 from pathfold.errors import ModelError
@@ -116,6 +117,29 @@ def cauchy(t, y):
     return rooted((1 + r * r).ln(), Decimal(0), r)
 
 
+def ordered(t, low, high, y):
+    """Cutpoints 0, 0 + low, and that + high."""
+
+    def below(c):
+        return 1 / (1 + (t - c).exp())
+
+    cuts = [Decimal(0), low, low + high]
+    if y < 1:
+        return rooted(-below(cuts[0]).ln(), Decimal(0), -Decimal(1))
+    if y >= 3:
+        return rooted(-(1 / (1 + (cuts[2] - t).exp())).ln(), Decimal(0), Decimal(1))
+    low, high = cuts[int(y) - 1], cuts[int(y)]
+    half = ((high - low) / 4).exp()
+    best = -((half - 1 / half) / (half + 1 / half)).ln()
+    return rooted(max(-(below(high) - below(low)).ln(), best), best, (low + high) / 2 - t)  # rounding aside
+
+
+def categorical(t, y):
+    logits = [Decimal(0), t, -2 * t]
+    odds = sum(((each - logits[int(y)]).exp() for each in logits), start=Decimal(0))
+    return rooted(odds.ln(), Decimal(0), Decimal(1))
+
+
 COUNTS = [1.0, 3.0, 1e6]
 SHAPES = [1e-2, 0.7, 9.99, 10.01, 300.0, 1e6]
 
@@ -166,6 +190,18 @@ FAMILIES: dict[str, tuple[Callable, Callable, list]] = {
         [(t, s, 0.5) for t in (-2, 0, 1) for s in (0.01, 0.4, 0.5, 0.6, 3)],
     ),
     "Cauchy": (lambda t: dist.Cauchy(t, 1.0), cauchy, [(0.5 + e, 0.5) for e in [*APART, 100]]),
+    "OrderedLogistic": (
+        lambda t, low, high: dist.OrderedLogistic(t, jnp.array([0.0 * low, low, low + high])),
+        ordered,
+        [(t, 1.0, 0.01, y) for t in (-30, -1, 0.3, 4, 60) for y in (0, 3, 0.5)]
+        + [(w / 2 + e, w, 2.0, 1) for w in (1e-3, 1.0, 9.0) for e in [*APART, 0.999, 1.001, 60]]
+        + [(1.0 + e, 1.0, 3.0, 2) for e in (-3, 0.5, 1.5, 7)],
+    ),
+    "Categorical": (
+        lambda t: dist.Categorical(logits=jnp.array([0.0 * t, t, -2.0 * t])),
+        categorical,
+        [(t, y) for t in (-20, -1, 0, 0.3, 4, 30) for y in (0, 1, 2, 0.5)],
+    ),
 }
 
 
@@ -295,6 +331,11 @@ PROBABILITIES: list[tuple[Callable, Any, list[float]]] = [
     (lambda: dist.BernoulliLogits(0.4), scipy.stats.bernoulli(1 / (1 + np.exp(-0.4))), [0, 0, 0, 0]),
     (lambda: dist.GammaPoisson(0.7, 0.1), scipy.stats.nbinom(0.7, 0.1 / 1.1), [0, 1, 7, 100]),
     (lambda: dist.GeometricProbs(0.2), scipy.stats.geom(0.2, -1), [0, 1, 7, 50]),
+    (
+        lambda: dist.OrderedLogistic(0.4, jnp.array([-1.0, 0.2, 3.0])),
+        scipy.stats.rv_discrete(values=(range(4), np.diff([0, *scipy.special.expit([-1.4, -0.2, 2.6]), 1]))),
+        [0, 1, 2, 2],
+    ),
     (lambda: dist.InverseGamma(3.0, 2.0), scipy.stats.invgamma(3.0, scale=2.0), [0.1, 0.7, 1, 30]),
 ]
 
@@ -345,6 +386,20 @@ EVERY: dict[type, tuple[Callable[..., dist.Distribution], list[float]]] = {
     dist.NegativeBinomialLogits: (lambda loc, scale, shape: dist.NegativeBinomialLogits(shape, loc), WHOLE),
     dist.GeometricProbs: (lambda loc, scale, shape: dist.GeometricProbs(jax.nn.sigmoid(loc)), WHOLE),
     dist.GeometricLogits: (lambda loc, scale, shape: dist.GeometricLogits(loc), WHOLE),
+    dist.OrderedLogistic: (
+        lambda loc, scale, shape: dist.OrderedLogistic(
+            loc, jnp.stack([-scale, 0.0 * scale, jnp.log1p(shape)], axis=-1)
+        ),
+        [0.0, 1.0, 2.0, 3.0],
+    ),
+    dist.CategoricalProbs: (
+        lambda loc, scale, shape: dist.CategoricalProbs(jax.nn.softmax(jnp.stack([loc, scale, shape], axis=-1))),
+        [0.0, 1.0, 2.0],
+    ),
+    dist.CategoricalLogits: (
+        lambda loc, scale, shape: dist.CategoricalLogits(jnp.stack([loc, scale, shape], axis=-1)),
+        [0.0, 1.0, 2.0],
+    ),
     dist.LogNormal: (lambda loc, scale, shape: dist.LogNormal(loc, scale), POSITIVES),
     dist.InverseGamma: (lambda loc, scale, shape: dist.InverseGamma(shape, scale), POSITIVES),
     dist.RelaxedBernoulliLogits: (lambda loc, scale, shape: dist.RelaxedBernoulliLogits(scale, loc), UNIT),
@@ -365,7 +420,8 @@ def test_root_and_remainder_make_the_likelihood(family):
         loc, scale, shape = jnp.asarray(PLACES[:, 0]), jnp.exp(PLACES[:, 1]), jnp.exp(PLACES[:, 2])
         d = make(loc, scale, shape)
         arguments = (d.concentration, d.rate) if isinstance(d, dist.GammaPoisson) else ()  # type: ignore[attr-defined]
-        return split(d, y), split(d, FILLER), d.log_prob(y), arguments
+        by_index = family in roots._CATEGORIES
+        return split(d, y), split(d, FILLER), d.log_prob(y.astype(int) if by_index else y), arguments
 
     (root, remainder), filled, log_prob, arguments = computed(parts)
     if arguments:
@@ -405,6 +461,8 @@ FAR_OUT = {
         lambda t, y: split(dist.BernoulliProbs(jax.nn.sigmoid(t)), jnp.minimum(y, 1.0)),
         [-200.0, -40.0, 40.0, 900.0],
     ),
+    "OrderedLogistic": (lambda t, y: split(dist.OrderedLogistic(t, jnp.array([-1.0, 0.5, 2.0])), y), EXTREME),
+    "Categorical": (lambda t, y: split(dist.Categorical(logits=jnp.array([0.0 * t, t, -t, 3.0])), y), EXTREME),
     "Poisson": (lambda t, y: split(dist.Poisson(jnp.exp(t)), y), [-900.0, -300.0, -40.0, 40.0]),
     "StudentT": (lambda t, y: split(dist.StudentT(3.0, t, 1.0), y), EXTREME),
     "censored Normal": (lambda t, y: censored(dist.Normal(t, 1.0), y, jnp.where(y > 0, jnp.inf, 1.0)), EXTREME),

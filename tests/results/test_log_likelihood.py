@@ -176,6 +176,22 @@ def test_bounds_of_counts_need_not_be_whole():
     np.testing.assert_allclose(between, [two_or_three, -rate[1]], rtol=1e-10)
 
 
+def test_categories_of_which_some_are_censored():
+    """Ordered ones as the intervals of a logistic variable; at least 2 is 2 or 3."""
+    cuts = np.array([-1.0, 0.0, 1.5])
+    ordered = pf.Likelihood(lambda x, z: dist.OrderedLogistic(3.0 * x, jnp.asarray(cuts)))
+    categories = pf.Likelihood(lambda x, z: dist.Categorical(logits=jnp.stack([0.0 * x, x, -2.0 * x], axis=-1)))
+    with jax.enable_x64(True):
+        exactly = density(ordered, [0.0, 2.0], [1, 1])
+        bounded = density(ordered, [2.0, 1.0], [1, 1], [1, 2], [0, 2])
+        unordered = density(categories, [2.0, 1.0], [1, 1])
+    below = stats.logistic.cdf(cuts[:, None] - [0.3, 0.6])
+    np.testing.assert_allclose(exactly, np.log([below[0, 0], below[2, 1] - below[1, 1]]), rtol=1e-12)
+    np.testing.assert_allclose(bounded, np.log([1.0 - below[1, 0], below[2, 1] - below[0, 1]]), rtol=1e-12)
+    weights = [1.0 + np.exp(0.1) + np.exp(-0.2), 1.0 + np.exp(0.2) + np.exp(-0.4)]
+    np.testing.assert_allclose(unordered, [-0.2 - np.log(weights[0]), 0.2 - np.log(weights[1])], rtol=1e-12)
+
+
 def test_values_that_are_seen_together():
     """With a matrix of scales, and a distribution of two columns, there is one number for all of them."""
     scale = np.array([[0.5, 0.0], [0.3, 0.4]])

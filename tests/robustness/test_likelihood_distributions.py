@@ -29,6 +29,9 @@ COUNTS: dict[str, Callable[[Any], Any]] = {
     "GeometricProbs": lambda r: dist.Geometric(probs=1 / (1 + jnp.exp(-r))),
     "ZeroInflatedPoisson": lambda r: dist.ZeroInflatedPoisson(0.3, rate=jnp.exp(r)),
     "BetaBinomial": lambda r: dist.BetaBinomial(jnp.exp(r), 2.0, 9),
+    "OrderedLogistic": lambda r: dist.OrderedLogistic(r, jnp.array([-1.0, 0.0, 1.5])),
+    "CategoricalLogits": lambda r: dist.Categorical(logits=jnp.array([0.0, 1.0, -1.0]) * r),
+    "CategoricalProbs": lambda r: dist.Categorical(probs=jnp.array([0.5, 0.5, 0.0]) / (1 + jnp.exp(-r)) + 0.2),
     "DiscreteUniform": lambda r: dist.DiscreteUniform(0, 5),
 }
 REALS: dict[str, Callable[[Any], Any]] = {

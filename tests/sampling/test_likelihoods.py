@@ -27,6 +27,12 @@ COUNTS: dict[str, tuple[Callable[..., Any], bool]] = {
     "binomial": (lambda x, z: dist.Binomial(12, logits=x[0]), False),
     "probabilities": (lambda x, z: dist.Binomial(5, probs=1.0 / (1.0 + jnp.exp(-x[0]))), False),
     "binary": (lambda x, z: dist.Bernoulli(logits=2.0 * x[0]), False),
+    "ordered": (lambda x, z: dist.OrderedLogistic(2.0 * x[0], jnp.array([-1.0, 0.0, 1.5])), False),
+    "cutpoints": (lambda x, z: dist.OrderedLogistic(2.0 * x[0], z["c"] * jnp.array([-1.0, 1.0])), True),
+    "categories": (
+        lambda x, z: dist.Categorical(logits=jnp.stack([0.0 * x[0], 2.0 * x[0], -x[0]], axis=-1)),
+        False,
+    ),
     "zeros": (lambda x, z: dist.ZeroInflatedPoisson(0.3, rate=jnp.exp(x[0] + 1.0)), False),
 }
 REALS: dict[str, tuple[Callable[..., Any], bool]] = {
@@ -57,13 +63,18 @@ def joint_likelihood(kinds: dict[str, tuple[Callable[..., Any], bool]], data: pf
 
     def log_likelihood(n, x, z):
         terms = [
-            f(x[None], z).log_prob(data.values[n, i])
+            _log_prob(f(x[None], z), data.values[n, i])
             for i, (f, _) in enumerate(kinds.values())
             if np.isfinite(data.values[n, i])
         ]
         return sum(terms, start=jnp.zeros_like(x))
 
     return log_likelihood
+
+
+def _log_prob(d: Any, value: float) -> Any:
+    """Categories are indices to numpyro."""
+    return d.log_prob(int(value) if isinstance(d, dist.CategoricalProbs | dist.CategoricalLogits) else value)
 
 
 SOME = {name: KINDS[name] for name in ("counts", "binary", "student", "gamma")}
@@ -85,6 +96,16 @@ def test_many_kinds_at_once(kinds, sampler):
     data.values[1, 2] = data.values[3, 0] = np.nan
     expected = exact_means(joint_likelihood(kinds, data), data.times, unknown=True)
     check(sample(m, data, sampler=sampler), expected)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_ordered_and_other_categories(plain):
+    kinds = {name: KINDS[name] for name in ("cutpoints", "categories")}
+    m = model([pf.Likelihood(f, plain=plain) for f, _ in kinds.values()], unknown=True)
+    data = simulated(m, 6)
+    assert len(np.unique(data.values[:, 0])) == len(np.unique(data.values[:, 1])) == 3
+    expected = exact_means(joint_likelihood(kinds, data), data.times, unknown=True)
+    check(sample(m, data, draws=500, chains=2, threads=1), expected)
 
 
 @pytest.mark.slow

@@ -56,6 +56,26 @@ def logit_root(e: Array | float, successes: Array | float, failures: Array | flo
     return e * jnp.sqrt(few * _logit_rest(jnp.where(swap, -e, e), few / (successes + failures)))
 
 
+def interval_root(e: Array | float, width: Array | float) -> Array:
+    """The root r of r^2 / 2 = log[(cosh(e) + cosh(width / 2)) / (1 + cosh(width / 2))], with the sign of e.
+
+    It is the deviance of a logistic variable that lies in an interval of this width, e away from its middle; with
+    s = sinh(e / 2) / cosh(width / 4) it is log(1 + s^2), the logarithm of s being taken where s may be too large.
+    """
+    e = jnp.asarray(e)
+    near = jnp.abs(e) < 1.0
+    small, far = jnp.where(near, e, 0.0), jnp.where(near, 1.0, jnp.abs(e))
+    quarter = _log_cosh(0.25 * jnp.asarray(width))
+    s = jnp.sinh(0.5 * small) * jnp.exp(-quarter)
+    log_s = 0.5 * far + jnp.log1p(-jnp.exp(-far)) - math.log(2.0) - quarter
+    beyond = jnp.sqrt(2 * jnp.logaddexp(2 * log_s, 0.0))
+    return jnp.where(near, s * jnp.sqrt(2 * log_ratio(s * s)), jnp.where(e > 0, beyond, -beyond))
+
+
+def _log_cosh(x: Array) -> Array:
+    return x + jnp.log1p(jnp.exp(-2 * x)) - math.log(2.0)
+
+
 def _logit_rest(e: Array, p: Array) -> Array:
     """Return 2 [log1p(p expm1(e)) / p - e] / e^2 for 0 <= p <= 1/2."""
     near = jnp.abs(e) < NEAR

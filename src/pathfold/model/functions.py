@@ -33,8 +33,11 @@ def listed(names: Iterable[str]) -> str:
 
 
 def told_support(support: Any) -> str:
-    """Write a constraint of numpyro in words, such as "integer nonnegative"."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(support).__name__.strip("_")).lower()
+    """Write a constraint of numpyro in words, such as "integer nonnegative" or "integer interval from 0 to 3"."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(support).__name__.strip("_")).lower()
+    ends = [getattr(support, end, None) for end in ("lower_bound", "upper_bound")]
+    known = all(isinstance(end, int | float) for end in ends)  # arrays may be traced
+    return f"{words} from {ends[0]:g} to {ends[1]:g}" if known else words
 
 
 @dataclass(frozen=True)

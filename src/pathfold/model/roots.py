@@ -12,13 +12,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from jax.typing import ArrayLike
 
 from pathfold.errors import ModelError, told
-from pathfold.model.deviance import TINY, exp_root, log_ratio, logit_root, root_of, stirling
-from pathfold.model.tails import has_tails, log_tails
+from pathfold.model.deviance import TINY, exp_root, interval_root, log_ratio, logit_root, root_of, stirling
+from pathfold.model.tails import has_tails, log_tails, of_category
+
+_CATEGORIES = (dist.OrderedLogistic, dist.CategoricalProbs, dist.CategoricalLogits)
+"""In numpyro their values are indices, which data are not; root and remainder leave out no constant of them."""
 
 
 class Split(NamedTuple):
@@ -44,7 +48,12 @@ def split(d: dist.Distribution, y: ArrayLike) -> Split | None:
 
 def plain(d: dist.Distribution, y: ArrayLike) -> Split:
     """Return -log p(y) as a remainder without a root; a multivariate distribution has one for each event."""
-    remainder = -single_of(d).log_prob(y)
+    if type(single_of(d)) in _CATEGORIES:
+        rooted = split(d, y)
+        assert rooted is not None
+        remainder = 0.5 * rooted.root**2 + rooted.remainder
+    else:
+        remainder = -single_of(d).log_prob(y)
     return Split(jnp.zeros_like(remainder), remainder)
 
 
@@ -224,6 +233,29 @@ def _gamma_poisson(y: Array, shape: Any, mean: Any):
     return root, 0.5 * jnp.log1p(y / shape) + stirling(shape) - stirling(y + shape)
 
 
+def _ordered(d: Any, y: Array):
+    """A logistic variable about the predictor lies between the cutpoints of category y; at the ends there is one.
+
+    In the middle of the interval, of width v, its probability is tanh(v / 4), the largest.
+    """
+    low, high = of_category(d.cutpoints, y - 1), of_category(d.cutpoints, y)
+    first, last = y < 1, y >= d.cutpoints.shape[-1]
+    inner = ~(first | last)
+    width, middle = jnp.where(inner, high - low, 1.0), jnp.where(inner, 0.5 * (low + high), 0.0)
+    below, above = root_of(jax.nn.softplus(d.predictor - high)), root_of(jax.nn.softplus(low - d.predictor))
+    root = jnp.where(first, -below, jnp.where(last, above, -interval_root(d.predictor - middle, width)))
+    return root, jnp.where(inner, -jnp.log(jnp.tanh(0.25 * width)), 0.0)
+
+
+def _categorical(d: Any, y: Array):
+    """-log p = log(1 + odds of the others), which falls to 0 where category y is sure; there is no order to go by."""
+    odds = d.logits - of_category(d.logits, y)[..., None]
+    other = jnp.floor(y)[..., None] != np.arange(odds.shape[-1])
+    most = jax.lax.stop_gradient(jnp.max(jnp.where(other, odds, -jnp.inf), axis=-1))
+    rest = jnp.sum(jnp.where(other, jnp.exp(jnp.where(other, odds - most[..., None], 0.0)), 0.0), axis=-1)
+    return root_of(jax.nn.softplus(most + jnp.log(rest))), 0.0
+
+
 _FAMILIES: dict[type, Callable[[Any, Array], tuple[Array, ArrayLike]]] = {
     dist.Normal: _normal,
     dist.StudentT: _student,
@@ -247,4 +279,7 @@ _FAMILIES: dict[type, Callable[[Any, Array], tuple[Array, ArrayLike]]] = {
     dist.NegativeBinomialLogits: _negative_binomial,
     dist.GeometricProbs: _geometric,
     dist.GeometricLogits: _geometric,
+    dist.OrderedLogistic: _ordered,
+    dist.CategoricalProbs: _categorical,
+    dist.CategoricalLogits: _categorical,
 }

@@ -36,6 +36,8 @@ _ALL_BELOW, _ALL_ABOVE = (0.0, -math.inf), (-math.inf, 0.0)
 
 def log_tails(d: Any, y: Array) -> Tails:
     """Return log P(Y <= y) and log P(Y > y) for a distribution of single values; y may be infinite."""
+    if not has_tails(d):
+        raise no_tails(d)
     known = jnp.abs(y) < jnp.inf
     return _where(known, _FAMILIES[type(d)](d, jnp.where(known, y, 0.5)), _where(y > 0, _ALL_BELOW, _ALL_ABOVE))
 
@@ -183,6 +185,19 @@ def _negative_binomial(d: Any, y: Array) -> Tails:
     return _where(some, _incomplete_beta(d.concentration, jnp.where(some, y, 0.0) + 1, jnp.log(d.rate)), _ALL_ABOVE)
 
 
+def _ordered(d: Any, y: Array) -> Tails:
+    """Of a logistic variable about the predictor, whether it lies below the cutpoint above category y."""
+    some, within = y >= 0, (y >= 0) & (y < d.cutpoints.shape[-1])
+    e = d.predictor - of_category(d.cutpoints, y)
+    return _where(within, (-jax.nn.softplus(e), -jax.nn.softplus(-e)), _where(some, _ALL_BELOW, _ALL_ABOVE))
+
+
+def of_category(terms: Array, y: Array) -> Array:
+    """Of terms (..., K), the one of the category y; 0 where there is none. y is data, and no index."""
+    place = jnp.floor(y)[..., None]
+    return jnp.sum(jnp.where(place == np.arange(terms.shape[-1]), terms, 0.0), axis=-1)
+
+
 def _incomplete_gamma(shape: Any, x: Any) -> Tails:
     """Return log P(shape, x) and log Q(shape, x), the regularised incomplete gamma functions."""
     x = jnp.maximum(x, TINY)
@@ -308,4 +323,5 @@ _FAMILIES: dict[type, Callable[[Any, Array], Tails]] = {
     dist.NegativeBinomialLogits: _negative_binomial,
     dist.GeometricProbs: _geometric,
     dist.GeometricLogits: _geometric,
+    dist.OrderedLogistic: _ordered,
 }
