@@ -139,6 +139,25 @@ def test_density_of_a_vector_prior_has_its_jacobian():
     np.testing.assert_allclose(m.excess(u), expected, rtol=1e-8)
 
 
+def test_correlations_are_standardised_by_their_exact_quantiles(monkeypatch):
+    """Along each u alone, 68 % of the density is between -1 and 1; and nothing is drawn, which XLA compiles for long."""
+    monkeypatch.delattr(dist.LKJCholesky, "sample")
+    m = normal_map(dist.LKJCholesky(3, 1.5))
+    excess = m.excess
+    assert excess is not None
+    assert (m.size, m.shape) == (3, (3, 3))
+    grid = np.linspace(-15.0, 15.0, 3001)
+    for i in range(3):
+        u = np.zeros((grid.size, 3))
+        u[:, i] = grid
+        density = np.exp(-np.asarray(jax.jit(jax.vmap(excess))(u)) - 0.5 * grid**2)
+        mass = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(grid))])
+        np.testing.assert_allclose(np.interp([0.16, 0.5, 0.84], mass / mass[-1], grid), [-1, 0, 1], atol=1e-4)
+    factor = np.asarray(m.push(jnp.array([0.3, -0.4, 1.1])))
+    np.testing.assert_allclose(np.sum(factor**2, axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(factor, np.tril(factor))
+
+
 def test_parameters_of_a_distribution_may_be_traced():
     def excess(shape, u):
         found = normal_map(dist.Gamma(shape, 1.0), standardise=False).excess

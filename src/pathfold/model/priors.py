@@ -21,6 +21,7 @@ import numpyro.distributions as dist
 from jax import Array
 from jax.core import Tracer
 from jax.scipy.special import log_ndtr, ndtri
+from scipy.special import betaincinv, logit
 
 from pathfold.errors import ModelError, told
 
@@ -201,7 +202,14 @@ def _by_bijection(d: Any, shape: tuple[int, ...], standardise: bool) -> NormalMa
         value = d.expand(shape[: len(shape) - d.event_dim]).sample(key)
         return jnp.ravel((transform.inv(value) - location) / scale)
 
-    return NormalMap(prod(free_shape), shape, lambda u: transform(free(u)), excess, draw)
+    push = _correlations if isinstance(transform, dist.transforms.CorrCholeskyTransform) else transform
+    return NormalMap(prod(free_shape), shape, lambda u: push(free(u)), excess, draw)
+
+
+@jax.jit
+def _correlations(y: Array) -> Array:
+    """The factor of a correlation matrix, compiled once for all models: its many operations take long one by one."""
+    return dist.transforms.CorrCholeskyTransform()(y)
 
 
 def _bijection(d: Any) -> Any:
@@ -255,7 +263,9 @@ class _StudentTransform:
 
 
 def _location_and_scale(d: Any, transform: Any) -> tuple[Any, Any]:
-    """Return the median and half the central 68 % range of the unconstrained value, from fixed draws."""
+    """Return the median and half the central 68 % range of the unconstrained value, known or from fixed draws."""
+    if isinstance(d, dist.LKJCholesky):
+        return _of_partial_correlations(d)
     try:
         with jax.ensure_compile_time_eval():
             draws = np.asarray(transform.inv(d.sample(jax.random.PRNGKey(0), (4000,))), np.float64)
@@ -263,6 +273,18 @@ def _location_and_scale(d: Any, transform: Any) -> tuple[Any, Any]:
         raise ModelError(f"{type(d).__name__} cannot be drawn from; use a proper prior") from error
     low, median, high = np.quantile(draws, [0.16, 0.5, 0.84], axis=0)
     return median, 0.5 * (high - low)
+
+
+def _of_partial_correlations(d: dist.LKJCholesky) -> tuple[np.ndarray, np.ndarray]:
+    """Return them for artanh(r), with r the partial correlations below the diagonal, row by row.
+
+    These are independent and symmetric: (1 + r) / 2 ~ Beta(b, b) with b = concentration + (K - 2 - j) / 2 in column j
+    of K (Lewandowski, Kurowicka and Joe, Journal of Multivariate Analysis 100, 2009), and artanh(r) is half its logit.
+    """
+    column = np.tril_indices(d.dimension, -1)[1]
+    b = np.asarray(d.concentration)[..., None] + 0.5 * (d.dimension - 2 - column)
+    high = betaincinv(b, b, 0.84)
+    return np.zeros_like(b), 0.5 * logit(high)
 
 
 def _as_float64(leaf: Any) -> Any:
