@@ -1,4 +1,7 @@
-"""The site: pages in Markdown (MyST), the reference from docstrings. `make docs` builds it."""
+"""The site: pages in Markdown (MyST), the reference from docstrings.
+
+`make docs` builds it.
+"""
 
 import re
 from importlib import metadata
@@ -30,7 +33,8 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!pathfold).*")]  # of other packages, whose pages are not looked up
+# The pages of other packages are not looked up.
+nitpick_ignore_regex = [("py:.*", r"(?!pathfold).*")]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "pathfold"
@@ -41,7 +45,8 @@ html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
 }
-html_sidebars = {page: [] for page in ("index", "start", "examples", "method", "results", "contributing", "changelog")}
+WITHOUT_SIDEBAR = "index start examples method results contributing changelog"
+html_sidebars = {page: [] for page in WITHOUT_SIDEBAR.split()}
 
 
 def setup(app: Sphinx) -> None:
@@ -51,7 +56,8 @@ def setup(app: Sphinx) -> None:
 
 def _link_public_names(app, what, name, obj, options, lines) -> None:
     """`pf.NAME`, or a call of it, becomes a link to its description."""
-    lines[:] = [re.sub(r"`(pf\.(\w+)[^`]*)`", r":py:obj:`\1 <pathfold.\2>`", line) for line in lines]
+    public, link = r"`(pf\.(\w+)[^`]*)`", r":py:obj:`\1 <pathfold.\2>`"
+    lines[:] = [re.sub(public, link, line) for line in lines]
 
 
 def _hide_private_arguments(app, what, name, obj, options, signature, returned):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
+import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PUBLIC = [name for name in pf.__all__ if name != "__version__"]
+WIDEST_CODE, WIDEST_EXAMPLE = 80, 100  # columns: the site shows about 85
 
 
 def prose(text: str) -> str:
@@ -53,6 +56,19 @@ def listed(page: Path) -> set[Path]:
     return {(page.parent / re.sub(r".*<(.*)>$", r"\1", entry)).with_suffix(".md").resolve() for entry in entries}
 
 
+def code_lines(text: str) -> list[str]:
+    """The lines of code that a page shows, in fences or indented; formulas and directives are not code."""
+    fence = re.compile(r"^```(.*?)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    fenced = [code for kind, code in fence.findall(text) if kind != "math" and not kind.startswith("{")]
+    indented = re.findall(r"(?<=\n\n)(?: {4}.+\n)+", fence.sub("", text))
+    return "".join([*fenced, *map(textwrap.dedent, indented)]).splitlines()
+
+
+def example_lines(source: str) -> list[str]:
+    """The lines of the examples in docstrings of a source."""
+    return re.findall(r"^ *(?:>>>|\.\.\.) .*$", source, re.MULTILINE)
+
+
 def undescribed(name: str, thing: Any) -> list[str]:
     """Arguments of a function or class that its docstring does not describe, and described ones that it lacks."""
     section = re.search(
@@ -79,6 +95,29 @@ def test_a_dead_link_is_caught(link):
 
 def test_links_that_lead_somewhere_are_let_through():
     assert dead_links(DOCS / "index.md", "[a](sampling.md#checkpoints) [b](https://jax.dev) [c](../README.md)") == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_is_no_wider_than_the_page(page):
+    assert [line for line in code_lines(page.read_text()) if len(line) > WIDEST_CODE] == []
+
+
+def test_examples_of_docstrings_are_not_wide():
+    lines = [line for source in SOURCES for line in example_lines(source.read_text())]
+    assert len(lines) > len(PUBLIC)
+    assert [line for line in lines if len(line) > WIDEST_EXAMPLE] == []
+
+
+def test_lines_of_code_are_found():
+    page = (
+        "```python\na = 1\n```\n\n```math\nb\n```\n\n```{toctree}\nc\n```\n\n    make d\n    make e\n\n1. f\n     g\n"
+    )
+    assert code_lines(page) == ["a = 1", "make d", "make e"]
+    assert example_lines('"""A.\n\n    >>> b(\n    ...     c\n    ... )\n    d\n"""\n') == [
+        "    >>> b(",
+        "    ...     c",
+        "    ... )",
+    ]
 
 
 def test_every_page_is_in_a_table_of_contents():

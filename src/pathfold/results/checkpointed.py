@@ -65,7 +65,12 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     >>> from pathfold.example_models import EXAMPLES
     >>> example, folder = EXAMPLES["ornstein_uhlenbeck"], tempfile.mkdtemp()
     >>> posterior = pf.sample(
-    ...     example.model(), example.data(), steps_per_interval=5, chains=2, checkpoint=folder, progress=False
+    ...     example.model(),
+    ...     example.data(),
+    ...     steps_per_interval=5,
+    ...     chains=2,
+    ...     checkpoint=folder,
+    ...     progress=False,
     ... )
     >>> dict(pf.open_checkpoint(folder).posterior["sigma"].sizes)
     {'chain': 2, 'draw': 1000}

@@ -69,7 +69,9 @@ def posterior_predictive(
     >>> from pathfold.example_models import EXAMPLES
     >>> example = EXAMPLES["ornstein_uhlenbeck"]
     >>> model = example.model()
-    >>> posterior = pf.sample(model, example.data(), steps_per_interval=5, chains=2, progress=False)
+    >>> posterior = pf.sample(
+    ...     model, example.data(), steps_per_interval=5, chains=2, progress=False
+    ... )
     >>> replicated = pf.posterior_predictive(model, posterior, given="parameters", draws=100)
     >>> replicated.posterior_predictive["y"].dims
     ('chain', 'draw', 'time', 'observation')

@@ -133,7 +133,9 @@ def sample(
     --------
     >>> from pathfold.example_models import EXAMPLES
     >>> example = EXAMPLES["ornstein_uhlenbeck"]
-    >>> posterior = pf.sample(example.model(), example.data(), steps_per_interval=5, chains=2, progress=False)
+    >>> posterior = pf.sample(
+    ...     example.model(), example.data(), steps_per_interval=5, chains=2, progress=False
+    ... )
     >>> dict(posterior.posterior["sigma"].sizes)
     {'chain': 2, 'draw': 1000}
     """
