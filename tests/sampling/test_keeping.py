@@ -256,7 +256,7 @@ def test_chains_that_are_left_out_are_numbered_and_told(tmp_path, monkeypatch):
         for group in ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats"):
             assert each[group].to_dataset()["chain"].values.tolist() == [1, 2], group
     assert tree.noise["chain"].values.tolist() == [1, 2]
-    complete = small_run(**settings | {"max_seconds": None, "checkpoint": None})
+    complete = small_run("static", **SHORT | {"chains": 3, "draws": 60})
     assert np.array_equal(tree.posterior["sigma"], complete.posterior["sigma"][1:])
     assert next(troubles(tree, ["sigma"])) == of_left_out(tree.attrs["left_out"]), "the report has it too"
     monkeypatch.undo()
