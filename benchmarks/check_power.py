@@ -168,7 +168,7 @@ def table(found: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="How often pf.check finds a model amiss.")
     parser.add_argument(
         "--runs", type=int, default=100, help="of each departure; of the right model five times as many"
     )

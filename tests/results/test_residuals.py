@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -16,7 +18,7 @@ TIMES, STEPS = 0.5 * np.arange(1, 61), 2
 FALSE_ALARMS = 1e-3
 
 
-def model(observation: pf.Observation | None = None, spread: float = 0.3) -> pf.DiffusionModel:
+def model(observation: Any = None, spread: float = 0.3) -> pf.DiffusionModel:
     return pf.DiffusionModel(
         drift=lambda x, z: -0.8 * x,
         diffusion=lambda x, z: 0.6 * jnp.eye(1),

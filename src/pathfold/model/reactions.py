@@ -81,7 +81,10 @@ class Reactions:
     >>> model = pf.DiffusionModel(
     ...     drift=network.drift,
     ...     diffusion=network.diffusion,
-    ...     parameters={"infection": dist.LogNormal(-6.0, 1.0), "recovery": dist.LogNormal(-1.0, 0.5)},
+    ...     parameters={
+    ...         "infection": dist.LogNormal(-6.0, 1.0),
+    ...         "recovery": dist.LogNormal(-1.0, 0.5),
+    ...     },
     ...     initial_state={"I": dist.LogNormal(1.0, 0.5), "S": 760.0},
     ...     observation=pf.Noiseless(lambda x, z: network.amounts(x)["I"][None]),
     ...     states=network.species,

@@ -18,9 +18,9 @@ class Channel:
 
     `values` (draw, time) are independent standard normals a priori. Those of the path are sums over the fine steps of
     an interval, since that is what data tell of; the state at its beginning, or that which is observed, is in `states`
-    (draw, time, component), known before the noise is. Of one-step-ahead residuals, the kind "ahead", these are the
-    values expected. Path and error "together" are what makes a value high, which data tell better than either.
-    `intervals` are the numbers of the intervals they belong to.
+    (draw, time, component), known before the noise is. Path and error "together" are what makes a value high, which
+    data tell better than either; one-step-ahead residuals are the kind "ahead". `intervals` are the numbers of the
+    intervals they belong to.
     """
 
     kind: Kind
@@ -30,8 +30,7 @@ class Channel:
     begins: np.ndarray
     ends: np.ndarray
     series: np.ndarray
-    states: np.ndarray
-    components: list[str]  # what those of `states` are called
+    states: np.ndarray | None = None
 
 
 def component_names(group: xr.DataTree | xr.Dataset) -> list[str]:
@@ -62,12 +61,11 @@ def channels(tree: xr.DataTree) -> list[Channel]:
     at_ends = _of_draws(noise["state"])
     at_begins = _states_before(noise, at_ends, first)
     found: list[Channel] = []
-    components = component_names(noise)
 
-    def add(kind: Kind, name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray, names=components) -> None:
+    def add(kind: Kind, name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray | None = None) -> None:
         if np.any(rows):
             where = (np.flatnonzero(rows), begins[rows], ends[rows], series[rows])
-            found.append(Channel(kind, name, values[:, rows], *where, states[:, rows], names))
+            found.append(Channel(kind, name, values[:, rows], *where, None if states is None else states[:, rows]))
 
     if "path_noise" in noise:
         v = _of_draws(noise["path_noise"])
@@ -84,9 +82,10 @@ def channels(tree: xr.DataTree) -> list[Channel]:
             name, rows = (names[j], seen[:, j]) if j >= 0 else (f"observation noise {k}", seen.any(axis=1))
             add("observation", name, w[:, :, k], rows, at_ends)
     if "residuals" in tree.children:
-        for name, values, expected, rows in _residuals(tree, len(ends)):
-            add("ahead", name, values, rows, expected, [f"what is expected of {name}"])
-    return [*found, *_together(found, noise, observation_names(tree))]
+        for name, values, rows in _residuals(tree, len(ends)):
+            add("ahead", name, values, rows)
+    together = _together(found, noise, observation_names(tree)) if "moves" in noise else ()
+    return [*found, *together]
 
 
 def _together(found: list[Channel], noise: xr.Dataset, observed: list[str]) -> Iterator[Channel]:
@@ -99,24 +98,18 @@ def _together(found: list[Channel], noise: xr.Dataset, observed: list[str]) -> I
             at, i, j = np.intersect1d(path.intervals, error.intervals, return_indices=True)
             if sign != 0 and at.size:
                 values = (path.values[:, i] + sign * error.values[:, j]) / np.sqrt(2.0)
-                where, name = (
-                    (path.begins[i], path.ends[i], path.series[i]),
-                    f"{path.name} and the error of {error.name}",
-                )
-                yield Channel("together", name, values, at, *where, path.states[:, i, :0], [])
+                name = f"{path.name} and the error of {error.name}"
+                yield Channel("together", name, values, at, path.begins[i], path.ends[i], path.series[i])
 
 
-def _residuals(tree: xr.DataTree, intervals: int) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
-    """Of each column its name, residuals (draw, interval), values expected (draw, interval, 1), and where they are."""
+def _residuals(tree: xr.DataTree, intervals: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Of each column its name, residuals (draw, interval), and where they are."""
     group = tree.residuals.to_dataset()
-    places = group["interval"].values
+    values, places = _of_draws(group["y"]), group["interval"].values
     for j, name in enumerate(observation_names(tree)):
-        both = np.full((2, group.sizes["chain"] * group.sizes["draw"], intervals), np.nan)
-        for each, values in zip(both, (group["y"], group["expected"]), strict=True):
-            each[:, places] = _of_draws(values)[:, :, j]
-        rows = np.zeros(intervals, dtype=bool)
-        rows[places] = group["seen"].values[:, j] > 0
-        yield name, both[0], both[1][:, :, None], rows
+        found, rows = np.full((len(values), intervals), np.nan), np.zeros(intervals, dtype=bool)
+        found[:, places], rows[places] = values[:, :, j], group["seen"].values[:, j] > 0
+        yield name, found, rows
 
 
 def _weights(steps: int) -> list[tuple[np.ndarray, str]]:

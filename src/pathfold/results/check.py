@@ -24,7 +24,7 @@ import xarray as xr
 from scipy.special import bdtrc, chdtr, chdtrc, fdtr, fdtrc, ndtr, ndtri
 
 from pathfold.model.settings import positive
-from pathfold.results.channels import Channel, channels, series_names
+from pathfold.results.channels import Channel, channels, component_names, series_names
 from pathfold.results.reading import check_posterior
 
 LEVEL = 0.05
@@ -97,7 +97,7 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
 
     Mean, variance, tails, shape, autocorrelation and cross-correlation of each source of noise, over all of the time
     and in windows of it, whether its size changes over time, and whether it depends on the state; initial states and
-    parameters against their priors. Where results have one-step-ahead residuals, they are a source of noise too.
+    parameters against their priors. Where results have one-step-ahead residuals, these are tested too.
 
     Parameters
     ----------
@@ -113,15 +113,19 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     """
     tree = check_posterior(posterior, "noise", "constant_data")
     level = positive("level", level, below=1.0)
-    sources, tests = channels(tree), []
+    sources, tests, ahead = channels(tree), [], []
     for source in sources:
-        tests += [*_shape(source), *_over_time(source)]
+        own = ahead if source.kind == "ahead" else tests
+        own += [*_shape(source), *_over_time(source)]
         if source.kind != "together":
-            tests += [*_moments(source), *_windows(source, series_names(tree)), *_dependence(source)]
+            own += _moments(source)
+        if source.states is not None:
+            own += [*_windows(source, series_names(tree)), *_dependence(source, component_names(tree.noise))]
     for a, b in combinations([source for source in sources if source.kind in ("path", "observation")], 2):
         tests += _correlation(a, b)
     tests += [*_initial(tree), *_parameters(tree)]
-    return _gathered(tests, level, tuple(_left_out(tree)), tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
+    opinions = [each for each in (tests, ahead) if each]
+    return _gathered(opinions, level, tuple(_left_out(tree)), tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
 
 
 def bounded(p_values: np.ndarray) -> float:
@@ -134,14 +138,15 @@ def bounded(p_values: np.ndarray) -> float:
     return float("nan") if np.isnan(p_values).any() else float(np.minimum(1.0, middle))
 
 
-def _gathered(tests: list[NoiseTest], level: float, not_checked: tuple[str, ...], draws: int) -> Check:
-    """Bonferroni's bound with the same weight for each family of tests, however many it has."""
-    families = Counter(test.family for test in tests)
-    rows = []
-    for test in tests:
-        p, middle = bounded(test.p_values), float(np.median(test.statistic))
-        adjusted = float(np.minimum(1.0, p * len(families) * families[test.family]))
-        rows.append((test.family, test.noise, test.where, middle, p, adjusted))
+def _gathered(opinions: list[list[NoiseTest]], level: float, not_checked: tuple[str, ...], draws: int) -> Check:
+    """Bonferroni's bound with the same weight for noise and residuals, and for each family of tests of either."""
+    tests, rows = [test for opinion in opinions for test in opinion], []
+    for opinion in opinions:
+        families = Counter(test.family for test in opinion)
+        for test in opinion:
+            p, middle = bounded(test.p_values), float(np.median(test.statistic))
+            adjusted = float(np.minimum(1.0, p * len(opinions) * len(families) * families[test.family]))
+            rows.append((test.family, test.noise, test.where, middle, p, adjusted))
     table = pd.DataFrame(rows, columns=["test", "noise", "where", "statistic", "p_value", "adjusted"])
     adjusted = table["adjusted"].to_numpy()
     amiss = [i for i in np.argsort(adjusted, kind="stable").tolist() if adjusted[i] < level]
@@ -280,7 +285,7 @@ def noise_name(source: Channel) -> str:
     return f"{kinds.get(source.kind, 'the noise in')} {source.name}"
 
 
-def _cause(source: Channel, of_path: str, of_observation: str, of_both: str) -> str:
+def _cause(source: Channel, of_path: str, of_observation: str, of_both: str = "") -> str:
     return {"path": of_path, "observation": of_observation}.get(source.kind, of_both)
 
 
@@ -324,9 +329,11 @@ def _moments(source: Channel) -> Iterator[NoiseTest]:
         def say_autocorrelation(r: float) -> str:
             sign = "persists" if r > 0 else "alternates"
             cause = _cause(
-                source, "something slow is missing from the drift or the state", "the errors have a memory",
+                source,
+                "something slow is missing from the drift or the state",
+                "the errors have a memory",
                 "drift or errors have a memory that the model has not",
-            )  # fmt: skip
+            )
             return f"{name} {sign} from one time to the next (correlation {r:.2g}): {cause}"
 
         yield NoiseTest("autocorrelation", name, "", *autocorrelation_test(e, same), say_autocorrelation)
@@ -338,9 +345,11 @@ def _shape(source: Channel) -> Iterator[NoiseTest]:
 
     def say_tails(largest: float) -> str:
         cause = _cause(
-            source, "jumps that the diffusion does not have", "outliers, heavier tails than the errors have",
+            source,
+            "jumps that the diffusion does not have",
+            "outliers, heavier tails than the errors have",
             "outliers or jumps",
-        )  # fmt: skip
+        )
         return f"{name} has heavy tails, with values up to {largest:.2g} standard deviations: {cause}"
 
     yield NoiseTest("tails", name, "", *tail_test(e), say_tails)
@@ -349,9 +358,11 @@ def _shape(source: Channel) -> Iterator[NoiseTest]:
         def say_shape(excess: float) -> str:
             tails = "heavier" if excess > 0.0 else "lighter"
             cause = _cause(
-                source, "jumps, or a diffusion that changes", "outliers, or errors whose scale changes",
+                source,
+                "jumps, or a diffusion that changes",
+                "outliers, or errors whose scale changes",
                 "outliers, jumps, or a scale that changes",
-            )  # fmt: skip
+            )
             how = f"it has {tails} tails (kurtosis {3.0 + excess:.2g}) or is skewed"
             return f"{name} is not normal, whatever its scale: {how}: {cause}"
 
@@ -409,15 +420,15 @@ def _neighbours(source: Channel) -> np.ndarray:
     return (np.diff(source.intervals) == 1) & (np.diff(source.series) == 0)
 
 
-def _dependence(source: Channel) -> Iterator[NoiseTest]:
+def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
     """Whether the noise is shifted or larger where a component of the state is high or far out, or bends with it.
 
     High and far out are relative to what the path has been before, so that they are known before the noise is.
     """
-    if source.values.shape[1] < 2 * FEWEST:
+    if source.states is None or source.values.shape[1] < 2 * FEWEST:
         return
     name, count = noise_name(source), np.arange(1.0, source.values.shape[1] + 1)
-    for j, component in enumerate(source.components):
+    for j, component in enumerate(components):
         x = source.states[:, :, j]
         away = x - np.cumsum(x, axis=1) / count
         size = np.abs(away)
@@ -427,17 +438,13 @@ def _dependence(source: Channel) -> Iterator[NoiseTest]:
             where = f"where {component} is {place}"
 
             def say_shift(mean: float, where=where) -> str:
-                cause = _cause(
-                    source, "the drift depends on it in another way", "the observation function does",
-                    "the drift bends in another way",
-                )  # fmt: skip
+                cause = _cause(source, "the drift depends on it in another way", "the observation function does")
                 return f"{name} is shifted {_direction(mean)} {where}, the other way elsewhere: {cause}"
 
             def say_spread(ratio: float, where=where, other=f"where {component} is {opposite}") -> str:
                 cause = _cause(
-                    source, "the diffusion depends on it in another way", "so should the scale of the errors",
-                    "diffusion or errors depend on it",
-                )  # fmt: skip
+                    source, "the diffusion depends on it in another way", "so should the scale of the errors"
+                )
                 factor, place = (ratio, where) if ratio > 1.0 else (1.0 / ratio if ratio else np.inf, other)
                 return f"{name} is larger {place}, {np.sqrt(factor):.2g} times what it is elsewhere: {cause}"
 
@@ -446,10 +453,7 @@ def _dependence(source: Channel) -> Iterator[NoiseTest]:
 
         def say_bend(mean: float, component=component) -> str:
             there, here = ("outwards", "inwards") if mean > 0 else ("inwards", "outwards")
-            cause = _cause(
-                source, "the drift bends in another way", "the observation function bends in another way",
-                "the drift bends in another way",
-            )  # fmt: skip
+            cause = _cause(source, "the drift bends in another way", "the observation function bends in another way")
             return f"{name} is shifted {there} where {component} is far out and {here} where it is not: {cause}"
 
         outwards = _sign(away * far)

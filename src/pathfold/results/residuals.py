@@ -110,7 +110,7 @@ def _of_draw(
     found = np.full(expected.shape, np.nan)
     for n, j in np.argwhere(_seen(grid, rows)):
         some = weights[n] > 0.0
-        found[n, j] = normal_score(grid.values[rows[n], j], drawn[some, n, j], weights[n, some], rng.random())
+        found[n, j] = normal_score(float(grid.values[rows[n], j]), drawn[some, n, j], weights[n, some], rng.random())
     return found, np.where(np.isnan(found), np.nan, expected)
 
 
