@@ -45,6 +45,9 @@ class StaticHMC:
 class DynamicHMC:
     """Trajectories doubled until they turn back (at most 1023 steps), states drawn by weight: the paper's choice.
 
+    A few trajectories have shorter steps, by up to a factor of 256, so that a chain comes into corners where the usual
+    ones fail.
+
     Parameters
     ----------
     target_acceptance
