@@ -7,8 +7,29 @@ if sys.platform == "win32":
 
 from importlib.metadata import version
 
+from pathfold.analysis import (
+    Check,
+    Evidence,
+    by_observation,
+    check,
+    evidence,
+    log_likelihood,
+    plot_calibration,
+    plot_check,
+    plot_marginals,
+    plot_paths,
+    plot_predictions,
+    plot_refinement,
+    posterior_predictive,
+    predict,
+    prior_predictive,
+    report,
+    residuals,
+    simulate,
+)
 from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
+from pathfold.inference import Calibration, Refinement, calibrate, refine, sample
 from pathfold.model import (
     DiffusionModel,
     GaussianNoise,
@@ -20,33 +41,7 @@ from pathfold.model import (
     Reactions,
     Varying,
 )
-from pathfold.results import (
-    Calibration,
-    Check,
-    Evidence,
-    Refinement,
-    by_observation,
-    calibrate,
-    check,
-    combine,
-    evidence,
-    log_likelihood,
-    open_checkpoint,
-    plot_calibration,
-    plot_check,
-    plot_marginals,
-    plot_paths,
-    plot_predictions,
-    plot_refinement,
-    posterior_predictive,
-    predict,
-    prior_predictive,
-    refine,
-    report,
-    residuals,
-    sample,
-    simulate,
-)
+from pathfold.results import combine, open_checkpoint
 from pathfold.sampling import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 

@@ -16,13 +16,14 @@ from pathlib import Path
 import xarray as xr
 
 from pathfold import doctor
+from pathfold.analysis import report
+from pathfold.analysis.plots import plot_marginals, plot_paths
 from pathfold.engine import model_cache
 from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError
 from pathfold.example_models import EXAMPLES, Example, fitzhugh_nagumo
+from pathfold.inference import sample
 from pathfold.program.machine import machine_name
-from pathfold.results import report, sample
-from pathfold.results.plots import plot_marginals, plot_paths
 from pathfold.results.summary import summary_table
 from pathfold.sampling.alone import ChainEnded, chain_alone
 
@@ -30,7 +31,7 @@ from pathfold.sampling.alone import ChainEnded, chain_alone
 def demo(folder: Path, *, observations: int, draws: int, seed: int) -> None:
     """Simulate a neuron whose membrane potential is seen without noise, calibrate the model and show the results."""
     example = fitzhugh_nagumo.EXAMPLE
-    calibrate(
+    run_example(
         replace(example, data=lambda: fitzhugh_nagumo.data(example.model(), observations, seed)),
         folder,
         draws=draws,
@@ -38,7 +39,7 @@ def demo(folder: Path, *, observations: int, draws: int, seed: int) -> None:
     )
 
 
-def calibrate(example: Example, folder: Path, *, draws: int, seed: int) -> None:
+def run_example(example: Example, folder: Path, *, draws: int, seed: int) -> None:
     """Run an example with default settings, print a table of its parameters and draw pictures."""
     begin = time.perf_counter()
     pictures = importlib.util.find_spec("matplotlib") is not None
@@ -239,7 +240,7 @@ def _main(arguments: list[str] | None) -> int:
         list_examples()
     elif options.name in EXAMPLES:
         folder = options.folder or Path(f"pathfold-{options.name}")
-        calibrate(EXAMPLES[options.name], folder, draws=options.draws, seed=options.seed)
+        run_example(EXAMPLES[options.name], folder, draws=options.draws, seed=options.seed)
     else:
         examples.error(f"there is no example {options.name!r}; the examples are {', '.join(EXAMPLES)}")
     return 0

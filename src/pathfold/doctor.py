@@ -19,8 +19,8 @@ import numpyro.distributions as dist
 
 from pathfold.engine import model_cache
 from pathfold.engine.installation import compile_sampler
+from pathfold.inference import sample
 from pathfold.model import DiffusionModel, GaussianNoise, Observations
-from pathfold.results import sample
 from pathfold.results.convergence import convergence
 
 NEEDED = ("numpy", "scipy", "jax", "jaxlib", "numba", "llvmlite", "numpyro", "xarray", "arviz-stats", "tqdm")

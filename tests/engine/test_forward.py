@@ -11,7 +11,7 @@ import pathfold as pf
 from pathfold.engine import forward as module
 from pathfold.engine.forward import forward
 from pathfold.model import TimeGrid
-from tests.results.rich import model, panel
+from tests.analysis.rich import model, panel
 
 
 def stepped(grid: TimeGrid, z, starts, rng, after_data) -> np.ndarray:

@@ -15,7 +15,7 @@ import pathfold as pf
 from pathfold.errors import DataError, ModelError
 from pathfold.model import TimeGrid
 from pathfold.model.check_data import check_data
-from pathfold.model.simulate import observe
+from pathfold.model.simulation import observe
 
 NAN, INF = np.nan, np.inf
 NOISE = pf.GaussianNoise(lambda x, z: x, 1e-12)

@@ -15,7 +15,7 @@ from scipy import stats
 
 import pathfold as pf
 from pathfold.results.deterministics import _largest
-from pathfold.results.drawn import Drawn
+from pathfold.results.variables import Drawn
 from tests.sampling.comparing import mean_scores, threshold
 
 PRIORS: dict[str, tuple[Any, Any]] = {

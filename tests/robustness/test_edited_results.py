@@ -19,7 +19,7 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
-from tests.results import rich
+from tests.analysis import rich
 
 TIMES = np.arange(1.0, 7.0)
 VALUES = np.stack([1.0 + 0.1 * np.sin(TIMES), 5.0 - TIMES], axis=1)

@@ -12,7 +12,7 @@ import pytest
 import pathfold as pf
 from pathfold.model import TimeGrid
 from pathfold.sampling.diagnosis import why_no_start
-from tests.results import rich
+from tests.analysis import rich
 
 TIMES = np.arange(1.0, 9.0)
 

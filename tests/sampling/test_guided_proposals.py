@@ -19,9 +19,9 @@ from pathfold.sampling import execution
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.guided_chain import GuidedChain
 from pathfold.sampling.reference import guided_start
+from tests.analysis.test_particle_filter import OBSERVATIONS, STEPS, TIMES, TRUTH, by_grid, double_well
 from tests.sampling.comparing import array_stats, mean_scores, path_draws, threshold
 from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, model_and_data, small_run
-from tests.sampling.test_particles import OBSERVATIONS, STEPS, TIMES, TRUTH, by_grid, double_well
 
 FALSE_ALARMS = 1e-3  # for everything in this file together, slow tests included
 TESTS = 5  # that compare draws

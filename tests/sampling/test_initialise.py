@@ -13,7 +13,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import Engine
-from pathfold.engine.native.start import GUESSES, guess_nodes
+from pathfold.engine.native.start_search import GUESSES, guess_nodes
 from pathfold.engine.native.trajectory import STATIC_POINTS
 from pathfold.example_models import (
     cox_ingersoll_ross,

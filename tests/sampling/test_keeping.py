@@ -34,8 +34,8 @@ def whole() -> xr.DataTree:
 def tiny(monkeypatch) -> None:
     """Buffers of a few draws, results that stay on file."""
     monkeypatch.setattr("pathfold.sampling.draws.BUFFER", 5_000)
-    monkeypatch.setattr("pathfold.results.drawn.IN_MEMORY", 0)
-    monkeypatch.setattr("pathfold.results.drawn.BLOCK", 3_000)
+    monkeypatch.setattr("pathfold.results.variables.IN_MEMORY", 0)
+    monkeypatch.setattr("pathfold.results.variables.BLOCK", 3_000)
 
 
 @pytest.mark.parametrize("thin", [3, 7, 12])

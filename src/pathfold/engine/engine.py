@@ -10,7 +10,7 @@ import numpy as np
 from pathfold.engine import table as at
 from pathfold.engine.compile import CONSTRAINED, GUIDED, UNCONSTRAINED, Variant, compile_model
 from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.model.settings import positive, whole
+from pathfold.model.checks import positive, whole
 from pathfold.program.layout import Record, size_of
 
 Splitting = Literal["gaussian", "stormer-verlet"]

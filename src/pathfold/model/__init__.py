@@ -10,7 +10,7 @@ from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.priors import NormalMap, normal_map
 from pathfold.model.reactions import Reactions
 from pathfold.model.seen import Seen
-from pathfold.model.simulate import simulate, simulate_path
+from pathfold.model.simulation import simulate, simulate_path
 from pathfold.model.time_grid import TimeGrid, clocks
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pathfold.errors import DataError, told
-from pathfold.model.arrays import real_array, unmasked
+from pathfold.model.real_arrays import real_array, unmasked
 
 EXACT, BELOW, ABOVE, BETWEEN = 0, -1, 1, 2
 

@@ -11,9 +11,9 @@ from jax import Array
 from jax.core import Tracer
 
 from pathfold.errors import ModelError, told
-from pathfold.model.arrays import real_array
 from pathfold.model.functions import Compilable, apart, struct, traced, try_twice
 from pathfold.model.priors import NormalMap, fixed, normal_map, product
+from pathfold.model.real_arrays import real_array
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from pathfold.errors import DataError, told
-from pathfold.model.arrays import check_same_rows, is_frame, is_labelled, real_array, real_number
 from pathfold.model.censoring import read_censored
 from pathfold.model.dates import Calendar, in_unit
 from pathfold.model.events import check_event_times, read_events
 from pathfold.model.inputs import Input, check_inputs
+from pathfold.model.real_arrays import check_same_rows, is_frame, is_labelled, real_array, real_number
 
 LARGEST = 1e100  # its square, and functions of that in a model, are still numbers
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pathfold.errors import DataError, told
-from pathfold.model.arrays import is_date, real_number, unmasked
+from pathfold.model.real_arrays import is_date, real_number, unmasked
 
 UNITS = {
     "seconds": 1.0,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pathfold.errors import DataError, told
-from pathfold.model.arrays import check_same_rows, real_array
 from pathfold.model.dates import Calendar, counted
 from pathfold.model.names import check_name
+from pathfold.model.real_arrays import check_same_rows, real_array
 
 ROUNDING = 8  # times that differ by so many units in the last place are the same
 

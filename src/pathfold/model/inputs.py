@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from pathfold.errors import DataError, PathfoldError, told
-from pathfold.model.arrays import check_same_rows, real_array
 from pathfold.model.names import check_name
+from pathfold.model.real_arrays import check_same_rows, real_array
 
 Kind = Literal["linear", "previous"]
 

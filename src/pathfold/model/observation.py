@@ -15,7 +15,6 @@ import numpyro.distributions as dist
 from jax import Array
 
 from pathfold.errors import DataError, ModelError, told
-from pathfold.model.arrays import real_array
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.functions import (
     Compilable,
@@ -28,6 +27,7 @@ from pathfold.model.functions import (
     try_twice,
     with_time,
 )
+from pathfold.model.real_arrays import real_array
 from pathfold.model.roots import Split
 from pathfold.model.seen import Seen
 

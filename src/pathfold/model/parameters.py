@@ -13,10 +13,10 @@ import numpyro.distributions as dist
 from jax import Array
 
 from pathfold.errors import ModelError, told
-from pathfold.model.arrays import real_array
 from pathfold.model.conditional import ConditionalMap, is_function
 from pathfold.model.functions import Compilable, listed, struct, told_support, traced
 from pathfold.model.names import check_dimensions, check_name
+from pathfold.model.real_arrays import real_array
 
 
 @dataclass(frozen=True)

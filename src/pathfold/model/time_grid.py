@@ -10,11 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from pathfold.errors import DataError, SettingsError
+from pathfold.model.checks import positive, whole
 from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.dates import Calendar
 from pathfold.model.events import close
 from pathfold.model.inputs import Input
-from pathfold.model.settings import positive, whole
+from pathfold.model.seen import Seen
 from pathfold.schemes.ito import Clock
 
 MOST_STEPS = 10**9  # no machine has memory for more fine steps
@@ -133,6 +134,11 @@ class TimeGrid:
     def series_of_intervals(self) -> np.ndarray:
         """The number of the series that each interval belongs to, (N,)."""
         return np.searchsorted(self.first, np.arange(len(self.starts)), side="right") - 1
+
+    def seen(self, columns: slice = slice(None)) -> Seen:
+        """What was observed at the nodes (N, Y), for some of the components."""
+        bounds = (self.censored, self.upper) if self.censored.any() else 2 * (np.zeros((len(self.ends), 0)),)
+        return Seen(*(each[:, columns] if each.shape[1] else each for each in (self.values, self.mask, *bounds)))
 
     @property
     def regular(self) -> bool:

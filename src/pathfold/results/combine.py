@@ -12,10 +12,10 @@ import xarray as xr
 
 from pathfold.errors import SettingsError, told
 from pathfold.results.diagnostics import warn_of_trouble
-from pathfold.results.drawn import along_chains
 from pathfold.results.prior import kept_parameters
 from pathfold.results.reading import BY_CHAIN, check_posterior
 from pathfold.results.same_model import differing
+from pathfold.results.variables import along_chains
 
 SAME = ("steps_per_interval", "keep_path")  # attributes that draws of one posterior have in common
 

@@ -12,8 +12,8 @@ import xarray as xr
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.results.convergence import Convergence, judged, labels, scalars
-from pathfold.results.drawn import in_blocks
 from pathfold.results.left_out import of_left_out
+from pathfold.results.variables import in_blocks
 from pathfold.sampling.spared import spared
 
 RHAT = 1.01

@@ -19,16 +19,16 @@ from pathfold.model.censoring import BETWEEN
 from pathfold.model.identity import identity
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
-from pathfold.results.drawn import Variable, drawn_dataset
 from pathfold.results.left_out import where_left_out
 from pathfold.results.model_text import model_text
-from pathfold.results.noise import noise_dataset
+from pathfold.results.noise_group import noise_dataset
 from pathfold.results.prior import priors_text
 from pathfold.results.reading import fine_times
+from pathfold.results.variables import Variable, drawn_dataset
 from pathfold.sampling import Run
 from pathfold.sampling.draws import Draws
-from pathfold.sampling.noise import names_of_normals
-from pathfold.sampling.refinement import Shift
+from pathfold.sampling.half_steps import Shift
+from pathfold.sampling.held_noise import names_of_normals
 from pathfold.sampling.selection import Selection, component_labels
 from pathfold.sampling.spared import spared
 

@@ -16,6 +16,8 @@ import numpy as np
 import xarray as xr
 
 from pathfold.errors import SettingsError, told
+from pathfold.model import Input
+from pathfold.model.dates import Calendar
 
 NEEDED = ("labels", "priors", "steps_per_interval", "keep_path")  # attributes without which results cannot be read
 BY_CHAIN = ("chain_seconds", "main_seconds", "start_attempts", "integration_times")  # lists, in order of chain_numbers
@@ -172,3 +174,46 @@ def _ordered(dims: Iterable[Any]) -> list[Any]:
 def _as_list(value: Any) -> list[Any]:
     """A list that is an attribute: from a file it comes as an array, or as its only entry."""
     return value if isinstance(value, list) else np.atleast_1d(value).tolist()
+
+
+def component_names(group: xr.DataTree | xr.Dataset) -> list[str]:
+    """What the components of the state are called that a group has: by their names, or as x[0], x[1], ..."""
+    return _labels(np.asarray(group["component"]), "x")
+
+
+def observation_names(tree: xr.DataTree) -> list[str]:
+    return _labels(tree.observed_data["observation"].values, "y")
+
+
+def series_names(tree: xr.DataTree) -> list[str]:
+    """By name, or by number."""
+    first = tree.constant_data["first_interval"]
+    return [str(name) for name in (first["series"].values if "series" in first.coords else range(first.size))]
+
+
+def _labels(values: np.ndarray, letter: str) -> list[str]:
+    return [str(each) if isinstance(each, str) else f"{letter}[{each}]" for each in values.tolist()]
+
+
+def node_places(tree: xr.DataTree) -> np.ndarray:
+    """Places of the states at the ends of intervals among those that are kept."""
+    steps = np.where(tree.constant_data["fine_step"].values > 0.0, tree.attrs["steps_per_interval"], 1)
+    return np.cumsum(np.ones_like(steps) if tree.attrs["keep_path"] == "nodes" else steps) - 1
+
+
+def is_panel(tree: xr.DataTree) -> bool:
+    return tree.constant_data["first_interval"].size > 1
+
+
+def inputs_of(tree: xr.DataTree) -> list[dict[str, Input]]:
+    """Those that each series has of its own."""
+    written = json.loads(tree.constant_data.attrs.get("inputs", "null"))
+    if written is None:
+        return [{} for _ in series_names(tree)]
+    return [{name: Input(**each) for name, each in own.items()} for own in written]
+
+
+def calendars_of(tree: xr.DataTree) -> list[Calendar | None]:
+    """How the dates of each series are counted, if it has any."""
+    written = json.loads(tree.constant_data.attrs.get("calendars", "null"))
+    return [None for _ in series_names(tree)] if written is None else [each and Calendar.read(each) for each in written]

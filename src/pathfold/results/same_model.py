@@ -21,9 +21,8 @@ from pathfold.model.check_data import check_data
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import identity
 from pathfold.results.model_text import model_text
-from pathfold.results.outlook import inputs_of
 from pathfold.results.prior import parameter_names
-from pathfold.results.reading import check_posterior
+from pathfold.results.reading import check_posterior, inputs_of
 
 TRACED_BY = ("pathfold", "jax", "numpyro")
 

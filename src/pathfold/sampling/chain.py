@@ -14,7 +14,7 @@ from pathfold.engine.native.trajectory import CURRENT
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import RECENT, Checkpoint
 from pathfold.sampling.draws import STATES, Draws, Held, rooms
-from pathfold.sampling.noise import STRIDE, is_held
+from pathfold.sampling.held_noise import STRIDE, is_held
 from pathfold.sampling.parameter_metric import Coordinates
 
 PIECE = 10  # transitions a native call at most: enough for calls to cost nothing ...

@@ -11,7 +11,6 @@ import numpy as np
 
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.jumps import Moment
-from pathfold.sampling.particles import seen_of
 
 DRAWS = 8  # from the prior
 NODES = 3  # whose rows are compared with each other
@@ -51,7 +50,7 @@ def _jacobian(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np.
     """Of the rows (nodes, Y) by all normals, at a draw of these."""
     count = nodes[-1] + 1
     along = jax.tree.map(lambda each: jnp.asarray(each[:count], float), (grid.delta, model.clocks(grid)[0]))
-    ends, seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), (model.clocks(grid)[1], seen_of(grid)))
+    ends, seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), (model.clocks(grid)[1], grid.seen()))
 
     def rows(normals):
         u, v0, v, w = normals

@@ -30,12 +30,12 @@ from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape
+from pathfold.sampling.half_steps import half_step_shift
+from pathfold.sampling.held_noise import noise_of
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
-from pathfold.sampling.noise import noise_of
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.reference import guided_start
-from pathfold.sampling.refinement import half_step_shift
 from pathfold.sampling.run import Run
 from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHMC
 from pathfold.sampling.scales import relative_spread, set_scales

@@ -10,10 +10,10 @@ import numpy as np
 
 from pathfold.engine.native.integration_time import BEGIN as SEARCH
 from pathfold.errors import SettingsError, told
-from pathfold.model.arrays import real_array
+from pathfold.model.checks import choice
 from pathfold.model.functions import listed
 from pathfold.model.parameters import Parameters
-from pathfold.model.settings import choice
+from pathfold.model.real_arrays import real_array
 
 Metric = str | Sequence[Any] | np.ndarray | Mapping[str, Any]
 NAMES = ("identity", "adapted")

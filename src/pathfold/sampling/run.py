@@ -7,8 +7,8 @@ from typing import Any
 
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.draws import Draws
-from pathfold.sampling.noise import Noise
-from pathfold.sampling.refinement import Shift
+from pathfold.sampling.half_steps import Shift
+from pathfold.sampling.held_noise import Noise
 from pathfold.sampling.selection import Selection
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from pathfold.model.settings import choice, positive, whole
+from pathfold.model.checks import choice, positive, whole
 from pathfold.sampling.parameter_metric import Metric, checked_metric
 
 Reference = Literal["path", "endpoint"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from pathfold.engine import Engine
 from pathfold.engine.native.manifold import linearise
-from pathfold.engine.native.start import GUESSES, guess_nodes
+from pathfold.engine.native.start_search import GUESSES, guess_nodes
 
 DRAWS = 5  # of the prior, always the same
 

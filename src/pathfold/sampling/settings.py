@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, cast, get_args
 
 from pathfold.engine.engine import Solver, Splitting
 from pathfold.errors import SettingsError, told
-from pathfold.model.settings import choice, positive, truth, whole
+from pathfold.model.checks import choice, positive, truth, whole
 from pathfold.sampling.heuristics import Heuristic
 from pathfold.sampling.samplers import GuidedProposals, Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.selection import Selection

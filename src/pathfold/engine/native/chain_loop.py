@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathfold.engine.status import CONVERGED
 
-from .drawn import record
 from .dynamic_hmc import dynamic_transition
 from .held_states import hold_states
 from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
 from .metric import adapt_metric
+from .recording import record
 from .static_hmc import CAREFUL, CONFIDENT, static_transition
 from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt, first_step_size, start_adaptation, step_size
 from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN

@@ -12,10 +12,10 @@ from numpy import exp, log, sqrt
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .drawn import record
-from .guided import begins, first_piece, follow_series, guide_series
+from .guided_paths import begins, first_piece, follow_series, guide_series
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series
+from .recording import record
 from .small import finite
 from .trajectory import (
     ACCEPTANCE,

@@ -7,7 +7,7 @@ from numpy import exp, fabs, inf, log
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_AFFINE
 
-from .guided import aim, clear_guide, draw_steps, follow_node, follow_steps
+from .guided_paths import aim, clear_guide, draw_steps, follow_node, follow_steps
 from .jit import compiled, kernel
 from .lanes import of_series
 from .small import finite

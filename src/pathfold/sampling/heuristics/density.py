@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from pathfold.errors import InitialisationError
 from pathfold.model import GaussianNoise
 from pathfold.sampling.heuristics.minimise import adam_update, minimise
-from pathfold.sampling.heuristics.paths import Attempt, Failure, Paths, Position
+from pathfold.sampling.heuristics.prior_paths import Attempt, Failure, Paths, Position
 
 ITERATIONS = 5000
 MISFIT = 1.0  # the search ends with a mean square of the observation noise below this

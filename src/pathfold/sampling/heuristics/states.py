@@ -8,7 +8,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from pathfold.sampling.heuristics.minimise import adam_update, minimise
-from pathfold.sampling.heuristics.paths import Attempt, Failure, Paths, Position
+from pathfold.sampling.heuristics.prior_paths import Attempt, Failure, Paths, Position
 
 ITERATIONS = 1000
 GAP = 1e-6  # the search ends with a mean square of the gaps, relative to the states, below this

@@ -1,0 +1,132 @@
+"""The noise of posterior draws as series of standard normals, one for each source of it: what a model is checked by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+
+from pathfold.results.reading import component_names, observation_names
+
+Kind = Literal["path", "observation", "together", "ahead"]
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One source of noise over time, in every draw held; a panel's series follow on.
+
+    `values` (draw, time) are independent standard normals a priori. Those of the path are sums over the fine steps of
+    an interval, since that is what data tell of; the state at its beginning, or that which is observed, is in `states`
+    (draw, time, component), known before the noise is. Path and error "together" are what makes a value high, which
+    data tell better than either; one-step-ahead residuals are the kind "ahead". `intervals` are the numbers of the
+    intervals they belong to.
+    """
+
+    kind: Kind
+    name: str
+    values: np.ndarray
+    intervals: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+    series: np.ndarray
+    states: np.ndarray | None = None
+
+
+def channels(tree: xr.DataTree) -> list[Channel]:
+    """All noise of path and observations that is standard normal a priori, and residuals where there are any."""
+    noise, constant = tree.noise.to_dataset(), tree.constant_data
+    begins, ends = constant["interval_start"].values, constant["interval_end"].values
+    first = constant["first_interval"].values
+    series = np.searchsorted(first, np.arange(len(ends)), side="right") - 1
+    at_ends = _of_draws(noise["state"])
+    at_begins = _states_before(noise, at_ends, first)
+    found: list[Channel] = []
+
+    def add(kind: Kind, name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray | None = None) -> None:
+        if np.any(rows):
+            where = (np.flatnonzero(rows), begins[rows], ends[rows], series[rows])
+            found.append(Channel(kind, name, values[:, rows], *where, None if states is None else states[:, rows]))
+
+    if "path_noise" in noise:
+        v = _of_draws(noise["path_noise"])
+        rows = (ends > begins) & _before_the_last_observation(noise["observed"].values > 0, first)
+        for weights, how in _weights(v.shape[2]):
+            summed = np.einsum("dnsk,s->dnk", v, weights)
+            for k, name in enumerate(_path_names(noise)):
+                add("path", name + how, summed[:, :, k], rows, at_begins)
+    if "observation_noise" in noise:
+        w, seen, names = _of_draws(noise["observation_noise"]), noise["observed"].values > 0, observation_names(tree)
+        standard = np.atleast_1d(noise["observation_noise"].attrs["standard"])
+        for k in np.flatnonzero(standard):
+            j = int(noise["observed_column"].values[k])
+            name, rows = (names[j], seen[:, j]) if j >= 0 else (f"observation noise {k}", seen.any(axis=1))
+            add("observation", name, w[:, :, k], rows, at_ends)
+    if "residuals" in tree.children:
+        for name, values, rows in _residuals(tree, len(ends)):
+            add("ahead", name, values, rows)
+    together = _together(found, noise, observation_names(tree)) if "moves" in noise else ()
+    return [*found, *together]
+
+
+def _together(found: list[Channel], noise: xr.Dataset, observed: list[str]) -> Iterator[Channel]:
+    """(v + w) / sqrt(2) of a path noise v that moves an observed column and of the error w of that, or (v - w)."""
+    paths = dict(zip(_path_names(noise), noise["moves"].values.T, strict=True))
+    errors = [each for each in found if each.kind == "observation" and each.name in observed]
+    for path in [each for each in found if each.kind == "path" and each.name in paths]:
+        for error in errors:
+            sign = paths[path.name][observed.index(error.name)]
+            at, i, j = np.intersect1d(path.intervals, error.intervals, return_indices=True)
+            if sign != 0 and at.size:
+                values = (path.values[:, i] + sign * error.values[:, j]) / np.sqrt(2.0)
+                name = f"{path.name} and the error of {error.name}"
+                yield Channel("together", name, values, at, path.begins[i], path.ends[i], path.series[i])
+
+
+def _residuals(tree: xr.DataTree, intervals: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Of each column its name, residuals (draw, interval), and where they are."""
+    group = tree.residuals.to_dataset()
+    values, places = _of_draws(group["y"]), group["interval"].values
+    for j, name in enumerate(observation_names(tree)):
+        found, rows = np.full((len(values), intervals), np.nan), np.zeros(intervals, dtype=bool)
+        found[:, places], rows[places] = values[:, :, j], group["seen"].values[:, j] > 0
+        yield name, found, rows
+
+
+def _weights(steps: int) -> list[tuple[np.ndarray, str]]:
+    """How the noise of an interval is summed: all of it, and the late against the early.
+
+    Where the path forgets much within an interval the data tell of the late noise alone.
+    """
+    even, rising = np.full(steps, steps**-0.5), np.arange(steps) - 0.5 * (steps - 1)
+    if steps == 1:
+        return [(even, "")]
+    return [(even, ""), (rising / np.linalg.norm(rising), " (late against early)")]
+
+
+def _before_the_last_observation(seen: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Which intervals have an observation at their end or later, in their series: of the others data tell nothing."""
+    parts = np.split(seen.any(axis=1), first[1:])
+    return np.concatenate([np.logical_or.accumulate(part[::-1])[::-1] for part in parts])
+
+
+def _of_draws(values: xr.DataArray) -> np.ndarray:
+    """(draw, ...) of all chains."""
+    return values.values.reshape(-1, *values.shape[2:])
+
+
+def _path_names(noise: xr.Dataset) -> list[str]:
+    """By the component that each drives, where it is one; numbered otherwise."""
+    drives, components = noise["drives"].values, component_names(noise)
+    names = [components[j] if j >= 0 else f"Wiener process {k}" for k, j in enumerate(drives)]
+    repeated = [names[:k].count(name) for k, name in enumerate(names)]
+    return [f"{name} (noise {again + 1})" if again else name for name, again in zip(names, repeated, strict=True)]
+
+
+def _states_before(noise: xr.Dataset, at_ends: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """States at the beginning of intervals: those at the end of the one before, or the initial state."""
+    states = np.roll(at_ends, 1, axis=1)
+    states[:, first] = _of_draws(noise["initial_state"])
+    return states

@@ -1,0 +1,523 @@
+"""Is the model right? Tests of the noise of posterior draws (Johnson 2007, Bayesian Analysis 2(4), 719-734).
+
+Parameters, initial states, path and observations are made of standard normals. If the model is right and the parameters
+came from their prior, so are those of any one draw from the posterior, whatever the data are: each test of them has an
+exact p-value. Draws are dependent in ways nobody knows, so that the p-values of a test are combined by a bound that
+holds all the same: twice their median (Rueger 1978; Vovk and Wang 2020). It errs on the side of the model.
+
+Where a scale is estimated it makes up for noise that is too large, and what is left to see is its shape: such tests do
+not depend on the scale. One-step-ahead residuals, where results have them, are standard normals in the same way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import bdtrc, chdtr, chdtrc, fdtr, fdtrc, ndtr, ndtri
+
+from pathfold.analysis.channels import Channel, channels
+from pathfold.model.checks import positive
+from pathfold.results.reading import check_posterior, component_names, series_names
+
+LEVEL = 0.05
+FEWEST = 8  # values that a window must have
+FINEST = 16  # windows at most
+LONGEST, SIMULATED = 1000, 9999  # values of a block whose shape is tested; series that it is compared with
+
+
+@dataclass(frozen=True)
+class NoiseTest:
+    """Of one property of one source of noise: a statistic and a p-value for each draw, and words for what it found."""
+
+    family: str
+    noise: str
+    where: str
+    statistic: np.ndarray
+    p_values: np.ndarray
+    say: Callable[[float], str]  # a sentence, from the median of the statistic
+    span: tuple[int, float, float] | None = None  # series, begin and end of a window
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `pf.check` found: a table of all tests, the smallest p-value of all, and sentences for what is amiss.
+
+    Parameters
+    ----------
+    table
+        For each test its `p_value`, bounded over draws, and `adjusted`, which allows for the number of tests: if the
+        model is right, the smallest of these, `p_value`, is below 0.05 in at most 5 % of all data sets.
+    findings
+        Sentences for what is amiss.
+    not_checked
+        Sources of noise that could not be tested, and why.
+    draws
+        How many draws the tests are of.
+    level
+        The probability of finding anything amiss with a model that is right, at most.
+    spans
+        Windows of time in which the noise is amiss: its source, its series, and when.
+    """
+
+    table: pd.DataFrame
+    findings: tuple[str, ...]
+    not_checked: tuple[str, ...]
+    draws: int
+    level: float
+    spans: tuple[tuple[str, int, float, float], ...]  # noise, series, begin and end of the windows that are amiss
+
+    @property
+    def p_value(self) -> float:
+        return float(self.table["adjusted"].to_numpy().min())
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        head = (
+            f"{len(self.table)} tests of the noise of {self.draws} draws, smallest adjusted p-value {self.p_value:.2g}"
+        )
+        verdict = f"{head}: nothing speaks against the model." if self.passed else f"{head}. The model does not fit:"
+        return "\n".join([verdict, *(f"- {each}" for each in (*self.findings, *self.not_checked))])
+
+    __repr__ = __str__
+
+
+def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
+    """Test whether the noise of posterior draws is standard normal, as it is if the model is right.
+
+    Mean, variance, tails, shape, autocorrelation and cross-correlation of each source of noise, over all of the time
+    and in windows of it, whether its size changes over time, and whether it depends on the state; initial states and
+    parameters against their priors. Where results have one-step-ahead residuals, these are tested too.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`, also from a file, or of `pf.residuals`.
+    level
+        The probability of finding anything amiss with a model that is right, at most.
+
+    Returns
+    -------
+    Check
+        A table of all tests, and sentences for what is amiss.
+    """
+    tree = check_posterior(posterior, "noise", "constant_data")
+    level = positive("level", level, below=1.0)
+    sources, tests, ahead = channels(tree), [], []
+    for source in sources:
+        own = ahead if source.kind == "ahead" else tests
+        own += [*_shape(source), *_over_time(source)]
+        if source.kind != "together":
+            own += _moments(source)
+        if source.states is not None:
+            own += [*_windows(source, series_names(tree)), *_dependence(source, component_names(tree.noise))]
+    for a, b in combinations([source for source in sources if source.kind in ("path", "observation")], 2):
+        tests += _correlation(a, b)
+    tests += [*_initial(tree), *_parameters(tree)]
+    opinions = [each for each in (tests, ahead) if each]
+    return _gathered(opinions, level, tuple(_left_out(tree)), tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
+
+
+def bounded(p_values: np.ndarray) -> float:
+    """A p-value from those of dependent draws: the k-th smallest of K times K / k, with k about K / 2 (Rueger 1978).
+
+    NaN if one of them is: of a draw that is no number nothing is known.
+    """
+    k = (len(p_values) + 1) // 2
+    middle = np.sort(p_values)[k - 1] * len(p_values) / k
+    return float("nan") if np.isnan(p_values).any() else float(np.minimum(1.0, middle))
+
+
+def _gathered(opinions: list[list[NoiseTest]], level: float, not_checked: tuple[str, ...], draws: int) -> Check:
+    """Bonferroni's bound with the same weight for noise and residuals, and for each family of tests of either."""
+    tests, rows = [test for opinion in opinions for test in opinion], []
+    for opinion in opinions:
+        families = Counter(test.family for test in opinion)
+        for test in opinion:
+            p, middle = bounded(test.p_values), float(np.median(test.statistic))
+            adjusted = float(np.minimum(1.0, p * len(opinions) * len(families) * families[test.family]))
+            rows.append((test.family, test.noise, test.where, middle, p, adjusted))
+    table = pd.DataFrame(rows, columns=["test", "noise", "where", "statistic", "p_value", "adjusted"])
+    adjusted = table["adjusted"].to_numpy()
+    amiss = [i for i in np.argsort(adjusted, kind="stable").tolist() if adjusted[i] < level]
+    findings = (
+        *(f"{noise} is not a number in some of the draws: sample again" for noise in _no_numbers(tests, adjusted)),
+        *(f"{tests[i].say(rows[i][3])} (adjusted p-value {rows[i][5]:.2g})" for i in amiss),
+    )
+    spans = tuple((tests[i].noise, *span) for i in amiss if (span := tests[i].span) is not None)
+    return Check(table, findings, not_checked, draws, level, spans)
+
+
+def _no_numbers(tests: list[NoiseTest], adjusted: np.ndarray) -> dict[str, None]:
+    """Sources of noise of which a test has no p-value."""
+    return dict.fromkeys(test.noise for test, p in zip(tests, adjusted, strict=True) if np.isnan(p))
+
+
+# Tests of standard normals e (draw, time): a statistic and its p-value for each draw.
+
+
+def _normal(z: np.ndarray) -> np.ndarray:
+    return 2.0 * ndtr(-np.abs(z))
+
+
+def mean_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean; exact."""
+    return e.mean(axis=1), _normal(e.sum(axis=1) / np.sqrt(e.shape[1]))
+
+
+def variance_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of squares, by chi-squared; exact."""
+    squares = np.sum(e**2, axis=1)
+    tail = np.minimum(chdtr(e.shape[1], squares), chdtrc(e.shape[1], squares))
+    return squares / e.shape[1], 2.0 * tail
+
+
+def tail_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The largest, and the number beyond 2: twice the smaller of two exact p-values."""
+    largest, beyond = np.abs(e).max(axis=1), np.sum(np.abs(e) > 2.0, axis=1)
+    of_largest = -np.expm1(e.shape[1] * np.log1p(-2.0 * ndtr(-largest)))
+    of_number = bdtrc(beyond - 1, e.shape[1], 2.0 * ndtr(-2.0))
+    return largest, np.minimum(1.0, 2.0 * np.minimum(of_largest, of_number))
+
+
+def autocorrelation_test(e: np.ndarray, same: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Between neighbours, where `same` (time - 1,) says that they are: given every second value, exactly normal."""
+    products = np.where(same, e[:, :-1] * e[:, 1:], 0.0)
+    sums = np.zeros_like(e)  # of the neighbours of each
+    sums[:, 1:] += np.where(same, e[:, :-1], 0.0)
+    sums[:, :-1] += np.where(same, e[:, 1:], 0.0)
+    spread = np.sum(sums[:, 1::2] ** 2, axis=1)
+    correlation = products.sum(axis=1) / np.maximum(1, same.sum())
+    return correlation, _normal(_divided(np.sum(e[:, 1::2] * sums[:, 1::2], axis=1), np.sqrt(spread)))
+
+
+def correlation_test(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Between two: given the second, exactly normal."""
+    products = np.sum(a * b, axis=1)
+    return products / a.shape[1], _normal(_divided(products, np.sqrt(np.sum(b**2, axis=1))))
+
+
+def shift_test(e: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether e goes with a sign that is known before it is: e times the sign is standard normal again; exact."""
+    return mean_test(e * sign)
+
+
+def sizes(e: np.ndarray) -> np.ndarray:
+    """Standard normals that rise with the size of e: the normal scores of |e|."""
+    return -ndtri(np.clip(2.0 * ndtr(-np.abs(e)), np.finfo(float).tiny, 1.0 - np.finfo(float).eps))
+
+
+def spread_test(e: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether e is larger where a sign, known before it is, is positive: the ratio of mean squares.
+
+    How often the sign is positive may depend on e of earlier times, so that the ratio does not follow F. Normal scores
+    of |e|, times the sign, are standard normals again, and their mean gives the p-value; exact.
+    """
+    up, down = (np.where(side, 1.0, 0.0) for side in (sign > 0.0, sign < 0.0))
+    large, small = (_divided(np.sum(side * e**2, axis=1), side.sum(axis=1)) for side in (up, down))
+    return _divided(large, small), mean_test(sizes(e) * sign)[1]
+
+
+def ratio_test(e: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean square at the times `first` (time,) over that at the others, by F; exact, and free of the scale of e."""
+    n, m = first.sum(), (~first).sum()
+    ratio = _divided(np.mean(e[:, first] ** 2, axis=1), np.mean(e[:, ~first] ** 2, axis=1))
+    return ratio, 2.0 * np.minimum(fdtr(n, m, ratio), fdtrc(n, m, ratio))
+
+
+def shape_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The excess kurtosis; p-values of Jarque and Bera's statistic, by simulation, free of mean and scale.
+
+    A p-value is the share of simulated values, with that of e among them, that are as large, which is exact. Long
+    series are cut into blocks, of which the p-values are combined by Fisher's rule.
+    """
+    blocks = np.array_split(e, -(-e.shape[1] // LONGEST), axis=1)
+    logs = np.zeros(len(e))
+    for block in blocks:
+        null = _simulated(block.shape[1])
+        statistic = jarque_bera(block)
+        smaller = np.searchsorted(null, statistic)
+        logs += np.where(np.isnan(statistic), np.nan, np.log((len(null) - smaller + 1.0) / (len(null) + 1.0)))
+    return kurtosis(e), chdtrc(2 * len(blocks), -2.0 * logs)
+
+
+def kurtosis(e: np.ndarray) -> np.ndarray:
+    """The excess kurtosis about the mean."""
+    squares = (e - e.mean(axis=1, keepdims=True)) ** 2
+    return _divided(np.mean(squares**2, axis=1), np.mean(squares, axis=1) ** 2) - 3.0
+
+
+def jarque_bera(e: np.ndarray) -> np.ndarray:
+    """skewness^2 + (excess kurtosis)^2 / 4 (Jarque and Bera 1980)."""
+    away = e - e.mean(axis=1, keepdims=True)
+    skewness = _divided(np.mean(away**3, axis=1), np.mean(away**2, axis=1) ** 1.5)
+    return skewness**2 + 0.25 * kurtosis(e) ** 2
+
+
+@cache
+def _simulated(length: int) -> np.ndarray:
+    """Jarque and Bera's statistic of series of standard normals, sorted."""
+    rng = np.random.default_rng(0)
+    return np.sort(np.concatenate([jarque_bera(rng.standard_normal((SIMULATED // 9, length))) for _ in range(9)]))
+
+
+def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a / b, 0 where b is."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b != 0.0)
+
+
+# Which tests are made.
+
+
+def noise_name(source: Channel) -> str:
+    """What a source of noise is called in tables and sentences."""
+    kinds = {"observation": "the error of", "ahead": "the one-step residual of"}
+    return f"{kinds.get(source.kind, 'the noise in')} {source.name}"
+
+
+def _cause(source: Channel, of_path: str, of_observation: str, of_both: str = "") -> str:
+    return {"path": of_path, "observation": of_observation}.get(source.kind, of_both)
+
+
+def _direction(mean: float) -> str:
+    return "upwards" if mean > 0 else "downwards"
+
+
+def _mean(source: Channel, family: str, e: np.ndarray, where: str, span: Any = None) -> NoiseTest:
+    def say(mean: float) -> str:
+        cause = _cause(
+            source,
+            "the drift does not explain it",
+            "the observation function does not",
+            "the model expects other values",
+        )
+        return f"{noise_name(source)} is shifted {_direction(mean)}{where}, by {abs(mean):.2g} of its size: {cause}"
+
+    return NoiseTest(family, noise_name(source), where.strip(), *mean_test(e), say, span)
+
+
+def _too_large(source: Channel, squares: float, where: str, compared: str) -> str:
+    """A sentence for noise of this mean square, or for this ratio of mean squares."""
+    cause = _cause(
+        source, "the diffusion, or a drift that misses something", "the scale of the errors", "diffusion or errors"
+    )
+    size = "large" if squares > 1.0 else "small"
+    return f"{noise_name(source)} is too {size}{where}, {np.sqrt(squares):.2g} times what it {compared}: {cause}"
+
+
+def _moments(source: Channel) -> Iterator[NoiseTest]:
+    """Over all of the time: mean, variance, correlation of neighbours."""
+    e, name = source.values, noise_name(source)
+    yield _mean(source, "mean", e, "")
+    yield NoiseTest(
+        "variance", name, "", *variance_test(e), lambda squares: _too_large(source, squares, "", "should be")
+    )
+
+    same = _neighbours(source)
+    if same.sum() >= FEWEST:
+
+        def say_autocorrelation(r: float) -> str:
+            sign = "persists" if r > 0 else "alternates"
+            cause = _cause(
+                source,
+                "something slow is missing from the drift or the state",
+                "the errors have a memory",
+                "drift or errors have a memory that the model has not",
+            )
+            return f"{name} {sign} from one time to the next (correlation {r:.2g}): {cause}"
+
+        yield NoiseTest("autocorrelation", name, "", *autocorrelation_test(e, same), say_autocorrelation)
+
+
+def _shape(source: Channel) -> Iterator[NoiseTest]:
+    """Tails, and the shape whatever the scale."""
+    e, name = source.values, noise_name(source)
+
+    def say_tails(largest: float) -> str:
+        cause = _cause(
+            source,
+            "jumps that the diffusion does not have",
+            "outliers, heavier tails than the errors have",
+            "outliers or jumps",
+        )
+        return f"{name} has heavy tails, with values up to {largest:.2g} standard deviations: {cause}"
+
+    yield NoiseTest("tails", name, "", *tail_test(e), say_tails)
+    if e.shape[1] >= FEWEST:
+
+        def say_shape(excess: float) -> str:
+            tails = "heavier" if excess > 0.0 else "lighter"
+            cause = _cause(
+                source,
+                "jumps, or a diffusion that changes",
+                "outliers, or errors whose scale changes",
+                "outliers, jumps, or a scale that changes",
+            )
+            how = f"it has {tails} tails (kurtosis {3.0 + excess:.2g}) or is skewed"
+            return f"{name} is not normal, whatever its scale: {how}: {cause}"
+
+        yield NoiseTest("shape", name, "", *shape_test(e), say_shape)
+
+
+def _windows(source: Channel, names: list[str]) -> Iterator[NoiseTest]:
+    """Mean, and variance relative to the rest, in the series of a panel and in halves, quarters, ... of each."""
+    several = np.ptp(source.series) > 0
+    for k in np.unique(source.series):
+        (mine,) = np.nonzero(source.series == k)
+        of_series = f" in series {names[k]}" if several else ""
+        number = 1 if several else 2
+        while number <= FINEST and len(mine) >= FEWEST * number:
+            for rows in np.array_split(mine, number):
+                begin, end = float(source.begins[rows[0]]), float(source.ends[rows[-1]])
+                where = of_series if number == 1 else f" between t = {begin:.4g} and {end:.4g}{of_series}"
+                span, inside = (int(k), begin, end), np.isin(np.arange(len(source.series)), rows)
+                yield _mean(source, "mean in windows", source.values[:, rows], where, span)
+                relative = ratio_test(source.values, inside)
+                say = partial(_too_large, source, where=where, compared="is elsewhere")
+                yield NoiseTest("variance in windows", noise_name(source), where.strip(), *relative, say, span)
+            number *= 2
+
+
+def _over_time(source: Channel) -> Iterator[NoiseTest]:
+    """Whether noise is larger in one half of each series than in the other, and whether its size has a memory."""
+    e, name = source.values, noise_name(source)
+    if e.shape[1] < 2 * FEWEST:
+        return
+    place = np.concatenate([np.arange(n) / n for n in np.unique(source.series, return_counts=True)[1]])
+    cause = _cause(source, "the diffusion changes", "the scale of the errors changes", "diffusion or errors change")
+    middle = (place >= 0.25) & (place < 0.75)
+    for first, here, there in (
+        (place >= 0.5, "in the second half of the time", "in the first half of the time"),
+        (middle, "in the middle half of the time", "at the beginning and the end"),
+    ):
+
+        def say(ratio: float, here=here, there=there) -> str:
+            factor, where = (ratio, here) if ratio > 1.0 else (1.0 / ratio if ratio else np.inf, there)
+            return f"{name} is larger {where}, {np.sqrt(factor):.2g} times what it is elsewhere: {cause}"
+
+        yield NoiseTest("variance over time", name, here, *ratio_test(e, first), say)
+    same = _neighbours(source)
+    if same.sum() >= FEWEST:
+
+        def say_memory(r: float) -> str:
+            return f"{name} is large at some times and small at others (correlation of neighbours {r:.2g}): {cause}"
+
+        yield NoiseTest("variance over time", name, "neighbours", *autocorrelation_test(sizes(e), same), say_memory)
+
+
+def _neighbours(source: Channel) -> np.ndarray:
+    """Whether a value (time - 1,) and the one after it belong to neighbouring intervals of a series."""
+    return (np.diff(source.intervals) == 1) & (np.diff(source.series) == 0)
+
+
+def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
+    """Whether the noise is shifted or larger where a component of the state is high or far out, or bends with it.
+
+    High and far out are relative to what the path has been before, so that they are known before the noise is.
+    """
+    if source.states is None or source.values.shape[1] < 2 * FEWEST:
+        return
+    name, count = noise_name(source), np.arange(1.0, source.values.shape[1] + 1)
+    for j, component in enumerate(components):
+        x = source.states[:, :, j]
+        away = x - np.cumsum(x, axis=1) / count
+        size = np.abs(away)
+        far = size - np.cumsum(size, axis=1) / count
+        for place, opposite, deviation in (("high", "low", away), ("far out", "in the middle", far)):
+            sign = _sign(deviation)
+            where = f"where {component} is {place}"
+
+            def say_shift(mean: float, where=where) -> str:
+                cause = _cause(source, "the drift depends on it in another way", "the observation function does")
+                return f"{name} is shifted {_direction(mean)} {where}, the other way elsewhere: {cause}"
+
+            def say_spread(ratio: float, where=where, other=f"where {component} is {opposite}") -> str:
+                cause = _cause(
+                    source, "the diffusion depends on it in another way", "so should the scale of the errors"
+                )
+                factor, place = (ratio, where) if ratio > 1.0 else (1.0 / ratio if ratio else np.inf, other)
+                return f"{name} is larger {place}, {np.sqrt(factor):.2g} times what it is elsewhere: {cause}"
+
+            yield NoiseTest("shift with the state", name, where, *shift_test(source.values, sign), say_shift)
+            yield NoiseTest("spread with the state", name, where, *spread_test(source.values, sign), say_spread)
+
+        def say_bend(mean: float, component=component) -> str:
+            there, here = ("outwards", "inwards") if mean > 0 else ("inwards", "outwards")
+            cause = _cause(source, "the drift bends in another way", "the observation function bends in another way")
+            return f"{name} is shifted {there} where {component} is far out and {here} where it is not: {cause}"
+
+        outwards = _sign(away * far)
+        where = f"outwards where {component} is far out"
+        yield NoiseTest("shift with the state", name, where, *shift_test(source.values, outwards), say_bend)
+
+
+def _sign(x: np.ndarray) -> np.ndarray:
+    """1 where x is positive, -1 elsewhere, NaN where it is NaN."""
+    return np.where(np.isnan(x), np.nan, np.where(x > 0.0, 1.0, -1.0))
+
+
+def _correlation(a: Channel, b: Channel) -> Iterator[NoiseTest]:
+    """At the same times, where there are enough of them."""
+    _, i, j = np.intersect1d(a.intervals, b.intervals, return_indices=True)
+    if len(i) < FEWEST:
+        return
+
+    def say(r: float) -> str:
+        sign = "together" if r > 0 else "against each other"
+        return f"{noise_name(a)} and {noise_name(b)} go {sign} (correlation {r:.2g}): they have a cause in common"
+
+    both = f"{noise_name(a)}, {noise_name(b)}"
+    yield NoiseTest("cross-correlation", both, "", *correlation_test(a.values[:, i], b.values[:, j]), say)
+
+
+def _initial(tree: xr.DataTree) -> Iterator[NoiseTest]:
+    """Initial states, and what varies between series, against their distributions: those of a panel together."""
+    if "initial_noise" not in tree.noise:
+        return
+    noise = tree.noise["initial_noise"]
+    v0, names = noise.values, noise["initial_normal"].values.astype(str)
+    standard = np.atleast_1d(noise.attrs["standard"]) > 0
+    for name in dict.fromkeys(names[standard]):
+        own = v0[..., (names == name) & standard]
+
+        def say(squares: float, name=name) -> str:
+            far = "further out" if squares > 1.0 else "closer to the middle"
+            what = "the initial state" if name == "initial_state" else f"{name} of the series"
+            return f"{what} is {far} than its distribution has it, {np.sqrt(squares):.2g} times: widen or move that"
+
+        yield NoiseTest("initial state", name, "", *variance_test(own.reshape(own.shape[0] * own.shape[1], -1)), say)
+
+
+def _parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
+    """Every parameter against its prior."""
+    if "parameter_noise" not in tree.noise:
+        return
+    values = tree.noise["parameter_noise"]
+    standards = np.atleast_1d(values.attrs["standard"])  # a file has a list of one as it is
+    for i, (name, standard) in enumerate(zip(values["parameter_normal"].values, standards, strict=True)):
+        if standard:
+            u = values.values[:, :, i].reshape(-1)
+
+            def say(z: float, name=name) -> str:
+                return (
+                    f"{name} is {abs(z):.2g} standard deviations out in its prior: data and prior contradict each other"
+                )
+
+            yield NoiseTest("parameters", str(name), "", u, _normal(u), say)
+
+
+def _left_out(tree: xr.DataTree) -> Iterator[str]:
+    """A sentence for what cannot be tested."""
+    for name, what in (("observation_noise", "the errors of observations"), ("initial_noise", "initial states")):
+        if name in tree.noise and not np.all(tree.noise[name].attrs["standard"]):
+            yield f"not checked: {what}, or some of them, which are not made of standard normals"

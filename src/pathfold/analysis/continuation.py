@@ -1,0 +1,142 @@
+"""Draws that go on from states of their own: where from, at which times, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pathfold.analysis.outlook import Chosen, carried_forward
+from pathfold.errors import DataError
+from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model.check_data import check_inputs_and_events
+from pathfold.model.ensemble import Ensemble
+from pathfold.model.events import close
+from pathfold.results.reading import is_panel, series_names
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Times that all draws are carried to from a state of each, (D, X): `rows` among all times, of a series (a number)
+    in which `asked` says what happens; `after_data` says that the state is at a time of the data."""
+
+    rows: np.ndarray
+    series: int
+    asked: Observations
+    states: np.ndarray
+    after_data: bool
+
+
+class Continuation:
+    """States (D, R, X) at R times, some of which are known: the others come of pieces.
+
+    For each time, `start_times` has the time that draws go on from and `fine_steps` the length of the fine steps before
+    it, zero where the state is known.
+    """
+
+    def __init__(self, states: np.ndarray, start_times: np.ndarray, pieces: list[Piece]) -> None:
+        self.states, self.start_times, self.pieces = states, start_times, pieces
+        self.fine_steps = np.zeros(len(start_times))
+
+    def carry(self, ensemble: Ensemble, fine: dict[str, Any], rng: np.random.Generator) -> None:
+        """Through all pieces, in fine steps as `TimeGrid.build` takes them."""
+        if not self.pieces:
+            return
+        for piece in self.pieces:
+            check_inputs_and_events(ensemble.model, piece.asked)
+        grid = TimeGrid.build([piece.asked for piece in self.pieces], **fine)
+        rows = np.concatenate([piece.rows for piece in self.pieces])
+        self.fine_steps[rows] = grid.delta[grid.rows]
+        self.states[:, rows] = carried_forward(
+            ensemble,
+            grid,
+            np.stack([piece.states for piece in self.pieces], axis=1),
+            rng,
+            series=np.array([piece.series for piece in self.pieces]),
+            after_data=np.array([piece.after_data for piece in self.pieces]),
+        )
+
+
+def from_the_start(asked: Observations, starts: np.ndarray) -> Continuation:
+    """Of one series, from initial states (D, X)."""
+    count, (D, X) = asked.times.size, starts.shape
+    piece = Piece(np.arange(count), 0, asked, starts, after_data=False)
+    return Continuation(np.empty((D, count, X)), np.full(count, asked.initial_time), [piece])
+
+
+def along_paths(
+    model: DiffusionModel, chosen: Chosen, numbers: Sequence[int], asked: Sequence[Observations]
+) -> Continuation:
+    """Of series of the posterior, each from the last of its states that is kept at or before a time."""
+    posterior = chosen.tree.posterior
+    states = chosen.states(model, "keep those at the 'nodes' or 'all', to go on from, with all components")
+    times = posterior["time"].values
+    initial = chosen["initial_state"].reshape(chosen.count, -1, states.shape[2])
+    counts = [each.times.size for each in asked]
+    out, start_times, pieces = np.empty((chosen.count, sum(counts), states.shape[2])), np.empty(sum(counts)), []
+    for j, (k, one) in enumerate(zip(numbers, asked, strict=True)):
+        mine = _nodes_of(chosen, k)
+        node_times, data_times = np.append(one.initial_time, times[mine]), _data_times(chosen, k)
+        rows = sum(counts[:j]) + np.arange(counts[j])
+        last = np.searchsorted(node_times, one.times + close(one.times), side="right") - 1
+        at_node = np.abs(node_times[last] - one.times) <= close(one.times)
+        start_times[rows] = node_times[last]
+
+        def state(m: int, k: int = k, mine: np.ndarray = mine) -> np.ndarray:
+            return initial[:, k] if m == 0 else states[:, mine[m - 1]]
+
+        for row, m in zip(rows[at_node], last[at_node], strict=True):
+            out[:, row] = state(m)
+        for m in np.unique(last[~at_node]):
+            here = (last == m) & ~at_node
+            _refuse_events_at(float(node_times[m]), one, _event_times(chosen, k))
+            part = _part(one, one.times[here], float(node_times[m]))
+            pieces.append(Piece(rows[here], j, part, state(m), bool(m > 0 and node_times[m] in data_times)))
+    return Continuation(out, start_times, pieces)
+
+
+def _nodes_of(chosen: Chosen, k: int) -> np.ndarray:
+    """Places of the states of a series among those that are kept."""
+    posterior = chosen.tree.posterior
+    if not is_panel(chosen.tree):
+        return np.arange(posterior["time"].size)
+    return np.flatnonzero(posterior["node_series"].values.astype(str) == series_names(chosen.tree)[k])
+
+
+def _data_times(chosen: Chosen, k: int) -> np.ndarray:
+    """Of a series, those after which accumulators begin anew."""
+    constant = chosen.tree.constant_data
+    intervals = np.split(np.arange(constant["interval_end"].size), constant["first_interval"].values[1:])[k]
+    return constant["interval_end"].values[intervals][constant["ends_at_data"].values[intervals] > 0]
+
+
+def _event_times(chosen: Chosen, k: int) -> dict[str, np.ndarray]:
+    """Of the events that the data of a series have, by name."""
+    constant = chosen.tree.constant_data
+    if "event_amount" not in constant:
+        return {}
+    intervals = np.split(np.arange(constant["interval_end"].size), constant["first_interval"].values[1:])[k]
+    ends, amounts = constant["interval_end"].values[intervals], constant["event_amount"].values[:, intervals]
+    return {str(name): ends[np.isfinite(a)] for name, a in zip(constant["event"].values, amounts, strict=True)}
+
+
+def _refuse_events_at(begin: float, asked: Observations, known: dict[str, np.ndarray]) -> None:
+    """An event at the very time of a state that is known would not happen, unless it is one that the data have."""
+    for name, (at, _) in asked.events.items():
+        now = np.abs(at - begin) <= close(begin)
+        if now.any() and not np.any(np.abs(known.get(name, np.zeros(0)) - begin) <= close(begin)):
+            raise DataError(
+                f"the event {name!r} at t = {begin:g} is at the time of the state that draws go on from, which is "
+                "known already; let it happen later, by as little as you like"
+            )
+
+
+def _part(asked: Observations, times: np.ndarray, begin: float) -> Observations:
+    """What is asked of some times after a state; events up to its own time have happened to it."""
+    events = {
+        name: (at[at > begin + close(begin)], amounts[at > begin + close(begin)])
+        for name, (at, amounts) in asked.events.items()
+    }
+    return Observations(times, np.zeros((times.size, asked.observation_dim)), begin, asked.inputs, events=events)

@@ -1,0 +1,203 @@
+"""The marginal likelihood of a model: importance sampling of the parameters, with likelihoods by guided particles.
+
+p(y) is the mean of p(y | z) p(u) / q(u) over draws u of a proposal q, and stays so when p(y | z) is replaced by an
+estimate without bias. The proposal is Student's t fitted to the posterior, mixed with the standard normal that most
+priors of u are, so that weights are bounded where the fit is too narrow.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy.special import gammaln
+
+from pathfold.analysis.log_likelihood import PARTICLES
+from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.errors import SettingsError
+from pathfold.model import Data, DiffusionModel
+from pathfold.model.checks import whole
+from pathfold.results.reading import check_posterior
+from pathfold.results.same_model import checked
+
+DRAWS = 1000
+ROUNDS, SHARE = 3, 5  # of fitting the proposal, each with a fifth as many draws
+FREEDOM, WIDER = 5.0, 1.5  # degrees of freedom of the proposal; how much wider than the posterior draws it is at first
+DEFENSIVE = 0.1  # of the draws, about, come from the standard normal
+FEW = 50  # effective draws below which a standard error says little
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What `pf.evidence` found.
+
+    Parameters
+    ----------
+    log_evidence
+        The estimate of log p(y).
+    standard_error
+        Of `log_evidence`.
+    draws
+        The number of draws of the parameters that it is a mean over.
+    effective_draws
+        How many draws of equal weight would be as good.
+    """
+
+    log_evidence: float
+    standard_error: float
+    draws: int
+    effective_draws: float
+
+    def __str__(self) -> str:
+        return (
+            f"log evidence {self.log_evidence:.3f} ± {self.standard_error:.2g} ({self.effective_draws:.0f} of "
+            f"{self.draws} draws effective)"
+        )
+
+    __repr__ = __str__
+
+
+def evidence(
+    model: DiffusionModel,
+    data: Data,
+    posterior: xr.DataTree,
+    *,
+    draws: int = DRAWS,
+    particles: int = PARTICLES,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Evidence:
+    """The marginal likelihood of a model, for Bayes factors: p(y) with parameters and paths integrated out.
+
+    Parameters are drawn from a distribution fitted to the posterior and weighted; their likelihoods are those of
+    `pf.log_likelihood(..., ahead=True)`, and exist for the same models. p(y) is that of the discretised model, with the
+    fine steps of the posterior.
+
+    Parameters
+    ----------
+    model
+        The `pf.DiffusionModel` that `posterior` is of.
+    data
+        The observations that `posterior` is of.
+    posterior
+        Results of `pf.sample`, which say where to draw parameters.
+    draws
+        Of the parameters, for the estimate; fitting their distribution takes three fifths as many besides.
+    particles
+        Of the filter, for each of these draws.
+    seed
+        A whole number: the same gives the same estimate.
+    threads
+        How many threads run the filter; one per core by default.
+
+    Returns
+    -------
+    Evidence
+        The log of p(y) with its standard error.
+    """
+    draws, particles = whole("draws", draws, least=10), whole("particles", particles, least=1)
+    seed, threads = whole("seed", seed, least=0), None if threads is None else whole("threads", threads, least=1)
+    tree, grid = checked(model, data, posterior)
+    integrand = _Integrand(ParticleFilter(model, grid, particles), np.random.SeedSequence(seed), threads)
+    rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
+    proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))
+    for _ in range(ROUNDS):
+        u, log_density = proposal.draw(rng, max(10, draws // SHARE))
+        proposal = proposal.refitted(u, integrand(u) - log_density)
+    u, log_density = proposal.draw(rng, draws)
+    return _estimate(integrand(u) - log_density)
+
+
+def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
+    """u (draw, U) of the draws whose noise is held."""
+    check_posterior(tree, "noise")
+    if size == 0:
+        return np.zeros((1, 0))
+    return tree.noise["parameter_noise"].values.reshape(-1, size)
+
+
+class _Integrand:
+    """log p(y | z) p(u), the former estimated with new particles at every call."""
+
+    def __init__(self, score: ParticleFilter, seeds: np.random.SeedSequence, threads: int | None) -> None:
+        self.filter, self.seeds, self.threads = score, seeds, threads
+        parameters = score.model.parameters
+        excess = parameters.excess or (lambda u: jnp.zeros(()))
+        self._pushed = jax.jit(jax.vmap(lambda u: (parameters.push(u), excess(u))))
+
+    def __call__(self, u: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            z, excess = (np.asarray(each) for each in self._pushed(jnp.asarray(u)))
+        log_prior = _log_normal(u) - excess
+        known = np.isfinite(z).all(axis=1) & np.isfinite(log_prior)
+        out = np.full(len(u), -np.inf)
+        seed = int(self.seeds.spawn(1)[0].generate_state(1)[0])
+        ahead = self.filter(z[known], seed, threads=self.threads)
+        out[known] = ahead.sum(axis=1) + log_prior[known]
+        return out
+
+
+def _log_normal(u: np.ndarray) -> np.ndarray:
+    return -0.5 * (u**2).sum(axis=1) - 0.5 * u.shape[1] * np.log(2 * np.pi)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Student's t about `mean` with scale matrix `cov`, mixed with a standard normal."""
+
+    mean: np.ndarray
+    cov: np.ndarray
+
+    @classmethod
+    def of_draws(cls, u: np.ndarray) -> Proposal:
+        """Fitted to posterior draws; as these are few, correlations are shrunk, and what is left of the prior added."""
+        count, size = u.shape
+        spread = np.cov(u, rowvar=False).reshape(size, size) if count > 1 else np.eye(size)
+        shrunk = (count * spread + (size + 1) * np.diag(np.diag(spread))) / (count + size + 1)
+        return cls(u.mean(axis=0), WIDER * shrunk + np.eye(size) / (10 * count))
+
+    def refitted(self, u: np.ndarray, log_weights: np.ndarray) -> Proposal:
+        """With the weighted moments of draws, as far as these are effective."""
+        if not np.isfinite(log_weights.max()):
+            return self
+        w = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+        mean, before, effective = w @ u, len(self.mean) + 1, 1.0 / (w**2).sum()
+        cov = (u - mean).T @ (w[:, None] * (u - mean))
+        share = effective / (effective + before)
+        return Proposal(share * mean + (1 - share) * self.mean, share * cov + (1 - share) * self.cov)
+
+    def draw(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """So many draws, and the log of their density: of the mixture in which a stratum has its share of the draws."""
+        size, plain = len(self.mean), round(DEFENSIVE * count)
+        normals = rng.standard_normal((count, size))
+        scale = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(count, 1)))
+        u = self.mean + scale * normals @ np.linalg.cholesky(self.cov).T
+        u[:plain] = normals[:plain]
+        share = plain / count
+        return u, np.logaddexp(np.log1p(-share) + self._log_student(u), np.log(share) + _log_normal(u))
+
+    def _log_student(self, u: np.ndarray) -> np.ndarray:
+        size, root = len(self.mean), np.linalg.cholesky(self.cov)
+        distance = (np.linalg.solve(root, (u - self.mean).T) ** 2).sum(axis=0)
+        student = gammaln(0.5 * (FREEDOM + size)) - gammaln(0.5 * FREEDOM) - 0.5 * size * np.log(np.pi * FREEDOM)
+        return student - np.log(np.diag(root)).sum() - 0.5 * (FREEDOM + size) * np.log1p(distance / FREEDOM)
+
+
+def _estimate(log_weights: np.ndarray) -> Evidence:
+    """The log of the mean weight; its error by the delta method."""
+    if not np.isfinite(log_weights.max()):
+        raise SettingsError("the likelihood was zero at all parameters that were tried; give more particles")
+    count, total = len(log_weights), float(np.logaddexp.reduce(log_weights))
+    effective = float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weights)))
+    if effective < FEW:
+        warnings.warn(
+            f"only {effective:.0f} of {count} draws are effective, so that the standard error says little; give more "
+            "draws or more particles",
+            stacklevel=3,
+        )
+    relative = np.sqrt(max(0.0, (1.0 / effective - 1.0 / count) * count / (count - 1)))
+    return Evidence(total - float(np.log(count)), float(relative), count, effective)

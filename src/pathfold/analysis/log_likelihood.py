@@ -1,0 +1,152 @@
+"""Log likelihoods of the observations at posterior draws: what models are compared by.
+
+Given states and parameters, observations with noise are independent, and each has its own log p(y | x, z). Given the
+parameters alone, log p(y | z) is the sum over time of log p(y_n | y_1, ..., y_{n-1}, z), which also exists where
+observations have no noise, and is estimated by guided particles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from pathfold.analysis.outlook import Chosen, extended
+from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.errors import ModelError, SettingsError
+from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model.checks import truth, whole
+from pathfold.results.reading import node_places
+from pathfold.results.same_model import checked
+
+PARTICLES = 200
+AHEAD_DRAWS = 100  # of each chain, unless they are given
+TOGETHER = 100  # draws that are evaluated at once
+
+
+def log_likelihood(
+    model: DiffusionModel,
+    data: Data,
+    posterior: xr.DataTree,
+    *,
+    ahead: bool = False,
+    draws: int | None = None,
+    particles: int = PARTICLES,
+    seed: int = 0,
+    threads: int | None = None,
+) -> xr.DataTree:
+    """Log likelihoods of the observations at posterior draws, for `arviz.loo` and `arviz.compare`.
+
+    By default of each observed value given the state and the parameters, exactly. With `ahead`, of all that was
+    observed at one time given the parameters and what was observed before, estimated by a particle filter whose
+    particles are guided to the next observation: the sum over time estimates log p(y | z), and the estimate of p(y | z)
+    has no bias. That form exists for exact observations too, where the noise of the last fine step before them moves
+    all of them, by an affine map: with `pf.EulerMaruyama`, or `pf.StrongOrder1p5` and additive noise.
+
+    Parameters
+    ----------
+    model
+        The `pf.DiffusionModel` that `posterior` is of.
+    data
+        The observations that `posterior` is of.
+    posterior
+        Results of `pf.sample`; their states are needed (`keep_path="nodes"` or `"all"`), unless `ahead`.
+    ahead
+        Whether to give log p(y_n | y_1, ..., y_{n-1}, z) for each time instead.
+    draws
+        How many draws of each chain to evaluate, evenly spread: all by default, or 100 if `ahead`.
+    particles
+        Of the filter, if `ahead`: the error of the sum falls with the square root of their number.
+    seed
+        A whole number: the same gives the same particles.
+    threads
+        How many threads run the filter; one per core by default.
+
+    Returns
+    -------
+    xarray.DataTree
+        The results with a group `log_likelihood`. Its variable `y` has the dimensions of `observed_data`, or its times
+        alone if `ahead`. Where values are missing, or independent only as a whole, the dimension is `entry`, with the
+        coordinates `time` and `observation`, so that every entry is one observation.
+    """
+    tree, grid = checked(model, data, posterior)
+    count = None if draws is None else whole("draws", draws, least=1)
+    particles, seed = whole("particles", particles, least=1), whole("seed", seed, least=0)
+    threads = None if threads is None else whole("threads", threads, least=1)
+    if truth("ahead", ahead):
+        count = min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if count is None else count
+        scored = _ahead(model, grid, Chosen.of(tree, count), particles, seed, threads)
+    else:
+        scored = _given_states(model, grid, Chosen.of(tree, count))
+    return extended(tree, {"log_likelihood": scored})
+
+
+def _dataset(chosen: Chosen, values: np.ndarray, dims: list[str], coords: Any) -> xr.Dataset:
+    return xr.Dataset({"y": (["chain", "draw", *dims], chosen.by_chain(values))}, chosen.coordinates | coords)
+
+
+def _ahead(
+    model: DiffusionModel, grid: TimeGrid, chosen: Chosen, particles: int, seed: int, threads: int | None
+) -> xr.Dataset:
+    score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data
+    values = score(shared_parameters(model, chosen), seed, threads=threads)
+    if lost := np.flatnonzero(~np.isfinite(values).all(axis=0)).tolist():
+        raise SettingsError(
+            f"all particles of a draw were lost on the way to t = {score.times[lost[0]]:g}; give more than {particles} "
+            "particles"
+        )
+    dim = observed["y"].dims[0]
+    coords = {name: (dim, c.values) for name, c in observed.coords.items() if c.dims == (dim,)}
+    return _dataset(chosen, values, [str(dim)], coords)
+
+
+def shared_parameters(model: DiffusionModel, chosen: Chosen) -> np.ndarray:
+    """The parameters that series share, (D, Z)."""
+    parts = [chosen[name].reshape(chosen.count, -1) for name in model.parameters.names]
+    return np.concatenate([np.zeros((chosen.count, 0)), *parts], axis=1)
+
+
+def _given_states(model: DiffusionModel, grid: TimeGrid, chosen: Chosen) -> xr.Dataset:
+    tree = chosen.tree
+    if model.exactly_observed.any():
+        raise ModelError(
+            "what is observed exactly has no density given the state; use pf.log_likelihood(..., ahead=True), the "
+            "density given what was observed before"
+        )
+    at_nodes = chosen.states(model, "sample with keep_path='nodes' or 'all' and all components, or use ahead=True")
+    rows = np.flatnonzero(grid.mask.any(axis=1))
+    series = grid.series_of_intervals[rows]
+    own = [chosen[name].reshape(chosen.count, len(grid.first), -1)[:, series] for name in model.varying.names]
+    states = np.concatenate([at_nodes[:, node_places(tree)[rows]], *own], axis=-1)
+    values = _log_densities(model, grid, rows, shared_parameters(model, chosen), states)
+    dims = [str(dim) for dim in tree.observed_data["y"].dims]
+    coords = {str(name): (c.dims, c.values) for name, c in tree.observed_data.coords.items()}
+    if not np.isnan(values).any():
+        return _dataset(chosen, values, dims, coords)
+    row, column = np.nonzero(~np.isnan(values).any(axis=0))
+    along = {name: ("entry", c[row if where[0] == dims[0] else column]) for name, (where, c) in coords.items()}
+    return _dataset(chosen, values[:, row, column], ["entry"], along)
+
+
+def _log_densities(
+    model: DiffusionModel, grid: TimeGrid, rows: np.ndarray, shared: np.ndarray, states: np.ndarray
+) -> np.ndarray:
+    """Of every value (draw, row, Y), NaN where it has none of its own."""
+
+    def of_draw(z, x, clock, seen):
+        def of_row(x, t, seen):
+            state, named = model.in_series(model.parameters.unflatten(z), x)
+            return model.observation.log_density(state, named, t, seen)
+
+        return jax.vmap(of_row)(x, clock, seen)
+
+    with jax.enable_x64(True):
+        at_rows = jax.tree.map(lambda each: jnp.asarray(each[rows], float), (model.clocks(grid)[1], grid.seen()))
+        compiled = jax.jit(jax.vmap(of_draw, (0, 0, None, None)))
+        whole_parts = range(0, len(shared), TOGETHER)
+        return np.concatenate(
+            [np.asarray(compiled(shared[i : i + TOGETHER], states[i : i + TOGETHER], *at_rows)) for i in whole_parts]
+        )

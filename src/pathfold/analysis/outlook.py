@@ -1,0 +1,124 @@
+"""What all predictions have in common: draws of a posterior, paths carried forward, groups of the results."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from pathfold.engine.forward import forward
+from pathfold.errors import SettingsError
+from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model.checks import whole
+from pathfold.model.ensemble import Ensemble
+from pathfold.model.memory import check_memory
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Draws of a posterior: the places of those chosen among the draws of every chain."""
+
+    tree: xr.DataTree
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, tree: xr.DataTree, draws: int | None) -> Chosen:
+        """So many of every chain, evenly spread; all if there is no number."""
+        there = tree.posterior.sizes["draw"]
+        count = there if draws is None else whole("draws", draws, least=1)
+        if count > there:
+            raise SettingsError(f"draws = {count}, but the posterior has {there} per chain; take fewer")
+        return cls(tree, np.linspace(0, there - 1, count).round().astype(int))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Chains and draws."""
+        return self.tree.posterior.sizes["chain"], len(self.places)
+
+    @property
+    def count(self) -> int:
+        """D, of all chains."""
+        return self.shape[0] * self.shape[1]
+
+    def flat(self, values: np.ndarray) -> np.ndarray:
+        """Of an array by chain and draw, (chain, draw, ...), the draws chosen, (D, ...)."""
+        return values[:, self.places].reshape(self.count, *values.shape[2:])
+
+    def by_chain(self, values: np.ndarray) -> np.ndarray:
+        """(D, ...) as (chain, draw, ...)."""
+        return values.reshape(*self.shape, *values.shape[1:])
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A variable of the posterior, (D, ...), of which no more is read; a SettingsError if it was not kept."""
+        if name not in self.tree.posterior:
+            raise SettingsError(
+                f"the posterior has no draws of {name!r}, which keep leaves out: sample with it among those to keep"
+            )
+        values = self.tree.posterior[name].isel(draw=self.places).values
+        return values.reshape(self.count, *values.shape[2:])
+
+    def states(self, model: DiffusionModel, remedy: str) -> np.ndarray:
+        """(D, time, component); a SettingsError with the remedy if they, or some of the components, were not kept."""
+        posterior = self.tree.posterior
+        if "state" not in posterior and self.tree.attrs.get("keep", "all") == "all":
+            raise SettingsError(f"the posterior has no states (keep_path='none'): {remedy}")
+        if "state" not in posterior or posterior.sizes["component"] < model.state_dim:
+            raise SettingsError(f"the posterior has no states, or not all components of them (keep): {remedy}")
+        return self["state"]
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        """Of chains and draws."""
+        posterior = self.tree.posterior
+        return {"chain": posterior["chain"].values, "draw": posterior["draw"].values[self.places]}
+
+
+def carried_forward(
+    ensemble: Ensemble,
+    grid: TimeGrid,
+    starts: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    series: np.ndarray | None = None,
+    after_data: np.ndarray | None = None,
+    keep: np.ndarray | None = None,
+) -> np.ndarray:
+    """States (D, kept, X) at the times of the data of a grid, or at the nodes to `keep`, from starts (D, K, X).
+
+    `series` (K,) are the numbers in the ensemble of the grid's series, if they are not the same ones.
+    """
+    series = np.arange(len(grid.first)) if series is None else series
+    nodes = grid.rows if keep is None else keep
+    width = 2 * ensemble.model.augmented_dim + 2 * ensemble.model.observation_dim + ensemble.model.parameters.z_size
+    check_memory("the predictions", 8 * ensemble.count * int(nodes.sum()) * width, "fewer draws or fewer times")
+    begin = ensemble.augmented(starts, series)
+    return forward(ensemble.model).run(grid, ensemble.z, begin, rng, keep=nodes, after_data=after_data)
+
+
+def node_times(model: DiffusionModel, grid: TimeGrid, rows: np.ndarray) -> Any:
+    """What the model's functions take for the times of these nodes (N,) of a grid."""
+    return jax.tree.map(lambda each: each[rows], model.clocks(grid)[1])
+
+
+def warn_of_lost(states: np.ndarray, what: str) -> None:
+    """Say so of paths (D, R, X) that are not finite to the end."""
+    if lost := int(np.sum(~np.isfinite(states).all(axis=(1, 2)))):
+        warnings.warn(
+            f"{lost} of {len(states)} {what} are not finite from some time on, where their observations are NaN: take "
+            "smaller steps (steps_per_interval, max_step), or write a state that must be positive as its logarithm, "
+            "with model.transform(jnp.log, jnp.exp)",
+            stacklevel=3,
+        )
+
+
+def extended(tree: xr.DataTree, groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    """The results with these groups besides, or in the place of earlier ones; arrays are shared, not copied."""
+    kept = {str(name): child.to_dataset() for name, child in tree.children.items()}
+    longer = xr.DataTree.from_dict({f"/{name}": each for name, each in (kept | dict(groups)).items()})
+    longer.attrs = dict(tree.attrs)
+    return longer

@@ -1,0 +1,167 @@
+"""Estimates of log p(y_n | y_1, ..., y_{n-1}, z) by guided particles: the host's side of the filter."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pathfold.engine import GuidedEngine
+from pathfold.engine.native.particles import filter_particles
+from pathfold.engine.status import CONVERGED, NOT_AFFINE
+from pathfold.errors import ModelError
+from pathfold.model import DiffusionModel, Likelihood, NoisyObservation, Seen, TimeGrid
+from pathfold.model.observation import no_density
+from pathfold.schemes import StrongOrder1p5
+
+
+class ParticleFilter:
+    """A model and its data, ready to be filtered with so many particles."""
+
+    def __init__(self, model: DiffusionModel, grid: TimeGrid, particles: int) -> None:
+        _check_observation(model, grid)
+        self.engine, self.particles = GuidedEngine(model, grid), particles
+        self.model = self.engine.model  # whose u is that of the compiled model
+
+    @property
+    def times(self) -> np.ndarray:
+        """Of the observations that are scored."""
+        return self.engine.grid.ends[self.engine.nodes]
+
+    @cached_property
+    def _constants(self) -> np.ndarray:
+        """What the native code leaves out of the log density of each observation: terms that depend on y alone."""
+        grid, nodes, total = self.engine.grid, self.engine.nodes, np.zeros(len(self.engine.nodes))
+        for columns, part in self.model.observation.parts:
+            if isinstance(part, Likelihood):
+                total += self._of_likelihood(columns, part)
+            else:
+                exactly = grid.mask[nodes, columns] & (grid.censored[nodes, columns] == 0)
+                total -= 0.5 * np.log(2 * np.pi) * exactly.sum(axis=1)
+        return total
+
+    def _of_likelihood(self, columns: slice, part: Likelihood) -> np.ndarray:
+        """log p + 1/2 root^2 + remainder, the same at all states; taken where the least is lost to rounding."""
+        grid, nodes = self.engine.grid, self.engine.nodes
+
+        def constant(x, z, t, seen):
+            split = part.split(x, z, t, seen)
+            root = seen.of_observed(0.5 * split.root**2)
+            return jnp.nansum(part.log_density(x, z, t, seen)) + root + seen.of_observed(split.remainder), root
+
+        with jax.enable_x64(True):
+            seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), grid.seen(columns))
+            clock = jax.tree.map(lambda each: each[nodes], self.model.clocks(grid)[1])
+            at_point = jax.jit(jax.vmap(constant, (None, None, 0, 0)))
+            found = [at_point(jnp.asarray(x), z, clock, seen) for x, z, _ in self.model.points()]
+        constants, roots = (np.array(each) for each in zip(*found, strict=True))
+        roots[~np.isfinite(constants)] = np.inf
+        return constants[np.argmin(roots, axis=0), np.arange(len(nodes))]
+
+    def __call__(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> np.ndarray:
+        """Log densities (draw, observation) given parameters (draw, Z); -inf where all particles were lost.
+
+        Each draw has a random stream of its own: what comes out does not depend on the number of threads.
+        """
+        constants, ahead = self._constants, np.full((len(z), len(self.engine.nodes)), -np.inf)
+        workers = max(1, min(threads or os.cpu_count() or 1, len(z)))
+        with ThreadPoolExecutor(workers) as pool:
+            parts = [(z[i::workers], ahead[i::workers], seed, i, workers) for i in range(workers)]
+            statuses = list(pool.map(lambda part: self._run(*part), parts))
+        if NOT_AFFINE in statuses:
+            raise _not_affine()
+        return ahead + constants
+
+    def _run(self, z: np.ndarray, ahead: np.ndarray, seed: int, first: int, stride: int) -> int:
+        """Fill `ahead` for the draws first, first + stride, ...; the status of the first that cannot be done, or 0."""
+        room, nothing = self._room(), (np.zeros((0, 0, 0)), np.zeros((0, 0)))
+        for i, row in enumerate(z):
+            if self._filter(room, row, seed, first + i * stride, ahead[i], *nothing) == NOT_AFFINE:
+                return NOT_AFFINE
+        return CONVERGED
+
+    def expected(self, z: np.ndarray, seed: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
+        """States (observation, particle, X) that particles would have at each observation, were it not for it.
+
+        And their weights (observation, particle), which sum to one; to nothing from where on all were lost. z (Z,) are
+        the parameters of a draw, whose number gives it a random stream of its own.
+        """
+        nodes = len(self.engine.nodes)
+        states = np.zeros((nodes, self.particles, self.engine.sizes.X))
+        weights, ahead = np.zeros((nodes, self.particles)), np.zeros(nodes)
+        if self._filter(self._room(), z, seed, draw, ahead, states, weights) == NOT_AFFINE:
+            raise _not_affine()
+        weights[~(np.isfinite(weights) & np.isfinite(states).all(axis=2))] = 0.0
+        total = weights.sum(axis=1, keepdims=True)
+        return states, np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
+
+    def _room(self) -> tuple[np.ndarray, ...]:
+        """Memory that a filter works in: point, scratch, states, spare states, log weights."""
+        e, count = self.engine, self.particles
+        return (
+            e.block("point"), e.block("scratch"), np.zeros((count, e.sizes.X)), np.zeros((count, e.sizes.X)),
+            np.zeros(count),
+        )  # fmt: skip
+
+    def _filter(
+        self,
+        room: tuple[np.ndarray, ...],
+        z: np.ndarray,
+        seed: int,
+        draw: int,
+        ahead: np.ndarray,
+        expected: np.ndarray,
+        weights: np.ndarray,
+    ) -> int:
+        e, (point, scratch, states, spare, log_weights) = self.engine, room
+        rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=(draw,))))
+        e.set("point", point, "theta", "z", z)
+        blocks = (e.layout, e.problem, point, scratch, rng, e.pieces, e.starts)
+        return filter_particles(*blocks, states, spare, log_weights, ahead, expected, weights)
+
+
+def _not_affine() -> ModelError:
+    return ModelError(
+        "what is observed exactly is not an affine function of the noise of a fine step, which its density is computed "
+        "by; use pf.EulerMaruyama(), or pf.StrongOrder1p5() with additive noise, observe a component of the state "
+        "itself, or give the observation a small noise (pf.GaussianNoise)"
+    )
+
+
+def _check_observation(model: DiffusionModel, grid: TimeGrid) -> None:
+    """Raise ModelError where the density of what is observed cannot be had."""
+    for _, part in model.observation.parts:
+        if isinstance(part, NoisyObservation):
+            raise no_density(part)
+    exact = grid.mask & model.exactly_observed
+    if exact[grid.ends == grid.starts].any():
+        raise ModelError(
+            "the initial state is observed exactly at the initial time, where no step leads to it; give initial_state "
+            "these values and leave the observation out, or give it a small noise (pf.GaussianNoise)"
+        )
+    if exact.any() and not _is_reached(model, grid):
+        other = "" if isinstance(model.scheme, StrongOrder1p5) else " use pf.StrongOrder1p5(), or"
+        raise ModelError(
+            "the noise of a fine step does not move all that is observed exactly, so that its density given the state "
+            f"before is not known;{other} give the observation a small noise (pf.GaussianNoise)"
+        )
+
+
+def _is_reached(model: DiffusionModel, grid: TimeGrid) -> bool:
+    """Whether the noise of one step moves the exact rows independently of each other, at a draw from the prior."""
+    exact, delta = np.flatnonzero(model.exactly_observed), float(np.median(grid.delta[grid.delta > 0.0]))
+    Y = model.observation_dim
+    seen = Seen(np.full(Y, 0.5), np.ones(Y), np.zeros(0), np.zeros(0))
+    with jax.enable_x64(True):
+        x, z, t = model.points()[1]
+
+        def rows(v):
+            after = model.scheme.step(model.sde, dict(z), jnp.asarray(x), v, delta, t)
+            return model.observation.misfit(after, z, jnp.zeros(model.observation_noise_dim), t, seen)[exact]
+
+        slopes = np.asarray(jax.jacfwd(rows)(jnp.zeros(model.noise_dim)))
+    return np.linalg.matrix_rank(slopes) == len(exact)

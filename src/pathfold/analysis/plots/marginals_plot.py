@@ -1,0 +1,95 @@
+"""Marginal distributions of parameters, beside their priors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pathfold.analysis.plots.style import POSTERIOR, TRUTH, legend_outside, new_figure
+from pathfold.errors import SettingsError
+from pathfold.results.convergence import scalars
+from pathfold.results.prior import kept_parameters, prior_density
+from pathfold.results.reading import check_posterior
+from pathfold.results.summary import by_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = 4
+BINS = 40
+
+
+def plot_marginals(
+    posterior: xr.DataTree,
+    names: Sequence[str] | str | None = None,
+    *,
+    truth: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Histograms of parameters, chain by chain and together, with their priors and, where known, the true values.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`.
+    names
+        The parameters, or other variables of the posterior, to draw; by default all parameters.
+    truth
+        True values by name, where they are known.
+    """
+    tree = check_posterior(posterior)
+    draws = {
+        label: (name, i, x)
+        for name in _names(tree, names)
+        for i, (label, x) in enumerate(scalars(tree.posterior[name]))
+        if np.ptp(x) > 0.0
+    }
+    if not draws:
+        raise SettingsError("there is nothing to draw: every parameter is fixed")
+    if unknown := [name for name in truth or {} if name not in tree.posterior.data_vars]:
+        raise SettingsError(
+            f"truth has a value of {unknown[0]!r}, which the posterior does not have; it has {_told_variables(tree)}"
+        )
+    true = by_label(tree, truth or {})
+    columns = min(COLUMNS, len(draws))
+    rows = -(-len(draws) // columns)
+    figure = new_figure(2.3 * columns + 0.4, 2.1 * rows + 0.5)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, (label, (name, i, x)) in zip(axes, draws.items(), strict=False):
+        edges = np.histogram_bin_edges(x.ravel(), BINS)
+        ax.hist(x.ravel(), edges, density=True, color=POSTERIOR.outer, label="posterior")
+        for k, chain in enumerate(x):
+            ax.hist(
+                chain, edges, histtype="step", density=True, lw=0.8, alpha=0.7, color=POSTERIOR.line,
+                label=None if k else "each chain",
+            )  # fmt: skip
+        limits = ax.get_xlim()
+        points = np.linspace(edges[0], edges[-1], 200)
+        density = prior_density(tree, name, i, points)
+        if density is not None:
+            ax.plot(points, density, color="#555555", lw=1.2, ls=":", label="prior")
+        if label in true:
+            ax.axvline(true[label], color=TRUTH, ls="--", lw=1.2, label="truth")
+            limits = min(limits[0], true[label]), max(limits[1], true[label])
+        ax.set_xlim(*limits)
+        ax.set_xlabel(label)
+        ax.set_yticks([])
+    for ax in axes[len(draws) :]:
+        ax.remove()
+    legend_outside(figure)
+    return figure
+
+
+def _names(tree: xr.DataTree, names: Sequence[str] | str | None) -> list[str]:
+    if names is None:
+        return kept_parameters(tree)
+    chosen = [names] if isinstance(names, str) else list(names)
+    if unknown := [name for name in chosen if name not in tree.posterior.data_vars]:
+        raise SettingsError(f"the posterior has no variable {unknown[0]!r} to draw; it has {_told_variables(tree)}")
+    return chosen
+
+
+def _told_variables(tree: xr.DataTree) -> str:
+    return ", ".join(map(str, tree.posterior.data_vars))

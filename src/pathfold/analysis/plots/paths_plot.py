@@ -1,0 +1,179 @@
+"""Paths through the observations, and what comes after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pathfold.analysis.plots.style import (
+    DATA,
+    FORECAST,
+    POSTERIOR,
+    TRUTH,
+    draw_bands,
+    legend_outside,
+    new_figure,
+    selected,
+)
+from pathfold.errors import SettingsError
+from pathfold.results.reading import check_posterior, component_names, observation_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_paths(
+    posterior: xr.DataTree,
+    names: Sequence[str | int] | str | int | None = None,
+    *,
+    series: Sequence[str | int] | str | int | None = None,
+    truth: Any = None,
+    observed: Mapping[int, int] | None = None,
+    natural: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Figure:
+    """Bands that hold 50 and 95 % of the posterior of every component of the state over time.
+
+    What lies after the last observation is in another tone, and so are the `predictions`, if the results have them. A
+    panel has a column for each series.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`, or of `pf.predict`.
+    names
+        The components to draw, by name or number; all by default.
+    series
+        The series to draw, by name or number; all by default.
+    truth
+        States (time, component) at the times of the posterior's, where they are known.
+    observed
+        Which observation column shows which component directly (column by component); by default those that the model
+        observes as they are.
+    natural
+        Maps states (..., component) to the units they are drawn, and observed, in.
+    """
+    tree = check_posterior(posterior, "observed_data", "constant_data")
+    if "state" not in tree.posterior:
+        raise SettingsError("there are no paths to draw: keep_path or keep left them out; keep 'nodes' or 'all'")
+    transform = natural or (lambda x: x)
+    known = component_names(tree.posterior)
+    components = selected("component", names, known)
+    shown = _shown(tree) if observed is None and natural is None else dict(observed or {})
+    of_states, of_data = _series(tree.posterior), _series(tree.observed_data)
+    every = [*dict.fromkeys(of_states)]
+    columns = [every[k] for k in selected("series", series, every)]
+    figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(components) + 0.9)
+    axes = figure.subplots(len(components), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
+    for j, column in enumerate(columns):
+        times, states = _with_start(tree, np.flatnonzero(of_states == column), every.index(column))
+        states = transform(states)
+        seen = of_data == column
+        last = tree.observed_data["time"].values[seen].max(initial=-np.inf)
+        for ax, k in zip(axes[:, j], components, strict=True):
+            past, after = times <= last, times >= times[times <= last].max(initial=times[0])
+            draw_bands(ax, times[past], states[:, past, k], POSTERIOR, "posterior")
+            if np.any(times > last):
+                draw_bands(ax, times[after], states[:, after, k], FORECAST, "forecast")
+            _draw_predicted_states(ax, tree, k, column, transform)
+            if truth is not None:
+                true = transform(np.asarray(truth, dtype=float))[of_states == column]
+                ax.plot(
+                    tree.posterior["time"].values[of_states == column],
+                    true[:, k],
+                    color=TRUTH,
+                    lw=1,
+                    ls="--",
+                    label="truth",
+                )
+            if k in shown:
+                _draw_data(ax, tree.observed_data, seen, shown[k])
+        axes[-1, j].set_xlabel("time" if len(columns) == 1 else f"time, series {column}")
+    for ax, k in zip(axes[:, 0], components, strict=True):
+        ax.set_ylabel(known[k])
+    legend_outside(figure)
+    return figure
+
+
+def plot_predictions(
+    posterior: xr.DataTree,
+    names: Sequence[str | int] | str | int | None = None,
+    *,
+    series: Sequence[str | int] | str | int | None = None,
+) -> Figure:
+    """The data, and bands that hold 50 and 95 % of the observations predicted; a panel has a column for each series.
+
+    Parameters
+    ----------
+    posterior
+        What `pf.predict` returned.
+    names
+        The observed components to draw, by name or number; all by default.
+    series
+        The series to draw, by name or number; all by default.
+    """
+    tree = check_posterior(posterior, "observed_data", "predictions")
+    predictions: xr.Dataset = tree["predictions"].to_dataset()
+    known = observation_names(tree)
+    rows = selected("observation", names, known)
+    of_predictions, of_data = _series(predictions), _series(tree.observed_data)
+    every = [*dict.fromkeys([*of_data, *of_predictions])]
+    columns = [every[k] for k in selected("series", series, every)]
+    values = predictions["y"].values.reshape(-1, *predictions["y"].shape[2:])
+    figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(rows) + 0.9)
+    axes = figure.subplots(len(rows), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
+    for j, column in enumerate(columns):
+        mine = of_predictions == column
+        for ax, k in zip(axes[:, j], rows, strict=True):
+            _draw_data(ax, tree.observed_data, of_data == column, k)
+            if np.any(mine):
+                draw_bands(ax, predictions["time"].values[mine], values[:, mine, k], FORECAST, "predictions")
+        axes[-1, j].set_xlabel("time" if len(columns) == 1 else f"time, series {column}")
+    for ax, k in zip(axes[:, 0], rows, strict=True):
+        ax.set_ylabel(known[k])
+    legend_outside(figure)
+    return figure
+
+
+def _draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
+    ax.plot(data["time"].values[rows], data["y"].values[rows, column], "o", color=DATA, ms=2.5, label="observed")
+
+
+def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: str, transform: Any) -> None:
+    if "predictions" not in tree.children:
+        return
+    predictions: xr.Dataset = tree["predictions"].to_dataset()
+    states, mine = predictions["state"].values, _series(predictions) == series
+    if not np.any(mine):
+        return
+    states = transform(states.reshape(-1, *states.shape[2:]))
+    draw_bands(ax, predictions["time"].values[mine], states[:, mine, component], FORECAST, "forecast")
+
+
+def _with_start(tree: xr.DataTree, rows: np.ndarray, series: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times and states (draw, time, component) of one series, the initial state first."""
+    first = int(tree.constant_data["first_interval"].values[series])
+    begin = tree.constant_data["interval_start"].values[first]
+    states = tree.posterior["state"][:, :, rows].values
+    initial = tree.posterior["initial_state"].values
+    initial = initial[:, :, series] if "series" in tree.posterior["initial_state"].dims else initial
+    times = tree.posterior["time"].values[rows]
+    whole = np.concatenate([initial[:, :, None], states], axis=2)
+    return np.append(begin, times), whole.reshape(-1, *whole.shape[2:])
+
+
+def _shown(tree: xr.DataTree) -> dict[int, int]:
+    """Observation columns by the component of the state that each shows as it is."""
+    shows = np.atleast_1d(tree.observed_data["y"].attrs.get("shows", []))
+    return {int(component): column for column, component in enumerate(shows) if component >= 0}
+
+
+def _series(group: xr.DataTree | xr.Dataset) -> np.ndarray:
+    """The series that each time belongs to, by name or by its number as text."""
+    coordinates = group.coords
+    if "node_series" not in coordinates:
+        return np.zeros(group["time"].size, dtype=int).astype(str)
+    return coordinates["node_series"].values.astype(str)

@@ -1,0 +1,275 @@
+"""Forecasts and scenarios: pf.predict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from pathfold.analysis.continuation import along_paths, from_the_start
+from pathfold.analysis.outlook import Chosen, extended, warn_of_lost
+from pathfold.errors import DataError, ModelError, SettingsError, told
+from pathfold.model import DiffusionModel, Input, Observations
+from pathfold.model.checks import truth, whole
+from pathfold.model.dates import Calendar, counted
+from pathfold.model.diffusion_model import check_model
+from pathfold.model.ensemble import Ensemble
+from pathfold.model.events import read_events
+from pathfold.model.inputs import check_inputs
+from pathfold.model.names import dimensions
+from pathfold.model.parameters import check_values
+from pathfold.model.real_arrays import real_array, real_number
+from pathfold.results.reading import calendars_of, inputs_of, is_panel, series_names
+from pathfold.results.same_model import results_of
+from pathfold.sampling.selection import component_labels
+
+NEW = "new"  # what predictions beside a panel call a series that is not of it
+
+
+def predict(
+    model: DiffusionModel,
+    posterior: xr.DataTree,
+    times: Any,
+    *,
+    inputs: Mapping[str, Input] | None = None,
+    events: Mapping[str, tuple[Any, Any]] | None = None,
+    set: Mapping[str, Any] | None = None,
+    series: Sequence[str | int] | str | int | None = None,
+    new_series: bool = False,
+    initial_time: Any = None,
+    draws: int | None = None,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    seed: int = 0,
+) -> xr.DataTree:
+    """Carry every draw of a posterior forward in time, with fresh noise, and observe it.
+
+    A draw goes on from its own path: from its state at the last node at or before a time, a node being a time at which
+    the results have its states (with `keep_path="nodes"` those of the data and of events). After the data that is a
+    forecast. At a node it is the draw's own state. Between two nodes it is what could have come after the first of
+    them: only through that state does it know what was observed at the second.
+
+    Parameters
+    ----------
+    model
+        The `pf.DiffusionModel` that was sampled.
+    posterior
+        Results of `pf.sample`, with `keep_path="nodes"` or `"all"`.
+    times
+        Increasing times (T,), in the unit of the data, not before the series begin; or dates, where the data have
+        dates. Accumulators begin anew after each of them, as after a time of the data.
+    inputs
+        A dict of name -> `pf.Input`, in the place of those of the model or of a series.
+    events
+        A dict of name -> (times, amounts): what happens after the node that a draw goes on from. What the data have of
+        events is in the draws.
+    set
+        A dict of name -> value of parameters that are other than in the posterior: a value for all draws, or one for
+        every chain and draw, such as `1.2 * posterior.posterior["beta"]`, whose dimensions go by their names. What
+        follows from them follows.
+    series
+        Series of a panel, by name or number; all by default.
+    new_series
+        Whether to predict a series that was not observed: with a new initial state, and new values of what varies
+        between series (`pf.Varying`).
+    initial_time
+        When a new series begins: at time 0 by default.
+    draws
+        So many draws of each chain, evenly spread; all by default.
+    steps_per_interval
+        The number of fine steps between neighbouring times. By default fine steps are as long as those of the
+        posterior (their median).
+    max_step
+        The greatest length of a fine step.
+    seed
+        A whole number: the same gives the same predictions.
+
+    Returns
+    -------
+    xarray.DataTree
+        The results with two groups more: `predictions`, with `state` (chain, draw, time, component) and `y` (chain,
+        draw, time, observation), and of a new series the values of what varies; and `predictions_constant_data`, with
+        the time that draws go on from and the fine step. A panel has a dimension `node`, with coordinates `time` and
+        `node_series`, in the place of `time`. Where the data have dates, a coordinate `date` has those of the times.
+
+    Examples
+    --------
+    >>> from pathfold.example_models import EXAMPLES
+    >>> example = EXAMPLES["ornstein_uhlenbeck"]
+    >>> model, data = example.model(), example.data()
+    >>> posterior = pf.sample(model, data, steps_per_interval=5, chains=2, progress=False)
+    >>> forecast = pf.predict(model, posterior, data.times[-1] + [1.0, 2.0, 3.0])
+    >>> dict(forecast.predictions["y"].sizes)
+    {'chain': 2, 'draw': 1000, 'time': 3, 'observation': 1}
+    """
+    check_model(model)
+    tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
+    chosen, changes = Chosen.of(tree, draws), {} if set is None else set
+    inputs = check_inputs({} if inputs is None else inputs, DataError)
+    fine = _fine_steps(tree, steps_per_interval, max_step)
+    calendars = calendars_of(tree)
+    if truth("new_series", new_series):
+        if series is not None:
+            raise SettingsError(
+                "series selects among those that were observed, which new_series is not; give one of both"
+            )
+        names, calendars = [NEW], calendars[:1]
+        ensemble = Ensemble.build(model, _known(chosen, model, changes, None), chosen.count, 1, rng)
+        begin = 0.0 if initial_time is None else counted("initial_time", initial_time, calendars[0])
+        asked = [_asked(model, times, real_number("initial_time", begin), inputs, events, calendars[0])]
+        ahead = from_the_start(asked[0], ensemble.draw_starts(rng)[:, 0])
+    else:
+        if initial_time is not None:
+            raise SettingsError("initial_time is when a new series begins: give new_series=True too, or leave it out")
+        numbers = _selected(tree, series)
+        calendars = [calendars[k] for k in numbers]
+        names = tree.constant_data["series"].values[numbers].tolist()
+        ensemble = Ensemble.build(model, _known(chosen, model, changes, numbers), chosen.count, len(numbers), rng)
+        begins, own = _begins(tree), inputs_of(tree)
+        asked = [
+            _asked(model, times, begins[k], own[k] | inputs, events, calendar)
+            for k, calendar in zip(numbers, calendars, strict=True)
+        ]
+        ahead = along_paths(model, chosen, numbers, asked)
+    ahead.carry(ensemble, fine, rng)
+    warn_of_lost(ahead.states, "predicted paths")
+    series_of_rows = np.repeat(np.arange(len(asked)), [each.times.size for each in asked])
+    y = ensemble.observe(ahead.states, _clocks(model, asked), series_of_rows, rng)
+
+    dim = "node" if is_panel(tree) else "time"
+    coordinates = {"time": (dim, np.concatenate([each.times for each in asked]))}
+    if is_panel(tree):
+        coordinates["node_series"] = (dim, np.array(names)[series_of_rows])
+    if (dates := _dates(calendars, asked)) is not None:
+        coordinates["date"] = (dim, dates)
+    effects = ensemble.own if new_series else {}
+    variables: dict[str, Any] = {
+        **{name: (["chain", "draw", *dimensions(name, v.ndim - 2)], v[:, 0]) for name, v in effects.items()},
+        "state": (["chain", "draw", dim, "component"], ahead.states),
+        "y": (["chain", "draw", dim, "observation"], y),
+    }
+    variables = {name: (dims, chosen.by_chain(values)) for name, (dims, values) in variables.items()}
+    labels = {"component": component_labels(model), "observation": tree.observed_data["observation"].values}
+    attributes = {"seed": int(seed), "set": json.dumps(_told_changes(changes))}
+    predictions = xr.Dataset(variables, chosen.coordinates | coordinates | labels, attributes)
+    constant = {"start_time": (dim, ahead.start_times), "fine_step": (dim, ahead.fine_steps)}
+    return extended(tree, {"predictions": predictions, "predictions_constant_data": xr.Dataset(constant, coordinates)})
+
+
+def _fine_steps(tree: xr.DataTree, steps_per_interval: Any, max_step: Any) -> dict[str, Any]:
+    """As asked for; else no longer than the posterior's usual ones."""
+    if steps_per_interval is None and max_step is None:
+        lengths = tree.constant_data["fine_step"].values
+        max_step = float(np.median(lengths[lengths > 0.0]))
+    return {"steps_per_interval": steps_per_interval, "max_step": max_step}
+
+
+def _selected(tree: xr.DataTree, series: Any) -> list[int]:
+    """Numbers of the series asked for, by name or number; of all if none is."""
+    names = series_names(tree)
+    if series is None:
+        return [*range(len(names))]
+    numbers = []
+    for each in series if isinstance(series, Sequence | np.ndarray) and not isinstance(series, str) else [series]:
+        if isinstance(each, str | int | np.integer) and str(each) in names:
+            numbers.append(names.index(str(each)))
+        elif isinstance(each, int | np.integer) and not isinstance(each, bool) and 0 <= each < len(names):
+            numbers.append(int(each))
+        else:
+            raise SettingsError(f"the posterior has no series {told(each)}; it has {', '.join(names)}")
+    if not numbers:
+        raise SettingsError("series selects none of the series; leave it out to predict all")
+    return numbers
+
+
+def _begins(tree: xr.DataTree) -> np.ndarray:
+    """When each series begins."""
+    constant = tree.constant_data
+    return constant["interval_start"].values[constant["first_interval"].values]
+
+
+def _asked(
+    model: DiffusionModel, times: Any, begin: float, inputs: dict[str, Input], events: Any, calendar: Calendar | None
+) -> Observations:
+    """The times to predict a series at, and what happens meanwhile; its values are not used."""
+    times = real_array("times", counted("times", times, calendar))
+    events = read_events(events, calendar)
+    return Observations(times, np.zeros((times.size, model.observation_dim)), begin, inputs, events=events)
+
+
+def _dates(calendars: Sequence[Calendar | None], asked: Sequence[Observations]) -> np.ndarray | None:
+    """The dates of the times of all series, one after the other, if all of them have dates."""
+    dates = [calendar and calendar.dates(each.times) for calendar, each in zip(calendars, asked, strict=True)]
+    known = [each for each in dates if each is not None]
+    return np.concatenate(known) if len(known) == len(dates) else None
+
+
+def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:
+    """What the model's functions take for the times of all series, one after the other."""
+    values = np.zeros((sum(each.times.size for each in asked), len(model.inputs)))
+    begin = 0
+    for each in asked:
+        rows = slice(begin, begin := begin + each.times.size)
+        for i, (name, given) in enumerate((model.inputs | each.inputs).items()):
+            given.check_cover(name, each.times[0], each.times[-1])
+            values[rows, i] = given.at(each.times)
+    with jax.enable_x64(True):
+        return model.node_clock(np.concatenate([each.times for each in asked]), values)
+
+
+def _known(chosen: Chosen, model: DiffusionModel, changes: Any, numbers: Sequence[int] | None) -> dict[str, np.ndarray]:
+    """Parameters of the draws by name, for these series, or for a new one; those to be set as they are set.
+
+    What is fixed or follows from others is left out.
+    """
+    check_values(changes, model.maps)
+    found = {}
+    for name, m in (model.parameters.maps | model.varying.maps).items():
+        varies = name in model.varying.maps
+        if name in changes:
+            found[name] = _set_value(chosen, name, changes[name], m.shape, varies, numbers)
+        elif m.size and not varies:
+            found[name] = chosen[name]
+        elif m.size and numbers is not None:
+            found[name] = chosen[name][:, numbers]
+    return found
+
+
+def _set_value(
+    chosen: Chosen, name: str, given: Any, shape: tuple[int, ...], varies: bool, numbers: Sequence[int] | None
+) -> np.ndarray:
+    """The user's value of a parameter for every draw, (D, ...), or (D, K, ...) of what varies."""
+    given = _by_chain_and_draw(chosen, name, given) if isinstance(given, xr.DataArray) else given
+    value = real_array(f"the values of parameter {name!r}", given, error=ModelError).astype(np.float64)
+    every = chosen.tree.posterior["draw"].size
+    by_draw = (chosen.shape[0], every)
+    if value.shape not in (shape, (*by_draw, *shape)):
+        raise ModelError(
+            f"parameter {name!r} was set with shape {value.shape}, expected {shape} for all draws, or "
+            f"{(*by_draw, *shape)}, a value for every chain and draw of the posterior"
+        )
+    if not np.all(np.isfinite(value)):
+        raise ModelError(f"parameter {name!r} was set to {told(value)}; give finite numbers")
+    value = chosen.flat(np.broadcast_to(value, (*by_draw, *shape)))
+    series = 1 if numbers is None else len(numbers)
+    return np.repeat(value[:, None], series, axis=1) if varies else value
+
+
+def _by_chain_and_draw(chosen: Chosen, name: str, given: xr.DataArray) -> xr.DataArray:
+    """Values with the chains and draws of the posterior in their order, where they have such dimensions."""
+    for dim in ("chain", "draw"):
+        if dim in given.dims and dim in given.coords:
+            there, wanted = given[dim].values.tolist(), chosen.tree.posterior[dim].values.tolist()
+            if sorted(there) != sorted(wanted):
+                raise ModelError(f"parameter {name!r} was set for other {dim}s than those of the posterior")
+            given = given.isel({dim: [there.index(each) for each in wanted]}) if there != wanted else given
+    return given.transpose("chain", "draw", ..., missing_dims="ignore")
+
+
+def _told_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What was set, as a file can hold it; values that differ between draws as a word."""
+    return {name: np.asarray(v).tolist() if np.size(v) <= 100 else "by draw" for name, v in changes.items()}

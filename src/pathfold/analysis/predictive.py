@@ -1,0 +1,189 @@
+"""Data that the model would give: pf.posterior_predictive and pf.prior_predictive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+
+from pathfold.analysis.outlook import Chosen, carried_forward, extended, node_times, warn_of_lost
+from pathfold.analysis.simulated import simulated
+from pathfold.errors import SettingsError
+from pathfold.model import Data, DiffusionModel, Input, Observations, TimeGrid, panel_of
+from pathfold.model.check_data import check_data, check_inputs_and_events
+from pathfold.model.checks import choice, whole
+from pathfold.model.data import are_data
+from pathfold.model.diffusion_model import check_model
+from pathfold.model.ensemble import Ensemble
+from pathfold.model.real_arrays import real_array
+from pathfold.results.reading import calendars_of, inputs_of, node_places, series_names
+from pathfold.results.same_model import results_of
+
+
+def posterior_predictive(
+    model: DiffusionModel,
+    posterior: xr.DataTree,
+    *,
+    given: Literal["path", "parameters"] = "path",
+    draws: int | None = None,
+    seed: int = 0,
+) -> xr.DataTree:
+    """Data as they could have been, one set for every draw, at the times of the data.
+
+    Values are missing where those of the data are. Where these are censored, the new ones are what would have been seen
+    without a limit.
+
+    Parameters
+    ----------
+    model
+        The `pf.DiffusionModel` that was sampled.
+    posterior
+        Results of `pf.sample`.
+    given
+        What is taken from a draw: the "path", so that the observation noise alone is new (which needs
+        `keep_path="nodes"` or `"all"`), or the "parameters" alone, what varies between series included: then initial
+        state and path are new too, in the fine steps of the posterior, with the events and inputs of the data.
+    draws
+        So many draws of each chain, evenly spread; all by default.
+    seed
+        A whole number: the same gives the same data.
+
+    Returns
+    -------
+    xarray.DataTree
+        The results with one group more, `posterior_predictive`, with `y` (chain, draw, time, observation), for
+        `arviz.plot_ppc_dist` and its like.
+
+    Examples
+    --------
+    >>> from pathfold.example_models import EXAMPLES
+    >>> example = EXAMPLES["ornstein_uhlenbeck"]
+    >>> model = example.model()
+    >>> posterior = pf.sample(
+    ...     model, example.data(), steps_per_interval=5, chains=2, progress=False
+    ... )
+    >>> replicated = pf.posterior_predictive(model, posterior, given="parameters", draws=100)
+    >>> replicated.posterior_predictive["y"].dims
+    ('chain', 'draw', 'time', 'observation')
+    """
+    check_model(model)
+    choice("given", given, ("path", "parameters"))
+    tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
+    chosen, grid, nodes = Chosen.of(tree, draws), _grid_of(tree, model), _observed_nodes(tree)
+    known = {name: chosen[name] for name in model.priors}
+    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), rng)
+    if given == "path":
+        states = chosen.states(model, "say given='parameters', or keep 'nodes' with all components")
+        states = states[:, node_places(tree)[nodes]]
+    else:
+        states = carried_forward(ensemble, grid, ensemble.draw_starts(rng), rng, keep=nodes)
+        warn_of_lost(states, "replicated paths")
+    y = ensemble.observe(states, node_times(model, grid, nodes), grid.series_of_intervals[nodes], rng)
+    data = tree.observed_data["y"]
+    y = chosen.by_chain(np.where(np.isnan(data.values), np.nan, y))
+    replicated = xr.Dataset({"y": (["chain", "draw", *data.dims], y)}, {**data.coords, **chosen.coordinates})
+    return extended(tree, {"posterior_predictive": replicated.assign_attrs(given=given, seed=int(seed))})
+
+
+def _grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
+    """The grid that was sampled on, without the data."""
+    constant, names = tree.constant_data, series_names(tree)
+    ends, nothing = constant["interval_end"].values, np.zeros((constant["interval_end"].size, model.observation_dim))
+    events = constant["event"].values.tolist() if "event_amount" in constant else []
+    return TimeGrid(
+        starts=constant["interval_start"].values,
+        ends=ends,
+        values=nothing,
+        mask=nothing > 0,
+        censored=nothing,
+        upper=nothing,
+        rows=constant["ends_at_data"].values > 0,
+        events={name: constant["event_amount"].values[i] for i, name in enumerate(events)},
+        first=constant["first_interval"].values,
+        series=tuple(names),
+        steps=int(tree.attrs["steps_per_interval"]),
+        components=tuple(range(model.observation_dim)),
+        inputs=tuple(inputs_of(tree)),
+        calendars=tuple(calendars_of(tree)),
+    )
+
+
+def _observed_nodes(tree: xr.DataTree) -> np.ndarray:
+    """Which nodes (N,) have a row in the observed data."""
+    constant, data, names = tree.constant_data, tree.observed_data, series_names(tree)
+    ends, first = constant["interval_end"].values, constant["first_interval"].values
+    series = np.searchsorted(first, np.arange(ends.size), side="right") - 1
+    of_rows = data["node_series"].values.astype(str) if "node_series" in data.coords else [names[0]] * data["time"].size
+    rows = {(name, time) for name, time in zip(of_rows, data["time"].values.tolist(), strict=True)}
+    return np.array([(names[k], time) in rows for k, time in zip(series, ends.tolist(), strict=True)])
+
+
+def prior_predictive(
+    model: DiffusionModel,
+    data: Data | Any,
+    *,
+    draws: int = 500,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    initial_time: float = 0.0,
+    inputs: Mapping[str, Input] | None = None,
+    events: Mapping[str, tuple[Any, Any]] | None = None,
+    seed: int = 0,
+) -> xr.DataTree:
+    """Data that the priors lead one to expect: parameters, initial states, paths and observations, drawn anew.
+
+    Paths that the fine steps cannot follow are told of by a warning, and are NaN from there on.
+
+    Parameters
+    ----------
+    model
+        A `pf.DiffusionModel`.
+    data
+        `pf.Observations`, or a panel of them: the new data have their times, events, inputs and missing values. Or
+        times (T,) alone.
+    draws
+        How many.
+    steps_per_interval
+        The number of fine steps between neighbouring times. Give this or `max_step`.
+    max_step
+        The greatest length of a fine step.
+    initial_time
+        When the series begins, where times alone are given.
+    inputs
+        A dict of name -> `pf.Input`, in the place of the model's, where times alone are given.
+    events
+        A dict of name -> (times, amounts), where times alone are given.
+    seed
+        A whole number: the same gives the same draws.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups `prior`, shaped as the posterior of `pf.sample` would be, with one chain; `prior_predictive`, with `y`;
+        `constant_data`; and `observed_data`, where there are data.
+
+    Examples
+    --------
+    >>> from pathfold.example_models import EXAMPLES
+    >>> example = EXAMPLES["ornstein_uhlenbeck"]
+    >>> expected = pf.prior_predictive(example.model(), [1.0, 2.0], draws=100, max_step=0.1)
+    >>> dict(expected.prior_predictive["y"].sizes)
+    {'chain': 1, 'draw': 100, 'time': 2, 'observation': 1}
+    """
+    check_model(model)
+    rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
+    seen = are_data(data)
+    if seen and (inputs is not None or events is not None or initial_time != 0.0):
+        raise SettingsError("data have an initial_time, inputs and events of their own: give these to pf.Observations")
+    if not seen:
+        times = real_array("times", data)
+        data = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
+    for each in panel_of(data).values():
+        (check_data if seen else check_inputs_and_events)(model, each)
+    grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    ensemble = Ensemble.build(model, {}, draws, len(grid.first), rng)
+    tree = simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seen=seen)
+    tree.attrs["seed"] = int(seed)
+    return tree

@@ -1,0 +1,250 @@
+"""A report of a calibration: one HTML file that needs nothing else, for a screen of any width, light or dark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from html import escape
+from io import StringIO
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pathfold.analysis.check import check
+from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot_predictions
+from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR
+from pathfold.errors import SettingsError, told
+from pathfold.results.convergence import judged
+from pathfold.results.diagnostics import troubles
+from pathfold.results.prior import kept_parameters, parameter_names
+from pathfold.results.reading import check_posterior, component_names, observation_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_SERIES = 4  # of a panel that are drawn
+MOST_COMPONENTS = 6
+MOST_DRAWS = 400  # of paths that bands are made of
+
+# Colours of the pictures and what stands for them, so that they follow the page from light to dark.
+INKS = {
+    "#000000": "ink",
+    "#ffffff": "page",
+    "#555555": "soft",
+    "#777777": "soft",
+    "#e4e4e4": "line",
+    POSTERIOR.line: "blue",
+    POSTERIOR.inner: "blue-inner",
+    POSTERIOR.outer: "blue-outer",
+    FORECAST.line: "orange",
+    FORECAST.inner: "orange-inner",
+    FORECAST.outer: "orange-outer",
+    ALARM: "bad",
+}
+
+STYLE = """
+:root { color-scheme: light dark; --page: #ffffff; --ink: #1b1b1b; --soft: #5c5c5c; --line: #d8d8d8; --panel: #f5f5f3;
+  --good: #2f7d32; --bad: #b3261e; --blue: #1f5f8b; --blue-inner: #8fb8d6; --blue-outer: #d3e3ef;
+  --orange: #b35c00; --orange-inner: #eab676; --orange-outer: #f7e3c8; }
+@media (prefers-color-scheme: dark) { :root { --page: #16181a; --ink: #e6e6e3; --soft: #a3a3a0; --line: #3a3d40;
+  --panel: #1f2225; --good: #81c784; --bad: #f2857c; --blue: #9cc9e8; --blue-inner: #35688c; --blue-outer: #24435a;
+  --orange: #f0b36b; --orange-inner: #8a5414; --orange-outer: #533616; } }
+body { margin: 0 auto; padding: 1rem 1rem 4rem; max-width: 60rem; background: var(--page); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin: 1rem 0 0; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+p.note { color: var(--soft); margin: .3rem 0; }
+pre { background: var(--panel); padding: .8rem; border-radius: .4rem; overflow-x: auto; font-size: .85rem;
+  margin: .3rem 0; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: .3rem 0; }
+dt { color: var(--soft); }
+dd { margin: 0; overflow-wrap: anywhere; }
+.good { color: var(--good); }
+.bad { color: var(--bad); }
+.wide, .picture { overflow-x: auto; }
+.picture svg { width: 100%; min-width: 34rem; height: auto; display: block; }
+.picture text { fill: var(--ink); }
+"""
+
+
+def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
+    """Write a report of results of pf.sample to an HTML file, and return its path.
+
+    It has the verdicts in words, the model as written, the data, marginals and paths, how the chains converged, what
+    `pf.check` found, settings and versions. Nothing is fetched when it is opened. It needs Matplotlib.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`, also from a file.
+    file
+        Where the report is written.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+    """
+    tree = check_posterior(posterior, "sample_stats", "observed_data", "constant_data")
+    if not isinstance(file, str | os.PathLike) or not str(os.fspath(file)).strip():
+        raise SettingsError(f"file must be the name of an HTML file, not {told(file)}")
+    parts = {
+        "Verdict": _verdict(tree),
+        "Parameters": _parameters(tree),
+        "Paths": _paths(tree),
+        "Is the model right?": _check(tree),
+        "Model": _model(tree),
+        "Data": _data(tree),
+        "How it was sampled": _settings(tree),
+    }
+    body = "".join(f"<section><h2>{escape(title)}</h2>{''.join(part)}</section>" for title, part in parts.items())
+    title = f"Calibration with {len(parameter_names(tree))} parameters"
+    made = str(tree.attrs.get("created_at", ""))[:16].replace("T", " ")
+    page = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>"
+        f'<p class="note">pathfold {escape(str(tree.attrs.get("pathfold_version")))}, drawn {escape(made)} UTC</p>'
+        f"{body}</body></html>"
+    )
+    path = Path(os.fspath(file))
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"the report cannot be written to {path}: {error.strerror}; give another file") from error
+    return path
+
+
+def _verdict(tree: xr.DataTree) -> Iterator[str]:
+    """What a reader should know first."""
+    found = list(troubles(tree, kept_parameters(tree)))
+    if found:
+        yield '<p class="bad">The draws should not be trusted yet:</p><ul>'
+        yield "".join(f"<li>{escape(each)}.</li>" for each in found) + "</ul>"
+    else:
+        yield '<p class="good">The chains agree, and nothing is amiss with the sampling.</p>'
+    if "noise" in tree.children:
+        result = check(tree)
+        tone = "good" if result.passed else "bad"
+        words = "Nothing speaks against the model" if result.passed else "The model does not fit the data"
+        yield f'<p class="{tone}">{words} (smallest adjusted p-value {result.p_value:.2g}).</p>'
+
+
+def _parameters(tree: xr.DataTree) -> Iterator[str]:
+    names = kept_parameters(tree)
+    head = ["", "mean", "sd", "5 %", "median", "95 %", "bulk ESS", "tail ESS", "R-hat"]
+    rows = []
+    for name in names:
+        for label, x, found in judged(tree.posterior[name]):
+            low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
+            numbers = [f"{value:.4g}" for value in (x.mean(), x.std(), low, middle, high)]
+            rows.append([label, *numbers, f"{found.bulk:.0f}", f"{found.tail:.0f}", f"{found.rhat:.3f}"])
+    if not rows:
+        yield "<p>Every parameter is fixed.</p>"
+        return
+    yield _table(head, rows)
+    yield _picture(plot_marginals(tree))
+
+
+def _paths(tree: xr.DataTree) -> Iterator[str]:
+    if "state" not in tree.posterior:
+        yield "<p>No states were kept.</p>"
+        return
+    shown = _thinned(tree)
+    series = tree.constant_data["first_interval"].size
+    components = len(component_names(tree.posterior))
+    if series > MOST_SERIES or components > MOST_COMPONENTS:
+        yield f'<p class="note">The first of {series} series and {components} components.</p>'
+    chosen = list(range(min(components, MOST_COMPONENTS)))
+    yield _picture(plot_paths(shown, chosen, series=list(range(min(series, MOST_SERIES)))))
+    if "predictions" in tree.children:
+        yield _picture(plot_predictions(tree))
+
+
+def _thinned(tree: xr.DataTree) -> xr.DataTree:
+    """With as many draws as bands need."""
+    every = max(1, tree.posterior.sizes["draw"] * tree.posterior.sizes["chain"] // MOST_DRAWS)
+    few = tree.copy()
+    few["posterior"] = tree.posterior.to_dataset().isel(draw=slice(None, None, every))
+    return few
+
+
+def _check(tree: xr.DataTree) -> Iterator[str]:
+    if "noise" not in tree.children:
+        yield "<p>Not checked: the results hold no noise.</p>"
+        return
+    yield (
+        '<p class="note">The noise of every draw is standard normal if the model is right, whatever the data: '
+        "95 % of it lies between -2 and 2, and its quantiles on the diagonal.</p>"
+    )
+    result = check(tree)
+    for sentence in (*result.findings, *result.not_checked):
+        tone = "bad" if sentence in result.findings else "note"
+        yield f'<p class="{tone}">{escape(sentence[0].upper() + sentence[1:])}.</p>'
+    yield _picture(plot_check(tree))
+
+
+def _model(tree: xr.DataTree) -> Iterator[str]:
+    for name, text in json.loads(tree.attrs.get("model", "{}")).items():
+        yield f'<p class="note">{escape(name)}</p><pre>{escape(text)}</pre>'
+
+
+def _data(tree: xr.DataTree) -> Iterator[str]:
+    y, times = tree.observed_data["y"].values, tree.observed_data["time"].values
+    series = tree.constant_data["first_interval"].size
+    few = f", of {series} series" if series > 1 else ""
+    yield f"<p>{np.isfinite(y).sum()} values at {len(times)} times from {times.min():g} to {times.max():g}{few}.</p>"
+    rows = []
+    for k, name in enumerate(observation_names(tree)):
+        column = y[:, k][np.isfinite(y[:, k])]
+        numbers = (
+            [f"{value:.4g}" for value in (column.min(), column.mean(), column.max())] if column.size else ["–"] * 3
+        )
+        rows.append([name, str(column.size), str(int(np.isnan(y[:, k]).sum())), *numbers])
+    yield _table(["", "values", "missing", "least", "mean", "greatest"], rows)
+
+
+def _settings(tree: xr.DataTree) -> Iterator[str]:
+    hidden = {"model", "priors", "inference_library", "created_at"}
+    items = {str(name): value for name, value in tree.attrs.items() if name not in hidden}
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(_told(value))}</dd>" for name, value in items.items())
+    yield f"<dl>{rows}</dl>"
+
+
+def _told(value: Any) -> str:
+    values = np.atleast_1d(value).tolist() if not isinstance(value, str) else [value]
+    return ", ".join(f"{each:.4g}" if isinstance(each, float) else str(each) for each in values)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    top = "".join(f"<th>{escape(each)}</th>" for each in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+_numbers = count(1)
+
+
+def _picture(figure: Figure) -> str:
+    """A figure as SVG in the page: no background, text as text, names of its own, the colours of the page."""
+    import matplotlib as mpl
+
+    for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
+        patch.set_alpha(0.0)
+    text = StringIO()
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    svg = text.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>picture{next(_numbers)}-", svg)
+    for colour, name in INKS.items():
+        svg = svg.replace(f": {colour}", f": var(--{name})")
+    return f'<div class="picture">{svg}</div>'

@@ -1,0 +1,165 @@
+"""Simulated data, one series or many: pf.simulate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast, overload
+
+import numpy as np
+import xarray as xr
+
+from pathfold.analysis.simulated import simulated
+from pathfold.errors import DataError, ModelError, told
+from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
+from pathfold.model import simulate as simulate_one
+from pathfold.model.check_data import check_inputs_and_events
+from pathfold.model.checks import choice, whole
+from pathfold.model.diffusion_model import check_model
+from pathfold.model.ensemble import Ensemble
+from pathfold.model.functions import listed
+from pathfold.model.parameters import check_values
+from pathfold.model.real_arrays import real_array
+
+
+@overload
+def simulate(
+    model: DiffusionModel,
+    parameters: Mapping[str, Any],
+    times: Any,
+    *,
+    initial_state: Any = None,
+    initial_time: float = 0.0,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    seed: int = 0,
+    inputs: Mapping[str, Input] | None = None,
+    events: Mapping[str, tuple[Any, Any]] | None = None,
+    draws: None = None,
+) -> Observations: ...
+
+
+@overload
+def simulate(
+    model: DiffusionModel,
+    parameters: Mapping[str, Any] | None,
+    times: Any,
+    *,
+    initial_state: Any = None,
+    initial_time: float = 0.0,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    seed: int = 0,
+    inputs: Mapping[str, Input] | None = None,
+    events: Mapping[str, tuple[Any, Any]] | None = None,
+    draws: int,
+    keep_path: Literal["nodes", "all"] = "nodes",
+) -> xr.DataTree: ...
+
+
+def simulate(
+    model: DiffusionModel,
+    parameters: Mapping[str, Any] | None,
+    times: Any,
+    *,
+    initial_state: Any = None,
+    initial_time: float = 0.0,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    seed: int = 0,
+    inputs: Mapping[str, Input] | None = None,
+    events: Mapping[str, tuple[Any, Any]] | None = None,
+    draws: int | None = None,
+    keep_path: Literal["nodes", "all"] = "nodes",
+) -> Observations | xr.DataTree:
+    """Simulate the model on a fine grid, with its own scheme, and observe it.
+
+    Parameters
+    ----------
+    model
+        A `pf.DiffusionModel`.
+    parameters
+        The values of the parameters by name, in the support of their priors or at its edge. Those that are fixed may be
+        left out, and so may those that vary between series, which then are drawn from their priors. With `draws`, a
+        value may be an array with a row for each of them, and None draws all from the priors.
+    times
+        The times (T,) of the observations.
+    initial_state
+        The state (X,) at the initial time, or the amounts by species of a model of `pf.Reactions`; drawn from its
+        distribution if it is not given. With `draws` it may have a row for each of them.
+    initial_time
+        When the series begins.
+    steps_per_interval
+        The number of fine steps between neighbouring observations. Give this or `max_step`.
+    max_step
+        The greatest length of a fine step.
+    seed
+        A whole number: the same gives the same series.
+    inputs
+        A dict of name -> `pf.Input`, in the place of the model's inputs of the same name.
+    events
+        A dict of name -> (times, amounts) for the model's events of these names.
+    draws
+        How many series to simulate at once, in compiled code. They come with their parameters and paths.
+    keep_path
+        With `draws`, which states come with them: at the "nodes" (observation times), or "all" after every fine step.
+
+    Returns
+    -------
+    Observations or xarray.DataTree
+        The simulated series, ready for `pf.sample`; with `draws`, groups `prior` (parameters, `initial_state`, `state`)
+        and `prior_predictive` (`y`), as of `pf.prior_predictive`.
+    """
+    if draws is None:
+        given = cast(dict[str, Any], parameters)
+        return simulate_one(
+            model, given, times, initial_state=initial_state, initial_time=initial_time,
+            steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, inputs=inputs, events=events,
+        )  # fmt: skip
+    check_model(model)
+    draws, rng = whole("draws", draws, least=1), np.random.default_rng(whole("seed", seed, least=0))
+    times = real_array("times", times)
+    asked = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
+    check_inputs_and_events(model, asked)
+    grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
+    ensemble = Ensemble.build(model, {} if parameters is None else _known(model, parameters, draws), draws, 1, rng)
+    starts = ensemble.draw_starts(rng) if initial_state is None else _starts(model, initial_state, draws)
+    path = cast(Literal["nodes", "all"], choice("keep_path", keep_path, ("nodes", "all")))
+    tree = simulated(ensemble, grid, starts, rng, keep_path=path)
+    tree.attrs["seed"] = int(seed)
+    return tree
+
+
+def _known(model: DiffusionModel, values: Mapping[str, Any], draws: int) -> dict[str, np.ndarray]:
+    """The user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies."""
+    check_values(values, model.maps)
+    shared = model.parameters.maps
+    if missing := [name for name, m in shared.items() if name not in values and m.size]:
+        raise ModelError(f"no value was given for parameter {listed(missing)}")
+    found = {}
+    for name, m in model.maps.items():
+        if name not in values:
+            continue
+        value = real_array(f"the values of parameter {name!r}", values[name], error=ModelError).astype(np.float64)
+        if value.shape not in (m.shape, (draws, *m.shape)):
+            raise ModelError(
+                f"parameter {name!r} was given with shape {value.shape}, expected {m.shape}, or {(draws, *m.shape)} "
+                "with a row for each draw"
+            )
+        if not np.all(np.isfinite(value)):
+            raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
+        value = np.broadcast_to(value, (draws, *m.shape))
+        found[name] = value if name in shared else value[:, None]
+    return found
+
+
+def _starts(model: DiffusionModel, given: Any, draws: int) -> np.ndarray:
+    """The user's initial states (D, 1, X)."""
+    x0 = real_array("the numbers of initial_state", model.state_of(given)).astype(np.float64)
+    shape = (model.state_dim,)
+    if x0.shape not in (shape, (draws, *shape)):
+        raise DataError(
+            f"initial_state has shape {x0.shape}, expected {shape}, the state of the model, or {(draws, *shape)}"
+        )
+    if not np.all(np.isfinite(x0)):
+        raise DataError(f"initial_state is {told(x0)}; give finite numbers")
+    return np.broadcast_to(x0, (draws, *shape))[:, None]

@@ -1,0 +1,347 @@
+"""Simulation-based calibration (Talts, Betancourt, Simpson, Vehtari and Gelman 2018): is the sampler right for a model?
+
+Parameters and initial states are drawn from the prior, data are simulated from them with the model's scheme, and the
+posterior is sampled. The rank of the truth among draws of the posterior is uniform if these are what they should be;
+where it is not, the shape tells how they are wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from scipy.special import chdtrc
+
+from pathfold.engine import Solver
+from pathfold.errors import DataError, InitialisationError, SettingsError, told
+from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
+from pathfold.model.check_data import check_data
+from pathfold.model.checks import whole
+from pathfold.model.data import are_data, panel_of
+from pathfold.model.diffusion_model import check_model
+from pathfold.model.identity import digest, identity
+from pathfold.model.real_arrays import real_array
+from pathfold.results.convergence import convergence
+from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
+from pathfold.sampling.selection import Selection
+
+RANKS = 100  # values that a rank can take, 0, ..., 99
+BINS = (20, 10, 5, 4, 2)  # each has the same number of the values that a rank can take
+LEVEL = 0.01
+EFFECTIVE = 0.5  # of the draws that ranks are among; if fewer are, ranks at the ends are too many
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What `pf.calibrate` found: the rank of the truth among 99 draws for each run (row) and quantity (column).
+
+    Parameters
+    ----------
+    ranks
+        The ranks, a row for each run.
+    table
+        For each quantity the p-value of uniform ranks, `adjusted` for the number of quantities, the mean of rank / 99,
+        which is 1/2, and its `spread` relative to that of a uniform distribution, which is 1.
+    failed
+        How many runs found no start, simulated a path that exploded, or have draws that are not finite.
+    verdict
+        What follows, in words.
+    """
+
+    ranks: pd.DataFrame
+    table: pd.DataFrame
+    failed: int
+    verdict: str
+
+    @property
+    def passed(self) -> bool:
+        return bool((self.table["adjusted"] >= LEVEL).all()) and self.failed == 0
+
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self.table.to_string(float_format=lambda x: f'{x:.3g}')}"
+
+    __repr__ = __str__
+
+
+def calibrate(
+    model: DiffusionModel,
+    times: Any,
+    *,
+    runs: int = 200,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    warmup: int = 250,
+    draws: int = 495,
+    seed: int = 0,
+    initial_time: float = 0.0,
+    as_seen: Callable[[Observations], Observations] | None = None,
+    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
+    solver: Solver | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
+    threads: int | None = None,
+) -> Calibration:
+    """Ranks of parameters and initial states drawn from the prior among their posterior draws, over many runs.
+
+    Parameters
+    ----------
+    model
+        A `pf.DiffusionModel`.
+    times
+        Of the observations that are simulated; a list of arrays of times makes a panel. Or the data that are to be
+        analysed, as `pf.sample` takes them: their times, inputs, events and missing entries are taken over.
+    runs
+        How many data sets; a few hundred see errors of a fifth of a standard deviation.
+    steps_per_interval
+        The number of fine steps between neighbouring observations, as of `pf.sample`; or give `max_step`.
+    max_step
+        The greatest length of a fine step.
+    warmup
+        Iterations that adapt the sampler, of the one chain of each run.
+    draws
+        Draws of that chain, of which 99 are taken, as far apart as they allow.
+    seed
+        A whole number: the same gives the same ranks.
+    initial_time
+        When series begin that are given by their times alone.
+    as_seen
+        A function of a simulated series that returns what would be known of it: values below a limit censored, say.
+    sampler
+        The sampler to be tried, as of `pf.sample`.
+    solver
+        As of `pf.sample`.
+    checkpoint
+        A folder; the same call goes on where the last one ended, and more `runs` make it longer.
+    executor
+        A `concurrent.futures.Executor` that runs the chains.
+    threads
+        How many runs are made at once; one per core by default.
+
+    Returns
+    -------
+    Calibration
+        Ranks, a table and a verdict.
+    """
+    check_model(model)
+    runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)
+    unused = dict.fromkeys(("splitting", "observations_per_block", "initial_states", "start", "max_seconds"))
+    settings = Settings.checked(
+        chains=1, warmup=warmup, draws=draws, seed=seed, sampler=sampler, solver=solver, keep=Selection.of(model),
+        keep_path="nodes", keep_warmup=False, thin=1, progress=False, checkpoint=None, executor=executor, threads=None,
+        **unused,
+    )  # fmt: skip
+    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
+    fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
+    plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings)
+    records = Records.open(checkpoint, plan)
+    todo = [i for i in range(runs) if i not in records.found]
+    if todo:
+        records.add(todo[0], plan.run(todo[0]))  # by itself, since it compiles the model
+    with ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(plan.run, i): i for i in todo[1:]}
+        try:
+            for future in as_completed(futures):
+                records.add(futures[future], future.result())
+        finally:
+            for future in futures:
+                future.cancel()
+    return judged([records.found[i] for i in range(runs)])
+
+
+def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Observations, ...]:
+    """The series to be simulated: of their values only which are missing matters."""
+    if are_data(times):
+        for design in (designs := tuple(panel_of(times).values())):
+            check_data(model, design)
+        return designs
+    several = isinstance(times, list) and times and np.ndim(times[0])
+    arrays = [real_array("times", each) for each in (times if several else [times])]
+    return tuple(Observations(each, np.zeros((each.size, model.observation_dim)), initial_time) for each in arrays)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run depends on this and on its number alone."""
+
+    model: DiffusionModel
+    designs: tuple[Observations, ...]
+    as_seen: Callable[[Observations], Observations] | None
+    fine: dict[str, Any]
+    settings: Settings
+
+    def run(self, number: int) -> dict[str, Any]:
+        """Ranks and effective draws by quantity; an empty dict where no start was found or something exploded."""
+        model, rng = self.model, np.random.default_rng([self.settings.seed, number])
+        with jax.enable_x64(True):
+            z = model.parameters.flatten({}, draw=partial(_normals, rng))
+            series = [self._start(z, rng) for _ in self.designs]
+        seeds = rng.integers(2**31, size=1 + len(self.designs)).tolist()
+        try:
+            data = [self._series(*series[k], design, seeds[k]) for k, design in enumerate(self.designs)]
+            grid = TimeGrid.build(data, **self.fine)
+            (chain,) = run_chains(model, data, grid, replace(self.settings, seed=seeds[-1], threads=1)).chains
+        except (InitialisationError, DataError):
+            return {}
+        warmup = self.settings.warmup
+        columns = np.concatenate([chain.z[warmup:], chain.x0[warmup:].reshape(len(chain.z) - warmup, -1)], axis=1)
+        truth = np.concatenate([z, *(augmented for _, augmented in series)])
+        return _ranked(dict(zip(self._labels(), columns.T, strict=True)), truth)
+
+    def _start(self, z: np.ndarray, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
+        """All parameters of a series by name, and its initial state with what varies."""
+        model = self.model
+        shared = model.parameters.unflatten(jnp.asarray(z))
+        own = model.varying.flatten({}, shared, partial(_normals, rng))
+        named = shared | model.varying.unflatten(jnp.asarray(own))
+        x0 = np.asarray(model.initial_state.push(named, _normals(rng, model.initial_state, named)))
+        return {name: np.asarray(value) for name, value in named.items()}, np.concatenate([x0, own])
+
+    def _series(self, named: dict[str, Any], augmented: np.ndarray, design: Observations, seed: int) -> Observations:
+        made = simulate(
+            self.model, named, design.times, initial_state=augmented[: self.model.state_dim],
+            initial_time=design.initial_time, inputs=design.inputs, events=design.events, seed=seed, **self.fine,
+        )  # fmt: skip
+        made.values[np.isnan(design.values)] = np.nan
+        seen = made if self.as_seen is None else self.as_seen(made)
+        if not isinstance(seen, Observations) or not np.array_equal(seen.times, design.times):
+            raise SettingsError(f"as_seen must return pf.Observations at the times it was given, not {told(seen)}")
+        return seen
+
+    def _labels(self) -> list[str]:
+        several, labels = len(self.designs) > 1, _scalars(self.model.parameters, "")
+        for k in range(len(self.designs)):
+            of_series = f"[{k}]" if several else ""
+            labels += [f"initial_state{of_series}[{i}]" for i in range(self.model.state_dim)]
+            labels += _scalars(self.model.varying, of_series)
+        return labels
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What must be the same for ranks to be joined: the model, the designs, how they are seen, the settings."""
+        designs = [
+            (each.times, each.initial_time, np.isnan(each.values), each.events, each.inputs) for each in self.designs
+        ]
+        asked = {
+            name: value for name, value in self.settings.recorded.items() if name not in ("chains", "keep", "keep_path")
+        }
+        return {
+            **identity(self.model),
+            "data": digest(designs),
+            "as_seen": digest(self.as_seen),
+            **self.fine,
+            **asked,
+        }
+
+
+def _normals(rng: np.random.Generator, prior: ConditionalMap, before: dict[str, Any]) -> Any:
+    """Normals that follow a prior, given the values before it."""
+    return jnp.asarray(prior.draw(before, rng, 1)[0])
+
+
+def _scalars(parameters: Parameters, of_series: str) -> list[str]:
+    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in parameters.shapes.items()}
+    return [f"{name}{of_series}" + (f"[{i}]" if size > 1 else "") for name, size in sizes.items() for i in range(size)]
+
+
+def _ranked(draws: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, Any]:
+    """By quantity that is not fixed, the rank of the truth among draws far apart, and how many are effective; an empty
+    dict where draws are not finite."""
+    found: dict[str, Any] = {}
+    if not all(np.isfinite(x).all() for x in draws.values()):
+        return found
+    for (label, x), value in zip(draws.items(), truth, strict=True):
+        apart = x[:: len(x) // (RANKS - 1)][: RANKS - 1]
+        if np.ptp(apart) > 0.0:
+            found[label] = [int(np.sum(apart < value)), round(min(convergence(apart[None]).bulk, RANKS - 1.0), 1)]
+    return found
+
+
+@dataclass
+class Records:
+    """Runs by number, each a line of a file if there is a folder; a line that was cut short does not count."""
+
+    found: dict[int, dict[str, Any]]
+    file: Path | None
+
+    @classmethod
+    def open(cls, folder: Any, plan: Plan) -> Records:
+        if folder is None:
+            return cls({}, None)
+        if not isinstance(folder, str | os.PathLike):
+            raise SettingsError(f"checkpoint must be the name of a folder, not {folder!r}")
+        path = Path(folder)
+        make_folder(path)
+        with sole_use(path / "lock"):
+            claim_folder(path, plan.fingerprint)
+        found, file = {}, path / "runs.jsonl"
+        for line in file.read_text().splitlines() if file.exists() else []:
+            try:
+                record = json.loads(line)
+                found[int(record["run"])] = record["found"]
+            except (ValueError, KeyError, TypeError):
+                continue
+        return cls(found, file)
+
+    def add(self, number: int, found: dict[str, Any]) -> None:
+        self.found[number] = found
+        if self.file is not None:
+            with self.file.open("a") as stream:
+                stream.write("\n" * (stream.tell() > 0) + json.dumps({"run": number, "found": found}))
+
+
+def bins_for(runs: int) -> int:
+    """The number of bins for the ranks of so many runs: about ten or more in each, and equally likely."""
+    return next((bins for bins in BINS if runs >= 10 * bins), BINS[-1])
+
+
+def judged(found: Sequence[dict[str, Any]]) -> Calibration:
+    """Uniformity of the ranks by chi-squared, with Bonferroni's bound over quantities, and words."""
+    good = [each for each in found if each]
+    failed = len(found) - len(good)
+    if not good:
+        raise SettingsError(
+            f"none of the {len(found)} runs found a starting point: narrow the priors, or take more steps"
+        )
+    ranks, effective = (pd.DataFrame([{k: v[i] for k, v in each.items()} for each in good]) for i in (0, 1))
+    rows = {}
+    for label in ranks:
+        values = ranks[label].dropna().to_numpy()
+        bins = bins_for(len(values))
+        counts = np.bincount((values * bins // RANKS).astype(int), minlength=bins)
+        p = float(chdtrc(bins - 1, np.sum((counts - counts.mean()) ** 2) / counts.mean()))
+        rows[label] = {
+            "p_value": p,
+            "adjusted": min(1.0, p * ranks.shape[1]),
+            "mean": values.mean() / (RANKS - 1),
+            "spread": (values / (RANKS - 1)).std() * np.sqrt(12.0),
+            "effective": effective[label].to_numpy().mean(),
+        }
+    table = pd.DataFrame(rows).T
+    return Calibration(ranks, table, failed, _verdict(table, len(good), failed))
+
+
+def _verdict(table: pd.DataFrame, runs: int, failed: int) -> str:
+    worst = str(table["adjusted"].idxmin())
+    row = table.loc[worst]
+    lost = f" {failed} runs found no starting point, or exploded, and are not among them." if failed else ""
+    if row["adjusted"] >= LEVEL:
+        smallest = f"smallest adjusted p-value {row['adjusted']:.2g}"
+        return f"ranks of {runs} runs are uniform as far as these tell ({smallest}).{lost}"
+    if row["effective"] < EFFECTIVE * (RANKS - 1):
+        how = "its draws depend on each other too much to tell: take more draws"
+    elif abs(row["mean"] - 0.5) > 3.0 / np.sqrt(12.0 * runs):
+        how = f"the posterior lies too {'low' if row['mean'] > 0.5 else 'high'}"
+    else:
+        how = f"the posterior is too {'narrow' if row['spread'] > 1.0 else 'wide'}"
+    return f"ranks of {worst} are not uniform (adjusted p-value {row['adjusted']:.2g}, {runs} runs): {how}.{lost}"

@@ -1,0 +1,183 @@
+"""The one call: pf.sample."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any, Literal, cast
+
+import xarray as xr
+
+from pathfold.engine import Solver
+from pathfold.inference.earlier_run import earlier_run
+from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model.diffusion_model import check_model
+from pathfold.results.checkpointed import described
+from pathfold.results.deterministics import check_deterministics, keys_of
+from pathfold.results.diagnostics import warn_of_trouble
+from pathfold.results.posterior import state_times, to_datatree
+from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling.alone import check_pilot
+from pathfold.sampling.selection import Selection
+
+
+def sample(
+    model: DiffusionModel,
+    data: Data,
+    *,
+    steps_per_interval: int | Literal["auto"] | None = None,
+    max_step: float | None = None,
+    chains: int = 4,
+    warmup: int | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    start: xr.DataTree | None = None,
+    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
+    splitting: Literal["gaussian", "stormer-verlet"] | None = None,
+    solver: Solver | None = None,
+    observations_per_block: int | None = None,
+    initial_states: Literal["projection", "interpolation", "adam", "adam-states"] | None = None,
+    keep: Sequence[str | int] | str | int | None = None,
+    keep_path: Literal["nodes", "all", "none"] = "nodes",
+    keep_warmup: bool = False,
+    thin: int = 1,
+    deterministics: Mapping[str, Callable[..., Any]] | None = None,
+    progress: bool = True,
+    max_seconds: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
+    threads: int | None = None,
+) -> xr.DataTree:
+    """Draw from the posterior of parameters and paths, given observations.
+
+    The draws depend on model, data, settings and `seed` alone, not on `threads`, `executor` or whether the run was
+    resumed from its `checkpoint`; `max_seconds` may change how many there are. Whatever can be checked is checked
+    before anything is compiled; errors are derived from `pf.PathfoldError`.
+
+    Parameters
+    ----------
+    model
+        A `pf.DiffusionModel`.
+    data
+        `pf.Observations`; or a list of them, or a dict by name: a panel of series that share the parameters, each with
+        its own initial state.
+    steps_per_interval
+        The number of fine steps between neighbouring observations. Give this or `max_step`, and refine until the
+        posterior no longer changes (`pf.refine`). "auto" finds out with short runs how many are enough, and goes on
+        from these.
+    max_step
+        The greatest length of a fine step; long gaps between observations are split.
+    chains
+        How many chains.
+    warmup
+        Iterations at the beginning of each chain that adapt the sampler and are not draws: 250, or 50 after a warm
+        start; of `pf.GuidedProposals()` 500, each of several moves.
+    draws
+        Draws per chain after warm-up.
+    seed
+        A whole number: the same gives the same draws.
+    start
+        Results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
+        step sizes and integration times.
+    sampler
+        `pf.StaticHMC()`, the default, `pf.DynamicHMC()`, `pf.UnconstrainedHMC()` or `pf.GuidedProposals()`.
+    splitting
+        How the Hamiltonian is split: "gaussian", the default, or "stormer-verlet", the default of the unconstrained
+        sampler.
+    solver
+        `pf.Solver(...)`: when the projection of a step onto the manifold has converged.
+    observations_per_block
+        Condition on the full state every so many observations, as the paper does. The posterior is the same; here it
+        saves nothing.
+    initial_states
+        How a first point that meets the data is sought: by "projection" of prior draws, the default, or with one of the
+        paper's heuristics, "interpolation", "adam" and "adam-states".
+    keep
+        Names of the parameters, and of the components of the state (numbers, if they have no names), that are kept of
+        every draw; all by default. Where no component is named, no states are kept.
+    keep_path
+        Of which times the states are kept: the "nodes" (observation times), "all" after every fine step, or "none".
+    keep_warmup
+        Whether the results have the draws of warm-up too.
+    thin
+        Iterations for each draw after warm-up, of which the last is kept, with its statistics: the draws are every
+        `thin`-th of a run without it. Of `pf.GuidedProposals(thin=)` it is a setting of its own.
+    deterministics
+        A dict of name -> function of z, (z, path) or (z, path, times), recorded with every draw; path (time, component)
+        are the states that are kept. What varies between series has a row for each of them in z.
+    progress
+        Whether to show how far the chains are.
+    max_seconds
+        Processor seconds that a chain may take, those before a `checkpoint` counted: of its core, or where several
+        threads share its steps the sum over them, so that four threads spend them up to four times as fast as the clock
+        goes. A chain that has spent them ends as if it was interrupted: a warning says how many draws are kept, of
+        chains that were left out where they were, and the same call with more seconds goes on.
+    checkpoint
+        A folder that draws are written to as they are made, so that only a few sit in memory. The same call goes on
+        where the last one ended, and more `draws` make the run longer; `pf.open_checkpoint` shows what there is so far.
+        Large variables of the results are read from there when they are asked for: keep the folder while they are used.
+    executor
+        A `concurrent.futures.Executor` that runs the chains: processes of this machine, or a cluster's.
+    threads
+        How many threads there are for all chains, if there is no executor; one per core by default. Each chain has one,
+        and more where there are more of them than chains and a step has enough work to share.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups `posterior`, `sample_stats`, `observed_data` and `constant_data`, as ArviZ has them.
+
+    Examples
+    --------
+    >>> from pathfold.example_models import EXAMPLES
+    >>> example = EXAMPLES["ornstein_uhlenbeck"]
+    >>> posterior = pf.sample(
+    ...     example.model(), example.data(), steps_per_interval=5, chains=2, progress=False
+    ... )
+    >>> dict(posterior.posterior["sigma"].sizes)
+    {'chain': 2, 'draw': 1000}
+    """
+    check_model(model)
+    if isinstance(steps_per_interval, str) and steps_per_interval == "auto" and max_step is None:
+        from pathfold.inference.refine import pilot  # which samples itself
+
+        check_pilot()
+        where = {"checkpoint": checkpoint, "executor": executor, "threads": threads}
+        chosen = pilot(model, data, seed, sampler=sampler, solver=solver, progress=progress, **where)
+        steps_per_interval, start = chosen.steps[-1], chosen.posterior if start is None else start
+    settings = Settings.checked(
+        chains=chains,
+        warmup=warmup,
+        draws=draws,
+        seed=seed,
+        start=None if start is None else earlier_run(start, model),
+        sampler=sampler,
+        splitting=splitting,
+        solver=solver,
+        observations_per_block=observations_per_block,
+        initial_states=initial_states,
+        keep=Selection.of(model, keep),
+        keep_path=keep_path,
+        keep_warmup=keep_warmup,
+        thin=thin,
+        progress=progress,
+        max_seconds=max_seconds,
+        checkpoint=checkpoint,
+        executor=executor,
+        threads=threads,
+    )
+    grid = TimeGrid.build(data, steps_per_interval=cast(int | None, steps_per_interval), max_step=max_step)
+    times, series = state_times(grid, settings.keep_path), len(grid.first)
+    recorded = settings.chains * (settings.draws + settings.warmup * settings.keep_warmup)
+    functions = check_deterministics(
+        {} if deterministics is None else deterministics, model, series, times, settings.keep, recorded
+    )
+    about = "" if settings.checkpoint is None else described(model, grid, settings)
+    run = run_chains(model, data, grid, settings, about)
+    tree = to_datatree(run, keep_warmup=settings.keep_warmup, deterministics=functions)
+    if functions:
+        tree.attrs["deterministics"] = json.dumps(keys_of(functions, model, series, times, settings.keep))
+    warn_of_trouble(tree, list(model.priors), model.network)
+    return tree

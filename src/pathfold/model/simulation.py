@@ -1,0 +1,116 @@
+"""Simulation of the discretised model: paths and observations from parameters, initial states and noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pathfold.errors import DataError, told
+from pathfold.model.check_data import check_inputs_and_events
+from pathfold.model.checks import whole
+from pathfold.model.data import Observations
+from pathfold.model.diffusion_model import DiffusionModel, check_model
+from pathfold.model.functions import at_values
+from pathfold.model.inputs import Input
+from pathfold.model.memory import check_memory
+from pathfold.model.parameters import check_values
+from pathfold.model.reactions import ENDS
+from pathfold.model.real_arrays import real_array
+from pathfold.model.time_grid import TimeGrid
+
+
+def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
+    """Return the node states (N, X) of one series, from z (flat), x_0 (augmented) and v (N, S, V)."""
+
+    def run(z, x0, *along):
+        named = model.parameters.unflatten(z)
+
+        def interval(x, inputs):
+            v_n, delta, times = inputs
+            x, _ = jax.lax.scan(lambda x, vt: (model.step(named, x, vt[0], delta, vt[1]), None), x, (v_n, times))
+            return x, x[: model.state_dim]
+
+        return jax.lax.scan(interval, x0, along)[1]
+
+    with jax.enable_x64(True):
+        compiled = model.kept.setdefault("simulate", jax.jit(run))  # compiled once for all series of a panel
+        given = (z, x0, v, grid.delta, model.clocks(grid)[0])
+        return np.asarray(compiled(*jax.tree.map(lambda a: jnp.asarray(a, dtype=float), given)))
+
+
+def observe(model: DiffusionModel, states: Any, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
+    """Draw observations (N, Y) of the states (N, X) at times (N,)."""
+    chance = model.observation.chance(z, rng, len(states), shared=True)
+    compiled = model.kept.setdefault("observe one", jax.jit(jax.vmap(model.observation.drawn, (0, None, 0, 0))))
+    return np.asarray(compiled(jnp.asarray(states), z, chance, t))
+
+
+def _values(model: DiffusionModel, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of the shared parameters, and of those that vary, which are drawn if they are not given."""
+    check_values(values, model.maps)
+    shared, own = ({name: v for name, v in values.items() if name in part.maps}
+                   for part in (model.parameters, model.varying))  # fmt: skip
+    z = model.parameters.flatten(shared)
+    given = model.parameters.unflatten(jnp.asarray(z))
+    return z, model.varying.flatten(own, given, lambda m, before: jnp.asarray(m.draw(before, rng, 1)[0]))
+
+
+def simulate(
+    model: DiffusionModel,
+    parameters: dict[str, Any],
+    times: Any,
+    *,
+    initial_state: Any = None,
+    initial_time: float = 0.0,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    seed: int = 0,
+    inputs: Mapping[str, Input] | None = None,
+    events: Mapping[str, tuple[Any, Any]] | None = None,
+) -> Observations:
+    """Simulate one series on a fine grid by the model's scheme and observe it; `pf.simulate` explains the arguments."""
+    check_model(model)
+    times, seed = real_array("times", times), whole("seed", seed, least=0)
+    empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
+    check_inputs_and_events(model, empty)
+    grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
+    noise = 8 * len(grid.starts) * grid.steps * model.noise_dim
+    check_memory("the noise of the path", 2 * noise, "fewer steps_per_interval, a longer max_step or fewer times")
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        z, varying = _values(model, parameters, rng)
+        named = model.named(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(varying))
+        with at_values("initial_state", "these parameters"):
+            (v0,) = model.initial_state.draw(named, rng, 1)
+        v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
+        if initial_state is None:
+            initial_state = model.initial_state.push(named, jnp.asarray(v0))
+        else:
+            initial_state = model.state_of(initial_state)
+    x0 = real_array("the numbers of initial_state", initial_state).astype(np.float64)
+    if x0.shape != (model.state_dim,):
+        raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
+    if not np.all(np.isfinite(x0)):
+        raise DataError(f"initial_state is {told(x0)}; give finite numbers")
+    states = simulate_path(model, grid, z, np.concatenate([x0, varying]), v)
+    with jax.enable_x64(True), at_values("the observation", "these parameters"):
+        values = observe(model, states, named, model.clocks(grid)[1], rng)[grid.rows]
+    if not np.isfinite(values).all():
+        raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
+    return Observations(times, values, initial_time, inputs, events=events)
+
+
+def _remedy(model: DiffusionModel, states: np.ndarray) -> str:
+    """Advise what to do about a path that went through these states before it was lost."""
+    if model.network is not None:
+        before = states[np.isfinite(states).all(axis=1)]
+        name, amount = model.network.least(before[-1])
+        return f"the amount of {name!r} was {amount:.2g} at the last time before, and {ENDS}"
+    return (
+        "take smaller steps (steps_per_interval, max_step) or other parameters; a state that must be positive is best "
+        "written as its logarithm, with model.transform(jnp.log, jnp.exp)"
+    )

@@ -1,0 +1,83 @@
+"""The noise of the draws that chains hold, as the group `noise` of the results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from pathfold.model import DiffusionModel, Seen
+from pathfold.sampling import Run
+from pathfold.sampling.held_noise import Noise
+from pathfold.sampling.selection import component_labels
+
+DIMENSIONS = {
+    "parameter_noise": ("parameter_normal",),
+    "initial_noise": ("series", "initial_normal"),
+    "observation_noise": ("interval", "observation_normal"),
+    "path_noise": ("interval", "step", "path_normal"),
+}
+
+
+def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
+    """The normals of every draw held, those of each kind under its name, with the states that they give at the nodes;
+    `standard` marks which are standard.
+
+    Where the parameters had a metric M, their normals are centre + factor q, with factor factor^T = M^{-1}.
+    """
+    variables: dict[str, Any] = {}
+    for letter, (name, dims) in zip(("u", "v0", "w", "v"), DIMENSIONS.items(), strict=True):
+        values = getattr(noise, letter)
+        if values.size:
+            standard = np.broadcast_to(noise.standard[letter], values.shape[-1:]).astype(np.int64)
+            variables[name] = (["chain", "draw", *dims], values, {"standard": standard})
+    initial_states = noise.x0[..., : run.model.state_dim]
+    variables["initial_state"] = (["chain", "draw", "series", "component"], initial_states)
+    variables["state"] = (["chain", "draw", "interval", "component"], noise.nodes)
+    coordinates: dict[str, Any] = {"chain": [each.chain for each in run.chains], "draw": noise.draws}
+    coordinates |= {"component": component_labels(run.model), "series": [*run.grid.series]}
+    for kind, names in (("parameter", noise.parameters), ("initial", noise.of_series)):
+        if f"{kind}_noise" in variables:
+            coordinates[f"{kind}_normal"] = names
+    if metrics := [chain.coordinates for chain in run.chains if chain.coordinates is not None]:
+        variables["parameter_centre"] = (["chain", "parameter_normal"], [each.centre for each in metrics])
+        factors = [each.factor for each in metrics]
+        variables["parameter_factor"] = (["chain", "parameter_normal", "coordinate"], factors)
+    variables["drives"] = ("path_normal", _driven(run.model, noise))
+    variables["moves"] = (["observation", "path_normal"], _moved(run.model, noise))
+    exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)
+    variables["observed"] = (["interval", "observation"], exact.astype(np.int64))
+    if "observation_noise" in variables:
+        variables["observed_column"] = ("observation_normal", noise.columns)
+    return xr.Dataset(variables, coordinates)
+
+
+def _driven(model: DiffusionModel, noise: Noise) -> np.ndarray:
+    """The component of the state that each normal of a step drives, -1 where it drives several: seen at a draw."""
+    moved = _diffusion(model, noise)[2] != 0.0
+    component = np.where(moved.sum(axis=0) == 1, np.argmax(moved, axis=0), -1)
+    times, rest = divmod(model.noise_dim, model.wiener_dim)
+    return np.tile(component, times) if rest == 0 else np.full(model.noise_dim, -1)
+
+
+def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
+    """Whether each normal of a step raises (1) or lowers (-1) each observed column by itself: seen at a draw."""
+    x, z, diffusion, t = *_diffusion(model, noise), model.node_clock(0.0, jnp.ones(len(model.inputs)))
+    Y = model.observation_dim
+    w, seen = jnp.zeros(model.observation_noise_dim), Seen(np.full(Y, 0.5), np.ones(Y), np.zeros(0), np.zeros(0))
+    with jax.enable_x64(True):
+        slopes = jax.jacfwd(lambda x: model.observation.misfit(x, z, w, t, seen))(x)
+    signs = np.zeros((model.observation_dim, model.noise_dim), dtype=np.int64)
+    signs[:, : model.wiener_dim] = np.sign(np.nan_to_num(np.asarray(slopes) @ diffusion))
+    return signs
+
+
+def _diffusion(model: DiffusionModel, noise: Noise) -> tuple[Any, Any, np.ndarray]:
+    """Initial state, parameters and diffusion matrix of a draw."""
+    z, x0 = noise.z[0, -1], noise.x0[0, -1, 0]
+    with jax.enable_x64(True):
+        x, z = model.in_series(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(x0))
+        return x, z, np.asarray(model.sde.diffusion(x, z, model.node_clock(0.0, jnp.ones(len(model.inputs)))))

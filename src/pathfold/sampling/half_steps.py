@@ -1,0 +1,83 @@
+"""Whether the posterior depends on the time step: what half steps would change, to first order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pathfold.engine import Engine
+from pathfold.engine.native.first_order import first_order_shift
+from pathfold.engine.status import CONVERGED
+from pathfold.model import DiffusionModel
+from pathfold.sampling.draws import Draws, Held, held_by_all
+
+LEAST = 1e-12  # of the prior's variance: where the posterior has less, no digits of it are left
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far half steps would move what a draw has, in posterior standard deviations: at draws that all chains hold,
+    with `draws` their numbers after warm-up, from 0. NaN where it is not known."""
+
+    draws: np.ndarray
+    z: np.ndarray  # (chain, draw, Z)
+    x0: np.ndarray  # (chain, draw, series, ...), with what varies
+
+
+def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], warmup: int) -> Shift | None:
+    """The shift of parameters, initial states and what varies, at every draw that chains hold; None if it is not known.
+
+    Each step is made in two halves that follow the same Wiener path. Where an interval then ends beside its node, by c,
+    the constraints are not met any more, and the posterior mean of (u, v0) changes by -J^T G^{-1} c to first order
+    (method.md, section 5). The normals that a Wiener path is refined by are always the same.
+    """
+    numbers, nothing, rng = held_by_all(chains), np.zeros(model.noise_dim), np.random.default_rng(41)
+    if not numbers or model.scheme.halve(nothing, nothing) is None:
+        return None
+    fine = Engine(
+        model, replace(engine.grid, steps=2 * engine.grid.steps), conditioned=engine.conditioned, metric=engine.metric
+    )
+    point, scratch = fine.block("point"), fine.block("scratch")
+
+    def shifts(draw: Held) -> Iterator[np.ndarray]:
+        u, v0, w, v = engine.get_vector(draw.position)
+        halves = model.scheme.halve(v, rng.standard_normal(v.shape))
+        assert halves is not None
+        fine.set_vector(point, u, v0, w, np.stack(halves, axis=2))
+        own = draw.x0[engine.grid.series_of_intervals, model.state_dim :]
+        fine.set("point", point, "node", "x_node", np.concatenate([draw.nodes, own], axis=1))
+        moved = fine.block("vector")
+        status = first_order_shift(fine.layout, fine.problem, point, moved, scratch)
+        for shift, variance, prior in (_of_parameters(fine, point, moved), _of_starts(fine, point, moved, scratch)):
+            spread = np.sqrt(np.where(variance > LEAST * prior, variance, np.nan))
+            found = np.divide(shift, spread, out=np.zeros_like(shift), where=prior != 0.0)  # what is fixed stays
+            yield found if status == CONVERGED else np.full_like(found, np.nan)
+
+    found = [[tuple(shifts(chain.held[number])) for number in numbers] for chain in chains]
+    z, x0 = (np.array([[each[i] for each in chain] for chain in found]) for i in range(2))
+    return Shift(np.array(numbers, dtype=np.int64) - warmup - 1, z, x0)
+
+
+def _of_parameters(engine: Engine, point: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of z: how far it moves, its posterior variance and its variance a priori, all linearised; u has the posterior
+    covariance C^{-1} (method.md, section 4)."""
+    D, C_inv = engine.get("point", point, "theta", "D"), engine.get("point", point, "sums", "C_inv")
+    return D @ engine.get("vector", moved, "u", "u"), np.sum((D @ C_inv) * D, axis=-1), np.sum(D**2, axis=-1)
+
+
+def _of_starts(engine: Engine, point: np.ndarray, moved: np.ndarray, scratch: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The same of x0 = x0(u, v0), with what varies, by series.
+
+    The posterior covariance of v0 is I - B0^T W and that of x0's share of u with it -E0z Z^T B0, with Z and W the
+    weights of E0z and B0 (method.md, section 6).
+    """
+    E0z, E0, B0 = (engine.get("point", point, "start", name) for name in ("E0z", "E0", "B0"))
+    Z, W = (engine.get("scratch", scratch, "start_weights", name) for name in ("wE0", "wB0"))
+    u, v0 = (engine.get("vector", moved, name, name) for name in ("u", "v0"))
+    C_inv = engine.get("point", point, "sums", "C_inv")
+    across = np.swapaxes(Z, 1, 2) @ B0
+    own = np.eye(B0.shape[-1]) - np.swapaxes(B0, 1, 2) @ W
+    variance = np.sum((E0 @ C_inv) * E0, axis=-1) + np.sum((B0 @ own - 2.0 * E0z @ across) * B0, axis=-1)
+    return E0 @ u + (B0 @ v0[..., None])[..., 0], variance, np.sum(E0**2, axis=-1) + np.sum(B0**2, axis=-1)

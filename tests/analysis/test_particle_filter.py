@@ -1,0 +1,275 @@
+"""The particle filter against filtering on a grid and against Kalman's, and what it cannot do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+
+import pathfold as pf
+from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.engine import GuidedEngine
+from pathfold.engine import table as at
+from pathfold.engine.status import CONVERGED
+from pathfold.model import TimeGrid
+from tests.plain import compiled_native, plain_native
+from tests.sampling.linear_gaussian import Exact, integrated_ornstein_uhlenbeck
+
+STEPS, DELTA = 3, 0.2
+TRUTH = {"theta": 1.5, "sigma": 0.75}
+TIMES = STEPS * DELTA * np.arange(1, 8)
+OBSERVATIONS: dict[str, tuple[Any, list[float]]] = {
+    "noisy": (pf.GaussianNoise(lambda x, z: x, 0.25), [1.0, 0.8, np.nan, -0.7, -1.2, -0.9, 0.2]),
+    "exact": (pf.Noiseless(lambda x, z: x), [1.0, 0.8, np.nan, -0.7, -1.2, -0.9, 0.2]),
+    "counts": (pf.Likelihood(lambda x, z: dist.Poisson(jnp.exp(2.0 * x[0]))), [6.0, 4.0, np.nan, 0.0, 1.0, 0.0, 2.0]),
+}
+
+
+def double_well(observation: Any, **settings: Any) -> pf.DiffusionModel:
+    given: dict[str, Any] = {
+        "drift": lambda x, z: z["theta"] * x * (1.0 - x**2),
+        "diffusion": lambda x, z: z["sigma"] * jnp.eye(1),
+        "parameters": {"theta": dist.LogNormal(0.0, 1.0), "sigma": dist.LogNormal(0.0, 1.0)},
+        "initial_state": dist.Normal(jnp.ones(1), 0.5),
+        "observation": observation,
+    }
+    return pf.DiffusionModel(**given | settings)
+
+
+@cache
+def of_kind(kind: str) -> tuple[pf.DiffusionModel, TimeGrid]:
+    observation, values = OBSERVATIONS[kind]
+    return double_well(observation), TimeGrid.build(pf.Observations(TIMES, values), steps_per_interval=STEPS)
+
+
+def by_grid(kind: str, values: list[float], theta: float = TRUTH["theta"]) -> np.ndarray:
+    """log p(y_n | y_1, ..., y_{n-1}) of the values that are there, with densities on a grid of states."""
+    x = np.linspace(-4.0, 4.0, 801)
+    sd = np.sqrt(DELTA) * TRUTH["sigma"]
+
+    def after(state):
+        return state + DELTA * theta * state * (1.0 - state**2)
+
+    kernel = stats.norm.pdf(x[:, None], after(x), sd) * (x[1] - x[0])
+    density, at, found = stats.norm.pdf(x, 1.0, 0.5), None, []
+    for y in values:
+        for step in range(STEPS):
+            last = density
+            density = kernel @ density if at is None else stats.norm.pdf(x, after(at), sd)
+            at = None
+            if kind == "exact" and step == STEPS - 1 and not np.isnan(y):
+                found.append(np.log(np.sum(stats.norm.pdf(y, after(x), sd) * last) * (x[1] - x[0])))
+                at = y
+        if np.isnan(y) or kind == "exact":
+            continue
+        likelihood = stats.norm.pdf(y, x, 0.25) if kind == "noisy" else stats.poisson.pmf(y, np.exp(2.0 * x))
+        total = np.sum(density * likelihood) * (x[1] - x[0])
+        found.append(np.log(total))
+        density = density * likelihood / total
+    return np.array(found)
+
+
+@pytest.mark.parametrize("kind", OBSERVATIONS)
+def test_densities_one_step_ahead_against_a_grid(kind):
+    """Each within four standard errors, and the likelihood, from few particles, without bias; 7 comparisons a kind."""
+    (model, grid), expected = of_kind(kind), by_grid(kind, OBSERVATIONS[kind][1])
+    z = model.parameters.flatten(TRUTH)
+    many = ParticleFilter(model, grid, 1000)(np.tile(z, (30, 1)), seed=1)
+    error = many.std(axis=0, ddof=1) / np.sqrt(30)
+    assert many.shape == (30, 6)
+    assert np.all(error < 0.03)
+    # Where the state is observed exactly nothing is left to chance at the start of an interval, but for the first.
+    assert np.all(np.abs(many.mean(axis=0) - expected) < 4.0 * error + 1e-12)
+    few = ParticleFilter(model, grid, 20)(np.tile(z, (2000, 1)), seed=2)
+    ratio = np.exp(few.sum(axis=1) - expected.sum())
+    assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / np.sqrt(2000)
+    assert ratio.std() < 2.0
+
+
+LONG, COARSE = 1.5, 8  # steps that explode: of all paths a quarter does before the next observation
+HOPS = [1.0, 0.8, 1.1, -0.9, -1.2, -0.7]
+
+
+@cache
+def exploding() -> tuple[pf.DiffusionModel, TimeGrid]:
+    model = double_well(OBSERVATIONS["noisy"][0], scheme=pf.StrongOrder1p5())
+    data = pf.Observations(LONG * np.arange(1, 7), HOPS)
+    return model, TimeGrid.build(data, steps_per_interval=COARSE)
+
+
+def exploding_by_grid(theta: float, sigma: float) -> float:
+    """log p(y) of the same: the scheme is affine in its noise, so that steps are normal. What leaves is lost."""
+    x, delta = np.linspace(-6.0, 6.0, 1201), LONG / COARSE
+    drift, slope, bend = theta * x * (1.0 - x**2), theta * (1.0 - 3.0 * x**2), -6.0 * theta * x
+    mean = x + delta * drift + 0.5 * delta**2 * (drift * slope + 0.5 * sigma**2 * bend)
+    sd = sigma * np.sqrt(delta + slope * delta**2 + slope**2 * delta**3 / 3.0)
+    steps = np.linalg.matrix_power(stats.norm.pdf(x[:, None], mean, sd) * (x[1] - x[0]), COARSE)
+    density, total = stats.norm.pdf(x, 1.0, 0.5), 0.0
+    for y in HOPS:
+        density = (steps @ density) * stats.norm.pdf(y, x, 0.25)
+        total += np.log(density.sum() * (x[1] - x[0]))
+        density /= density.sum() * (x[1] - x[0])
+    return total
+
+
+def test_paths_that_explode_are_lost_alone():
+    """The likelihood without bias, within four standard errors, and never zero: some particles always survive."""
+    theta, sigma = 3.5, TRUTH["sigma"]
+    model, grid = exploding()
+    z = model.parameters.flatten({"theta": theta, "sigma": sigma})
+    found = ParticleFilter(model, grid, 200)(np.tile(z, (400, 1)), seed=1).sum(axis=1)
+    ratio = np.exp(found - exploding_by_grid(theta, sigma))
+    assert np.isfinite(found).all()
+    assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / np.sqrt(400)
+    assert ratio.std() < 1.0
+
+
+@pytest.mark.parametrize("state", 10.0 ** np.array([0, 1, 2, 4, 8, 16, 26, 40]))
+def test_a_particle_far_from_the_data_has_a_small_weight(state):
+    """The weight of the step to an observation is log N(y; m, L L^T + R) for every noise, if that is affine; rounding
+    may make it smaller, where it does not count, and never larger."""
+    model, grid = exploding()
+    e = GuidedEngine(model, grid)
+    point, scratch = e.block("point"), e.block("scratch")
+    theta, sigma, delta = 3.5, TRUTH["sigma"], LONG / COARSE
+    e.set("point", point, "theta", "z", model.parameters.flatten({"theta": theta, "sigma": sigma}))
+    e.set("point", point, "piece", "x_begin", np.full((len(e.first), 1), state))
+    e.set("point", point, "v", "v", np.random.default_rng(1).normal(size=(e.intervals, 2)))
+    weight = compiled_native.guided.follow_node(at.GUIDED_NODE, e.layout, e.problem, point, scratch, e.pieces[0])
+    drift, slope, bend = theta * state * (1.0 - state**2), theta * (1.0 - 3.0 * state**2), -6.0 * theta * state
+    mean = state + delta * drift + 0.5 * delta**2 * (drift * slope + 0.5 * sigma**2 * bend)
+    variance = sigma**2 * (delta + slope * delta**2 + slope**2 * delta**3 / 3.0) + 0.25**2
+    expected = -0.5 * ((HOPS[0] - mean) / np.sqrt(variance)) ** 2 - 0.5 * np.log(variance)
+    assert weight <= expected + 1e-6 * abs(expected)
+    assert state > 1e4 or weight == pytest.approx(expected, rel=1e-6)
+
+
+WAYS = {"weight": (np.nan, 0.0), "infinite weight": (np.inf, 0.0), "state": (0.0, np.nan), "both": (np.nan, np.inf)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_particle_that_is_killed_changes_nothing_but_its_weight(way, monkeypatch):
+    """As if its weight had been zero and its state another number: the same estimates, the same particles."""
+    expected, states, killed = _with_killed(-np.inf, 0.0, monkeypatch)
+    found, others, _ = _with_killed(*WAYS[way], monkeypatch)
+    assert 10 < killed.sum() < 60
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(others, states)
+
+
+def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimates, the states of those that are alive at the end, and who was killed: a quarter at every observation,
+    by numbers that are added to their weights and states."""
+    (model, grid), native, count = of_kind("noisy"), plain_native().particles, 20
+    e = ParticleFilter(model, grid, count).engine
+    killed = np.random.default_rng(5).random((len(e.nodes), count)) < 0.25
+    point, scratch, calls, move = (
+        e.block("point"),
+        e.block("scratch"),
+        iter(killed.ravel()),
+        compiled_native.particles.move,
+    )
+    states, spare, log_weights = np.zeros((count, 1)), np.zeros((count, 1)), np.zeros(count)
+
+    def deadly_move(layout, problem, point, scratch, rng, piece):
+        log_weight = move(layout, problem, point, scratch, rng, piece)
+        if next(calls):
+            log_weight += to_weight
+            end = native.of_series(layout, at.POINT_PIECE, at.PIECE_X_END, piece + 1)
+            point[end] += to_state
+        return log_weight
+
+    monkeypatch.setattr(native, "move", deadly_move)
+    e.set("point", point, "theta", "z", model.parameters.flatten(TRUTH))
+    ahead, rng = np.zeros(len(e.nodes)), np.random.default_rng(6)
+    blocks = e.layout, e.problem, point, scratch, rng, e.pieces, e.starts
+    with np.errstate(invalid="ignore"):  # inf - inf
+        assert native.filter_particles(*blocks, states, spare, log_weights, ahead) == CONVERGED
+    return ahead, states[log_weights > -np.inf], killed
+
+
+def test_a_lost_particle_is_never_drawn_again():
+    """Not even the last one, where rounding leaves a place at the end."""
+
+    class Last:
+        def random(self):
+            return 1.0 - 2.0**-53
+
+    states, log_weights = np.array([[1.0], [2.0], [3.0], [np.nan]]), np.array([*np.log([0.25, 0.25, 0.5]), -np.inf])
+    plain_native().particles.resample(Last(), states, np.zeros((4, 1)), log_weights)
+    assert np.isfinite(states).all()
+
+
+def test_exact_observations_of_a_smooth_component():
+    """The position of an integrated Ornstein-Uhlenbeck process, which noise reaches through its velocity."""
+    process = replace(integrated_ornstein_uhlenbeck(), start_mean=np.zeros(2), start_scale=np.array([1.0, 0.75]))
+    data = pf.Observations([0.5, 1.1, 1.5, 2.2], [0.2, 0.5, 0.6, 0.6])
+    expected = Exact(process, data, 4).conditional({k: np.full(1, v) for k, v in process.values.items()})[0][0]
+    model = process.model(known=False)
+    score = ParticleFilter(model, TimeGrid.build(data, steps_per_interval=4), 200)
+    found = score(np.tile(model.parameters.flatten(process.values), (400, 1)), seed=3).sum(axis=1)
+    ratio = np.exp(found - expected + 0.5 * np.log(2 * np.pi) * 4)
+    assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / np.sqrt(400)
+    assert ratio.std() < 0.5
+
+
+def test_the_number_of_threads_changes_nothing():
+    model, grid = of_kind("noisy")
+    score = ParticleFilter(model, grid, 10)
+    z = np.tile(model.parameters.flatten(TRUTH), (5, 1))
+    np.testing.assert_array_equal(score(z, 4, threads=1), score(z, 4, threads=3))
+    assert len(np.unique(score(z, 4)[:, 0])) == 5
+
+
+def test_a_draw_that_no_particle_survives_has_no_likelihood():
+    model, grid = of_kind("noisy")
+    score = ParticleFilter(model, grid, 10)
+    z = model.parameters.flatten(TRUTH | {"theta": 1e200})
+    assert score(z[None], 0)[0].sum() == -np.inf
+
+
+SMOOTH: dict[str, Any] = {
+    "drift": lambda x, z: jnp.array([x[1], -x[0]]),
+    "diffusion": lambda x, z: jnp.array([[0.0], [z["sigma"]]]),
+    "initial_state": dist.Normal(jnp.zeros(2), 1.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "times", "sentence"),
+    [
+        (double_well(pf.NoisyObservation(lambda x, z, w: x * jnp.exp(w), 1)), [1.0], "NoisyObservation has no density"),
+        (double_well(pf.Noiseless(lambda x, z: x)), [0.0, 1.0], "observed exactly at the initial time"),
+        (double_well(pf.Noiseless(lambda x, z: x[:1]), **SMOOTH), [1.0], "does not move all .* use pf.StrongOrder1p5"),
+        (
+            double_well(
+                pf.Noiseless(lambda x, z: x), diffusion=lambda x, z: (z["sigma"] * x)[:, None], scheme=pf.Milstein()
+            ),
+            [1.0],
+            "not an affine function of the noise",
+        ),
+    ],
+    ids=["no density", "initial time", "no noise", "not affine"],
+)
+def test_what_it_cannot_do_is_said(model, times, sentence):
+    grid = TimeGrid.build(pf.Observations(times, np.full(len(times), 0.75)), steps_per_interval=2)
+    with pytest.raises(pf.ModelError, match=sentence):
+        ParticleFilter(model, grid, 10)(model.parameters.flatten(TRUTH)[None], seed=0)
+
+
+def test_the_constant_of_a_value_that_single_precision_takes_for_one():
+    """-log [y (1 - y)] and Stirling's constant is what root and remainder of a beta distribution leave out."""
+    y = 1.0 - 1e-9
+    share = pf.Likelihood(lambda x, z: dist.Beta(2.0 * jnp.exp(x[0]), 3.0))
+    score = ParticleFilter(
+        double_well(share), TimeGrid.build(pf.Observations([1.0], [y]), steps_per_interval=1), particles=10
+    )
+    expected = -np.log(y) - np.log(1.0 - y) - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(score._constants, expected, rtol=1e-6)

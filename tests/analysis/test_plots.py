@@ -1,0 +1,183 @@
+"""What pictures show, by the artists in them."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+import pathfold as pf
+from pathfold.analysis.plots.style import DATA, FORECAST, POSTERIOR, TRUTH
+
+LENGTHS = (6, 9)
+
+
+@cache
+def model() -> pf.DiffusionModel:
+    """Two states, the second seen; a vector and a scalar parameter."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: jnp.array([-z["rates"][0] * x[0], x[0] - z["rates"][1] * x[1]]),
+        diffusion=lambda x, z: z["sigma"] * jnp.eye(2),
+        parameters={"rates": dist.LogNormal(jnp.zeros(2), 0.3), "sigma": dist.LogNormal(-0.5, 0.3)},
+        initial_state=dist.Normal(jnp.zeros(2), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: jnp.array([x[1], x[0] + x[1]]), 0.2),
+    )
+
+
+def series(length: int, ahead: int = 0) -> pf.Observations:
+    values = np.random.default_rng(length).normal(size=(length + ahead, 2))
+    values[length:] = np.nan
+    return pf.Observations(0.5 * np.arange(1, length + ahead + 1), values)
+
+
+@cache
+def run(kind: str) -> xr.DataTree:
+    """Of one series with two times after the data, or of a panel of two."""
+    data: Any = series(8, ahead=2) if kind == "one" else [series(n) for n in LENGTHS]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(.*) has (not converged|few effective draws)")
+        return pf.sample(
+            model(), data, steps_per_interval=2, chains=2, warmup=50, draws=40, keep_path="all", progress=False
+        )
+
+
+def lines(ax: Any, colour: str) -> list[Any]:
+    return [line for line in ax.lines if line.get_color() == colour]
+
+
+def legend_of(figure: Figure) -> set[str]:
+    (legend,) = figure.legends
+    assert not any(ax.get_legend() for ax in figure.axes), "it lies outside of the axes"
+    return {text.get_text() for text in legend.get_texts()}
+
+
+def test_paths_have_a_forecast_in_another_tone_and_the_data_they_show():
+    tree = run("one")
+    figure = pf.plot_paths(tree, truth=np.zeros((20, 2)))
+    assert [ax.get_ylabel() for ax in figure.axes] == ["x[0]", "x[1]"]
+    for k, ax in enumerate(figure.axes):
+        (past,), (ahead,), (truth,) = lines(ax, POSTERIOR.line), lines(ax, FORECAST.line), lines(ax, TRUTH)
+        np.testing.assert_allclose(past.get_xdata(), 0.25 * np.arange(17))
+        median = np.median(tree.posterior["state"].values[..., k], axis=(0, 1))
+        np.testing.assert_allclose(past.get_ydata()[1:], median[:16])
+        assert past.get_ydata()[0] == pytest.approx(np.median(tree.posterior["initial_state"].values[..., k]))
+        np.testing.assert_allclose(ahead.get_xdata(), 4.0 + 0.25 * np.arange(5))
+        np.testing.assert_allclose(ahead.get_ydata(), median[15:])
+        np.testing.assert_array_equal(truth.get_ydata(), 0.0)
+        points = lines(ax, DATA)
+        assert [p.get_ydata().tolist() for p in points] == ([series(8).values[:, 0].tolist()] if k == 1 else [])
+    assert {"50% of the posterior", "95% of the forecast", "truth", "observed"} <= legend_of(figure)
+
+
+def test_a_panel_has_a_column_for_each_series():
+    tree = run("panel")
+    state, y = tree.posterior["state"].values, tree.observed_data["y"].values[:, 1]
+    figure = pf.plot_paths(tree, observed={0: 1}, natural=np.exp)
+    axes = np.array(figure.axes).reshape(2, 2)
+    starts = np.cumsum([0, *LENGTHS])
+    for (k, j), ax in np.ndenumerate(axes):
+        mine = slice(2 * starts[j], 2 * starts[j + 1])
+        (median,) = lines(ax, POSTERIOR.line)
+        np.testing.assert_allclose(median.get_xdata(), 0.25 * np.arange(2 * LENGTHS[j] + 1))
+        np.testing.assert_allclose(median.get_ydata()[1:], np.median(np.exp(state[:, :, mine, k]), axis=(0, 1)))
+        points = [line.get_ydata().tolist() for line in lines(ax, DATA)]
+        assert points == ([y[starts[j] : starts[j + 1]].tolist()] if k == 0 else [])
+    assert len(pf.plot_paths(tree, "x[1]", series=1).axes) == 1
+
+
+def test_predictions_follow_the_data():
+    tree = pf.predict(model(), run("one"), 5.0 + 0.5 * np.arange(6), draws=10)
+    figure = pf.plot_predictions(tree, [1])
+    (ax,) = figure.axes
+    (points,), (median,) = lines(ax, DATA), lines(ax, FORECAST.line)
+    np.testing.assert_array_equal(points.get_ydata(), series(8).values[:, 1])
+    values = tree.predictions["y"].values[..., 1]
+    np.testing.assert_allclose(median.get_ydata(), np.median(values, axis=(0, 1)))
+    assert ax.get_ylabel() == "y[1]"
+    of_states = pf.plot_paths(tree, 0).axes[0]
+    assert any(np.array_equal(line.get_xdata(), tree.predictions["time"]) for line in lines(of_states, FORECAST.line))
+
+
+def test_predictions_of_a_panel_are_beside_their_series():
+    tree = pf.predict(model(), run("panel"), [5.0, 6.0], series=1, draws=5)
+    first, second = pf.plot_predictions(tree, 0).axes
+    assert not lines(first, FORECAST.line)
+    (median,) = lines(second, FORECAST.line)
+    assert median.get_xdata().tolist() == [5.0, 6.0]
+    (of_states,) = pf.plot_paths(tree, 0, series=1).axes
+    assert [5.0, 6.0] in [line.get_xdata().tolist() for line in lines(of_states, FORECAST.line)]
+    new = pf.predict(model(), run("panel"), [1.0, 2.0], new_series=True, draws=5)
+    assert [ax.get_xlabel()[-3:] for ax in pf.plot_predictions(new, 0).axes] == ["s 0", "s 1", "new"]
+
+
+def test_a_path_that_was_lost_leaves_the_others_to_be_drawn():
+    tree = pf.predict(model(), run("one"), [5.5, 6.0], draws=10)
+    tree.predictions["y"].values[0, 0, 1:] = np.nan
+    (median,) = lines(pf.plot_predictions(tree, 0).axes[0], FORECAST.line)
+    assert np.isfinite(median.get_ydata()).all()
+
+
+def test_marginals_have_the_prior_and_the_truth():
+    tree = run("one")
+    figure = pf.plot_marginals(tree, truth={"sigma": 0.5, "rates": [1.0, 1.2]})
+    labels = [ax.get_xlabel() for ax in figure.axes]
+    assert labels == ["rates[0]", "rates[1]", "sigma"]
+    assert legend_of(figure) == {"posterior", "each chain", "prior", "truth"}
+    for ax, value in zip(figure.axes, (1.0, 1.2, 0.5), strict=True):
+        (truth,) = lines(ax, TRUTH)
+        assert truth.get_xdata() == [value, value]
+        (prior,) = [line for line in ax.lines if line.get_linestyle() == ":"]
+        x, density = np.asarray(prior.get_xdata()), np.asarray(prior.get_ydata())
+        location = -0.5 if ax.get_xlabel() == "sigma" else 0.0
+        exact = np.asarray(jnp.exp(dist.LogNormal(location, 0.3).log_prob(x)))
+        np.testing.assert_allclose(density.astype(float), exact, rtol=1e-5)
+    assert len(pf.plot_marginals(tree, "sigma").axes) == 1
+    assert pf.plot_marginals(tree, ["initial_state"]).axes[1].get_xlabel() == "initial_state[1]"
+
+
+def test_a_check_shows_every_source_of_noise():
+    figure = pf.plot_check(run("one"), ["x[0]", "y[1]"])
+    assert [ax.get_title(loc="left") for ax in figure.axes[::2]] == ["the noise in x[0]", "the error of y[1]"]
+    tree = run("panel")
+    figure = pf.plot_check(tree)
+    (median,) = lines(figure.axes[0], POSTERIOR.line)
+    assert median.get_xdata().tolist() == list(range(1, sum(LENGTHS) + 1))
+    whole = tree.noise["path_noise"].values[..., 0].sum(axis=-1) / np.sqrt(2)
+    np.testing.assert_allclose(median.get_ydata(), np.median(whole, axis=(0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda tree: pf.plot_paths(tree, "v"), r"there is no component 'v' to draw; there are x\[0\], x\[1\]"),
+        (lambda tree: pf.plot_paths(tree, []), "names select no component"),
+        (lambda tree: pf.plot_paths(tree, series=3), "there is no series 3"),
+        (lambda tree: pf.plot_marginals(tree, ["tau"]), "no variable 'tau' to draw; it has rates, sigma"),
+        (
+            lambda tree: pf.plot_marginals(tree, truth={"sigma": 0.5, "tau": 1.0}),
+            "truth has a value of 'tau', which the posterior does not have; it has rates, sigma",
+        ),
+        (lambda tree: pf.plot_predictions(tree), "has no group 'predictions'"),
+        (lambda tree: pf.plot_check(tree, "z"), "there is no noise 'z' to draw"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(call, sentence):
+    with pytest.raises(pf.SettingsError, match=sentence):
+        call(run("one"))
+
+
+def test_pictures_of_a_saved_file(tmp_path):
+    """The same artists as of the results themselves."""
+    run("panel").to_netcdf(tmp_path / "results.nc")
+    with xr.open_datatree(tmp_path / "results.nc") as loaded:
+        for plot in (pf.plot_paths, pf.plot_marginals, pf.plot_check):
+            for ax, other in zip(plot(run("panel")).axes, plot(loaded).axes, strict=True):
+                for line, again in zip(ax.lines, other.lines, strict=True):
+                    np.testing.assert_array_equal(line.get_xydata(), again.get_xydata())

@@ -1,0 +1,243 @@
+"""pf.predict: where draws go on from, what they meet, what comes back."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+
+import pathfold as pf
+from tests.analysis import rich
+from tests.analysis.ornstein_uhlenbeck import SCALE, forecast_scores, moved, ou_model, ou_run
+from tests.sampling.comparing import threshold
+
+AHEAD = [2.5, 2.75, 4.0]
+
+
+def still(times, **scenario) -> xr.DataTree:
+    """Predictions of the rich model without noise."""
+    return pf.predict(rich.model(), rich.run(), times, set={"sigma": 1e-300} | scenario.pop("set", {}), **scenario)
+
+
+def path(x, growth, begin: float, times, heat, doses=(), fresh: bool = True, steps: int = 200) -> np.ndarray:
+    """Without noise, by many Euler steps in NumPy: states (T, D, 2) at times, from x (D, 2).
+
+    `doses` are pairs (time, amount); accumulators begin anew after each of the times, and at the start if `fresh`.
+    """
+    states, t = [], begin
+    stops = sorted({*times, *(at for at, _ in doses)})
+    for stop in stops:
+        delta = (stop - t) / steps
+        if fresh:
+            x = np.stack([x[:, 0], np.zeros(len(x))], axis=1)
+        for s in range(steps):
+            now = t + s * delta
+            x = x + delta * np.stack([growth + np.sin(now) + heat(now) - 0.5 * x[:, 0], np.exp(x[:, 0])], axis=1)
+        x = x + np.array([[sum(amount for at, amount in doses if at == stop), 0.0]])
+        t, fresh = stop, stop in times
+        if fresh:
+            states.append(x)
+    return np.array(states)
+
+
+def of_series(tree: xr.DataTree, name: str) -> np.ndarray:
+    """Predicted states (T, D, 2) of a series."""
+    mine = tree.predictions["state"].values[:, :, tree.predictions["node_series"].values == name]
+    return mine.reshape(-1, *mine.shape[2:]).transpose(1, 0, 2)
+
+
+def last_states(name: str, time: float) -> np.ndarray:
+    posterior = rich.run().posterior
+    rows = (posterior["node_series"].values == name) & (posterior["time"].values == time)
+    return posterior["state"].values[:, :, rows].reshape(-1, 2)
+
+
+def growth(name: str) -> np.ndarray:
+    return rich.run().posterior["growth"].sel(series=name).values.ravel()
+
+
+def test_what_comes_back():
+    tree = pf.predict(rich.model(), rich.run(), AHEAD, draws=7)
+    assert set(tree.children) - set(rich.run().children) == {"predictions", "predictions_constant_data"}
+    predictions, constant = tree.predictions, tree.predictions_constant_data
+    assert predictions["state"].dims == ("chain", "draw", "node", "component")
+    assert predictions["y"].dims == ("chain", "draw", "node", "observation")
+    assert predictions["component"].values.tolist() == ["log amount", "eaten"]
+    assert predictions["observation"].values.tolist() == ["size", "count"]
+    assert predictions["draw"].values.tolist() == [0, 5, 10, 14, 19, 24, 29], "spread evenly"
+    assert predictions["time"].values.tolist() == 2 * AHEAD
+    assert predictions["node_series"].values.tolist() == 3 * ["fed"] + 3 * ["other"]
+    assert constant["start_time"].values.tolist() == 3 * [2.0] + 3 * [2.25]
+    usual = np.median(rich.run().constant_data["fine_step"].values[1:])
+    assert 0.5 * usual < constant["fine_step"].values.max() <= usual
+    counts = predictions["y"].sel(observation="count").values
+    assert np.array_equal(counts, counts.round())
+    assert counts.min() >= 0
+    assert set(rich.run().children) & {"predictions"} == set(), "the posterior is as it was"
+
+
+def test_a_seed_says_it_all():
+    first, again, other = (pf.predict(rich.model(), rich.run(), AHEAD, seed=seed, draws=3) for seed in (1, 1, 2))
+    assert first.predictions.to_dataset().identical(again.predictions.to_dataset())
+    assert not np.array_equal(first.predictions["y"], other.predictions["y"])
+
+
+def test_a_node_gives_the_draw_s_own_state():
+    tree = pf.predict(rich.model(), rich.run(), [0.5, 1.3, 2.0], series="fed")
+    for row, time in enumerate((0.5, 1.3, 2.0)):
+        np.testing.assert_array_equal(of_series(tree, "fed")[row], last_states("fed", time))
+    assert tree.predictions_constant_data["start_time"].values.tolist() == [0.5, 1.3, 2.0]
+    assert tree.predictions_constant_data["fine_step"].values.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_scenario_has_its_doses_inputs_and_accumulators():
+    """Against an Euler recursion in NumPy, without noise; doses of the data are in the draws already."""
+    heat = pf.Input([2.0, 5.0], [1.0, 4.0])
+    tree = still(AHEAD, events={"dose": ([1.3, 3.1], [9.0, 0.7])}, inputs={"heat": heat}, series="fed", max_step=2e-3)
+    expected = path(last_states("fed", 2.0), growth("fed"), 2.0, AHEAD, heat.at, [(3.1, 0.7)], steps=500)
+    np.testing.assert_allclose(of_series(tree, "fed"), expected, rtol=5e-3)
+    without = still(AHEAD, series="fed", max_step=2e-3)
+    assert np.abs(of_series(without, "fed") - expected).max() > 0.1
+
+
+def test_between_nodes_draws_go_on_from_the_node_before():
+    """At 1.3 there is a dose, which ends an interval but is no time of the data: what was eaten goes on."""
+    tree = still([0.2, 1.4, 1.6], series=["fed"], max_step=2e-3)
+    assert tree.predictions_constant_data["start_time"].values.tolist() == [0.0, 1.3, 1.5]
+    for row, (begin, time, fresh) in enumerate([(0.0, 0.2, False), (1.3, 1.4, False), (1.5, 1.6, True)]):
+        expected = path(last_states("fed", begin), growth("fed"), begin, [time], rich.HEAT.at, fresh=fresh)
+        np.testing.assert_allclose(of_series(tree, "fed")[row], expected[0], rtol=5e-3, atol=1e-3)  # half a fine step
+
+
+def test_a_dose_of_the_data_may_be_named_again():
+    """At 1.3, which draws go on from, it has happened."""
+    again = still([1.4], events={"dose": ([1.3], [9.0])}, series="fed", max_step=2e-3)
+    without = still([1.4], series="fed", max_step=2e-3)
+    np.testing.assert_array_equal(of_series(again, "fed"), of_series(without, "fed"))
+
+
+def test_a_series_has_its_own_inputs():
+    tree = still([2.5], max_step=1e-3, series=1)
+    expected = path(last_states("other", 2.25), growth("other"), 2.25, [2.5], lambda t: 0.1)
+    np.testing.assert_allclose(of_series(tree, "other"), expected, rtol=5e-3)
+
+
+def test_parameters_that_are_set_and_what_follows_from_them():
+    """`twice` follows from `typical`; a value may be given for every draw."""
+    by_draw = 1.0 + rich.run().posterior["typical"]
+    for value in (3.0, by_draw):
+        y = still([2.5], set={"typical": value}, series="fed").predictions
+        away = y["y"].sel(observation="size") - y["state"].sel(component="log amount") - 2.0 * value
+        assert np.abs(away).max() < 0.2 * threshold(60, 1e-3)
+    a, b = (still([2.5], set={"growth": value}, series="fed") for value in (0.0, growth("fed").reshape(2, 30)))
+    np.testing.assert_array_equal(of_series(b, "fed"), of_series(still([2.5], series="fed"), "fed"))
+    assert not np.allclose(of_series(a, "fed"), of_series(b, "fed"))
+
+
+def test_a_new_series_has_new_effects_and_a_new_start():
+    tree = pf.predict(rich.model(), rich.run(), [0.5, 1.0], new_series=True, initial_time=0.5)
+    predictions = tree.predictions
+    assert predictions["node_series"].values.tolist() == ["new", "new"]
+    effects = (predictions["growth"] - rich.run().posterior["typical"]).values.ravel() / 0.3
+    starts = predictions["state"].values[:, :, 0].reshape(-1, 2)
+    assert np.all(starts[:, 1] == 0.0)
+    for x in (effects, starts[:, 0] / 0.5):
+        scores = [x.mean() * np.sqrt(x.size), (np.mean(x**2) - 1.0) * np.sqrt(x.size / 2.0)]
+        assert np.abs(scores).max() < threshold(4, 1e-3), scores
+
+
+def test_the_law_of_a_forecast_is_that_of_the_scheme():
+    """Given the draw, an Ornstein-Uhlenbeck forecast is Gaussian from each time to the next: standard scores."""
+    tree = pf.predict(ou_model(), ou_run(), ou_run().posterior["time"].values[-1] + np.array([0.3, 1.0, 3.0]))
+    scores = forecast_scores(tree)
+    assert np.abs(scores).max() < threshold(scores.size, 1e-3), scores
+
+
+def test_files_hold_predictions(tmp_path):
+    tree = pf.predict(rich.model(), rich.run(), AHEAD, draws=2)
+    tree.to_netcdf(tmp_path / "a.nc")
+    tree.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    with (
+        xr.open_datatree(tmp_path / "a.nc") as file,
+        xr.open_datatree(tmp_path / "a.zarr", engine="zarr", consolidated=False) as folder,
+    ):
+        for loaded in (file, folder):
+            for name in ("predictions", "predictions_constant_data"):
+                xr.testing.assert_equal(loaded[name].to_dataset(), tree[name].to_dataset())
+            again = pf.predict(rich.model(), loaded, AHEAD, draws=2)
+            xr.testing.assert_equal(again["predictions"].to_dataset(), tree["predictions"].to_dataset())
+
+
+def test_a_path_that_is_lost_is_said_and_not_a_number():
+    with pytest.warns(UserWarning, match="60 of 60 predicted paths are not finite from some time on"):
+        tree = pf.predict(rich.model(), rich.run(), AHEAD, series="fed", set={"growth": 1e300})
+    assert np.isnan(tree.predictions["y"].values[:, :, -1]).all()
+
+
+@cache
+def other_model() -> pf.DiffusionModel:
+    return pf.DiffusionModel(
+        drift=lambda x, z: -x,
+        diffusion=lambda x, z: jnp.eye(1),
+        parameters={"rate": dist.LogNormal()},
+        initial_state=[0.0],
+        observation=pf.Noiseless(lambda x, z: x),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"times": [-1.0]}, pf.DataError, "the first time, -1.0, is before initial_time = 0.0"),
+        ({"times": [3.0, 2.5]}, pf.DataError, "times must increase"),
+        ({"times": [60.0], "series": "fed"}, pf.DataError, "the input 'heat' is known from 0.0 to 50.0"),
+        ({"events": {"fast": ([3.0], 1.0)}}, pf.DataError, "an event 'fast' that the model does not"),
+        (
+            {"events": {"dose": ([2.0], 1.0)}, "series": "fed"},
+            pf.DataError,
+            "the event 'dose' at t = 2 .* known already",
+        ),
+        ({"inputs": {"cold": rich.HEAT}}, pf.DataError, "an input 'cold' that the model does not"),
+        ({"set": {"beta": 1.0}}, pf.ModelError, "unknown parameter 'beta'"),
+        ({"set": {"sigma": [1.0, 2.0]}}, pf.ModelError, r"'sigma' was set with shape \(2,\), expected \(\) for all"),
+        (
+            {"set": {"sigma": -1.0}},
+            pf.ModelError,
+            "'sigma' was given as .* values that are positive",
+        ),
+        ({"set": {"sigma": np.nan}}, pf.ModelError, "'sigma' was set to .*; give finite numbers"),
+        ({"series": "third"}, pf.SettingsError, "no series 'third'; it has fed, other"),
+        ({"series": []}, pf.SettingsError, "selects none of the series"),
+        ({"draws": 31}, pf.SettingsError, "draws = 31, but the posterior has 30 per chain"),
+        (
+            {"max_step": 0.1, "steps_per_interval": 2},
+            pf.SettingsError,
+            "exactly one of steps_per_interval and max_step",
+        ),
+        ({"model": other_model()}, pf.SettingsError, "posterior is of another model: its parameters are typical"),
+        ({"posterior": {}}, pf.SettingsError, "posterior must be what pf.sample returned"),
+    ],
+)
+def test_what_cannot_be_predicted_is_said(options, error, sentence):
+    asked = {"model": rich.model(), "posterior": rich.run(), "times": AHEAD} | options
+    with pytest.raises(error, match=sentence):
+        pf.predict(**asked)
+
+
+def test_without_states_there_is_no_forecast():
+    tree = ou_run().copy()
+    tree["posterior"] = tree.posterior.to_dataset().drop_vars("state")
+    with pytest.raises(pf.SettingsError, match=r"no states \(keep_path='none'\): keep those at the 'nodes'"):
+        pf.predict(ou_model(), tree, [100.0])
+    assert np.isfinite(pf.predict(ou_model(), tree, [1.0], new_series=True).predictions["y"]).all()
+
+
+def test_the_noise_of_an_observation_is_drawn_anew():
+    tree = pf.predict(ou_model(), ou_run(), [moved(0)])
+    noise = ((tree.predictions["y"].values - tree.predictions["state"].values) / SCALE).ravel()
+    scores = [noise.mean() * np.sqrt(noise.size), (np.mean(noise**2) - 1.0) * np.sqrt(noise.size / 2.0)]
+    assert np.abs(scores).max() < threshold(2, 1e-3), scores

@@ -1,0 +1,192 @@
+"""Data that a model would give: of the posterior, of the prior, of parameters that are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import pathfold as pf
+from tests.analysis import rich
+from tests.analysis.ornstein_uhlenbeck import SCALE, START, TIMES, normal_scores, ou_model, ou_run, standardised
+from tests.sampling.comparing import threshold
+
+
+def passes(*scores: list[float]) -> bool:
+    flat = np.abs(np.concatenate(scores))
+    return bool(flat.max() < threshold(flat.size, 1e-3))
+
+
+def test_given_the_path_the_observation_noise_alone_is_new():
+    tree = pf.posterior_predictive(ou_model(), ou_run())
+    y, data = tree.posterior_predictive["y"], tree.observed_data["y"]
+    assert y.dims == ("chain", "draw", "time", "observation")
+    assert y["time"].equals(data["time"])
+    assert y.shape == (2, 400, len(TIMES) - 1, 1), "a time at which nothing was observed is left out"
+    states = tree.posterior["state"].sel(time=y["time"]).values
+    assert passes(*(normal_scores((y.values - states)[:, :, k] / SCALE) for k in (0, 5, 13)))
+
+
+def test_given_the_parameters_all_else_is_new():
+    """What is seen at the first time: a step of the scheme from a new initial state, with noise."""
+    tree = pf.posterior_predictive(ou_model(), ou_run(), given="parameters", seed=3)
+    rate, level, sigma = (tree.posterior[name].values for name in ("rate", "level", "sigma"))
+    delta = 0.1
+    a = (1.0 - rate * delta) ** 4
+    unit = sigma / standardised(sigma, 0.0, 4 * delta, delta, rate, 0.0, sigma)  # the deviation of the path's noise
+    deviation = np.sqrt((a * START) ** 2 + unit**2 + SCALE**2)
+    e = (tree.posterior_predictive["y"].values[:, :, 0, 0] - level * (1.0 - a)) / deviation
+    assert passes(normal_scores(e))
+    assert abs(np.corrcoef(e.ravel(), tree.posterior["state"].values[:, :, 0, 0].ravel())[0, 1]) < 0.15
+
+
+@pytest.mark.parametrize("given", ["path", "parameters"])
+def test_a_panel_with_events_inputs_counts_and_missing_values(given):
+    tree = pf.posterior_predictive(rich.model(), rich.run(), given=given, draws=5)
+    y, data = tree.posterior_predictive["y"], tree.observed_data["y"]
+    assert y.shape == (2, 5, *data.shape)
+    assert y["node_series"].values.tolist() == 3 * ["fed"] + 3 * ["other"]
+    assert np.array_equal(np.isnan(y.values), np.broadcast_to(np.isnan(data.values), y.shape))
+    counts = y.sel(observation="count").values
+    assert np.array_equal(counts, counts.round(), equal_nan=True)
+
+
+def test_the_events_and_inputs_of_the_data_happen_again(monkeypatch):
+    """Without noise, from given starts: as one simulates with them."""
+    quiet = rich.run().copy()
+    quiet["posterior"] = quiet.posterior.to_dataset().assign(sigma=0.0 * rich.run().posterior["sigma"] + 1e-300)
+    start = "pathfold.model.ensemble.Ensemble.draw_starts"
+    monkeypatch.setattr(start, lambda self, rng: np.zeros((self.count, self.series, 2)))
+    observe = "pathfold.model.ensemble.Ensemble.observe"
+    monkeypatch.setattr(observe, lambda self, states, times, series, rng: states)
+    found = pf.posterior_predictive(rich.model(), quiet, given="parameters", draws=2).posterior_predictive["y"]
+    for name, series in rich.panel().items():
+        z = {each: quiet.posterior[each].isel(chain=1, draw=-1) for each in ("typical", "sigma", "twice")}
+        z = {each: float(value) for each, value in z.items()}
+        z["growth"] = float(quiet.posterior["growth"].sel(series=name).isel(chain=1, draw=-1))
+        options = {"inputs": series.inputs, "events": series.events, "initial_time": series.initial_time}
+        tree = pf.simulate(rich.model(), z, series.times, initial_state=[0.0, 0.0], draws=1,
+                           steps_per_interval=rich.STEPS, **options)  # fmt: skip
+        seen = ~np.isnan(series.values).all(axis=1)
+        path = tree.prior["state"].sel(time=series.times[seen]).values[0, 0]
+        mine = found.values[1, -1, found["node_series"].values == name]
+        missing = np.isnan(series.values[seen])
+        np.testing.assert_allclose(mine, np.where(missing, np.nan, path), rtol=1e-12)
+
+
+def test_arviz_draws_the_result_as_it_is(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    import arviz as az
+
+    tree = pf.posterior_predictive(rich.model(), rich.run(), draws=10)
+    assert az.plot_ppc_dist(tree, num_samples=5)
+    assert az.plot_ppc_tstat(tree)
+    prior = pf.prior_predictive(rich.model(), rich.panel(), max_step=0.2, draws=10)
+    assert az.plot_ppc_dist(prior, group="prior_predictive", num_samples=5)
+    columns = pf.by_observation(tree)
+    for name in ("size", "count"):
+        for picture in (az.plot_ppc_pit, az.plot_ppc_interval):
+            assert picture(columns, var_names=[name])
+    assert az.plot_ppc_rootogram(columns, var_names=["count"])
+
+
+def test_each_observed_component_is_a_variable():
+    tree = pf.posterior_predictive(rich.model(), rich.run(), draws=10)
+    columns, y = pf.by_observation(tree), tree.posterior_predictive["y"]
+    assert set(columns.children) == set(tree.children)
+    for name in ("size", "count"):
+        seen = tree.observed_data["y"].sel(observation=name)
+        there = np.isfinite(seen.values)
+        np.testing.assert_array_equal(columns.observed_data[name], seen.values[there])
+        np.testing.assert_array_equal(columns.posterior_predictive[name], y.sel(observation=name).values[..., there])
+        series = [c for c in columns.observed_data[name].coords if str(c).startswith("node_series")]
+        np.testing.assert_array_equal(columns.observed_data[series[0]], seen["node_series"].values[there])
+    assert columns.observed_data["count"].dtype.kind == "i"
+    assert columns.posterior_predictive["count"].dtype.kind == "i"
+    assert columns.observed_data["size"].dtype.kind == "f"
+
+
+def test_by_observation_wants_predictive_draws():
+    odd: list[Any] = [None, xr.DataTree(), rich.run()]
+    for results in odd:
+        with pytest.raises(pf.SettingsError, match="posterior_predictive"):
+            pf.by_observation(results)
+
+
+def test_the_prior_has_the_shapes_of_the_posterior():
+    tree = pf.prior_predictive(rich.model(), rich.panel(), steps_per_interval=rich.STEPS, draws=6)
+    assert set(tree.children) == {"prior", "prior_predictive", "observed_data", "constant_data"}
+    for name, there in rich.run().posterior.data_vars.items():
+        assert tree.prior[name].dims == there.dims
+        assert tree.prior[name].shape == (1, 6, *there.shape[2:])
+    for name in ("component", "series", "node_series", "time"):
+        assert tree.prior[name].equals(rich.run().posterior[name])
+    xr.testing.assert_equal(tree.constant_data.to_dataset(), rich.run().constant_data.to_dataset())
+    xr.testing.assert_equal(tree.observed_data.to_dataset(), rich.run().observed_data.to_dataset())
+    missing = np.isnan(tree.observed_data["y"].values)
+    assert np.array_equal(np.isnan(tree.prior_predictive["y"].values[0]), np.broadcast_to(missing, (6, *missing.shape)))
+
+
+def test_the_prior_is_drawn_from():
+    tree = pf.prior_predictive(ou_model(), [0.4, 0.8], max_step=0.1, draws=600, seed=4)
+    assert set(tree.children) == {"prior", "prior_predictive", "constant_data"}
+    prior = tree.prior
+    rate, level, sigma = (prior[name].values for name in ("rate", "level", "sigma"))
+    start, states = prior["initial_state"].values[..., 0], prior["state"].values[..., 0]
+    y = tree.prior_predictive["y"].values[..., 0]
+    assert passes(
+        normal_scores(np.log(rate) / 0.3),
+        normal_scores(level),
+        normal_scores((np.log(sigma) + 0.5) / 0.3),
+        normal_scores(start / START),
+        normal_scores(standardised(states[..., 0], start, 0.4, 0.1, rate, level, sigma)),
+        normal_scores((y - states)[..., 1] / SCALE),
+    )
+
+
+def test_many_series_of_given_parameters():
+    """Parameters by draw, an initial state for all; the path after every fine step."""
+    z = {"rate": np.linspace(0.5, 1.5, 500), "level": 0.3, "sigma": 0.4}
+    tree = pf.simulate(ou_model(), z, [0.0, 0.5], initial_state=[1.0], max_step=0.1, draws=500, keep_path="all", seed=1)
+    prior = tree.prior
+    assert np.array_equal(prior["rate"].values[0], z["rate"])
+    assert np.all(prior["level"] == 0.3)
+    states = prior["state"].values[..., 0]
+    np.testing.assert_allclose(prior["time"], 0.1 * np.arange(6), atol=1e-15)
+    assert np.all(states[:, :, 0] == 1.0)
+    e = [standardised(states[:, :, k + 1], states[:, :, k], 0.1, 0.1, *map(np.asarray, z.values())) for k in range(5)]
+    y = tree.prior_predictive["y"].values[..., 0]
+    assert passes(normal_scores(np.array(e)), normal_scores((y - states[:, :, [0, 5]]) / SCALE))
+    drawn = pf.simulate(ou_model(), None, [0.5], max_step=0.1, draws=300)
+    assert passes(normal_scores(drawn.prior["level"].values))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (lambda: pf.simulate(ou_model(), {"rate": 1.0}, [1.0], max_step=0.1, draws=2), pf.ModelError,
+         "no value was given for parameter 'level', 'sigma'"),
+        (lambda: pf.simulate(ou_model(), {"rate": [1.0] * 3, "level": 0.0, "sigma": 1.0}, [1.0], max_step=0.1, draws=2),
+         pf.ModelError, r"'rate' was given with shape \(3,\), expected \(\), or \(2,\) with a row for each draw"),
+        (lambda: pf.simulate(ou_model(), None, [1.0], max_step=0.1, draws=2, initial_state=[1.0, 2.0]), pf.DataError,
+         r"initial_state has shape \(2,\), expected \(1,\)"),
+        (lambda: pf.simulate(ou_model(), None, [1.0], max_step=0.1), pf.ModelError,  # pyright: ignore
+         "parameters must be a dict"),
+        (lambda: pf.prior_predictive(ou_model(), pf.Observations([1.0], [0.1]), max_step=0.1, initial_time=1.0),
+         pf.SettingsError, "give these to pf.Observations"),
+        (lambda: pf.prior_predictive(ou_model(), pd.Series([3.0, 5.0], index=[10.0, 20.0]), max_step=0.1),
+         pf.DataError, r"a pandas.Series could be times, or a series .* give pf.Observations"),
+        (lambda: pf.prior_predictive(ou_model(), xr.DataArray([3.0], {"time": [10.0]}, dims="time"), max_step=0.1),
+         pf.DataError, "a xarray.DataArray could be times"),
+        (lambda: pf.prior_predictive(ou_model(), [1.0]), pf.SettingsError, "exactly one of"),
+        (lambda: pf.posterior_predictive(ou_model(), ou_run(), given="draws"), pf.SettingsError,  # pyright: ignore
+         "given must be 'path' or 'parameters'"),
+        (lambda: pf.posterior_predictive(rich.model(), ou_run()), pf.SettingsError, "of another model"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_is_said(call, error, sentence):
+    with pytest.raises(error, match=sentence):
+        call()
