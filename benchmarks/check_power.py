@@ -117,7 +117,9 @@ CASES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "a season in the level, amplitude 1, period 12": lambda rng: (
         path(rng, TRUTH, drift=lambda x, t: -TRUTH["rate"] * (x - np.sin(2.0 * np.pi * t / 12.0))) + normals(rng)
     ),
-    "two wells, drift 2 x - 2 x^3": lambda rng: path(rng, TRUTH, drift=lambda x, t: 2.0 * (x - x**3)) + normals(rng),
+    "two wells, drift 2 tanh(2 x) - 1.5 x": lambda rng: (
+        path(rng, TRUTH, drift=lambda x, t: 2.0 * np.tanh(2.0 * x) - 1.5 * x) + normals(rng)
+    ),
     "errors that alternate, correlation -0.8": alternating_errors,
 }
 

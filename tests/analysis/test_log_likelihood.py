@@ -228,7 +228,7 @@ def test_mistakes_are_told(counts):
     with pytest.raises(pf.SettingsError, match="posterior is of another model"):
         pf.evidence(ornstein_uhlenbeck(noisy=True).model(known=False), known, posterior)
     with pytest.raises(pf.ModelError, match=r"given the state; use pf.log_likelihood\(..., ahead=True\)"):
-        pf.log_likelihood(exact, known, _of_data(posterior, known))
+        pf.log_likelihood(exact, known, posterior)
     with pytest.raises(pf.SettingsError, match="must be what"):
         pf.log_likelihood(model, data, "results")  # type: ignore[arg-type]
 

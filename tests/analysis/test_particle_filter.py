@@ -164,6 +164,9 @@ def test_a_particle_that_is_killed_changes_nothing_but_its_weight(way, monkeypat
     np.testing.assert_array_equal(others, states)
 
 
+NOTHING = np.zeros((0, 0, 0)), np.zeros((0, 0))  # is to be told of the states before each observation
+
+
 def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Estimates, the states of those that are alive at the end, and who was killed: a quarter at every observation,
     by numbers that are added to their weights and states."""
@@ -191,7 +194,7 @@ def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.nda
     ahead, rng = np.zeros(len(e.nodes)), np.random.default_rng(6)
     blocks = e.layout, e.problem, point, scratch, rng, e.pieces, e.starts
     with np.errstate(invalid="ignore"):  # inf - inf
-        assert native.filter_particles(*blocks, states, spare, log_weights, ahead) == CONVERGED
+        assert native.filter_particles(*blocks, states, spare, log_weights, ahead, *NOTHING) == CONVERGED
     return ahead, states[log_weights > -np.inf], killed
 
 

@@ -156,6 +156,7 @@ class Forgetful(Workers):
 
 
 @pytest.mark.parametrize("kind", [Workers, Forgetful])
+@pytest.mark.filterwarnings("ignore:chains that were behind the others were left out")
 def test_interruption_ends_workers_and_keeps_what_they_drew(monkeypatch, tmp_path, kind):
     """Two chains run, a third waits: it has nothing to keep. A relative name means the same folder to all.
 

@@ -73,7 +73,7 @@ def channels(tree: xr.DataTree) -> list[Channel]:
 
 def _together(found: list[Channel], noise: xr.Dataset, observed: list[str]) -> Iterator[Channel]:
     """(v + w) / sqrt(2) of a path noise v that moves an observed column and of the error w of that, or (v - w)."""
-    paths = dict(zip(_path_names(noise), noise["moves"].values.T, strict=True))
+    paths = dict(zip(_path_names(noise), noise["moves"].values, strict=True))
     errors = [each for each in found if each.kind == "observation" and each.name in observed]
     for path in [each for each in found if each.kind == "path" and each.name in paths]:
         for error in errors:

@@ -19,6 +19,7 @@ from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.errors import ModelError, SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.checks import truth, whole
+from pathfold.model.diffusion_model import check_model
 from pathfold.results.reading import node_places
 from pathfold.results.same_model import checked
 
@@ -72,11 +73,17 @@ def log_likelihood(
         alone if `ahead`. Where values are missing, or independent only as a whole, the dimension is `entry`, with the
         coordinates `time` and `observation`, so that every entry is one observation.
     """
+    check_model(model)
+    if not truth("ahead", ahead) and model.exactly_observed.any():
+        raise ModelError(
+            "what is observed exactly has no density given the state; use pf.log_likelihood(..., ahead=True), the "
+            "density given what was observed before"
+        )
     tree, grid = checked(model, data, posterior)
     count = None if draws is None else whole("draws", draws, least=1)
     particles, seed = whole("particles", particles, least=1), whole("seed", seed, least=0)
     threads = None if threads is None else whole("threads", threads, least=1)
-    if truth("ahead", ahead):
+    if ahead:
         count = min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if count is None else count
         scored = _ahead(model, grid, Chosen.of(tree, count), particles, seed, threads)
     else:
@@ -111,11 +118,6 @@ def shared_parameters(model: DiffusionModel, chosen: Chosen) -> np.ndarray:
 
 def _given_states(model: DiffusionModel, grid: TimeGrid, chosen: Chosen) -> xr.Dataset:
     tree = chosen.tree
-    if model.exactly_observed.any():
-        raise ModelError(
-            "what is observed exactly has no density given the state; use pf.log_likelihood(..., ahead=True), the "
-            "density given what was observed before"
-        )
     at_nodes = chosen.states(model, "sample with keep_path='nodes' or 'all' and all components, or use ahead=True")
     rows = np.flatnonzero(grid.mask.any(axis=1))
     series = grid.series_of_intervals[rows]

@@ -27,7 +27,7 @@ def where_left_out(read: Read, kept: Sequence[Draws], left_out: Sequence[Draws],
     usual = {
         label: (float(x.mean()), float(x.std()))
         for label, x in _scalars(read, kept, warmup, made).items()
-        if x.std() > 0.0
+        if np.ptp(x) > 0.0
     }
     return [f"chain {draws.chain} {_where(read, draws, warmup, usual)}" for draws in left_out]
 

@@ -38,7 +38,11 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     variables["initial_state"] = (["chain", "draw", "series", "component"], initial_states)
     variables["state"] = (["chain", "draw", "interval", "component"], noise.nodes)
     coordinates: dict[str, Any] = {"chain": [each.chain for each in run.chains], "draw": noise.draws}
-    coordinates |= {"component": component_labels(run.model), "series": [*run.grid.series]}
+    coordinates |= {
+        "component": component_labels(run.model),
+        "observation": [*(run.model.observed or run.grid.components)],
+        "series": [*run.grid.series],
+    }
     for kind, names in (("parameter", noise.parameters), ("initial", noise.of_series)):
         if f"{kind}_noise" in variables:
             coordinates[f"{kind}_normal"] = names
@@ -47,7 +51,7 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
         factors = [each.factor for each in metrics]
         variables["parameter_factor"] = (["chain", "parameter_normal", "coordinate"], factors)
     variables["drives"] = ("path_normal", _driven(run.model, noise))
-    variables["moves"] = (["observation", "path_normal"], _moved(run.model, noise))
+    variables["moves"] = (["path_normal", "observation"], _moved(run.model, noise).T)
     exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)
     variables["observed"] = (["interval", "observation"], exact.astype(np.int64))
     if "observation_noise" in variables:
