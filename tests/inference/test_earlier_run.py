@@ -137,7 +137,7 @@ def test_a_start_that_does_not_fit_is_refused():
     with pytest.raises(pf.SettingsError, match="start is of another model: it has 1 normals of an observation where"):
         pf.sample(other, data(), steps_per_interval=3, start=earlier())
     without = pf.DiffusionModel(lambda x, z: -x, lambda x, z: jnp.eye(2), {}, jnp.zeros(2), other.observation)
-    with pytest.raises(pf.SettingsError, match="it has a parameter 'pull' that this one has not"):
+    with pytest.raises(pf.SettingsError, match="it has a parameter 'pull' that this one does not have"):
         pf.sample(without, data(), steps_per_interval=3, start=earlier())
     with pytest.raises(pf.SettingsError, match="and the data lie outside of that"):
         run(pf.Observations(TIMES + 50.0, data().values, initial_time=50.0), start=earlier())

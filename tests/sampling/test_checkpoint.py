@@ -368,7 +368,7 @@ def test_a_state_without_its_parts_is_refused(tmp_path):
     for change in ({"point": whole["point"][:-1]}, {"rng": np.array("{}")}, {"seconds": np.zeros(3)}):
         with file.open("wb") as stream:
             np.savez(stream, **whole | change)  # pyright: ignore[reportArgumentType]
-        with pytest.raises(pf.SettingsError, match="has not what a chain of this run needs"):
+        with pytest.raises(pf.SettingsError, match="lacks something that a chain of this run needs"):
             small_run(checkpoint=tmp_path, draws=5, **SHORT)
 
 

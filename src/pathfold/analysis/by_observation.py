@@ -1,4 +1,4 @@
-"""Data and predictive draws with a variable for each observed component, as ArviZ's pictures of one variable want."""
+"""Data and predictive draws with a variable for each observed component, for ArviZ's pictures of one variable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREDICTIVE = ("posterior_predictive", "prior_predictive")
 
 
 def by_observation(results: xr.DataTree) -> xr.DataTree:
-    """The same results with one variable for each observed component, named by it, in the place of `y`.
+    """Return the results with one variable for each observed component, named after it, in place of `y`.
 
     Some of ArviZ's pictures (`arviz.plot_ppc_pit`, `plot_ppc_interval`, `plot_ppc_rootogram`, `plot_ppc_pava` and their
     like) take variables with a single dimension alone, whole numbers if they are counts, and nothing missing.
@@ -21,7 +21,7 @@ def by_observation(results: xr.DataTree) -> xr.DataTree:
     Parameters
     ----------
     results
-        What `pf.posterior_predictive` or `pf.prior_predictive` gave.
+        The results of `pf.posterior_predictive` or `pf.prior_predictive`.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def by_observation(results: xr.DataTree) -> xr.DataTree:
         )
     if "y" not in results.observed_data:
         raise SettingsError(
-            "results have no variable 'y': pf.by_observation has parted it already; give what pf.posterior_predictive "
+            "results have no variable 'y': pf.by_observation has split it already; give what pf.posterior_predictive "
             "or pf.prior_predictive made"
         )
     seen = results.observed_data["y"]
@@ -57,8 +57,8 @@ def by_observation(results: xr.DataTree) -> xr.DataTree:
 
 
 def _columns(y: xr.DataArray, seen: xr.DataArray) -> xr.Dataset:
-    """One variable for each component, of the rows in which it was seen."""
-    found: dict[str, Any] = {}
+    """Return one variable for each component, with the rows in which it was seen."""
+    columns: dict[str, Any] = {}
     rows = str(seen.dims[0])
     for i, label in enumerate(seen["observation"].values):
         name = str(label) if isinstance(label, str) else f"y{i}"
@@ -68,12 +68,12 @@ def _columns(y: xr.DataArray, seen: xr.DataArray) -> xr.Dataset:
             own = f"{rows}_of_{name}"
             column = column.isel({rows: there}).rename({rows: own, **_own_names(column, rows, name)})
         whole = np.array_equal(seen.values[there, i], np.round(seen.values[there, i]))
-        found[name] = column.astype(int) if whole and _is_whole(column) else column
-    return xr.Dataset(found)
+        columns[name] = column.astype(int) if whole and _is_whole(column) else column
+    return xr.Dataset(columns)
 
 
 def _own_names(column: xr.DataArray, rows: str, name: str) -> dict[str, str]:
-    """For the other coordinates of the rows, which have another length now."""
+    """Return new names for the other coordinates of the rows, which have another length now."""
     return {str(c): f"{c}_of_{name}" for c in column.coords if column[c].dims == (rows,) and c != rows}
 
 

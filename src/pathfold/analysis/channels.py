@@ -1,4 +1,4 @@
-"""The noise of posterior draws as series of standard normals, one for each source of it: what a model is checked by."""
+"""The noise of posterior draws as series of standard normals, one for each source, by which a model is checked."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Channel:
 
 
 def channels(tree: xr.DataTree) -> list[Channel]:
-    """All noise of path and observations that is standard normal a priori, and residuals where there are any."""
+    """Return all noise of path and observations that is standard normal a priori, and residuals if there are any."""
     noise, constant = tree.noise.to_dataset(), tree.constant_data
     begins, ends = constant["interval_start"].values, constant["interval_end"].values
     first = constant["first_interval"].values
     series = np.searchsorted(first, np.arange(len(ends)), side="right") - 1
     at_ends = _of_draws(noise["state"])
     at_begins = _states_before(noise, at_ends, first)
-    found: list[Channel] = []
+    sources: list[Channel] = []
 
     def add(kind: Kind, name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray | None = None) -> None:
         if np.any(rows):
             where = (np.flatnonzero(rows), begins[rows], ends[rows], series[rows])
-            found.append(Channel(kind, name, values[:, rows], *where, None if states is None else states[:, rows]))
+            sources.append(Channel(kind, name, values[:, rows], *where, None if states is None else states[:, rows]))
 
     if "path_noise" in noise:
         v = _of_draws(noise["path_noise"])
@@ -67,15 +67,15 @@ def channels(tree: xr.DataTree) -> list[Channel]:
     if "residuals" in tree.children:
         for name, values, rows in _residuals(tree, len(ends)):
             add("ahead", name, values, rows)
-    together = _together(found, noise, observation_names(tree)) if "moves" in noise else ()
-    return [*found, *together]
+    together = _together(sources, noise, observation_names(tree)) if "moves" in noise else ()
+    return [*sources, *together]
 
 
-def _together(found: list[Channel], noise: xr.Dataset, observed: list[str]) -> Iterator[Channel]:
-    """(v + w) / sqrt(2) of a path noise v that moves an observed column and of the error w of that, or (v - w)."""
+def _together(sources: list[Channel], noise: xr.Dataset, observed: list[str]) -> Iterator[Channel]:
+    """Yield (v + w) / sqrt(2), or (v - w), of each path noise v that moves an observed column with an error w."""
     paths = dict(zip(_path_names(noise), noise["moves"].values, strict=True))
-    errors = [each for each in found if each.kind == "observation" and each.name in observed]
-    for path in [each for each in found if each.kind == "path" and each.name in paths]:
+    errors = [source for source in sources if source.kind == "observation" and source.name in observed]
+    for path in [source for source in sources if source.kind == "path" and source.name in paths]:
         for error in errors:
             sign = paths[path.name][observed.index(error.name)]
             at, i, j = np.intersect1d(path.intervals, error.intervals, return_indices=True)
@@ -86,17 +86,17 @@ def _together(found: list[Channel], noise: xr.Dataset, observed: list[str]) -> I
 
 
 def _residuals(tree: xr.DataTree, intervals: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Of each column its name, residuals (draw, interval), and where they are."""
+    """Yield each column's name, its residuals (draw, interval), and a mask of the intervals that have one."""
     group = tree.residuals.to_dataset()
     values, places = _of_draws(group["y"]), group["interval"].values
     for j, name in enumerate(observation_names(tree)):
-        found, rows = np.full((len(values), intervals), np.nan), np.zeros(intervals, dtype=bool)
-        found[:, places], rows[places] = values[:, :, j], group["seen"].values[:, j] > 0
-        yield name, found, rows
+        residuals, rows = np.full((len(values), intervals), np.nan), np.zeros(intervals, dtype=bool)
+        residuals[:, places], rows[places] = values[:, :, j], group["seen"].values[:, j] > 0
+        yield name, residuals, rows
 
 
 def _weights(steps: int) -> list[tuple[np.ndarray, str]]:
-    """How the noise of an interval is summed: all of it, and the late against the early.
+    """Return the weights that the noise of an interval is summed with: all alike, and the late against the early.
 
     Where the path forgets much within an interval the data tell of the late noise alone.
     """
@@ -107,18 +107,18 @@ def _weights(steps: int) -> list[tuple[np.ndarray, str]]:
 
 
 def _before_the_last_observation(seen: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Which intervals have an observation at their end or later, in their series: of the others data tell nothing."""
+    """Return a mask of intervals with an observation at their end or later in the series: data tell only of these."""
     parts = np.split(seen.any(axis=1), first[1:])
     return np.concatenate([np.logical_or.accumulate(part[::-1])[::-1] for part in parts])
 
 
 def _of_draws(values: xr.DataArray) -> np.ndarray:
-    """(draw, ...) of all chains."""
+    """Return the draws of all chains together, (draw, ...)."""
     return values.values.reshape(-1, *values.shape[2:])
 
 
 def _path_names(noise: xr.Dataset) -> list[str]:
-    """By the component that each drives, where it is one; numbered otherwise."""
+    """Return the component that each Wiener process drives, if it is one alone; otherwise its number."""
     drives, components = noise["drives"].values, component_names(noise)
     names = [components[j] if j >= 0 else f"Wiener process {k}" for k, j in enumerate(drives)]
     repeated = [names[:k].count(name) for k, name in enumerate(names)]
@@ -126,7 +126,7 @@ def _path_names(noise: xr.Dataset) -> list[str]:
 
 
 def _states_before(noise: xr.Dataset, at_ends: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """States at the beginning of intervals: those at the end of the one before, or the initial state."""
+    """Return the states at the beginning of intervals: those at the end of the one before, or the initial state."""
     states = np.roll(at_ends, 1, axis=1)
     states[:, first] = _of_draws(noise["initial_state"])
     return states

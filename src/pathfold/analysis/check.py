@@ -35,7 +35,7 @@ LONGEST, SIMULATED = 1000, 9999  # values of a block whose shape is tested; seri
 
 @dataclass(frozen=True)
 class NoiseTest:
-    """Of one property of one source of noise: a statistic and a p-value for each draw, and words for what it found."""
+    """A test of one property of one source of noise: statistic and p-value for each draw, and words for the finding."""
 
     family: str
     noise: str
@@ -48,7 +48,7 @@ class NoiseTest:
 
 @dataclass(frozen=True)
 class Check:
-    """What `pf.check` found: a table of all tests, the smallest p-value of all, and sentences for what is amiss.
+    """The outcome of `pf.check`: a table of all tests, the smallest p-value of all, and sentences for what is amiss.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Check:
             f"{len(self.table)} tests of the noise of {self.draws} draws, smallest adjusted p-value {self.p_value:.2g}"
         )
         verdict = f"{head}: nothing speaks against the model." if self.passed else f"{head}. The model does not fit:"
-        return "\n".join([verdict, *(f"- {each}" for each in (*self.findings, *self.not_checked))])
+        return "\n".join([verdict, *(f"- {sentence}" for sentence in (*self.findings, *self.not_checked))])
 
     __repr__ = __str__
 
@@ -124,12 +124,12 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     for a, b in combinations([source for source in sources if source.kind in ("path", "observation")], 2):
         tests += _correlation(a, b)
     tests += [*_initial(tree), *_parameters(tree)]
-    opinions = [each for each in (tests, ahead) if each]
+    opinions = [group for group in (tests, ahead) if group]
     return _gathered(opinions, level, tuple(_left_out(tree)), tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
 
 
 def bounded(p_values: np.ndarray) -> float:
-    """A p-value from those of dependent draws: the k-th smallest of K times K / k, with k about K / 2 (Rueger 1978).
+    """Return a p-value from those of K dependent draws: K / k times the k-th smallest, k about K / 2 (Rueger 1978).
 
     NaN if one of them is: of a draw that is no number nothing is known.
     """
@@ -139,7 +139,7 @@ def bounded(p_values: np.ndarray) -> float:
 
 
 def _gathered(opinions: list[list[NoiseTest]], level: float, not_checked: tuple[str, ...], draws: int) -> Check:
-    """Bonferroni's bound with the same weight for noise and residuals, and for each family of tests of either."""
+    """Apply Bonferroni's bound, with equal weight for noise and residuals, and for each family of tests of either."""
     tests, rows = [test for opinion in opinions for test in opinion], []
     for opinion in opinions:
         families = Counter(test.family for test in opinion)
@@ -159,7 +159,7 @@ def _gathered(opinions: list[list[NoiseTest]], level: float, not_checked: tuple[
 
 
 def _no_numbers(tests: list[NoiseTest], adjusted: np.ndarray) -> dict[str, None]:
-    """Sources of noise of which a test has no p-value."""
+    """Return the sources of noise for which a test has no p-value."""
     return dict.fromkeys(test.noise for test, p in zip(tests, adjusted, strict=True) if np.isnan(p))
 
 
@@ -171,19 +171,19 @@ def _normal(z: np.ndarray) -> np.ndarray:
 
 
 def mean_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean; exact."""
+    """Test the mean; exact."""
     return e.mean(axis=1), _normal(e.sum(axis=1) / np.sqrt(e.shape[1]))
 
 
 def variance_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of squares, by chi-squared; exact."""
+    """Test the mean of squares, by chi-squared; exact."""
     squares = np.sum(e**2, axis=1)
     tail = np.minimum(chdtr(e.shape[1], squares), chdtrc(e.shape[1], squares))
     return squares / e.shape[1], 2.0 * tail
 
 
 def tail_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The largest, and the number beyond 2: twice the smaller of two exact p-values."""
+    """Test the largest value, and the number beyond 2: twice the smaller of two exact p-values."""
     largest, beyond = np.abs(e).max(axis=1), np.sum(np.abs(e) > 2.0, axis=1)
     of_largest = -np.expm1(e.shape[1] * np.log1p(-2.0 * ndtr(-largest)))
     of_number = bdtrc(beyond - 1, e.shape[1], 2.0 * ndtr(-2.0))
@@ -191,7 +191,7 @@ def tail_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def autocorrelation_test(e: np.ndarray, same: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Between neighbours, where `same` (time - 1,) says that they are: given every second value, exactly normal."""
+    """Test the correlation of neighbours, which `same` (time - 1,) marks: given every second value, exactly normal."""
     products = np.where(same, e[:, :-1] * e[:, 1:], 0.0)
     sums = np.zeros_like(e)  # of the neighbours of each
     sums[:, 1:] += np.where(same, e[:, :-1], 0.0)
@@ -202,23 +202,23 @@ def autocorrelation_test(e: np.ndarray, same: np.ndarray) -> tuple[np.ndarray, n
 
 
 def correlation_test(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Between two: given the second, exactly normal."""
+    """Test the correlation of two sources: given the second, exactly normal."""
     products = np.sum(a * b, axis=1)
     return products / a.shape[1], _normal(_divided(products, np.sqrt(np.sum(b**2, axis=1))))
 
 
 def shift_test(e: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether e goes with a sign that is known before it is: e times the sign is standard normal again; exact."""
+    """Test whether e goes with a sign that is known before it is: e times the sign is standard normal again; exact."""
     return mean_test(e * sign)
 
 
 def sizes(e: np.ndarray) -> np.ndarray:
-    """Standard normals that rise with the size of e: the normal scores of |e|."""
+    """Return standard normals that rise with the size of e: the normal scores of |e|."""
     return -ndtri(np.clip(2.0 * ndtr(-np.abs(e)), np.finfo(float).tiny, 1.0 - np.finfo(float).eps))
 
 
 def spread_test(e: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether e is larger where a sign, known before it is, is positive: the ratio of mean squares.
+    """Test whether e is larger where a sign, known before it is, is positive, by the ratio of mean squares.
 
     How often the sign is positive may depend on e of earlier times, so that the ratio does not follow F. Normal scores
     of |e|, times the sign, are standard normals again, and their mean gives the p-value; exact.
@@ -229,14 +229,14 @@ def spread_test(e: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def ratio_test(e: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean square at the times `first` (time,) over that at the others, by F; exact, and free of the scale of e."""
+    """Test the ratio of mean squares, at times `first` (time,) to the others, by F; exact, whatever the scale of e."""
     n, m = first.sum(), (~first).sum()
     ratio = _divided(np.mean(e[:, first] ** 2, axis=1), np.mean(e[:, ~first] ** 2, axis=1))
     return ratio, 2.0 * np.minimum(fdtr(n, m, ratio), fdtrc(n, m, ratio))
 
 
 def shape_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The excess kurtosis; p-values of Jarque and Bera's statistic, by simulation, free of mean and scale.
+    """Return the excess kurtosis, and p-values of Jarque and Bera's statistic, by simulation, free of mean and scale.
 
     A p-value is the share of simulated values, with that of e among them, that are as large, which is exact. Long
     series are cut into blocks, of which the p-values are combined by Fisher's rule.
@@ -252,13 +252,13 @@ def shape_test(e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def kurtosis(e: np.ndarray) -> np.ndarray:
-    """The excess kurtosis about the mean."""
+    """Return the excess kurtosis about the mean."""
     squares = (e - e.mean(axis=1, keepdims=True)) ** 2
     return _divided(np.mean(squares**2, axis=1), np.mean(squares, axis=1) ** 2) - 3.0
 
 
 def jarque_bera(e: np.ndarray) -> np.ndarray:
-    """skewness^2 + (excess kurtosis)^2 / 4 (Jarque and Bera 1980)."""
+    """Return skewness^2 + (excess kurtosis)^2 / 4 (Jarque and Bera 1980)."""
     away = e - e.mean(axis=1, keepdims=True)
     skewness = _divided(np.mean(away**3, axis=1), np.mean(away**2, axis=1) ** 1.5)
     return skewness**2 + 0.25 * kurtosis(e) ** 2
@@ -266,13 +266,13 @@ def jarque_bera(e: np.ndarray) -> np.ndarray:
 
 @cache
 def _simulated(length: int) -> np.ndarray:
-    """Jarque and Bera's statistic of series of standard normals, sorted."""
+    """Return Jarque and Bera's statistic of simulated series of standard normals, sorted."""
     rng = np.random.default_rng(0)
     return np.sort(np.concatenate([jarque_bera(rng.standard_normal((SIMULATED // 9, length))) for _ in range(9)]))
 
 
 def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a / b, 0 where b is."""
+    """Return a / b, 0 where b is."""
     return np.divide(a, b, out=np.zeros_like(a), where=b != 0.0)
 
 
@@ -280,7 +280,7 @@ def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def noise_name(source: Channel) -> str:
-    """What a source of noise is called in tables and sentences."""
+    """Return the name of a source of noise in tables and sentences."""
     kinds = {"observation": "the error of", "ahead": "the one-step residual of"}
     return f"{kinds.get(source.kind, 'the noise in')} {source.name}"
 
@@ -307,7 +307,7 @@ def _mean(source: Channel, family: str, e: np.ndarray, where: str, span: Any = N
 
 
 def _too_large(source: Channel, squares: float, where: str, compared: str) -> str:
-    """A sentence for noise of this mean square, or for this ratio of mean squares."""
+    """Return a sentence for noise of this mean square, or for this ratio of mean squares."""
     cause = _cause(
         source, "the diffusion, or a drift that misses something", "the scale of the errors", "diffusion or errors"
     )
@@ -316,7 +316,7 @@ def _too_large(source: Channel, squares: float, where: str, compared: str) -> st
 
 
 def _moments(source: Channel) -> Iterator[NoiseTest]:
-    """Over all of the time: mean, variance, correlation of neighbours."""
+    """Test mean, variance and correlation of neighbours over all of the time."""
     e, name = source.values, noise_name(source)
     yield _mean(source, "mean", e, "")
     yield NoiseTest(
@@ -332,7 +332,7 @@ def _moments(source: Channel) -> Iterator[NoiseTest]:
                 source,
                 "something slow is missing from the drift or the state",
                 "the errors have a memory",
-                "drift or errors have a memory that the model has not",
+                "drift or errors have a memory that the model does not have",
             )
             return f"{name} {sign} from one time to the next (correlation {r:.2g}): {cause}"
 
@@ -340,7 +340,7 @@ def _moments(source: Channel) -> Iterator[NoiseTest]:
 
 
 def _shape(source: Channel) -> Iterator[NoiseTest]:
-    """Tails, and the shape whatever the scale."""
+    """Test the tails, and the shape whatever the scale."""
     e, name = source.values, noise_name(source)
 
     def say_tails(largest: float) -> str:
@@ -370,7 +370,7 @@ def _shape(source: Channel) -> Iterator[NoiseTest]:
 
 
 def _windows(source: Channel, names: list[str]) -> Iterator[NoiseTest]:
-    """Mean, and variance relative to the rest, in the series of a panel and in halves, quarters, ... of each."""
+    """Test mean, and variance relative to the rest, in the series of a panel and in halves, quarters, ... of each."""
     several = np.ptp(source.series) > 0
     for k in np.unique(source.series):
         (mine,) = np.nonzero(source.series == k)
@@ -389,7 +389,7 @@ def _windows(source: Channel, names: list[str]) -> Iterator[NoiseTest]:
 
 
 def _over_time(source: Channel) -> Iterator[NoiseTest]:
-    """Whether noise is larger in one half of each series than in the other, and whether its size has a memory."""
+    """Test whether noise is larger in one half of each series than in the other, and whether its size has a memory."""
     e, name = source.values, noise_name(source)
     if e.shape[1] < 2 * FEWEST:
         return
@@ -416,12 +416,12 @@ def _over_time(source: Channel) -> Iterator[NoiseTest]:
 
 
 def _neighbours(source: Channel) -> np.ndarray:
-    """Whether a value (time - 1,) and the one after it belong to neighbouring intervals of a series."""
+    """Return whether a value (time - 1,) and the one after it belong to neighbouring intervals of a series."""
     return (np.diff(source.intervals) == 1) & (np.diff(source.series) == 0)
 
 
 def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
-    """Whether the noise is shifted or larger where a component of the state is high or far out, or bends with it.
+    """Test whether noise is shifted or larger where a component of the state is high or far out, or bends with it.
 
     High and far out are relative to what the path has been before, so that they are known before the noise is.
     """
@@ -462,12 +462,12 @@ def _dependence(source: Channel, components: list[str]) -> Iterator[NoiseTest]:
 
 
 def _sign(x: np.ndarray) -> np.ndarray:
-    """1 where x is positive, -1 elsewhere, NaN where it is NaN."""
+    """Return 1 where x is positive, -1 elsewhere, NaN where it is NaN."""
     return np.where(np.isnan(x), np.nan, np.where(x > 0.0, 1.0, -1.0))
 
 
 def _correlation(a: Channel, b: Channel) -> Iterator[NoiseTest]:
-    """At the same times, where there are enough of them."""
+    """Test the correlation of two sources at the same times, if there are enough of them."""
     _, i, j = np.intersect1d(a.intervals, b.intervals, return_indices=True)
     if len(i) < FEWEST:
         return
@@ -481,7 +481,7 @@ def _correlation(a: Channel, b: Channel) -> Iterator[NoiseTest]:
 
 
 def _initial(tree: xr.DataTree) -> Iterator[NoiseTest]:
-    """Initial states, and what varies between series, against their distributions: those of a panel together."""
+    """Test initial states, and what varies between series, against their distributions; all series together."""
     if "initial_noise" not in tree.noise:
         return
     noise = tree.noise["initial_noise"]
@@ -499,7 +499,7 @@ def _initial(tree: xr.DataTree) -> Iterator[NoiseTest]:
 
 
 def _parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
-    """Every parameter against its prior."""
+    """Test every parameter against its prior."""
     if "parameter_noise" not in tree.noise:
         return
     values = tree.noise["parameter_noise"]
@@ -517,7 +517,7 @@ def _parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
 
 
 def _left_out(tree: xr.DataTree) -> Iterator[str]:
-    """A sentence for what cannot be tested."""
+    """Yield a sentence for what cannot be tested."""
     for name, what in (("observation_noise", "the errors of observations"), ("initial_noise", "initial states")):
         if name in tree.noise and not np.all(tree.noise[name].attrs["standard"]):
             yield f"not checked: {what}, or some of them, which are not made of standard normals"

@@ -1,4 +1,4 @@
-"""Draws that go on from states of their own: where from, at which times, and what comes of it."""
+"""Carrying draws on from states of their own: from where, to which times, and with what result."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pathfold.results.reading import is_panel, series_names
 
 @dataclass(frozen=True)
 class Piece:
-    """Times that all draws are carried to from a state of each, (D, X): `rows` among all times, of a series (a number)
-    in which `asked` says what happens; `after_data` says that the state is at a time of the data."""
+    """Times that all draws are carried to, from a state of each, (D, X): `rows` are their places among all times,
+    `asked` says what happens in the series (a number); `after_data` says that the state is at a time of the data."""
 
     rows: np.ndarray
     series: int
@@ -30,7 +30,7 @@ class Piece:
 
 
 class Continuation:
-    """States (D, R, X) at R times, some of which are known: the others come of pieces.
+    """States (D, R, X) at R times, some of which are known; pieces give the others.
 
     For each time, `start_times` has the time that draws go on from and `fine_steps` the length of the fine steps before
     it, zero where the state is known.
@@ -41,7 +41,7 @@ class Continuation:
         self.fine_steps = np.zeros(len(start_times))
 
     def carry(self, ensemble: Ensemble, fine: dict[str, Any], rng: np.random.Generator) -> None:
-        """Through all pieces, in fine steps as `TimeGrid.build` takes them."""
+        """Carry the draws through all pieces, in fine steps as `TimeGrid.build` takes them."""
         if not self.pieces:
             return
         for piece in self.pieces:
@@ -60,7 +60,7 @@ class Continuation:
 
 
 def from_the_start(asked: Observations, starts: np.ndarray) -> Continuation:
-    """Of one series, from initial states (D, X)."""
+    """Return the continuation of one series from initial states (D, X)."""
     count, (D, X) = asked.times.size, starts.shape
     piece = Piece(np.arange(count), 0, asked, starts, after_data=False)
     return Continuation(np.empty((D, count, X)), np.full(count, asked.initial_time), [piece])
@@ -69,12 +69,12 @@ def from_the_start(asked: Observations, starts: np.ndarray) -> Continuation:
 def along_paths(
     model: DiffusionModel, chosen: Chosen, numbers: Sequence[int], asked: Sequence[Observations]
 ) -> Continuation:
-    """Of series of the posterior, each from the last of its states that is kept at or before a time."""
+    """Return the continuation of series of the posterior, each from its last state that is kept at or before a time."""
     posterior = chosen.tree.posterior
     states = chosen.states(model, "keep those at the 'nodes' or 'all', to go on from, with all components")
     times = posterior["time"].values
     initial = chosen["initial_state"].reshape(chosen.count, -1, states.shape[2])
-    counts = [each.times.size for each in asked]
+    counts = [series.times.size for series in asked]
     out, start_times, pieces = np.empty((chosen.count, sum(counts), states.shape[2])), np.empty(sum(counts)), []
     for j, (k, one) in enumerate(zip(numbers, asked, strict=True)):
         mine = _nodes_of(chosen, k)
@@ -98,7 +98,7 @@ def along_paths(
 
 
 def _nodes_of(chosen: Chosen, k: int) -> np.ndarray:
-    """Places of the states of a series among those that are kept."""
+    """Return the places of the states of a series among those that are kept."""
     posterior = chosen.tree.posterior
     if not is_panel(chosen.tree):
         return np.arange(posterior["time"].size)
@@ -106,14 +106,14 @@ def _nodes_of(chosen: Chosen, k: int) -> np.ndarray:
 
 
 def _data_times(chosen: Chosen, k: int) -> np.ndarray:
-    """Of a series, those after which accumulators begin anew."""
+    """Return the times of a series' data, after which accumulators begin anew."""
     constant = chosen.tree.constant_data
     intervals = np.split(np.arange(constant["interval_end"].size), constant["first_interval"].values[1:])[k]
     return constant["interval_end"].values[intervals][constant["ends_at_data"].values[intervals] > 0]
 
 
 def _event_times(chosen: Chosen, k: int) -> dict[str, np.ndarray]:
-    """Of the events that the data of a series have, by name."""
+    """Return the times of the events in the data of a series, by name."""
     constant = chosen.tree.constant_data
     if "event_amount" not in constant:
         return {}
@@ -123,7 +123,7 @@ def _event_times(chosen: Chosen, k: int) -> dict[str, np.ndarray]:
 
 
 def _refuse_events_at(begin: float, asked: Observations, known: dict[str, np.ndarray]) -> None:
-    """An event at the very time of a state that is known would not happen, unless it is one that the data have."""
+    """Raise DataError for an event at the time of a known state, which would not happen, unless the data have it."""
     for name, (at, _) in asked.events.items():
         now = np.abs(at - begin) <= close(begin)
         if now.any() and not np.any(np.abs(known.get(name, np.zeros(0)) - begin) <= close(begin)):
@@ -134,7 +134,7 @@ def _refuse_events_at(begin: float, asked: Observations, known: dict[str, np.nda
 
 
 def _part(asked: Observations, times: np.ndarray, begin: float) -> Observations:
-    """What is asked of some times after a state; events up to its own time have happened to it."""
+    """Return the part of `asked` at some times after a state; events up to its own time have happened to it."""
     events = {
         name: (at[at > begin + close(begin)], amounts[at > begin + close(begin)])
         for name, (at, amounts) in asked.events.items()

@@ -33,14 +33,14 @@ FEW = 50  # effective draws below which a standard error says little
 
 @dataclass(frozen=True)
 class Evidence:
-    """What `pf.evidence` found.
+    """The outcome of `pf.evidence`.
 
     Parameters
     ----------
     log_evidence
         The estimate of log p(y).
     standard_error
-        Of `log_evidence`.
+        The standard error of `log_evidence`.
     draws
         The number of draws of the parameters that it is a mean over.
     effective_draws
@@ -71,7 +71,7 @@ def evidence(
     seed: int = 0,
     threads: int | None = None,
 ) -> Evidence:
-    """The marginal likelihood of a model, for Bayes factors: p(y) with parameters and paths integrated out.
+    """Estimate the marginal likelihood of a model, for Bayes factors: p(y) with parameters and paths integrated out.
 
     Parameters are drawn from a distribution fitted to the posterior and weighted; their likelihoods are those of
     `pf.log_likelihood(..., ahead=True)`, and exist for the same models. p(y) is that of the discretised model, with the
@@ -88,7 +88,7 @@ def evidence(
     draws
         Of the parameters, for the estimate; fitting their distribution takes three fifths as many besides.
     particles
-        Of the filter, for each of these draws.
+        The number of particles of the filter, for each of these draws.
     seed
         A whole number: the same gives the same estimate.
     threads
@@ -113,7 +113,7 @@ def evidence(
 
 
 def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
-    """u (draw, U) of the draws whose noise is held."""
+    """Return u (draw, U) of the draws whose noise is held."""
     check_posterior(tree, "noise")
     if size == 0:
         return np.zeros((1, 0))
@@ -121,7 +121,7 @@ def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
 
 
 class _Integrand:
-    """log p(y | z) p(u), the former estimated with new particles at every call."""
+    """The integrand log p(y | z) p(u), whose first factor is estimated with new particles at every call."""
 
     def __init__(self, score: ParticleFilter, seeds: np.random.SeedSequence, threads: int | None) -> None:
         self.filter, self.seeds, self.threads = score, seeds, threads
@@ -131,7 +131,7 @@ class _Integrand:
 
     def __call__(self, u: np.ndarray) -> np.ndarray:
         with jax.enable_x64(True):
-            z, excess = (np.asarray(each) for each in self._pushed(jnp.asarray(u)))
+            z, excess = (np.asarray(array) for array in self._pushed(jnp.asarray(u)))
         log_prior = _log_normal(u) - excess
         known = np.isfinite(z).all(axis=1) & np.isfinite(log_prior)
         out = np.full(len(u), -np.inf)
@@ -154,14 +154,14 @@ class Proposal:
 
     @classmethod
     def of_draws(cls, u: np.ndarray) -> Proposal:
-        """Fitted to posterior draws; as these are few, correlations are shrunk, and what is left of the prior added."""
+        """Fit a proposal to posterior draws; they are few, so shrink correlations, add what is left of the prior."""
         count, size = u.shape
         spread = np.cov(u, rowvar=False).reshape(size, size) if count > 1 else np.eye(size)
         shrunk = (count * spread + (size + 1) * np.diag(np.diag(spread))) / (count + size + 1)
         return cls(u.mean(axis=0), WIDER * shrunk + np.eye(size) / (10 * count))
 
     def refitted(self, u: np.ndarray, log_weights: np.ndarray) -> Proposal:
-        """With the weighted moments of draws, as far as these are effective."""
+        """Return a proposal with the weighted moments of draws, as far as these are effective."""
         if not np.isfinite(log_weights.max()):
             return self
         w = np.exp(log_weights - np.logaddexp.reduce(log_weights))
@@ -171,7 +171,7 @@ class Proposal:
         return Proposal(share * mean + (1 - share) * self.mean, share * cov + (1 - share) * self.cov)
 
     def draw(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """So many draws, and the log of their density: of the mixture in which a stratum has its share of the draws."""
+        """Return `count` draws and their log density: of the mixture with each stratum's share of the draws."""
         size, plain = len(self.mean), round(DEFENSIVE * count)
         normals = rng.standard_normal((count, size))
         scale = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(count, 1)))
@@ -188,7 +188,7 @@ class Proposal:
 
 
 def _estimate(log_weights: np.ndarray) -> Evidence:
-    """The log of the mean weight; its error by the delta method."""
+    """Return the log of the mean weight, and its error by the delta method."""
     if not np.isfinite(log_weights.max()):
         raise SettingsError("the likelihood was zero at all parameters that were tried; give more particles")
     count, total = len(log_weights), float(np.logaddexp.reduce(log_weights))

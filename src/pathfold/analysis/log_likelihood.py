@@ -1,4 +1,4 @@
-"""Log likelihoods of the observations at posterior draws: what models are compared by.
+"""Log likelihoods of the observations at posterior draws, by which models are compared.
 
 Given states and parameters, observations with noise are independent, and each has its own log p(y | x, z). Given the
 parameters alone, log p(y | z) is the sum over time of log p(y_n | y_1, ..., y_{n-1}, z), which also exists where
@@ -39,7 +39,7 @@ def log_likelihood(
     seed: int = 0,
     threads: int | None = None,
 ) -> xr.DataTree:
-    """Log likelihoods of the observations at posterior draws, for `arviz.loo` and `arviz.compare`.
+    """Compute log likelihoods of the observations at posterior draws, for `arviz.loo` and `arviz.compare`.
 
     By default of each observed value given the state and the parameters, exactly. With `ahead`, of all that was
     observed at one time given the parameters and what was observed before, estimated by a particle filter whose
@@ -111,7 +111,7 @@ def _ahead(
 
 
 def shared_parameters(model: DiffusionModel, chosen: Chosen) -> np.ndarray:
-    """The parameters that series share, (D, Z)."""
+    """Return the parameters that series share, (D, Z)."""
     parts = [chosen[name].reshape(chosen.count, -1) for name in model.parameters.names]
     return np.concatenate([np.zeros((chosen.count, 0)), *parts], axis=1)
 
@@ -136,7 +136,7 @@ def _given_states(model: DiffusionModel, grid: TimeGrid, chosen: Chosen) -> xr.D
 def _log_densities(
     model: DiffusionModel, grid: TimeGrid, rows: np.ndarray, shared: np.ndarray, states: np.ndarray
 ) -> np.ndarray:
-    """Of every value (draw, row, Y), NaN where it has none of its own."""
+    """Return the log density of every value (draw, row, Y), NaN where it has none of its own."""
 
     def of_draw(z, x, clock, seen):
         def of_row(x, t, seen):
@@ -146,7 +146,7 @@ def _log_densities(
         return jax.vmap(of_row)(x, clock, seen)
 
     with jax.enable_x64(True):
-        at_rows = jax.tree.map(lambda each: jnp.asarray(each[rows], float), (model.clocks(grid)[1], grid.seen()))
+        at_rows = jax.tree.map(lambda array: jnp.asarray(array[rows], float), (model.clocks(grid)[1], grid.seen()))
         compiled = jax.jit(jax.vmap(of_draw, (0, 0, None, None)))
         whole_parts = range(0, len(shared), TOGETHER)
         return np.concatenate(

@@ -1,4 +1,4 @@
-"""What all predictions have in common: draws of a posterior, paths carried forward, groups of the results."""
+"""Functions for all predictions: draws of a posterior, paths carried forward, groups of the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Chosen:
 
     @classmethod
     def of(cls, tree: xr.DataTree, draws: int | None) -> Chosen:
-        """So many of every chain, evenly spread; all if there is no number."""
+        """Choose so many draws of every chain, evenly spread; all if there is no number."""
         there = tree.posterior.sizes["draw"]
         count = there if draws is None else whole("draws", draws, least=1)
         if count > there:
@@ -37,24 +37,24 @@ class Chosen:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Chains and draws."""
+        """The numbers of chains and of draws."""
         return self.tree.posterior.sizes["chain"], len(self.places)
 
     @property
     def count(self) -> int:
-        """D, of all chains."""
+        """The number D of draws, of all chains."""
         return self.shape[0] * self.shape[1]
 
     def flat(self, values: np.ndarray) -> np.ndarray:
-        """Of an array by chain and draw, (chain, draw, ...), the draws chosen, (D, ...)."""
+        """Return the draws chosen, (D, ...), from an array by chain and draw, (chain, draw, ...)."""
         return values[:, self.places].reshape(self.count, *values.shape[2:])
 
     def by_chain(self, values: np.ndarray) -> np.ndarray:
-        """(D, ...) as (chain, draw, ...)."""
+        """Return an array (D, ...) as (chain, draw, ...)."""
         return values.reshape(*self.shape, *values.shape[1:])
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A variable of the posterior, (D, ...), of which no more is read; a SettingsError if it was not kept."""
+        """Read these draws of a variable of the posterior, (D, ...); raise SettingsError if it was not kept."""
         if name not in self.tree.posterior:
             raise SettingsError(
                 f"the posterior has no draws of {name!r}, which keep leaves out: sample with it among those to keep"
@@ -63,7 +63,7 @@ class Chosen:
         return values.reshape(self.count, *values.shape[2:])
 
     def states(self, model: DiffusionModel, remedy: str) -> np.ndarray:
-        """(D, time, component); a SettingsError with the remedy if they, or some of the components, were not kept."""
+        """Return states (D, time, component); raise SettingsError, with the remedy, if not all of them were kept."""
         posterior = self.tree.posterior
         if "state" not in posterior and self.tree.attrs.get("keep", "all") == "all":
             raise SettingsError(f"the posterior has no states (keep_path='none'): {remedy}")
@@ -73,7 +73,7 @@ class Chosen:
 
     @property
     def coordinates(self) -> dict[str, Any]:
-        """Of chains and draws."""
+        """The coordinates of chains and draws."""
         posterior = self.tree.posterior
         return {"chain": posterior["chain"].values, "draw": posterior["draw"].values[self.places]}
 
@@ -88,7 +88,7 @@ def carried_forward(
     after_data: np.ndarray | None = None,
     keep: np.ndarray | None = None,
 ) -> np.ndarray:
-    """States (D, kept, X) at the times of the data of a grid, or at the nodes to `keep`, from starts (D, K, X).
+    """Return states (D, kept, X) at the times of the data of a grid, or at nodes to `keep`, from starts (D, K, X).
 
     `series` (K,) are the numbers in the ensemble of the grid's series, if they are not the same ones.
     """
@@ -101,12 +101,12 @@ def carried_forward(
 
 
 def node_times(model: DiffusionModel, grid: TimeGrid, rows: np.ndarray) -> Any:
-    """What the model's functions take for the times of these nodes (N,) of a grid."""
-    return jax.tree.map(lambda each: each[rows], model.clocks(grid)[1])
+    """Return what the model's functions take as the times of these nodes (N,) of a grid."""
+    return jax.tree.map(lambda array: array[rows], model.clocks(grid)[1])
 
 
 def warn_of_lost(states: np.ndarray, what: str) -> None:
-    """Say so of paths (D, R, X) that are not finite to the end."""
+    """Warn of paths (D, R, X) that are not finite to the end."""
     if lost := int(np.sum(~np.isfinite(states).all(axis=(1, 2)))):
         warnings.warn(
             f"{lost} of {len(states)} {what} are not finite from some time on, where their observations are NaN: take "
@@ -117,8 +117,8 @@ def warn_of_lost(states: np.ndarray, what: str) -> None:
 
 
 def extended(tree: xr.DataTree, groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
-    """The results with these groups besides, or in the place of earlier ones; arrays are shared, not copied."""
+    """Return the results with these groups added or replaced; arrays are shared, not copied."""
     kept = {str(name): child.to_dataset() for name, child in tree.children.items()}
-    longer = xr.DataTree.from_dict({f"/{name}": each for name, each in (kept | dict(groups)).items()})
+    longer = xr.DataTree.from_dict({f"/{name}": group for name, group in (kept | dict(groups)).items()})
     longer.attrs = dict(tree.attrs)
     return longer

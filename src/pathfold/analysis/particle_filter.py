@@ -20,7 +20,7 @@ from pathfold.schemes import StrongOrder1p5
 
 
 class ParticleFilter:
-    """A model and its data, ready to be filtered with so many particles."""
+    """A particle filter for a model and its data, with some number of particles."""
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, particles: int) -> None:
         _check_observation(model, grid)
@@ -29,12 +29,12 @@ class ParticleFilter:
 
     @property
     def times(self) -> np.ndarray:
-        """Of the observations that are scored."""
+        """The times of the observations that are scored."""
         return self.engine.grid.ends[self.engine.nodes]
 
     @cached_property
     def _constants(self) -> np.ndarray:
-        """What the native code leaves out of the log density of each observation: terms that depend on y alone."""
+        """The terms of each observation's log density that the native code leaves out, since they depend on y alone."""
         grid, nodes, total = self.engine.grid, self.engine.nodes, np.zeros(len(self.engine.nodes))
         for columns, part in self.model.observation.parts:
             if isinstance(part, Likelihood):
@@ -45,7 +45,7 @@ class ParticleFilter:
         return total
 
     def _of_likelihood(self, columns: slice, part: Likelihood) -> np.ndarray:
-        """log p + 1/2 root^2 + remainder, the same at all states; taken where the least is lost to rounding."""
+        """Return log p + 1/2 root^2 + remainder, the same at all states, taken where the least is lost to rounding."""
         grid, nodes = self.engine.grid, self.engine.nodes
 
         def constant(x, z, t, seen):
@@ -54,16 +54,16 @@ class ParticleFilter:
             return jnp.nansum(part.log_density(x, z, t, seen)) + root + seen.of_observed(split.remainder), root
 
         with jax.enable_x64(True):
-            seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), grid.seen(columns))
-            clock = jax.tree.map(lambda each: each[nodes], self.model.clocks(grid)[1])
+            seen = jax.tree.map(lambda array: jnp.asarray(array[nodes], float), grid.seen(columns))
+            clock = jax.tree.map(lambda array: array[nodes], self.model.clocks(grid)[1])
             at_point = jax.jit(jax.vmap(constant, (None, None, 0, 0)))
-            found = [at_point(jnp.asarray(x), z, clock, seen) for x, z, _ in self.model.points()]
-        constants, roots = (np.array(each) for each in zip(*found, strict=True))
+            at_points = [at_point(jnp.asarray(x), z, clock, seen) for x, z, _ in self.model.points()]
+        constants, roots = (np.array(values) for values in zip(*at_points, strict=True))
         roots[~np.isfinite(constants)] = np.inf
         return constants[np.argmin(roots, axis=0), np.arange(len(nodes))]
 
     def __call__(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> np.ndarray:
-        """Log densities (draw, observation) given parameters (draw, Z); -inf where all particles were lost.
+        """Return log densities (draw, observation) given parameters (draw, Z); -inf where all particles were lost.
 
         Each draw has a random stream of its own: what comes out does not depend on the number of threads.
         """
@@ -77,7 +77,7 @@ class ParticleFilter:
         return ahead + constants
 
     def _run(self, z: np.ndarray, ahead: np.ndarray, seed: int, first: int, stride: int) -> int:
-        """Fill `ahead` for the draws first, first + stride, ...; the status of the first that cannot be done, or 0."""
+        """Fill `ahead` for the draws first, first + stride, ...; return the status of the first that fails, or 0."""
         room, nothing = self._room(), (np.zeros((0, 0, 0)), np.zeros((0, 0)))
         for i, row in enumerate(z):
             if self._filter(room, row, seed, first + i * stride, ahead[i], *nothing) == NOT_AFFINE:
@@ -85,7 +85,7 @@ class ParticleFilter:
         return CONVERGED
 
     def expected(self, z: np.ndarray, seed: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
-        """States (observation, particle, X) that particles would have at each observation, were it not for it.
+        """Return states (observation, particle, X) that particles would have at each observation if it was unknown.
 
         And their weights (observation, particle), which sum to one; to nothing from where on all were lost. z (Z,) are
         the parameters of a draw, whose number gives it a random stream of its own.
@@ -100,7 +100,7 @@ class ParticleFilter:
         return states, np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
 
     def _room(self) -> tuple[np.ndarray, ...]:
-        """Memory that a filter works in: point, scratch, states, spare states, log weights."""
+        """Make the memory that a filter works in: point, scratch, states, spare states, log weights."""
         e, count = self.engine, self.particles
         return (
             e.block("point"), e.block("scratch"), np.zeros((count, e.sizes.X)), np.zeros((count, e.sizes.X)),
@@ -133,7 +133,7 @@ def _not_affine() -> ModelError:
 
 
 def _check_observation(model: DiffusionModel, grid: TimeGrid) -> None:
-    """Raise ModelError where the density of what is observed cannot be had."""
+    """Raise ModelError if the density of what is observed cannot be computed."""
     for _, part in model.observation.parts:
         if isinstance(part, NoisyObservation):
             raise no_density(part)
@@ -152,7 +152,7 @@ def _check_observation(model: DiffusionModel, grid: TimeGrid) -> None:
 
 
 def _is_reached(model: DiffusionModel, grid: TimeGrid) -> bool:
-    """Whether the noise of one step moves the exact rows independently of each other, at a draw from the prior."""
+    """Return whether the noise of one step moves the exact rows independently of each other, at a prior draw."""
     exact, delta = np.flatnonzero(model.exactly_observed), float(np.median(grid.delta[grid.delta > 0.0]))
     Y = model.observation_dim
     seen = Seen(np.full(Y, 0.5), np.ones(Y), np.zeros(0), np.zeros(0))

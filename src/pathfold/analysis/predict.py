@@ -137,11 +137,11 @@ def predict(
         ahead = along_paths(model, chosen, numbers, asked)
     ahead.carry(ensemble, fine, rng)
     warn_of_lost(ahead.states, "predicted paths")
-    series_of_rows = np.repeat(np.arange(len(asked)), [each.times.size for each in asked])
+    series_of_rows = np.repeat(np.arange(len(asked)), [observations.times.size for observations in asked])
     y = ensemble.observe(ahead.states, _clocks(model, asked), series_of_rows, rng)
 
     dim = "node" if is_panel(tree) else "time"
-    coordinates = {"time": (dim, np.concatenate([each.times for each in asked]))}
+    coordinates = {"time": (dim, np.concatenate([observations.times for observations in asked]))}
     if is_panel(tree):
         coordinates["node_series"] = (dim, np.array(names)[series_of_rows])
     if (dates := _dates(calendars, asked)) is not None:
@@ -161,7 +161,7 @@ def predict(
 
 
 def _fine_steps(tree: xr.DataTree, steps_per_interval: Any, max_step: Any) -> dict[str, Any]:
-    """As asked for; else no longer than the posterior's usual ones."""
+    """Return the fine steps asked for; by default they are no longer than the posterior's usual ones."""
     if steps_per_interval is None and max_step is None:
         lengths = tree.constant_data["fine_step"].values
         max_step = float(np.median(lengths[lengths > 0.0]))
@@ -169,25 +169,25 @@ def _fine_steps(tree: xr.DataTree, steps_per_interval: Any, max_step: Any) -> di
 
 
 def _selected(tree: xr.DataTree, series: Any) -> list[int]:
-    """Numbers of the series asked for, by name or number; of all if none is."""
+    """Return the numbers of the series asked for, by name or number; of all if none is."""
     names = series_names(tree)
     if series is None:
         return [*range(len(names))]
     numbers = []
-    for each in series if isinstance(series, Sequence | np.ndarray) and not isinstance(series, str) else [series]:
-        if isinstance(each, str | int | np.integer) and str(each) in names:
-            numbers.append(names.index(str(each)))
-        elif isinstance(each, int | np.integer) and not isinstance(each, bool) and 0 <= each < len(names):
-            numbers.append(int(each))
+    for label in series if isinstance(series, Sequence | np.ndarray) and not isinstance(series, str) else [series]:
+        if isinstance(label, str | int | np.integer) and str(label) in names:
+            numbers.append(names.index(str(label)))
+        elif isinstance(label, int | np.integer) and not isinstance(label, bool) and 0 <= label < len(names):
+            numbers.append(int(label))
         else:
-            raise SettingsError(f"the posterior has no series {told(each)}; it has {', '.join(names)}")
+            raise SettingsError(f"the posterior has no series {told(label)}; it has {', '.join(names)}")
     if not numbers:
         raise SettingsError("series selects none of the series; leave it out to predict all")
     return numbers
 
 
 def _begins(tree: xr.DataTree) -> np.ndarray:
-    """When each series begins."""
+    """Return the time at which each series begins."""
     constant = tree.constant_data
     return constant["interval_start"].values[constant["first_interval"].values]
 
@@ -195,54 +195,54 @@ def _begins(tree: xr.DataTree) -> np.ndarray:
 def _asked(
     model: DiffusionModel, times: Any, begin: float, inputs: dict[str, Input], events: Any, calendar: Calendar | None
 ) -> Observations:
-    """The times to predict a series at, and what happens meanwhile; its values are not used."""
+    """Return the times to predict a series at, and what happens meanwhile, as observations without values."""
     times = real_array("times", counted("times", times, calendar))
     events = read_events(events, calendar)
     return Observations(times, np.zeros((times.size, model.observation_dim)), begin, inputs, events=events)
 
 
 def _dates(calendars: Sequence[Calendar | None], asked: Sequence[Observations]) -> np.ndarray | None:
-    """The dates of the times of all series, one after the other, if all of them have dates."""
-    dates = [calendar and calendar.dates(each.times) for calendar, each in zip(calendars, asked, strict=True)]
-    known = [each for each in dates if each is not None]
+    """Return the dates of the times of all series, one after the other, if all of them have dates."""
+    dates = [calendar and calendar.dates(series.times) for calendar, series in zip(calendars, asked, strict=True)]
+    known = [of_series for of_series in dates if of_series is not None]
     return np.concatenate(known) if len(known) == len(dates) else None
 
 
 def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:
-    """What the model's functions take for the times of all series, one after the other."""
-    values = np.zeros((sum(each.times.size for each in asked), len(model.inputs)))
+    """Return what the model's functions take as the times of all series, one after the other."""
+    values = np.zeros((sum(series.times.size for series in asked), len(model.inputs)))
     begin = 0
-    for each in asked:
-        rows = slice(begin, begin := begin + each.times.size)
-        for i, (name, given) in enumerate((model.inputs | each.inputs).items()):
-            given.check_cover(name, each.times[0], each.times[-1])
-            values[rows, i] = given.at(each.times)
+    for series in asked:
+        rows = slice(begin, begin := begin + series.times.size)
+        for i, (name, given) in enumerate((model.inputs | series.inputs).items()):
+            given.check_cover(name, series.times[0], series.times[-1])
+            values[rows, i] = given.at(series.times)
     with jax.enable_x64(True):
-        return model.node_clock(np.concatenate([each.times for each in asked]), values)
+        return model.node_clock(np.concatenate([series.times for series in asked]), values)
 
 
 def _known(chosen: Chosen, model: DiffusionModel, changes: Any, numbers: Sequence[int] | None) -> dict[str, np.ndarray]:
-    """Parameters of the draws by name, for these series, or for a new one; those to be set as they are set.
+    """Return the draws' parameters by name, for these series or a new one, with changes where they are set.
 
     What is fixed or follows from others is left out.
     """
     check_values(changes, model.maps)
-    found = {}
+    values = {}
     for name, m in (model.parameters.maps | model.varying.maps).items():
         varies = name in model.varying.maps
         if name in changes:
-            found[name] = _set_value(chosen, name, changes[name], m.shape, varies, numbers)
+            values[name] = _set_value(chosen, name, changes[name], m.shape, varies, numbers)
         elif m.size and not varies:
-            found[name] = chosen[name]
+            values[name] = chosen[name]
         elif m.size and numbers is not None:
-            found[name] = chosen[name][:, numbers]
-    return found
+            values[name] = chosen[name][:, numbers]
+    return values
 
 
 def _set_value(
     chosen: Chosen, name: str, given: Any, shape: tuple[int, ...], varies: bool, numbers: Sequence[int] | None
 ) -> np.ndarray:
-    """The user's value of a parameter for every draw, (D, ...), or (D, K, ...) of what varies."""
+    """Return the user's value of a parameter for every draw, (D, ...), or (D, K, ...) of what varies."""
     given = _by_chain_and_draw(chosen, name, given) if isinstance(given, xr.DataArray) else given
     value = real_array(f"the values of parameter {name!r}", given, error=ModelError).astype(np.float64)
     every = chosen.tree.posterior["draw"].size
@@ -260,16 +260,16 @@ def _set_value(
 
 
 def _by_chain_and_draw(chosen: Chosen, name: str, given: xr.DataArray) -> xr.DataArray:
-    """Values with the chains and draws of the posterior in their order, where they have such dimensions."""
+    """Sort values like the chains and draws of the posterior, where they have such dimensions."""
     for dim in ("chain", "draw"):
         if dim in given.dims and dim in given.coords:
             there, wanted = given[dim].values.tolist(), chosen.tree.posterior[dim].values.tolist()
             if sorted(there) != sorted(wanted):
                 raise ModelError(f"parameter {name!r} was set for other {dim}s than those of the posterior")
-            given = given.isel({dim: [there.index(each) for each in wanted]}) if there != wanted else given
+            given = given.isel({dim: [there.index(label) for label in wanted]}) if there != wanted else given
     return given.transpose("chain", "draw", ..., missing_dims="ignore")
 
 
 def _told_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What was set, as a file can hold it; values that differ between draws as a word."""
+    """Return what was set in a form that a file can hold; a word stands for values that differ between draws."""
     return {name: np.asarray(v).tolist() if np.size(v) <= 100 else "by draw" for name, v in changes.items()}

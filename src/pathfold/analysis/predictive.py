@@ -1,4 +1,4 @@
-"""Data that the model would give: pf.posterior_predictive and pf.prior_predictive."""
+"""Simulated data from posterior or prior: pf.posterior_predictive and pf.prior_predictive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def posterior_predictive(
     draws: int | None = None,
     seed: int = 0,
 ) -> xr.DataTree:
-    """Data as they could have been, one set for every draw, at the times of the data.
+    """Simulate data as they could have been, one set for every draw, at the times of the data.
 
     Values are missing where those of the data are. Where these are censored, the new ones are what would have been seen
     without a limit.
@@ -88,7 +88,7 @@ def posterior_predictive(
 
 
 def _grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
-    """The grid that was sampled on, without the data."""
+    """Rebuild the grid that was sampled on, without the data."""
     constant, names = tree.constant_data, series_names(tree)
     ends, nothing = constant["interval_end"].values, np.zeros((constant["interval_end"].size, model.observation_dim))
     events = constant["event"].values.tolist() if "event_amount" in constant else []
@@ -111,7 +111,7 @@ def _grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
 
 
 def _observed_nodes(tree: xr.DataTree) -> np.ndarray:
-    """Which nodes (N,) have a row in the observed data."""
+    """Return a mask of the nodes (N,) that have a row in the observed data."""
     constant, data, names = tree.constant_data, tree.observed_data, series_names(tree)
     ends, first = constant["interval_end"].values, constant["first_interval"].values
     series = np.searchsorted(first, np.arange(ends.size), side="right") - 1
@@ -132,7 +132,7 @@ def prior_predictive(
     events: Mapping[str, tuple[Any, Any]] | None = None,
     seed: int = 0,
 ) -> xr.DataTree:
-    """Data that the priors lead one to expect: parameters, initial states, paths and observations, drawn anew.
+    """Simulate data that the priors lead one to expect: parameters, initial states, paths and observations, drawn anew.
 
     Paths that the fine steps cannot follow are told of by a warning, and are NaN from there on.
 
@@ -180,8 +180,8 @@ def prior_predictive(
     if not seen:
         times = real_array("times", data)
         data = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
-    for each in panel_of(data).values():
-        (check_data if seen else check_inputs_and_events)(model, each)
+    for observations in panel_of(data).values():
+        (check_data if seen else check_inputs_and_events)(model, observations)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     ensemble = Ensemble.build(model, {}, draws, len(grid.first), rng)
     tree = simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seen=seen)

@@ -124,11 +124,11 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
 
 
 def _verdict(tree: xr.DataTree) -> Iterator[str]:
-    """What a reader should know first."""
-    found = list(troubles(tree, kept_parameters(tree)))
-    if found:
+    """Write what a reader should know first."""
+    sentences = list(troubles(tree, kept_parameters(tree)))
+    if sentences:
         yield '<p class="bad">The draws should not be trusted yet:</p><ul>'
-        yield "".join(f"<li>{escape(each)}.</li>" for each in found) + "</ul>"
+        yield "".join(f"<li>{escape(sentence)}.</li>" for sentence in sentences) + "</ul>"
     else:
         yield '<p class="good">The chains agree, and nothing is amiss with the sampling.</p>'
     if "noise" in tree.children:
@@ -143,10 +143,11 @@ def _parameters(tree: xr.DataTree) -> Iterator[str]:
     head = ["", "mean", "sd", "5 %", "median", "95 %", "bulk ESS", "tail ESS", "R-hat"]
     rows = []
     for name in names:
-        for label, x, found in judged(tree.posterior[name]):
+        for label, x, convergence in judged(tree.posterior[name]):
             low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
             numbers = [f"{value:.4g}" for value in (x.mean(), x.std(), low, middle, high)]
-            rows.append([label, *numbers, f"{found.bulk:.0f}", f"{found.tail:.0f}", f"{found.rhat:.3f}"])
+            bulk, tail, rhat = f"{convergence.bulk:.0f}", f"{convergence.tail:.0f}", f"{convergence.rhat:.3f}"
+            rows.append([label, *numbers, bulk, tail, rhat])
     if not rows:
         yield "<p>Every parameter is fixed.</p>"
         return
@@ -170,7 +171,7 @@ def _paths(tree: xr.DataTree) -> Iterator[str]:
 
 
 def _thinned(tree: xr.DataTree) -> xr.DataTree:
-    """With as many draws as bands need."""
+    """Return the results with as many draws as bands need."""
     every = max(1, tree.posterior.sizes["draw"] * tree.posterior.sizes["chain"] // MOST_DRAWS)
     few = tree.copy()
     few["posterior"] = tree.posterior.to_dataset().isel(draw=slice(None, None, every))
@@ -221,12 +222,12 @@ def _settings(tree: xr.DataTree) -> Iterator[str]:
 
 def _told(value: Any) -> str:
     values = np.atleast_1d(value).tolist() if not isinstance(value, str) else [value]
-    return ", ".join(f"{each:.4g}" if isinstance(each, float) else str(each) for each in values)
+    return ", ".join(f"{entry:.4g}" if isinstance(entry, float) else str(entry) for entry in values)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
-    top = "".join(f"<th>{escape(each)}</th>" for each in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>" for row in rows)
+    top = "".join(f"<th>{escape(title)}</th>" for title in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -234,7 +235,7 @@ _numbers = count(1)
 
 
 def _picture(figure: Figure) -> str:
-    """A figure as SVG in the page: no background, text as text, names of its own, the colours of the page."""
+    """Write a figure as SVG for the page: no background, text as text, its own names, the colours of the page."""
     import matplotlib as mpl
 
     for patch in (figure.patch, *(ax.patch for ax in figure.axes)):

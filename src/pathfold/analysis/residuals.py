@@ -38,7 +38,7 @@ def residuals(
     seed: int = 0,
     threads: int | None = None,
 ) -> xr.DataTree:
-    """One-step-ahead residuals: each value among those expected from the values before it, as a standard normal.
+    """Compute one-step-ahead residuals: each value among those expected from the values before, as a standard normal.
 
     They are the classical second opinion on a model: `pf.check`, `pf.plot_check` and `pf.report` look at them where
     results have them. They see outliers, heavy tails and changes of variance better than the noise of posterior draws,
@@ -75,12 +75,11 @@ def residuals(
     chosen, score = Chosen.of(tree, count), ParticleFilter(model, grid, particles)
     z = shared_parameters(model, chosen)
     with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(lambda draw: _of_draw(model, grid, score, z[draw], seed, draw), range(len(z))))
+        by_draw = list(pool.map(lambda draw: _of_draw(model, grid, score, z[draw], seed, draw), range(len(z))))
     observed = tree.observed_data["y"]
     dims = ["chain", "draw", *map(str, observed.dims)]
-    variables = {
-        name: (dims, chosen.by_chain(np.stack([each[i] for each in found]))) for i, name in enumerate(("y", "expected"))
-    }
+    scores, expected = (chosen.by_chain(np.stack(arrays)) for arrays in zip(*by_draw, strict=True))
+    variables = {"y": (dims, scores), "expected": (dims, expected)}
     rows = np.flatnonzero(grid.mask.any(axis=1))
     variables["seen"] = (dims[2:], _seen(grid, rows).astype(np.int64))
     interval = {"interval": (observed.dims[0], rows)}
@@ -89,14 +88,14 @@ def residuals(
 
 
 def _seen(grid: TimeGrid, rows: np.ndarray) -> np.ndarray:
-    """Which of the values (row, Y) are known, and not by bounds alone."""
+    """Return a mask of the values (row, Y) that are known, and not by bounds alone."""
     return grid.mask[rows] & (grid.censored[rows] == 0)
 
 
 def _of_draw(
     model: DiffusionModel, grid: TimeGrid, score: ParticleFilter, z: np.ndarray, seed: int, draw: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Residuals and expected values (observation, Y)."""
+    """Return residuals and expected values (observation, Y) of a draw."""
     rng = np.random.default_rng([seed, draw])
     states, weights = score.expected(z, seed, draw)
     if lost := np.flatnonzero(weights.sum(axis=1) == 0.0).tolist():
@@ -107,17 +106,17 @@ def _of_draw(
     rows = np.flatnonzero(grid.mask.any(axis=1))
     drawn = _observed(model, grid, rows, z, states.swapaxes(0, 1), rng)
     expected = np.einsum("np,pny->ny", weights, np.where(weights.T[..., None] > 0.0, drawn, 0.0))
-    found = np.full(expected.shape, np.nan)
+    scores = np.full(expected.shape, np.nan)
     for n, j in np.argwhere(_seen(grid, rows)):
         some = weights[n] > 0.0
-        found[n, j] = normal_score(float(grid.values[rows[n], j]), drawn[some, n, j], weights[n, some], rng.random())
-    return found, np.where(np.isnan(found), np.nan, expected)
+        scores[n, j] = normal_score(float(grid.values[rows[n], j]), drawn[some, n, j], weights[n, some], rng.random())
+    return scores, np.where(np.isnan(scores), np.nan, expected)
 
 
 def _observed(
     model: DiffusionModel, grid: TimeGrid, rows: np.ndarray, z: np.ndarray, states: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Random observations (particle, row, Y) of states (particle, row, X), which are followed by what varies."""
+    """Draw observations (particle, row, Y) of states (particle, row, X), which are followed by what varies."""
     particles, count = states.shape[:2]
     shared = {name: np.asarray(value) for name, value in model.parameters.unflatten(z).items()}
     own, begin = {}, model.state_dim
@@ -131,7 +130,7 @@ def _observed(
 
 
 def normal_score(y: float, drawn: np.ndarray, weights: np.ndarray, uniform: float) -> float:
-    """The standard normal that y makes, given weighted draws of what was expected and a uniform number.
+    """Turn y into a standard normal, given weighted draws of what was expected and a uniform number.
 
     Within them it follows from the rank; ties are broken by the uniform number. Beyond a tenth of them, on either side,
     it follows from a normal tail with the mean excess of that tenth, unless values repeat themselves, as counts do.

@@ -130,12 +130,12 @@ def simulate(
 
 
 def _known(model: DiffusionModel, values: Mapping[str, Any], draws: int) -> dict[str, np.ndarray]:
-    """The user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies."""
+    """Return the user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies."""
     check_values(values, model.maps)
     shared = model.parameters.maps
     if missing := [name for name, m in shared.items() if name not in values and m.size]:
         raise ModelError(f"no value was given for parameter {listed(missing)}")
-    found = {}
+    by_name = {}
     for name, m in model.maps.items():
         if name not in values:
             continue
@@ -148,12 +148,12 @@ def _known(model: DiffusionModel, values: Mapping[str, Any], draws: int) -> dict
         if not np.all(np.isfinite(value)):
             raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
         value = np.broadcast_to(value, (draws, *m.shape))
-        found[name] = value if name in shared else value[:, None]
-    return found
+        by_name[name] = value if name in shared else value[:, None]
+    return by_name
 
 
 def _starts(model: DiffusionModel, given: Any, draws: int) -> np.ndarray:
-    """The user's initial states (D, 1, X)."""
+    """Return the user's initial states (D, 1, X)."""
     x0 = real_array("the numbers of initial_state", model.state_of(given)).astype(np.float64)
     shape = (model.state_dim,)
     if x0.shape not in (shape, (draws, *shape)):

@@ -26,7 +26,7 @@ def simulated(
     keep_path: Literal["nodes", "all"] = "nodes",
     seen: bool = False,
 ) -> xr.DataTree:
-    """Groups prior, prior_predictive and constant_data, as of one chain, from initial states (D, K, X).
+    """Make the groups prior, prior_predictive and constant_data, as of one chain, from initial states (D, K, X).
 
     With a grid whose values were `seen`, there are observed_data, and what is missing in them is missing.
     """

@@ -1,4 +1,4 @@
-"""From a model to machine code: key, trace, emit, assemble; nothing is done twice that was done before.
+"""Compiling a model to machine code: key, trace, emit, assemble; nothing is compiled twice.
 
 The compiled kernels of a model are kept with the model object, found again by their key when an equal model is made,
 and stored in the cache of models for other processes. The key is made of all that the kernels depend on but for the
@@ -42,7 +42,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Method:
-    """A way to sample: its number in the layout table, its records and kernels, how deep its trees may be."""
+    """A sampling method: its number in the layout table, its records and kernels, the largest depth of its trees."""
 
     number: int
     records: type[Records]
@@ -60,7 +60,7 @@ GUIDED = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
 
 @dataclass(frozen=True)
 class Variant:
-    """What of the data and the settings changes a model's kernels."""
+    """The properties of the data and the settings that a model's kernels depend on."""
 
     method: Method
     regular: bool  # all fine steps have the same length
@@ -72,7 +72,7 @@ class Variant:
 
 
 class OtherMachine(PathfoldError):
-    """Object code of a model is for another processor, and its assembly is not at hand."""
+    """The object code of a model is for another processor, and its assembly is not available."""
 
 
 class Program:
@@ -95,7 +95,7 @@ class Program:
         return _known_program, (self.key, self.machine, dict(self.objects), self.carried, self.assembly)
 
     def for_any_machine(self, assembly: Sequence[Code]) -> Program:
-        """With the assembly, to be sent to machines of another kind."""
+        """Return the program with its assembly, to be sent to machines of another kind."""
         return Program(self.key, self.machine, self.objects, self.carried, assembly)
 
     @cached_property
@@ -109,7 +109,7 @@ class Program:
         return model_cache.Entry(objects, {"carried": self.carried})
 
     def bind(self, layout: np.ndarray) -> np.ndarray:
-        """The layout table with the addresses of the kernels in this process, valid while the program lives."""
+        """Return the layout table with the addresses of the kernels in this process, valid while the program lives."""
         bound = layout.copy()
         with _loading:  # of two threads that load it, one would free what the other uses
             addresses = self._loaded.addresses
@@ -135,7 +135,7 @@ def _known_program(
 
 
 def kept_or_made(key: str, make: Callable[[], model_cache.Entry]) -> model_cache.Entry:
-    """Object code for this machine. Of several processes that need it at once, one makes it for all."""
+    """Return object code for this machine. If several processes need it at once, one makes it for all."""
     machine = machine_name()
     name = hashlib.sha256(f"{key} {machine}".encode()).hexdigest()
     if (entry := model_cache.find(name, machine)) is not None:
@@ -184,7 +184,7 @@ class CompiledModel:
         return _known_program(key, machine_name(), entry.objects, int(entry.facts["carried"]))
 
     def _key(self) -> str:
-        """A hash of all that the assembly depends on. Only the model's own functions are traced for it."""
+        """Return a hash of all that the assembly depends on. Only the model's own functions are traced for it."""
         v, digest = self.variant, hashlib.sha256()
         made_with = (_versions(), _sources())
         what = (v.method.number, v.regular, v.complete, v.conditioned, v.metric, self.lanes, self.censored)
@@ -207,7 +207,7 @@ class CompiledModel:
         return model_cache.Entry(objects, {"carried": carried, "states": self.sizes.X, "parameters": self.sizes.U})
 
     def assembly(self) -> Iterator[Code]:
-        """Of all kernels, the same for every machine; those of one file together, since that takes LLVM less time."""
+        """Yield the assembly of all kernels, the same for every machine; one file's together, which is faster."""
         parts = [part(self.functions, self.records, self.sizes) for part in self.variant.method.kernels]
         tracing = Tracing([kernel for kernels in parts for kernel in kernels])
         for kernels in parts:
@@ -215,7 +215,7 @@ class CompiledModel:
 
 
 def written(function: Callable, shapes: Sequence[tuple[int, ...]]) -> str:
-    """The program of a function and its derivatives as text: nodes, loops over arrays in memory, results."""
+    """Return the program of a function and its derivatives as text: nodes, loops over arrays in memory, results."""
     graph, structs = Graph(), [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
     given = [inputs_of(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]
     out = trace(graph, second_derivative(function, len(shapes)), *given)
@@ -223,12 +223,12 @@ def written(function: Callable, shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 def choose_lanes(n: Sizes) -> int:
-    """Stride of the lanes: enough to vectorise well, few where the records of an interval are large (measured)."""
+    """Return the stride of the lanes: enough to vectorise well, few if records of an interval are large (measured)."""
     return 16 if n.X <= 3 else 20 if n.X <= 5 else 16 if n.X <= 8 else 8 if n.X <= 20 else 4
 
 
 def compile_model(model: DiffusionModel, variant: Variant) -> CompiledModel:
-    """The compiled model, kept with the model object.
+    """Return the compiled model, which is kept with the model object.
 
     A prior whose quantile function cannot be compiled gets another map; if a function of the user's is what stands in
     the way, the error names it. Looked into only when compiling fails, since it takes time.
@@ -253,7 +253,7 @@ def _versions() -> tuple[str, ...]:
 
 @cache
 def _sources() -> str:
-    """A hash of the files that kernels are made by."""
+    """Return a hash of the source files that kernels are made by."""
     folders = (_HERE, _HERE / "equations", _HERE.parent / "program")
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

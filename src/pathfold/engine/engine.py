@@ -22,7 +22,7 @@ WORK, MOST_PARTS, FEWEST_PARTS, NODE = 20_000, 32, 8, 5
 
 @dataclass(frozen=True)
 class Solver:
-    """When the projection of a step onto the manifold has converged (Newton's method; the defaults are the paper's).
+    """Convergence criteria for the projection of a step onto the manifold (Newton's method; defaults are the paper's).
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Solver:
         The largest change of the position in the last iteration, in prior standard deviations. A step that is undone
         must come back to within twice this.
     max_iterations
-        Of Newton's method. A projection that needs more is tried in smaller pieces, and then given up.
+        The most iterations of Newton's method. A projection that needs more is tried in smaller pieces, then given up.
     """
 
     constraint_tolerance: float = 1e-9
@@ -83,11 +83,11 @@ class Engine:
         self.problem = self._make_problem(splitting, solver or Solver())
 
     def _first_intervals(self, grid: TimeGrid) -> np.ndarray:
-        """Where each run of intervals begins that a kernel over nodes goes through."""
+        """Return the first interval of each run of intervals that a kernel over nodes goes through."""
         return grid.first
 
     def _choose_parts(self) -> int:
-        """From the size of model and data alone, since sums depend on it."""
+        """Choose the number of parts, from the size of model and data alone, since sums depend on it."""
         n = self.sizes
         work = self.intervals * (self.grid.steps + NODE) * n.X * (n.X + n.V + n.U)
         parts = min(work // WORK, MOST_PARTS, self.chunks) if self.in_parts else 1
@@ -103,7 +103,7 @@ class Engine:
         return record.size * repeats[record.kind]
 
     def _make_layout(self) -> np.ndarray:
-        """The layout table (see `table`), all but the addresses of the kernels."""
+        """Make the layout table (see `table`), all but the addresses of the kernels."""
         layout, n = self._make_lists(), self.sizes
         layout[[at.STEPS, at.INTERVALS]] = self.grid.steps, self.intervals
         layout[[at.METHOD, at.MAX_DEPTH]] = self.method.number, self.method.max_depth
@@ -125,7 +125,7 @@ class Engine:
         return layout
 
     def _make_lists(self) -> np.ndarray:
-        """A table with the lists that follow it, and room for the tables of other threads and parts.
+        """Return the table followed by its lists, with room for the tables of other threads and parts.
 
         The parts of nodes are runs of intervals like series, and listed after these: a kernel that needs nothing of the
         series goes through either.
@@ -146,16 +146,16 @@ class Engine:
         return np.append(layout, np.zeros(2 * (self.parts - 1) * at.LENGTH, dtype=np.int64))
 
     def block(self, kind: str) -> np.ndarray:
-        """A new block of zeros: "vector" (a momentum), "point" or "scratch"."""
+        """Make a new block of zeros: "vector" (a momentum), "point" or "scratch"."""
         return np.zeros(self.block_sizes[kind])
 
     def record(self, kind: str, block: np.ndarray, name: str) -> np.ndarray:
-        """The part of a block that holds a record."""
+        """Return the part of a block that holds a record."""
         place = at.record_place(kind, name)
         return block[self.layout[place] : self.layout[place + at.END]]
 
     def get(self, kind: str, block: np.ndarray, name: str, field: str) -> np.ndarray:
-        """A copy of one field: of shared records as it is, of others by series, interval, or interval and step."""
+        """Return a copy of one field: as it is in shared records, else by series, interval, or interval and step."""
         r, lanes = self.records[name], self.lanes
         columns, shape = r.columns(field), r.fields[field]
         array = self.record(kind, block, name)
@@ -190,11 +190,11 @@ class Engine:
             self.set("vector", block, name, name, values)
 
     def get_vector(self, block: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The parts (u, v0, w, v) of a vector or of a point's position."""
+        """Return the parts (u, v0, w, v) of a vector or of a point's position."""
         return tuple(self.get("vector", block, name, name) for name in ("u", "v0", "w", "v"))
 
     def gradient(self, point: np.ndarray) -> np.ndarray:
-        """The projected gradient of h1 at a point, as a vector block."""
+        """Return the projected gradient of h1 at a point, as a vector block."""
         size = self.block_sizes["vector"]
         return point[size : 2 * size]
 
@@ -225,7 +225,7 @@ class Engine:
         return problem
 
     def condition(self, nodes, states) -> None:
-        """Condition on the full states at some nodes; exact observations there are implied, and dropped."""
+        """Condition on the full states at some nodes, and drop exact observations there, which are implied."""
         observed = self.model.observation_dim
         values = self.get("problem", self.problem, "grid", "y")
         mask = np.zeros_like(values)

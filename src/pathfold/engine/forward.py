@@ -1,4 +1,4 @@
-"""Many draws carried forward at once, each from a state and with parameters of its own.
+"""Simulating many draws at once, each from its own state and with its own parameters.
 
 The engine's kernels have the intervals of one path abreast, which share the parameters. Here draws are the lanes: the
 same step of the model, compiled once more, with the parameters of each lane beside its state.
@@ -27,7 +27,7 @@ CLOCK, DRAW, NOISE, FORCING, CARRY, LENGTH = range(LAYOUT_HEAD, LAYOUT_HEAD + 6)
 
 
 def forward(model: DiffusionModel) -> Forward:
-    """The kernel of a model, kept with it; a ModelError names the user's function that cannot be compiled."""
+    """Return the kernel of a model, kept with it; a ModelError names a user's function that cannot be compiled."""
     if "forward" not in model.kept:
         try:
             model.kept["forward"] = Forward(model)
@@ -78,7 +78,7 @@ class Forward:
         keep: np.ndarray,
         after_data: np.ndarray | None = None,
     ) -> np.ndarray:
-        """States (D, kept, X) of D draws at the nodes of a grid that are to be kept (N,), with fresh noise.
+        """Return the states (D, kept, X) of D draws at the nodes of a grid that are kept (N,), with fresh noise.
 
         z (D, Z) are the parameters that series share, starts (D, K, augmented) where each series begins; those that
         begin right `after_data` (K,) begin with empty accumulators. A path that is lost is not finite from there on.
@@ -101,7 +101,7 @@ class Forward:
 
 
 class Memory:
-    """What the kernel works on: parameters and states of some draws, the noise and forcing of some fine steps."""
+    """The memory of the kernel: parameters and states of some draws, noise and forcing of some fine steps."""
 
     def __init__(self, kernel: Forward, steps: int) -> None:
         Z, X, V, F = kernel.sizes

@@ -15,10 +15,10 @@ from pathfold.engine.native import team
 
 @contextmanager
 def helped(layout: np.ndarray, helpers: int) -> Iterator[Callable[[], float]]:
-    """Within it, what is done by this layout table is shared with so many threads, as far as it is cut into parts.
+    """Share work that is done by this layout table, as far as it is cut into parts, with other threads in this context.
 
-    They are there for as long as the chain, and sleep when it has nothing to share. Plain Python has no use for them.
-    What it gives is a clock: the processor seconds of this thread and of those that help it.
+    The helpers live as long as the chain, and sleep when it has nothing to share. Plain Python has no use for them.
+    The context gives a clock: the processor seconds of this thread and of those that help it.
     """
     helpers = min(helpers, int(layout[at.PARTS]) - 1) if hasattr(team.help_along, "compile") else 0
     if helpers < 1:
@@ -41,7 +41,7 @@ def helped(layout: np.ndarray, helpers: int) -> Iterator[Callable[[], float]]:
 
 
 def _seconds(threads: Sequence[Thread]) -> float:
-    """The processor seconds of other threads, which must not have ended.
+    """Return the processor seconds of other threads, which must not have ended.
 
     Where the system does not tell them, each counts as busy as the thread that asks.
     """

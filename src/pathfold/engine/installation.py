@@ -1,4 +1,4 @@
-"""The native sampler is compiled once for an installation: here, on first use or when asked to."""
+"""Compiling the native sampler, once for an installation, on first use or on demand."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ GUIDED_ENTRIES = (
 
 
 def compile_sampler(*, announce: bool, guided: bool = False) -> float:
-    """Compile the native sampler, or load what Numba kept of it; the seconds that took.
+    """Compile the native sampler, or load it from Numba's cache; return the seconds that took.
 
     Of several processes that come to a new installation at once, one compiles and the others load what it kept.
     """
@@ -89,7 +89,7 @@ def compile_sampler(*, announce: bool, guided: bool = False) -> float:
 
 
 def compile_entries(name: str) -> None:
-    """Compile the functions of a list, or load what Numba kept of them.
+    """Compile the functions of a list, or load them from Numba's cache.
 
     Numba compiles one function at a time, however many threads ask: so the last one, which takes about as long as all
     others together, is compiled in a process of its own, and loaded from what that kept.
@@ -112,7 +112,7 @@ def compile_entries(name: str) -> None:
 
 
 def _compiles(entry: Entry, signature: tuple) -> bool:
-    """Compile or load a function; whether it was compiled, and others will find it."""
+    """Compile or load a function; return whether it was compiled, and others will find it."""
     before = entry.stats.cache_misses.total()
     entry.compile(signature)
     return entry.stats.cache_path is not None and entry.stats.cache_misses.total() > before
@@ -125,7 +125,7 @@ def compile_longest(name: str) -> None:
 
 
 def _process(call: str) -> subprocess.Popen | None:
-    """A process that calls a function of this module, silently; None where there is no core or interpreter for it.
+    """Start a process that silently calls a function of this module; None if there is no core or interpreter for it.
 
     Should it fail, nothing is lost but time: what it did not compile is compiled here.
     """
@@ -144,12 +144,12 @@ def _process(call: str) -> subprocess.Popen | None:
 
 
 def _cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def _installation(guided: bool) -> str:
-    """A name for what is compiled: it depends on the sources, where they are, Numba and the machine."""
+    """Return a name for this installation, which depends on the sources, where they are, Numba and the machine."""
     parts = (native_sources(), __file__, os.environ.get("NUMBA_CACHE_DIR"), numba.__version__, machine_name(), guided)
     return f"sampler-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"

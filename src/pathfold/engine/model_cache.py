@@ -1,4 +1,4 @@
-"""Compiled models, kept between processes in a folder of the user, and sought in a shared one.
+"""The cache of compiled models: kept between processes in a folder of the user, and sought in a shared one too.
 
 The checksum of a file finds damage, not malice: code is taken only from folders and files that nobody but a trusted
 owner can write, and only if it was compiled for this machine.
@@ -48,7 +48,7 @@ _DRAFT_NAME = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.draft")
 
 
 class CacheWarning(UserWarning):
-    """Compiled models cannot be kept or found; says where, why, and what to do."""
+    """Compiled models cannot be kept or found; the warning says where, why, and what to do."""
 
 
 class Stored(NamedTuple):
@@ -77,7 +77,7 @@ _warned: dict[str, object] = {}
 
 
 def find(key: str, machine: str) -> Entry | None:
-    """The compiled model of this key for this machine: from the user's folder, the shared one, or memory.
+    """Return the compiled model of this key for this machine: from the user's folder, the shared one, or memory.
 
     None if there is none, or none that may be used. A damaged file in the user's folder is removed.
     """
@@ -89,7 +89,7 @@ def find(key: str, machine: str) -> Entry | None:
 
 
 def keep(key: str, machine: str, entry: Entry) -> None:
-    """Store a compiled model in the user's folder; where that cannot be done, say so once and keep it in memory.
+    """Store a compiled model in the user's folder; if that fails, warn once and keep it in memory.
 
     The key is the SHA-256, in hexadecimal, of all that the code depends on, the machine included.
     """
@@ -108,7 +108,7 @@ def keep(key: str, machine: str, entry: Entry) -> None:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Let one process after the other do what has this name; where files cannot be locked, all at once."""
+    """Let processes do the work of this name one after the other; all at once where files cannot be locked."""
     with _lock_file(name) as stream:
         if stream is not None:
             _wait_for(stream)
@@ -117,7 +117,7 @@ def alone(name: str) -> Iterator[None]:
 
 @contextmanager
 def once(name: str) -> Iterator[None]:
-    """The same until it has been done once, which a file of that name records; from then on nobody waits."""
+    """Let processes wait, as in `alone`, until the work of this name has been done once, which a file records."""
     done = folder() / f"{name}.done"
     if done.exists():
         yield
@@ -130,7 +130,7 @@ def once(name: str) -> Iterator[None]:
 
 @contextmanager
 def _lock_file(name: str) -> Iterator[IO[bytes] | None]:
-    """A file to be locked, removed afterwards; None where there can be none."""
+    """Give a file to be locked, removed afterwards; None if none can be made."""
     path = folder() / f"{name}.lock"
     try:
         _make(Place(folder(), shared=False))
@@ -158,19 +158,19 @@ def _wait_for(stream: IO[bytes]) -> None:
 
 
 def folder() -> Path:
-    """The user's folder: $PATHFOLD_CACHE, or pathfold in the user's cache. Begins with ~ if there is no home folder."""
+    """Return the user's folder: $PATHFOLD_CACHE, or pathfold in the user's cache; begins with ~ if there is no home."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
     return Path(os.path.expanduser(os.environ.get("PATHFOLD_CACHE") or os.path.join(base, "pathfold")))
 
 
 def places() -> list[Place]:
-    """The folders where models are sought, in that order: the user's, and $PATHFOLD_SHARED_CACHE if there is one."""
+    """Return the folders where models are sought, in order: the user's, and $PATHFOLD_SHARED_CACHE if it is set."""
     shared = os.environ.get("PATHFOLD_SHARED_CACHE")
     return [Place(folder(), shared=False)] + ([Place(Path(os.path.expanduser(shared)), shared=True)] if shared else [])
 
 
 def entries(place: Place | None = None) -> list[Stored]:
-    """Every file of a folder, by default the user's, verified; the last used comes first.
+    """Return every file of a folder, by default the user's, verified; the last used comes first.
 
     The user's folder has none before it is made. A folder that cannot be used gives an `Unusable` or an `OSError`.
     """
@@ -185,12 +185,12 @@ def entries(place: Place | None = None) -> list[Stored]:
 
 
 def verify() -> list[Stored]:
-    """The files of the user's folder that are damaged or must not be used. Those of another format are neither."""
+    """Return the files of the user's folder that are damaged or must not be used; another format is neither."""
     return [file for file in entries() if isinstance(file.content, Damaged | Unusable)]
 
 
 def clear() -> tuple[int, int]:
-    """Remove every compiled model and draft from the user's folder; says how many files and bytes these were."""
+    """Remove every compiled model and draft from the user's folder; return how many files and bytes these were."""
     place = Place(folder(), shared=False)
     try:
         _trusted_owners(place)
@@ -203,7 +203,7 @@ def clear() -> tuple[int, int]:
 
 
 def limit() -> float:
-    """How many bytes the user's folder may hold: $PATHFOLD_CACHE_LIMIT, in MiB."""
+    """Return how many bytes the user's folder may hold: $PATHFOLD_CACHE_LIMIT, which is in MiB."""
     given = os.environ.get("PATHFOLD_CACHE_LIMIT") or str(DEFAULT_LIMIT_MIB)
     try:
         mib = float(given)
@@ -243,7 +243,7 @@ def _find_in(place: Place, key: str, machine: str) -> Entry | None:
 
 
 def _trusted_owners(place: Place) -> Set[int] | None:
-    """The users whose files in this folder are trusted, once the folder itself is found safe; None is anybody.
+    """Return the users whose files in this folder are trusted, if the folder itself is safe; None means anybody.
 
     In the user's folder that is the user. Who names a shared folder trusts its owner. Windows has no such owners. The
     user's folder may be missing (`FileNotFoundError`); one that is named as shared may not.
@@ -269,7 +269,7 @@ def _trusted_owners(place: Place) -> Set[int] | None:
 
 
 def _make(place: Place) -> None:
-    """Make the folder, for this user alone, unless it is there; it is safe afterwards."""
+    """Make the folder, for this user alone, unless it exists; make sure that it is safe."""
     try:
         _trusted_owners(place)
     except FileNotFoundError:
@@ -287,7 +287,7 @@ def _inspect(path: Path, trusted: Set[int] | None) -> Header | Refused:
 
 
 def _files(place: Path, name: re.Pattern[str]) -> list[tuple[Path, os.stat_result]]:
-    """The files of a folder whose name is one we give; one that disappears meanwhile is left out."""
+    """Return the files of a folder that have names such as we give; one that disappears meanwhile is left out."""
     found = []
     with os.scandir(place) as listing:
         for item in listing:

@@ -30,11 +30,11 @@ _VERSIONS_OF = ("pathfold", "jax", "llvmlite")
 
 
 class Refused(PathfoldError):
-    """Why a file or a folder is not used: a clause in which it is called "it"."""
+    """A reason why a file or a folder is not used: a clause that calls it "it"."""
 
 
 class Unusable(Refused):
-    """Somebody who is not trusted could have written it, or the system does not let us have it."""
+    """Somebody who is not trusted could have written the file, or the system does not let us read it."""
 
 
 class Damaged(Refused):
@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself; `objects` has the lengths, in the order of the object code."""
+    """The header of a file; `objects` has the lengths, in the order of the object code."""
 
     key: str
     machine: str
@@ -64,7 +64,7 @@ class Header:
     objects: dict[str, int]
 
     def is_sound(self, payload_size: int) -> bool:
-        """The types are what they are declared to be, and the lengths add up to the object code's."""
+        """Return whether all types are as declared, and the lengths add up to that of the object code."""
         return (
             isinstance(self.key, str)
             and isinstance(self.machine, str)
@@ -76,7 +76,7 @@ class Header:
 
 
 def encode(key: str, machine: str, entry: Entry) -> bytes:
-    """The content of a file, which `read` gives back."""
+    """Return the content of a file, which `read` gives back."""
     versions = {package: metadata.version(package) for package in _VERSIONS_OF}
     lengths = {name: len(code) for name, code in entry.objects.items()}
     header = json.dumps(asdict(Header(key, machine, versions, entry.facts, lengths))).encode()
@@ -86,7 +86,7 @@ def encode(key: str, machine: str, entry: Entry) -> bytes:
 
 
 def read(path: Path, trusted: Set[int] | None) -> tuple[Header, Entry]:
-    """A file's header and content, all of it verified; its owner must be trusted (None is anybody)."""
+    """Return a file's header and content, all of it verified; its owner must be trusted (None is anybody)."""
     with open(path, "rb", opener=_open_to_read) as file:
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
@@ -102,7 +102,7 @@ def read(path: Path, trusted: Set[int] | None) -> tuple[Header, Entry]:
 
 
 def _lengths(prefix: bytes, file_size: int) -> tuple[int, int]:
-    """The lengths of header and object code, which together with the rest make up the whole file."""
+    """Return the lengths of header and object code, which together with the rest make up the whole file."""
     if len(prefix) < _PREFIX.size:
         raise Damaged("it is cut short")
     magic, number, header_size, payload_size = _PREFIX.unpack(prefix)
@@ -116,7 +116,7 @@ def _lengths(prefix: bytes, file_size: int) -> tuple[int, int]:
 
 
 def _decode(key: str, text: bytes, payload: bytes) -> tuple[Header, Entry]:
-    """Header and object code from bytes that are as they were written; they may have been written by anybody."""
+    """Return header and object code from bytes that are as they were written, possibly by anybody."""
     try:
         header = Header(**json.loads(text))
         sound = header.is_sound(len(payload))
@@ -142,7 +142,7 @@ def check_owner(info: os.stat_result, trusted: Set[int]) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """All or nothing; whatever happens, no draft is left, unless the process is killed."""
+    """Write a file atomically; whatever happens, no draft is left, unless the process is killed."""
     draft = path.with_name(f"{path.stem}.{secrets.token_hex(8)}.draft")
     try:
         with open(draft, "xb", opener=_open_to_write) as file:
@@ -155,7 +155,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _open_to_read(path: str, flags: int) -> int:
-    """Follows no link, and does not wait for the other end of a pipe."""
+    """Open a file to be read, following no link and not waiting for the other end of a pipe."""
     try:
         return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except PermissionError:

@@ -19,7 +19,7 @@ LARGEST_MATRIX = 30_000  # entries: at 120 states compiling takes minutes and a 
 
 
 def check_size(n: Sizes) -> None:
-    """Refuse what would take absurd time and memory to compile, before it does."""
+    """Raise ModelError if the model would take absurd time and memory to compile."""
     matrices = {
         f"the {n.X} states with {n.V} noises per step and {n.Z} parameters": n.X * (n.X + n.V + n.Z),
         f"the {n.Z} parameters": n.Z * n.U,
@@ -36,7 +36,7 @@ def check_size(n: Sizes) -> None:
 
 @dataclass(frozen=True)
 class ModelFunctions:
-    """f, h, g_z, g_x0 of method.md, section 1, with z as a flat vector.
+    """The functions f, h, g_z, g_x0 of method.md, section 1, with z as a flat vector.
 
     The constraint rows of a node are its observations and, when the engine may condition on states (the paper's
     section 5.1), the state itself. Where the state is conditioned on, the observations see the given state and the next
@@ -54,7 +54,7 @@ class ModelFunctions:
         return 0.0 if excess is None else excess(u)
 
     def in_coordinates(self, centre, factor):
-        """z and the excess as functions of what is sampled: q with u = m + L q where there is a metric, else u itself.
+        """Return z and the excess as functions of what is sampled: q with u = m + L q if there is a metric, else u.
 
         The excess then has what distinguishes the prior of q from standard normals (method.md, section 7).
         """
@@ -74,43 +74,43 @@ class ModelFunctions:
         return self.model.start_excess(self.model.parameters.unflatten(z), v0)
 
     def clock(self, t, forcing):
-        """What the model's functions take for the time t of a step."""
+        """Return what the model's functions take as the time t of a step."""
         return self.model.clock(t, forcing)
 
     def node_clock(self, t, inputs):
-        """What the model's functions take for the time t of a node."""
+        """Return what the model's functions take as the time t of a node."""
         return self.model.node_clock(t, inputs)
 
     def seen_state(self, x, y, mask):
-        """The state that the observations and the next interval see: the given one where it is conditioned on."""
+        """Return the state that observations and the next interval see: the given one where it is conditioned on."""
         return x + mask[-1] * (y[self.model.observation_dim :] - x) if self.conditioned else x
 
     def free(self, mask):
-        """0 where the state is conditioned on, else 1."""
+        """Return 0 where the state is conditioned on, else 1."""
         return 1.0 - mask[-1] if self.conditioned else 1.0
 
     def rows(self, z, x, w, t, seen):
-        """The constraint rows of a node, zero where masked."""
+        """Return the constraint rows of a node, zero where masked."""
         misfit = self.model.misfit(*self._observed(z, x, w, t, seen))
         if self.conditioned:
             misfit = jnp.concatenate([misfit, x - seen.value[self.model.observation_dim :]])
         return jnp.where(seen.mask > 0.0, misfit, 0.0)  # what nobody looks at may be no number
 
     def node_excess(self, z, x, w, t, seen):
-        """What the potential has at a node besides 1/2 w.w."""
+        """Return the part of the potential at a node besides 1/2 w.w."""
         return self.model.node_excess(*self._observed(z, x, w, t, seen))
 
     def _observed(self, z, x, w, t, seen):
-        """A node as the observations see it: with parameters by name, the state that counts, and their rows alone."""
+        """Return a node as the observations see it: parameters by name, the state that counts, and their rows alone."""
         state = self.seen_state(x, seen.value, seen.mask)
         return self.model.parameters.unflatten(z), state, w, t, seen.part(slice(0, self.model.observation_dim))
 
     def row_jacobians(self, z, x, w, t, seen):
-        """Derivatives of the rows with respect to z, x, w."""
+        """Return the derivatives of the rows with respect to z, x, w."""
         return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, seen)
 
     def of_arrays(self, n: Sizes, censored: int) -> list[tuple[Callable, tuple[tuple[int, ...], ...]]]:
-        """All functions that kernels are made of, as functions of arrays of the given shapes."""
+        """Return all functions that kernels are made of, as functions of arrays, with the shapes of these."""
         z, x = (n.Z,), (n.X,)
         seen = ((), (n.IN,), (n.Y,), (n.Y,), (censored,), (censored,))
 
@@ -148,7 +148,7 @@ class ModelFunctions:
         return jax.jit(lambda z, x, v, delta, t: (self.step(z, x, v, delta, t), *jacobians(z, x, v, delta, t)))
 
     def curvature(self, z, x, v, delta, t):
-        """The gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms to be added up: a function of the weights.
+        """Return a function of weights: the gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms to be added up.
 
         Second derivatives being symmetric, each row of weights multiplies the Hessian of one component of f. A small
         model's Hessians are written out; those of a large one are mostly zeros, which would take long to find: there

@@ -165,7 +165,7 @@ class Records:
         return getattr(self, name)
 
     def uses(self, **blocks: str) -> list[Use]:
-        """The records a kernel works on, by what it calls the block that holds them; and the lane buffer.
+        """Return the records a kernel works on, by its name for the block that holds them, and the lane buffer.
 
         Fields of the block `target` (the moving point of a solve) carry the suffix _new, of `gradient` the suffix _g.
         """

@@ -1,4 +1,4 @@
-"""How a step or a filter can end. Native code returns these codes; only the outermost Python call raises."""
+"""The status codes of a step or a filter. Native code returns them; only the outermost Python call raises."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ OF_PARTS = {"sums": POINT_SUMS, "newton_sums": SCRATCH_NEWTON_SUMS, "carry": SCR
 
 
 def write_tables(layout: np.ndarray) -> None:
-    """Write the tables of threads and of parts after the first: what is theirs is elsewhere, all else as in the first.
+    """Write the tables of threads and of parts after the first: they differ from it in the places of their own memory.
 
     A thread has its own lane buffer; a part has that of a thread, and its own sums.
     """
@@ -187,21 +187,21 @@ def write_tables(layout: np.ndarray) -> None:
 
 
 def without_addresses(layout: np.ndarray) -> np.ndarray:
-    """What of the layout is the same in every process."""
+    """Return the part of the layout that is the same in every process."""
     return np.delete(layout[: layout[TABLES]], np.s_[KERNELS:LENGTH])
 
 
 def record_place(block: str, record: str) -> int:
-    """Where the table has a record of a block."""
+    """Return the place in the table of a record of a block."""
     return globals()[f"{block}_{record}".upper()]
 
 
 def field_places(record: str, fields: list[str]) -> dict[str, int]:
-    """Where the table has those fields of a record that it has."""
+    """Return the places in the table of those fields of a record that it lists."""
     places = {field: globals().get(f"{record}_{field}".upper()) for field in fields}
     return {field: place for field, place in places.items() if place is not None}
 
 
 def kernel_place(name: str) -> int:
-    """Where the table has the address of a kernel."""
+    """Return the place in the table of a kernel's address."""
     return globals()[name.upper()]

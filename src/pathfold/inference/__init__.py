@@ -1,4 +1,4 @@
-"""The verbs that run chains: sample, refine the time step, calibrate the sampler."""
+"""The calls that run chains: sample, refine the time step, calibrate the sampler."""
 
 from pathfold.inference.calibrate import Calibration, calibrate
 from pathfold.inference.refine import Refinement, refine

@@ -44,19 +44,19 @@ EFFECTIVE = 0.5  # of the draws that ranks are among; if fewer are, ranks at the
 
 @dataclass(frozen=True)
 class Calibration:
-    """What `pf.calibrate` found: the rank of the truth among 99 draws for each run (row) and quantity (column).
+    """The outcome of `pf.calibrate`: the rank of the truth among 99 draws for each run (row) and quantity (column).
 
     Parameters
     ----------
     ranks
         The ranks, a row for each run.
     table
-        For each quantity the p-value of uniform ranks, `adjusted` for the number of quantities, the mean of rank / 99,
+        By quantity, the p-value of uniform ranks, `adjusted` for the number of quantities, the mean of rank / 99,
         which is 1/2, and its `spread` relative to that of a uniform distribution, which is 1.
     failed
         How many runs found no start, simulated a path that exploded, or have draws that are not finite.
     verdict
-        What follows, in words.
+        The conclusion, in words.
     """
 
     ranks: pd.DataFrame
@@ -92,7 +92,7 @@ def calibrate(
     executor: Executor | None = None,
     threads: int | None = None,
 ) -> Calibration:
-    """Ranks of parameters and initial states drawn from the prior among their posterior draws, over many runs.
+    """Rank parameters and initial states drawn from the prior among their posterior draws, in many runs.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def calibrate(
 
 
 def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Observations, ...]:
-    """The series to be simulated: of their values only which are missing matters."""
+    """Return the series to be simulated; only the pattern of missing values matters in them."""
     if are_data(times):
         for design in (designs := tuple(panel_of(times).values())):
             check_data(model, design)
@@ -172,7 +172,7 @@ def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Obse
 
 @dataclass(frozen=True)
 class Plan:
-    """One run depends on this and on its number alone."""
+    """The plan of all runs; one run depends on this and on its number alone."""
 
     model: DiffusionModel
     designs: tuple[Observations, ...]
@@ -181,7 +181,7 @@ class Plan:
     settings: Settings
 
     def run(self, number: int) -> dict[str, Any]:
-        """Ranks and effective draws by quantity; an empty dict where no start was found or something exploded."""
+        """Return ranks and effective draws by quantity; an empty dict if no start was found or something exploded."""
         model, rng = self.model, np.random.default_rng([self.settings.seed, number])
         with jax.enable_x64(True):
             z = model.parameters.flatten({}, draw=partial(_normals, rng))
@@ -199,7 +199,7 @@ class Plan:
         return _ranked(dict(zip(self._labels(), columns.T, strict=True)), truth)
 
     def _start(self, z: np.ndarray, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
-        """All parameters of a series by name, and its initial state with what varies."""
+        """Draw all parameters of a series, by name, and its initial state with what varies."""
         model = self.model
         shared = model.parameters.unflatten(jnp.asarray(z))
         own = model.varying.flatten({}, shared, partial(_normals, rng))
@@ -228,7 +228,7 @@ class Plan:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """What must be the same for ranks to be joined: the model, the designs, how they are seen, the settings."""
+        """Return what must be the same for ranks to be joined: model, designs, how they are seen, settings."""
         designs = [
             (each.times, each.initial_time, np.isnan(each.values), each.events, each.inputs) for each in self.designs
         ]
@@ -245,7 +245,7 @@ class Plan:
 
 
 def _normals(rng: np.random.Generator, prior: ConditionalMap, before: dict[str, Any]) -> Any:
-    """Normals that follow a prior, given the values before it."""
+    """Draw normals that follow a prior, given the values before it."""
     return jnp.asarray(prior.draw(before, rng, 1)[0])
 
 
@@ -255,8 +255,8 @@ def _scalars(parameters: Parameters, of_series: str) -> list[str]:
 
 
 def _ranked(draws: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, Any]:
-    """By quantity that is not fixed, the rank of the truth among draws far apart, and how many are effective; an empty
-    dict where draws are not finite."""
+    """Return for each quantity that is not fixed the rank of the truth among draws far apart, and how many of them are
+    effective; an empty dict if draws are not finite."""
     found: dict[str, Any] = {}
     if not all(np.isfinite(x).all() for x in draws.values()):
         return found
@@ -269,7 +269,7 @@ def _ranked(draws: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, Any]:
 
 @dataclass
 class Records:
-    """Runs by number, each a line of a file if there is a folder; a line that was cut short does not count."""
+    """A record of the runs by number, each a line of a file if there is a folder; a line cut short does not count."""
 
     found: dict[int, dict[str, Any]]
     file: Path | None
@@ -301,12 +301,12 @@ class Records:
 
 
 def bins_for(runs: int) -> int:
-    """The number of bins for the ranks of so many runs: about ten or more in each, and equally likely."""
+    """Return the number of equally likely bins for the ranks of so many runs, with about ten or more in each."""
     return next((bins for bins in BINS if runs >= 10 * bins), BINS[-1])
 
 
 def judged(found: Sequence[dict[str, Any]]) -> Calibration:
-    """Uniformity of the ranks by chi-squared, with Bonferroni's bound over quantities, and words."""
+    """Test the uniformity of the ranks by chi-squared, with Bonferroni's bound over quantities, and put it in words."""
     good = [each for each in found if each]
     failed = len(found) - len(good)
     if not good:

@@ -1,4 +1,4 @@
-"""What a later run needs of the results of an earlier one."""
+"""Reading from the results of an earlier run what a later one needs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathfold.sampling.warm_start import Earlier
 
 
 def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
-    """Where its chains ended; a SettingsError where that is not known, or the parameters are others."""
+    """Return where the chains ended; raise SettingsError if that is not known, or the parameters are others."""
     tree = check_posterior(start, "noise", "constant_data", "sample_stats", name="start")
     if unknown := sorted(set(parameter_names(tree)) - set(model.priors)):
-        raise SettingsError(f"start is of another model: it has a parameter {unknown[0]!r} that this one has not")
+        raise SettingsError(f"start is of another model: it has a parameter {unknown[0]!r} that this one does not have")
     noise, constant = tree.noise.isel(draw=-1), tree.constant_data
     chains, series = tree.noise.sizes["chain"], constant["first_interval"].size
     intervals = constant["interval_end"].size

@@ -1,4 +1,4 @@
-"""How many fine steps are enough? Posteriors with S, 2 S, 4 S, ... of them, each begun where the last one ended.
+"""Finding how many fine steps are enough, by posteriors with S, 2 S, 4 S, ..., each begun where the last one ended.
 
 With a scheme of weak order p means and standard deviations of a posterior are m(S) = m + c S^-p up to smaller terms.
 m and c are fitted to the last runs; c S^-p is what remains of the error with S steps (Richardson's extrapolation).
@@ -37,7 +37,7 @@ PILOT_TOLERANCE = 0.3
 
 @dataclass(frozen=True)
 class Refinement:
-    """What `pf.refine` found.
+    """The outcome of `pf.refine`.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ class Refinement:
     steps
         The numbers of steps that were tried.
     tolerance
-        What was allowed to remain, in posterior standard deviations.
+        The error that was allowed to remain, in posterior standard deviations.
     order
         The order of the scheme that the extrapolation assumes, if it is known.
     enough
         Whether the last number of steps is enough.
     verdict
-        What follows, in words.
+        The conclusion, in words.
     """
 
     table: pd.DataFrame
@@ -68,7 +68,7 @@ class Refinement:
     verdict: str
 
     def worst(self, most: int) -> list[str]:
-        """The parameters of which most may remain, as many as are asked for, in the order of the model."""
+        """Return the parameters with the largest remaining errors, `most` at most, in the order of the model."""
         last = self.table.xs(self.steps[-1], level="steps")
         bound = last["remains"] + SURE * last["uncertainty"]
         chosen = set(bound.nlargest(most).index)
@@ -152,7 +152,7 @@ def refine(
 
 
 def pilot(model: DiffusionModel, data: Any, seed: int, **settings: Any) -> Refinement:
-    """The cheap form of `refine` with which pf.sample chooses the number of steps."""
+    """Choose the number of steps for pf.sample, by a cheap form of `refine`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return refine(model, data, tolerance=PILOT_TOLERANCE, seed=seed, **PILOT | settings)
@@ -161,7 +161,7 @@ def pilot(model: DiffusionModel, data: Any, seed: int, **settings: Any) -> Refin
 def _first(
     model: DiffusionModel, data: Any, steps: int, doublings: int, settings: dict[str, Any]
 ) -> tuple[xr.DataTree, int]:
-    """With the fewest steps for which there are starting points."""
+    """Sample with the fewest steps for which there are starting points."""
     for i in range(doublings):
         try:
             return _sampled(model, data, steps * 2**i, settings), steps * 2**i
@@ -172,7 +172,7 @@ def _first(
 
 
 def _sampled(model: DiffusionModel, data: Any, steps: int, settings: dict[str, Any], start: Any = None) -> xr.DataTree:
-    """One run; of what is amiss with the last one alone there will be a warning."""
+    """Make one run, without its warnings; `refine` warns of what is amiss with the last run alone."""
     folder = settings.get("checkpoint")
     if folder is not None:
         settings = settings | {"checkpoint": Path(folder) / f"steps_{steps}"}
@@ -183,7 +183,7 @@ def _sampled(model: DiffusionModel, data: Any, steps: int, settings: dict[str, A
 
 @dataclass(frozen=True)
 class Level:
-    """A posterior with so many steps: by scalar its mean, sd, and effective draws."""
+    """A posterior with some number of steps: mean, sd and effective draws of each scalar."""
 
     steps: int
     means: dict[str, float]
@@ -206,7 +206,7 @@ class Level:
 
 
 def _compared(levels: list[Level], label: str, order: float | None) -> dict[str, Any]:
-    """A row of the table, for the last of these levels."""
+    """Return a row of the table, for the last of these levels."""
     before, last = levels[-2:]
     sd = last.sds[label]
     errors = np.array([level.sds[label] / np.sqrt(level.draws[label]) for level in levels]) / sd
@@ -224,7 +224,7 @@ def _compared(levels: list[Level], label: str, order: float | None) -> dict[str,
 
 
 def fitted(values: np.ndarray, errors: np.ndarray, steps: np.ndarray, order: float) -> tuple[float, float, float]:
-    """m of values = m + c steps^-order by weighted least squares; c steps^-order at the last; the error of that."""
+    """Fit values = m + c steps^-order by weighted least squares; return m, c steps^-order at the last, its error."""
     terms = np.stack([np.ones_like(steps), (steps / steps[-1]) ** -order], axis=1) / errors[:, None]
     covariance = np.linalg.inv(terms.T @ terms)
     limit, remains = covariance @ terms.T @ (values / errors)
@@ -232,7 +232,7 @@ def fitted(values: np.ndarray, errors: np.ndarray, steps: np.ndarray, order: flo
 
 
 def surely(count: int) -> float:
-    """Standard errors that none of so many estimates exceeds by chance, as surely as one does not exceed SURE."""
+    """Return the standard errors that none of `count` estimates exceeds, as surely as one does not exceed SURE."""
     return float(-ndtri(ndtr(-SURE) / count))
 
 

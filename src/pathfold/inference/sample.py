@@ -1,4 +1,4 @@
-"""The one call: pf.sample."""
+"""Sampling the posterior: pf.sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws as a DataTree: made, read, joined and judged."""
+"""Results as a DataTree: making, reading, joining and judging them."""
 
 from pathfold.results.checkpointed import open_checkpoint
 from pathfold.results.combine import combine

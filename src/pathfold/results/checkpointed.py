@@ -1,4 +1,4 @@
-"""What a checkpoint folder says of its draws, and the results that they are so far: pf.open_checkpoint."""
+"""Results from the draws that a checkpoint folder has so far (pf.open_checkpoint), and their description there."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from pathfold.sampling.execution import shape_of_draws, worth_keeping
 
 
 def described(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> str:
-    """All that results have besides draws and noise, as text for a checkpoint folder."""
+    """Describe all that results have besides draws and noise, as text for a checkpoint folder."""
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     form = Form.of(model, grid, recorded, settings.keep)
     about = {
         "format": FORMAT,
         "shape": asdict(shape_of_draws(model, grid, settings)),
         "keep_warmup": settings.keep_warmup,
-        "variables": {group: [asdict(each) for each in of_group] for group, of_group in form.variables.items()},
-        "coordinates": {group: xr.Dataset(coords=each).to_dict() for group, each in form.coordinates.items()},
+        "variables": {group: [asdict(variable) for variable in of_group] for group, of_group in form.variables.items()},
+        "coordinates": {group: xr.Dataset(coords=coords).to_dict() for group, coords in form.coordinates.items()},
         "steps": form.kept.shape[1],
         "whole_intervals": form.kept.all(axis=1).tolist(),
         "observed_data": observed_dataset(model, grid, settings.keep).to_dict(),
@@ -43,7 +43,7 @@ def described(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> str:
 
 
 def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
-    """The draws in a checkpoint folder so far, also while the run that makes them goes on.
+    """Return the draws in a checkpoint folder so far, also while the run that makes them goes on.
 
     Chains are cut to the same length, and those left out that are far behind the others, with a warning that says where
     they were. Files are looked through for damage, as `pf.sample` does. Nothing is written to the folder, and no lock
@@ -120,7 +120,7 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _draws(folder: Path, chain: int, about: dict[str, Any]) -> Draws | None:
-    """The draws that a chain has on file, looked through for damage; they are read when they are asked for."""
+    """Return the draws that a chain has on file, checked for damage; they are read when they are needed."""
     checkpoint = Checkpoint(folder, chain)
     draws = Draws.empty(Shape(**about["shape"]), folder, chain)
     if (state := checkpoint.load(draws)) is None:
@@ -129,7 +129,7 @@ def _draws(folder: Path, chain: int, about: dict[str, Any]) -> Draws | None:
         draws.seconds, draws.main_seconds = state["seconds"].tolist()
         draws.start_attempts, draws.integration_time = int(state["start_attempts"]), float(state["integration_time"])
     except (KeyError, TypeError, ValueError):
-        raise checkpoint.damaged(checkpoint.file, "it has not what a chain of this run needs") from None
+        raise checkpoint.damaged(checkpoint.file, "it lacks something that a chain of this run needs") from None
     return draws.first(draws.made)
 
 
@@ -137,14 +137,14 @@ def _form(about: dict[str, Any]) -> Form:
     kept = np.repeat(np.array(about["whole_intervals"], dtype=bool)[:, None], about["steps"], axis=1)
     kept[:, -1] = True
 
-    def variable(each: Any) -> Variable:
-        return replace(Variable(**each), dims=tuple(each["dims"]), shape=tuple(each["shape"]))
+    def variable(written: Any) -> Variable:
+        return replace(Variable(**written), dims=tuple(written["dims"]), shape=tuple(written["shape"]))
 
-    def coordinates(each: Any) -> dict[str, Any]:
-        return {str(name): values for name, values in xr.Dataset.from_dict(each).coords.items()}
+    def coordinates(written: Any) -> dict[str, Any]:
+        return {str(name): values for name, values in xr.Dataset.from_dict(written).coords.items()}
 
     return Form(
-        {group: [variable(each) for each in of_group] for group, of_group in about["variables"].items()},
-        {group: coordinates(each) for group, each in about["coordinates"].items()},
+        {group: [variable(written) for written in of_group] for group, of_group in about["variables"].items()},
+        {group: coordinates(written) for group, written in about["coordinates"].items()},
         kept,
     )

@@ -1,4 +1,4 @@
-"""Chains of one posterior that were run in several places, joined."""
+"""Joining chains of one posterior that were run in several places."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAME = ("steps_per_interval", "keep_path")  # attributes that draws of one poste
 
 
 def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
-    """The chains of several results of pf.sample as one, numbered anew; the model and the data must be the same.
+    """Join the chains of several results of pf.sample, and number them anew; model and data must be the same.
 
     Runs of different length are cut to the shortest. Chains with a draw in common are refused: two runs had the same
     seed, or one is part of the other.
@@ -59,18 +59,18 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
 
 
 def _joined(datasets: list[xr.Dataset]) -> xr.Dataset:
-    """Along chains; of draws those that all have. What does not depend on the chain is the first one's.
+    """Join groups along chains, with the draws that all have. What does not depend on the chain is the first one's.
 
     Large variables are not copied, nor read where they are on file.
     """
-    common = reduce(np.intersect1d, [each["draw"].values for each in datasets])
-    datasets = [each.sel(draw=common) for each in datasets]
-    found: dict[str, Any] = {}
-    for name in [str(name) for name, each in datasets[0].data_vars.items() if "chain" in each.dims]:
-        parts = [each[name].variable for each in datasets]
-        found[name] = (parts[0].dims, along_chains(parts), parts[0].attrs)
-    chains = sum(each.sizes["chain"] for each in datasets)
-    return datasets[0].drop_vars([*found, "chain"]).assign(found).assign_coords(chain=np.arange(chains))
+    common = reduce(np.intersect1d, [dataset["draw"].values for dataset in datasets])
+    datasets = [dataset.sel(draw=common) for dataset in datasets]
+    joined: dict[str, Any] = {}
+    for name in [str(name) for name, variable in datasets[0].data_vars.items() if "chain" in variable.dims]:
+        parts = [dataset[name].variable for dataset in datasets]
+        joined[name] = (parts[0].dims, along_chains(parts), parts[0].attrs)
+    chains = sum(dataset.sizes["chain"] for dataset in datasets)
+    return datasets[0].drop_vars([*joined, "chain"]).assign(joined).assign_coords(chain=np.arange(chains))
 
 
 def _check_same(first: xr.DataTree, other: xr.DataTree, i: int) -> None:
@@ -106,7 +106,7 @@ def _check_same(first: xr.DataTree, other: xr.DataTree, i: int) -> None:
 
 
 def _check_different(parts: list[xr.DataTree]) -> None:
-    """Chains are told apart by their statistics: no two random streams ever have the same energy."""
+    """Raise SettingsError if two chains are the same; no two random streams ever have the same energy."""
     seen: dict[float, tuple[int, int]] = {}
     for i, tree in enumerate(parts):
         chains = tree.sample_stats["chain"].values.tolist()
@@ -121,7 +121,7 @@ def _check_different(parts: list[xr.DataTree]) -> None:
 
 
 def _of_chains(tree: xr.DataTree, name: str) -> list[Any]:
-    """An attribute of the chains that the results have, in their order."""
+    """Return an attribute of the chains that the results have, in their order."""
     values = dict(zip(tree.attrs["chain_numbers"], tree.attrs[name], strict=True))
     return [values[chain] for chain in tree.posterior["chain"].values.tolist()]
 
@@ -133,8 +133,8 @@ def _attributes(parts: list[xr.DataTree], chains: int) -> dict[str, Any]:
     attributes["seed"] = [int(seed) for tree in parts for seed in np.atleast_1d(tree.attrs["seed"])]
     attributes["chains"], attributes["chain_numbers"] = chains, [*range(chains)]
     attributes.pop("iterations", None)  # of the chains of one run
-    lost = [(i, each) for i, tree in enumerate(parts) for each in np.atleast_1d(tree.attrs.get("left_out", []))]
+    lost = [(i, phrase) for i, tree in enumerate(parts) for phrase in np.atleast_1d(tree.attrs.get("left_out", []))]
     if lost:
-        attributes["left_out"] = [f"of results {i} {each}" for i, each in lost]
+        attributes["left_out"] = [f"of results {i} {phrase}" for i, phrase in lost]
     attributes["draws"] = min(int(tree.attrs["draws"]) for tree in parts)
     return attributes

@@ -1,4 +1,4 @@
-"""How well scalars were sampled: effective draws and R-hat, as ArviZ has them, of many scalars at once.
+"""Convergence of many scalars at once: effective draws and R-hat, as ArviZ computes them.
 
 Vehtari, Gelman, Simpson, Carpenter and Bürkner, Rank-normalization, folding, and localization: an improved R-hat for
 assessing convergence of MCMC, Bayesian Analysis 16 (2021).
@@ -31,23 +31,23 @@ class Convergence(NamedTuple):
 
 
 def convergence(x: np.ndarray) -> Convergence:
-    """How well one scalar was sampled, from its draws (chain, draw)."""
+    """Compute the convergence of one scalar from its draws (chain, draw)."""
     return convergences(x[..., None])[0]
 
 
 def convergences(x: np.ndarray) -> list[Convergence]:
-    """How well each scalar was sampled, from draws (chain, draw, scalar): NaN where draws are fewer than four or are no
-    numbers."""
-    found, count = [], max(1, PIECE // max(1, x.shape[0] * x.shape[1]))
+    """Compute the convergence of each scalar from draws (chain, draw, scalar): NaN where they are fewer than four or
+    not finite."""
+    results, count = [], max(1, PIECE // max(1, x.shape[0] * x.shape[1]))
     for i in range(0, x.shape[2], count):
         piece = np.ascontiguousarray(np.moveaxis(x[..., i : i + count], 2, 0), dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):  # of chains that stand still: R-hat is then infinite
-            found += map(Convergence, *(each.tolist() for each in _of_piece(piece)))
-    return found
+            results += map(Convergence, *(numbers.tolist() for numbers in _of_piece(piece)))
+    return results
 
 
 def _of_piece(x: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Bulk and tail effective draws and R-hat of draws (scalar, chain, draw)."""
+    """Compute bulk and tail effective draws and R-hat from draws (scalar, chain, draw)."""
     unknown = np.isnan(x).any(axis=(1, 2)) | (x.shape[2] < 4)
     if x.shape[2] < 4:
         return (np.full(len(x), np.nan),) * 3
@@ -58,17 +58,17 @@ def _of_piece(x: np.ndarray) -> tuple[np.ndarray, ...]:
     if x.shape[1] > 1:
         middle = np.median(halves, axis=(1, 2), keepdims=True)
         rhat = np.fmax(_rhat(normal), _rhat(_normal_scores(np.abs(halves - middle))))
-    return tuple(np.where(unknown, np.nan, each) for each in (_effective(normal), np.fmin(*below), rhat))
+    return tuple(np.where(unknown, np.nan, figure) for figure in (_effective(normal), np.fmin(*below), rhat))
 
 
 def _halves(x: np.ndarray) -> np.ndarray:
-    """Both halves of every chain as chains."""
+    """Split every chain into two, its halves."""
     half = x.shape[2] // 2
     return np.concatenate([x[..., :half], x[..., -half:]], axis=1)
 
 
 def _normal_scores(x: np.ndarray) -> np.ndarray:
-    """The normal quantiles of the ranks among all chains."""
+    """Return the normal quantiles of the ranks among all chains."""
     from scipy.stats import rankdata  # which takes long to import
 
     ranks = rankdata(x.reshape(len(x), -1), axis=1)
@@ -76,14 +76,14 @@ def _normal_scores(x: np.ndarray) -> np.ndarray:
 
 
 def _rhat(x: np.ndarray) -> np.ndarray:
-    """The root of the variance of all chains together over that within chains."""
+    """Return the root of the variance of all chains together over that within chains."""
     draws = x.shape[2]
     between = draws * x.mean(axis=2).var(axis=1, ddof=1)
     return np.sqrt((between / x.var(axis=2, ddof=1).mean(axis=1) + draws - 1) / draws)
 
 
 def _effective(x: np.ndarray) -> np.ndarray:
-    """The number of draws over tau = -1 + 2 sum_k P_k, with P_k the autocorrelations at lags 2 k and 2 k + 1 together.
+    """Return the number of draws over tau = -1 + 2 sum_k P_k, P_k the sum of autocorrelations at lags 2k and 2k + 1.
 
     Geyer's initial sequence: the sum ends before the first P_k that is not positive, of which the even lag is kept if
     it is positive, and P_k is made not to increase.
@@ -97,13 +97,13 @@ def _effective(x: np.ndarray) -> np.ndarray:
     ended = pairs[:, : last + 1] <= 0.0
     end = np.where(ended.any(axis=1), ended.argmax(axis=1), last)[:, None]
     summed = np.where(np.arange(pairs.shape[1]) < end, np.minimum.accumulate(pairs, axis=1), 0.0).sum(axis=1)
-    then, of_pair = (np.take_along_axis(each, end, axis=1)[:, 0] for each in (even, pairs))
+    then, of_pair = (np.take_along_axis(array, end, axis=1)[:, 0] for array in (even, pairs))
     tau = -1.0 + 2.0 * summed + np.where((then > 0.0) | (of_pair >= 0.0), then, 0.0)
     return np.where(still, size, size / np.maximum(tau, 1.0 / np.log10(size)))
 
 
 def _autocorrelations(x: np.ndarray) -> np.ndarray:
-    """By lag, of all chains together: 1 - (W - mean covariance) / V, with V their variance and W that within chains."""
+    """Return by lag, for all chains, 1 - (W - mean covariance) / V, with V their variance and W that within chains."""
     chains, draws = x.shape[1:]
     length = next_fast_len(2 * draws, real=True)
     means = x.mean(axis=2)
@@ -118,22 +118,22 @@ def _autocorrelations(x: np.ndarray) -> np.ndarray:
 
 
 def judged(values: xr.DataArray) -> Iterator[tuple[str, np.ndarray, Convergence]]:
-    """Label, draws (chain, draw) and convergence of every scalar of a variable that is not constant."""
+    """Yield label, draws (chain, draw) and convergence of every scalar of a variable that is not constant."""
     for names, columns in _columns(values):
         free = np.flatnonzero(np.ptp(columns, axis=(0, 1)) != 0.0)  # NaN is not constant
-        for i, found in zip(free, convergences(columns[..., free]), strict=True):
-            yield names[i], columns[..., i], found
+        for i, judgement in zip(free, convergences(columns[..., free]), strict=True):
+            yield names[i], columns[..., i], judgement
 
 
 def scalars(values: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
-    """Label and draws (chain, draw) of every scalar of a variable."""
+    """Yield label and draws (chain, draw) of every scalar of a variable."""
     for names, columns in _columns(values):
         yield from ((name, columns[..., i]) for i, name in enumerate(names))
 
 
 def _columns(values: xr.DataArray) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Labels and draws (chain, draw, scalar) of all scalars of a variable; of one that is read from files there is only
-    a part in memory at a time."""
+    """Yield labels and draws (chain, draw, scalar) of all scalars of a variable. If it is read from files, only a part
+    of it is in memory at a time."""
     names, values = iter(labels(values)), values.transpose("chain", "draw", ...)
     for part in _parts(values):
         columns = part.values.reshape(*part.shape[:2], -1)
@@ -141,7 +141,7 @@ def _columns(values: xr.DataArray) -> Iterator[tuple[list[str], np.ndarray]]:
 
 
 def _parts(values: xr.DataArray) -> Iterator[xr.DataArray]:
-    """Of a large variable (chain, draw, ...) some places of the first axis after these, in order; else all of it."""
+    """Yield a large variable (chain, draw, ...) in parts of the first axis after these, in order; else all of it."""
     if values.ndim == 2 or values.nbytes <= AT_ONCE:
         yield values
         return
@@ -152,7 +152,7 @@ def _parts(values: xr.DataArray) -> Iterator[xr.DataArray]:
 
 
 def labels(values: xr.DataArray) -> list[str]:
-    """Of every scalar of a variable, in order: its name and, if there are several, its coordinates or its numbers."""
+    """Return a label for each scalar of a variable: its name and, if there are several, its coordinates or numbers."""
     dims = [dim for dim in values.dims if dim not in ("chain", "draw")]
     if all(values.sizes[dim] == 1 for dim in dims):
         return [str(values.name)]

@@ -33,7 +33,7 @@ TRIED = 4  # values that are in memory when a function is tried
 def check_deterministics(
     deterministics: Any, model: DiffusionModel, series: int, times: np.ndarray | None, keep: Selection, draws: int
 ) -> dict[str, Callable[..., Any]]:
-    """Functions of (z, path, times), tried on shapes and at a point; `times` are those of the states kept, if any.
+    """Check functions of (z, path, times) on shapes and at a point; `times` are those of the states kept, if any.
 
     What varies has a row for each of the `series` there, and there is no more than what is to be kept. Values of all
     `draws` must fit into memory.
@@ -62,7 +62,7 @@ def check_deterministics(
 
 
 def _examples(model: DiffusionModel, series: int, times: np.ndarray | None, keep: Selection) -> tuple[Any, Any, Any]:
-    """Shapes of (z, path, times), as the functions take them."""
+    """Return the shapes of (z, path, times), as the functions take them."""
     varying = {name: struct(series, *shape) for name, shape in model.varying.shapes.items()}
     z = {name: varying.get(name, one) for name, one in model.structs().items() if name in keep.parameters}
     rows = 0 if times is None else len(times)
@@ -76,13 +76,13 @@ def keys_of(
     times: np.ndarray | None,
     keep: Selection,
 ) -> dict[str, str]:
-    """A hash of what each of the functions computes, so that runs with others are told apart."""
+    """Return a hash of what each of the functions computes, so that runs with others are told apart."""
     examples = _examples(model, series, times, keep)
     return {name: digest(computation(function, *examples)) for name, function in functions.items()}
 
 
 def _checked_dims(name: str, function: Callable[..., Any], examples: tuple[Any, ...], draws: int) -> int:
-    """The number of dimensions of what the function returns."""
+    """Return the number of dimensions of what the function returns."""
     z, path, times = examples
     with jax.enable_x64(True):
         shape = result_shape(name, function, examples)
@@ -117,7 +117,7 @@ def _of_three(function: Callable[..., Any], count: int) -> Callable[..., Any]:
 def with_deterministics(
     posterior: xr.Dataset, functions: dict[str, Callable[..., Any]], names: tuple[str, ...]
 ) -> xr.Dataset:
-    """The draws with the functions of each; `names` are the parameters'. What cannot be computed is left out."""
+    """Add the functions to every draw; `names` are the parameters'. What cannot be computed is left out."""
     for name, function in functions.items():
         failure = f"the deterministic {name!r} was left out of the results (compute it from the draws)"
         added = spared(failure, partial(_added, posterior, name, function, names), 4)
@@ -126,14 +126,14 @@ def with_deterministics(
 
 
 def _added(posterior: xr.Dataset, name: str, function: Callable[..., Any], names: tuple[str, ...]) -> xr.Dataset:
-    """The draws with the function of each, some draws of a chain at a time."""
+    """Add one function to every draw, some draws of a chain at a time."""
     with jax.enable_x64(True):
         values = _of_all(posterior, function, names)
     return posterior.assign({name: (["chain", "draw", *dimensions(name, values.ndim - 2)], values)})
 
 
 def _of_all(posterior: xr.Dataset, function: Callable[..., Any], names: tuple[str, ...]) -> np.ndarray:
-    """The function of every draw, (chain, draw, ...).
+    """Compute the function of every draw, (chain, draw, ...).
 
     XLA ends the process where it has not the memory; a MemoryError says so before.
     """
@@ -159,10 +159,11 @@ def _of_all(posterior: xr.Dataset, function: Callable[..., Any], names: tuple[st
 
 
 def _largest(jaxpr: Any) -> int:
-    """Bytes of the largest array that a traced function makes, if none is saved by joining operations."""
-    sizes = [each.aval.size * each.aval.dtype.itemsize for eqn in jaxpr.eqns for each in eqn.outvars]
-    inner = [each for eqn in jaxpr.eqns for each in jax.tree.leaves([*eqn.params.values()])]
-    return max([0, *sizes, *(_largest(getattr(each, "jaxpr", each)) for each in inner if hasattr(each, "eqns"))])
+    """Return the bytes of the largest array that a traced function makes, if no operations are fused."""
+    sizes = [output.aval.size * output.aval.dtype.itemsize for eqn in jaxpr.eqns for output in eqn.outvars]
+    params = [value for eqn in jaxpr.eqns for value in jax.tree.leaves([*eqn.params.values()])]
+    inner = [getattr(value, "jaxpr", value) for value in params if hasattr(value, "eqns")]
+    return max([0, *sizes, *map(_largest, inner)])
 
 
 def _check_room(size: int) -> None:

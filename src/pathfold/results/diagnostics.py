@@ -1,4 +1,4 @@
-"""One warning, when a run should not be trusted yet: what is wrong, the worst first, and what to do."""
+"""One warning if a run should not be trusted yet: what is wrong, the worst first, and what to do."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ STEPS_APART = 5.0  # ... or one whose steps are longer or shorter by this factor
 def warn_of_trouble(
     tree: xr.DataTree, names: list[str], network: Reactions | None = None, *, refined: bool = False
 ) -> None:
-    """Warn once of all that is amiss, each with a remedy; nothing when all is well.
+    """Warn once of all that is amiss, each with a remedy; do nothing if all is well.
 
     Where the time step was `refined`, others have said whether it is short enough.
     """
     judged = spared("the draws could not be judged", lambda: [*troubles(tree, names, network, refined=refined)], 3)
-    found = judged or []
-    if len(found) == 1:
-        warnings.warn(found[0], stacklevel=3)
-    elif found:
-        numbered = "; ".join(f"({i}) {trouble}" for i, trouble in enumerate(found, start=1))
-        warnings.warn(f"{len(found)} things are amiss, the worst first: {numbered}", stacklevel=3)
+    sentences = judged or []
+    if len(sentences) == 1:
+        warnings.warn(sentences[0], stacklevel=3)
+    elif sentences:
+        numbered = "; ".join(f"({i}) {sentence}" for i, sentence in enumerate(sentences, start=1))
+        warnings.warn(f"{len(sentences)} things are amiss, the worst first: {numbered}", stacklevel=3)
 
 
 def troubles(
     tree: xr.DataTree, names: list[str], network: Reactions | None = None, *, refined: bool = False
 ) -> Iterator[str]:
-    """A sentence for everything that is amiss, the worst first."""
+    """Return a sentence for everything that is amiss, the worst first."""
     draws = tree.posterior.sizes["draw"]
     if draws == 0:
         return
@@ -55,9 +55,9 @@ def troubles(
     started = ["initial_state"] if "initial_state" in tree.posterior else []
     by_label = {}
     for name in [*names, *started] if draws >= 4 else ():
-        for label, x, found in judged(tree.posterior[name]):
+        for label, x, convergence in judged(tree.posterior[name]):
             if np.isfinite(x).all():
-                by_label[label] = Sampled(x.mean(axis=1), x.std(axis=1), found)
+                by_label[label] = Sampled(x.mean(axis=1), x.std(axis=1), convergence)
     yield from _not_finite(tree, [*names, *started])
     if draws >= 4:
         yield from _modes(tree, by_label)
@@ -70,7 +70,7 @@ def troubles(
 
 
 def _not_finite(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
-    """Variables with draws that are no numbers, which no comparison would see."""
+    """Report variables with draws that are not finite, which no comparison would notice."""
     for values in [*(tree.posterior[name] for name in names), tree.sample_stats["lp"]]:
         if any(not np.isfinite(x).all() for _, x in scalars(values)):
             yield (
@@ -80,7 +80,7 @@ def _not_finite(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
 
 
 class Sampled(NamedTuple):
-    """How a scalar was sampled: mean and spread of every chain, and whether they have converged."""
+    """The draws of a scalar in short: mean and spread of every chain, and their convergence."""
 
     means: np.ndarray
     spreads: np.ndarray
@@ -88,21 +88,22 @@ class Sampled(NamedTuple):
 
 
 def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
-    """Chains that keep away from the others: by their means, or by the length of their steps."""
-    found: dict[int, list[str]] = {}
+    """Report chains that stay away from the others, by their means or by the length of their steps."""
+    remarks: dict[int, list[str]] = {}
     for label, (means, spread, _) in by_label.items():
         middle = np.median(means)
         for chain in np.flatnonzero(np.abs(means - middle) > APART * 0.5 * (spread + np.median(spread))):
-            found.setdefault(int(chain), []).append(f"{label} about {means[chain]:.3g} where others have {middle:.3g}")
-    if not found:
+            odd = f"{label} about {means[chain]:.3g} where others have {middle:.3g}"
+            remarks.setdefault(int(chain), []).append(odd)
+    if not remarks:
         return
     if "step_size" in tree.sample_stats:
         steps = tree.sample_stats["step_size"].values.mean(axis=1)
         middle = np.median(steps)
         for chain in np.flatnonzero(np.maximum(steps / middle, middle / steps) > STEPS_APART):
-            found.setdefault(int(chain), []).append(f"steps of {steps[chain]:.2g} where others have {middle:.2g}")
+            remarks.setdefault(int(chain), []).append(f"steps of {steps[chain]:.2g} where others have {middle:.2g}")
     numbers = tree.sample_stats["lp"]["chain"].values
-    chains = "; ".join(f"chain {numbers[chain]} has {', '.join(what[:3])}" for chain, what in sorted(found.items()))
+    chains = "; ".join(f"chain {numbers[chain]} has {', '.join(what[:3])}" for chain, what in sorted(remarks.items()))
     yield (
         f"chains have found different modes: {chains}. Their draws are not in proportion to the modes' probability: "
         "try another seed, narrow the priors, or take more steps_per_interval if a path leaps from one to the other"
@@ -131,7 +132,7 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
         if network is not None and tree.attrs.get("keep", "all") == "all":
             states, group = "state" if "state" in tree.posterior else "initial_state", tree.posterior.to_dataset()
             least = [network.least(block[states].values) for block in in_blocks(group, states)]
-            name, amount = min(least, key=lambda each: each[1])
+            name, amount = min(least, key=lambda named: named[1])
             if amount < NEAR_ZERO:
                 remedy = f"the amount of {name!r} comes down to {amount:.2g} in the draws, and {ENDS}"
         yield f"{100 * failed.mean():.1f} % of the {what}, most often because {cause}: {remedy}"
@@ -144,17 +145,16 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
 
 
 def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
-    """What would move with half steps, by more than chance: of n estimates the errors reach sqrt(2 log n) standard
-    errors."""
+    """Report what half steps would move beyond chance: errors of n estimates reach sqrt(2 log n) standard errors."""
     if "half_step_shift" not in tree.children:
         return
-    found: dict[str, tuple[float, float]] = {}
+    shifts: dict[str, tuple[float, float]] = {}
     for name in [name for name in names if name in tree.half_step_shift]:
-        found |= _shifts(tree.half_step_shift[name])
-    chance = np.sqrt(2.0 * np.log(max(1, len(found))))
-    moved = {label: shift for label, (shift, error) in found.items() if abs(shift) > SHIFT + chance * error}
+        shifts |= _shifts(tree.half_step_shift[name])
+    chance = np.sqrt(2.0 * np.log(max(1, len(shifts))))
+    moved = {label: shift for label, (shift, error) in shifts.items() if abs(shift) > SHIFT + chance * error}
     if moved:
-        moved = dict(sorted(moved.items(), key=lambda each: -abs(each[1])))
+        moved = dict(sorted(moved.items(), key=lambda item: -abs(item[1])))
         worst = next(iter(moved))
         yield (
             f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
@@ -164,7 +164,8 @@ def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
 
 
 def _shifts(values: xr.DataArray) -> dict[str, tuple[float, float]]:
-    """Of every scalar that moves the mean over draws where it is known and its standard error, 0 with a single draw."""
+    """Return the mean shift of every scalar that moves, over draws where it is known, and its standard error (0 with a
+    single draw)."""
     x = values.transpose("chain", "draw", ...).values.reshape(values.sizes["chain"] * values.sizes["draw"], -1)
     x = np.ma.masked_invalid(x)
     mean, error = x.mean(axis=0).filled(0.0), (x.std(axis=0) / np.sqrt(np.maximum(1, x.count(axis=0) - 1))).filled(0.0)
@@ -173,7 +174,7 @@ def _shifts(values: xr.DataArray) -> dict[str, tuple[float, float]]:
 
 
 def _short_steps(tree: xr.DataTree) -> Iterator[str]:
-    """Steps that a likelihood without a root keeps short."""
+    """Report steps that a likelihood without a root may keep short."""
     plain = np.atleast_1d(tree.attrs.get("plain_factors", [])).tolist()  # a file has a list of one as it is
     if (
         plain
@@ -188,9 +189,9 @@ def _short_steps(tree: xr.DataTree) -> Iterator[str]:
 
 
 def _convergence(by_label: dict[str, Sampled], chains: int) -> Iterator[str]:
-    """By R-hat; where that is good, by the number of effective draws. The worst is named with its figure."""
-    found = {label: each.convergence for label, each in by_label.items()}
-    apart = {label: each for label, each in found.items() if each.rhat > RHAT}
+    """Report scalars by R-hat and, where that is good, by the number of effective draws; the worst with its figure."""
+    convergence = {label: sampled.convergence for label, sampled in by_label.items()}
+    apart = {label: figures for label, figures in convergence.items() if figures.rhat > RHAT}
     if apart:
         worst = max(apart, key=lambda label: apart[label].rhat)
         yield (
@@ -198,7 +199,8 @@ def _convergence(by_label: dict[str, Sampled], chains: int) -> Iterator[str]:
             "more draws, or a longer warmup"
         )
     enough = ESS_A_CHAIN * chains
-    few = {label: each for label, each in found.items() if label not in apart and not each.effective >= enough}
+    few = {label: figures for label, figures in convergence.items() if not figures.effective >= enough}
+    few = {label: figures for label, figures in few.items() if label not in apart}
     if few:
         worst = min(few, key=lambda label: few[label].effective)
         bulk, tail = few[worst].bulk, few[worst].tail
@@ -208,7 +210,7 @@ def _convergence(by_label: dict[str, Sampled], chains: int) -> Iterator[str]:
         )
 
 
-def _others(found: dict[str, Any], worst: str, verb: str = "are") -> str:
-    names = [label for label in found if label != worst]
+def _others(by_label: dict[str, Any], worst: str, verb: str = "are") -> str:
+    names = [label for label in by_label if label != worst]
     listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return f" (so {verb} {listed})" if names else ""

@@ -1,4 +1,4 @@
-"""Chains that a run cut short left out: where they were, beside those that were kept."""
+"""Chains that a run cut short left out, and where they were compared with those that were kept."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Read = Callable[[Sequence[Draws], int, int], xr.Dataset]  # the parameters of ch
 
 
 def where_left_out(read: Read, kept: Sequence[Draws], left_out: Sequence[Draws], warmup: int) -> list[str]:
-    """A phrase for each chain that was left out: the means of its parameters, of those that are furthest from the draws
-    that were kept.
+    """Return a phrase for each chain that was left out, with the means of those parameters that are furthest from the
+    draws that were kept.
 
     Of a chain without draws after warm-up the second half of what it has of warm-up counts.
     """
@@ -53,13 +53,13 @@ def _where(read: Read, draws: Draws, warmup: int, usual: dict[str, tuple[float, 
 
 
 def _scalars(read: Read, chains: Sequence[Draws], begin: int, end: int) -> dict[str, np.ndarray]:
-    """Draws (chain, draw) of every scalar by its label."""
+    """Return the draws (chain, draw) of every scalar by its label."""
     group = read(chains, begin, end)
     return {label: x for name in group.data_vars for label, x in scalars(group[name])}
 
 
 def of_left_out(phrases: Sequence[str]) -> str:
-    """The sentence that says so."""
+    """Return the sentence that tells the user which chains were left out."""
     return (
         "chains that were behind the others were left out, and slow can mean in another part of the posterior, of "
         f"which what was kept says nothing: {'; '.join(phrases)}. Give them the time that they need (max_seconds; a "

@@ -1,4 +1,4 @@
-"""A model as it was written: the source of its functions, its priors, its scheme; kept with the results."""
+"""The text of a model, kept with the results: the source of its functions, its priors, its scheme."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LONGEST = 4000  # characters of one function that are kept
 
 
 def model_text(model: DiffusionModel) -> dict[str, str]:
-    """Each part of the model by name, as text; parameters as "parameter NAME"."""
+    """Return each part of the model by name, as text; parameters as "parameter NAME"."""
     texts = {name: text_of(given) for name, given in model.written.items()}
     texts |= {f"parameter {name}": text_of(prior) for name, prior in model.priors.items()}
-    texts |= {f"input {name}": f"{each.kind}, {each.values.size} values" for name, each in model.inputs.items()}
+    texts |= {f"input {name}": f"{series.kind}, {series.values.size} values" for name, series in model.inputs.items()}
     return texts
 
 
 def text_of(given: Any) -> str:
-    """What the user wrote, as far as it can be found: functions by their source, distributions and numbers by value."""
+    """Write what the user gave, as far as possible: functions by their source, distributions and numbers by value."""
     if isinstance(given, OfTime):
         return "made by transform from the functions of another model"
     if isinstance(given, dist.Distribution):
@@ -40,9 +40,9 @@ def text_of(given: Any) -> str:
         parts = [f"{f.name} = {text_of(getattr(given, f.name))}" for f in fields(given) if not f.name.startswith("_")]
         return "\n".join([f"{type(given).__name__}", *(textwrap.indent(part, "    ") for part in parts)])
     if isinstance(given, list | tuple):
-        return "[" + ", ".join(text_of(each) for each in given) + "]"
+        return "[" + ", ".join(text_of(part) for part in given) + "]"
     if isinstance(given, dict):
-        return "{" + ", ".join(f"{name}: {text_of(each)}" for name, each in given.items()) + "}"
+        return "{" + ", ".join(f"{name}: {text_of(value)}" for name, value in given.items()) + "}"
     if hasattr(given, "shape"):
         return _number(given)
     return repr(given) if isinstance(given, str | int | float) else told(given)
@@ -61,7 +61,7 @@ def _number(value: Any) -> str:
 
 
 def _source(function: Any) -> str:
-    """The lines of a function, or the text of a lambda alone; a sentence where they are not at hand."""
+    """Return the source of a function, or of a lambda alone; a sentence if it is not available."""
     try:
         text = _lambda(function.__code__) if function.__name__ == "<lambda>" else inspect.getsource(function)
     except (OSError, TypeError, SyntaxError, ValueError):
@@ -70,7 +70,7 @@ def _source(function: Any) -> str:
 
 
 def _lambda(code: CodeType) -> str:
-    """Of all lambdas in the file, the text of the one whose body begins where the code does."""
+    """Return the text of that lambda in the file whose body begins where the code does."""
     source = "".join(linecache.getlines(code.co_filename))
     places = {(line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None}
     for node in ast.walk(ast.parse(source)):

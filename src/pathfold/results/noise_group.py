@@ -23,8 +23,8 @@ DIMENSIONS = {
 
 
 def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
-    """The normals of every draw held, those of each kind under its name, with the states that they give at the nodes;
-    `standard` marks which are standard.
+    """Return the normals of every draw held, by kind, with the states that they give at the nodes; `standard` marks
+    those that are standard.
 
     Where the parameters had a metric M, their normals are centre + factor q, with factor factor^T = M^{-1}.
     """
@@ -37,7 +37,7 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     initial_states = noise.x0[..., : run.model.state_dim]
     variables["initial_state"] = (["chain", "draw", "series", "component"], initial_states)
     variables["state"] = (["chain", "draw", "interval", "component"], noise.nodes)
-    coordinates: dict[str, Any] = {"chain": [each.chain for each in run.chains], "draw": noise.draws}
+    coordinates: dict[str, Any] = {"chain": [chain.chain for chain in run.chains], "draw": noise.draws}
     coordinates |= {
         "component": component_labels(run.model),
         "observation": [*(run.model.observed or run.grid.components)],
@@ -47,8 +47,8 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
         if f"{kind}_noise" in variables:
             coordinates[f"{kind}_normal"] = names
     if metrics := [chain.coordinates for chain in run.chains if chain.coordinates is not None]:
-        variables["parameter_centre"] = (["chain", "parameter_normal"], [each.centre for each in metrics])
-        factors = [each.factor for each in metrics]
+        variables["parameter_centre"] = (["chain", "parameter_normal"], [metric.centre for metric in metrics])
+        factors = [metric.factor for metric in metrics]
         variables["parameter_factor"] = (["chain", "parameter_normal", "coordinate"], factors)
     variables["drives"] = ("path_normal", _driven(run.model, noise))
     variables["moves"] = (["path_normal", "observation"], _moved(run.model, noise).T)
@@ -60,7 +60,7 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
 
 
 def _driven(model: DiffusionModel, noise: Noise) -> np.ndarray:
-    """The component of the state that each normal of a step drives, -1 where it drives several: seen at a draw."""
+    """Return the component of the state that each normal of a step drives at a draw, -1 if it drives several."""
     moved = _diffusion(model, noise)[2] != 0.0
     component = np.where(moved.sum(axis=0) == 1, np.argmax(moved, axis=0), -1)
     times, rest = divmod(model.noise_dim, model.wiener_dim)
@@ -68,7 +68,7 @@ def _driven(model: DiffusionModel, noise: Noise) -> np.ndarray:
 
 
 def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
-    """Whether each normal of a step raises (1) or lowers (-1) each observed column by itself: seen at a draw."""
+    """Return whether each normal of a step by itself raises (1) or lowers (-1) each observed column, at a draw."""
     x, z, diffusion, t = *_diffusion(model, noise), model.node_clock(0.0, jnp.ones(len(model.inputs)))
     Y = model.observation_dim
     w, seen = jnp.zeros(model.observation_noise_dim), Seen(np.full(Y, 0.5), np.ones(Y), np.zeros(0), np.zeros(0))
@@ -80,7 +80,7 @@ def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
 
 
 def _diffusion(model: DiffusionModel, noise: Noise) -> tuple[Any, Any, np.ndarray]:
-    """Initial state, parameters and diffusion matrix of a draw."""
+    """Return the initial state, the parameters and the diffusion matrix of a draw."""
     z, x0 = noise.z[0, -1], noise.x0[0, -1, 0]
     with jax.enable_x64(True):
         x, z = model.in_series(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(x0))

@@ -1,4 +1,4 @@
-"""Draws as an xarray.DataTree that ArviZ reads."""
+"""Packing draws into an xarray.DataTree that ArviZ reads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
-    """Groups posterior, sample_stats, observed_data, constant_data, noise, half_step_shift, and warmup_* when kept.
+    """Make the groups posterior, sample_stats, observed_data, constant_data, noise, half_step_shift, warmup_* if kept.
 
     What cannot be made besides the draws is left out, with a warning.
     """
@@ -85,8 +85,8 @@ def _attributes(run: Run, form: Form) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Form:
-    """The variables and coordinates that draws become, by group; `kept` says after which (interval, step) states are
-    kept."""
+    """The variables and coordinates that draws become, by group; `kept` masks the (interval, step) after which states
+    are kept."""
 
     variables: dict[str, list[Variable]]
     coordinates: dict[str, dict[str, Any]]
@@ -106,8 +106,8 @@ class Form:
         return self._group("posterior", chains, begin, end)
 
     def parameters(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
-        """Without initial states and paths."""
-        chosen = [each for each in self.variables["posterior"] if each.name not in ("initial_state", "state")]
+        """Return the draws of the parameters alone, without initial states and paths."""
+        chosen = [var for var in self.variables["posterior"] if var.name not in ("initial_state", "state")]
         return drawn_dataset(chosen, {}, chains, begin, end, self.kept)
 
     def statistics(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
@@ -122,20 +122,20 @@ class Form:
 def draws_dataset(
     model: DiffusionModel, grid: TimeGrid, z: np.ndarray, starts: np.ndarray, states: np.ndarray, keep_path: str
 ) -> xr.Dataset:
-    """Parameters, initial states and paths by name, from vectors (chain, draw, ...) of what series share, augmented
-    initial states (chain, draw, series, ...) and the states that are kept (chain, draw, kept, component)."""
+    """Return parameters, initial states and paths by name, from vectors (chain, draw, ...) of what series share,
+    augmented initial states (chain, draw, series, ...) and the states that are kept (chain, draw, kept, component)."""
     keep, arrays = Selection.of(model), {"z": z, "x0": starts, "state": states}
     named = arrays, _variables(model, grid, keep, keep_path), _coordinates(model, grid, keep, keep_path)
     return _by_chain_and_draw(*named, range(z.shape[0]), np.arange(z.shape[1]))
 
 
 def shift_dataset(run: Run, shift: Shift) -> xr.Dataset:
-    """The shift of parameters, what varies and initial states by name, of those that are kept."""
+    """Return the shifts by name of those parameters, varying values and initial states that are kept."""
     keep = run.keep or Selection.of(run.model)
     columns, arrays = keep.columns(run.model), {"z": shift.z, "x0": shift.x0}
-    arrays = {name: each[..., columns.get(name, slice(None))] for name, each in arrays.items()}
+    arrays = {name: array[..., columns.get(name, slice(None))] for name, array in arrays.items()}
     named = arrays, _variables(run.model, run.grid, keep, "none"), _coordinates(run.model, run.grid, keep, "none")
-    return _by_chain_and_draw(*named, [each.chain for each in run.chains], shift.draws)
+    return _by_chain_and_draw(*named, [chain.chain for chain in run.chains], shift.draws)
 
 
 def _by_chain_and_draw(
@@ -145,15 +145,15 @@ def _by_chain_and_draw(
     chains: Sequence[int],
     draws: np.ndarray,
 ) -> xr.Dataset:
-    found = {each.name: (("chain", "draw", *each.dims), each.of(arrays[each.array], leading=2)) for each in variables}
-    return xr.Dataset(found, {"chain": chains, "draw": draws, **coordinates})
+    data = {var.name: (("chain", "draw", *var.dims), var.of(arrays[var.array], leading=2)) for var in variables}
+    return xr.Dataset(data, {"chain": chains, "draw": draws, **coordinates})
 
 
 def _variables(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path: str) -> list[Variable]:
-    """Of the posterior, from arrays that have what is kept."""
+    """Return the variables of the posterior, as parts of the arrays of what is kept."""
     several, count, series = len(grid.first) > 1, len(keep.components), len(grid.first)
-    found = _by_name(model.parameters, "z", 0, keep) | _by_name(model.varying, "x0", count, keep, series)
-    variables = [found[name] for name in keep.parameters]
+    by_name = _by_name(model.parameters, "z", 0, keep) | _by_name(model.varying, "x0", count, keep, series)
+    variables = [by_name[name] for name in keep.parameters]
     if count:
         dims, shape = (("series", "component"), (series, count)) if several else (("component",), (count,))
         variables.append(Variable("initial_state", "x0", 0, count, dims, shape))
@@ -167,15 +167,15 @@ def _variables(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path
 def _by_name(
     parameters: Parameters, array: str, begin: int, keep: Selection, series: int | None = None
 ) -> dict[str, Variable]:
-    """Those that are kept, of an array that has them one after the other; of each series, if their number is given."""
-    found = {}
+    """Return the variables that are kept, which follow each other in an array; of each series, if `series` is given."""
+    variables = {}
     for name, shape in parameters.shapes.items():
         if name in keep.parameters:
             end, dims = begin + int(np.prod(shape, dtype=int)), tuple(dimensions(name, len(shape)))
             own = ((), ()) if series is None else (("series",), (series,))
-            found[name] = Variable(name, array, begin, end, (*own[0], *dims), (*own[1], *shape))
+            variables[name] = Variable(name, array, begin, end, (*own[0], *dims), (*own[1], *shape))
             begin = end
-    return found
+    return variables
 
 
 def _coordinates(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path: str) -> dict[str, Any]:
@@ -194,27 +194,27 @@ def _coordinates(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_pa
 
 
 def kept_states(grid: TimeGrid, keep_path: str) -> np.ndarray:
-    """After which (interval, step) states are kept: the last is the node; in an interval of length zero no other is."""
+    """Return a mask of the (interval, step) after which states are kept; only the last in an interval of length 0."""
     kept = np.repeat(grid.delta[:, None] > 0.0, grid.steps, axis=1) & (keep_path == "all")
     kept[:, -1] = True
     return kept
 
 
 def state_times(grid: TimeGrid, keep_path: str) -> np.ndarray | None:
-    """Times of the states that are kept, or None if none are."""
+    """Return the times of the states that are kept, or None if none are."""
     if keep_path == "none":
         return None
     return fine_times(grid.starts, grid.ends, grid.delta, grid.steps)[kept_states(grid, keep_path)]
 
 
 def _names_of_series(grid: TimeGrid) -> np.ndarray:
-    """The name of the series that each interval belongs to, or its number."""
+    """Return the name of the series that each interval belongs to, or its number."""
     return np.array(grid.series)[grid.series_of_intervals]
 
 
 def _statistics(model: DiffusionModel, sampler: str) -> tuple[list[Variable], dict[str, Any]]:
-    """Variables and coordinates; of guided proposals also acceptance of the path and rho, and acceptance and width of
-    every coordinate of parameters and initial states."""
+    """Return variables and coordinates of the statistics; for guided proposals also acceptance of the path and rho, and
+    acceptance and width of every coordinate of parameters and initial states."""
     types = {"diverging": "bool"} | dict.fromkeys(WHOLE, "int64")
     variables = [
         Variable(name, "statistics", i, i + 1, dtype=types.get(name, "float64")) for i, name in enumerate(STATISTICS)
@@ -237,7 +237,7 @@ def _statistics(model: DiffusionModel, sampler: str) -> tuple[list[Variable], di
 
 
 def observed_dataset(model: DiffusionModel, grid: TimeGrid, keep: Selection | None = None) -> xr.Dataset:
-    """The data, at the times at which anything was observed; `shows` are components among those that are kept."""
+    """Return the data at the times at which anything was observed; `shows` are components among those that are kept."""
     components = (keep or Selection.of(model)).components
     shows = [components.index(i) if i in components else -1 for i in model.components_shown()]
     several = len(grid.first) > 1
@@ -258,7 +258,7 @@ def observed_dataset(model: DiffusionModel, grid: TimeGrid, keep: Selection | No
 
 
 def constant_dataset(grid: TimeGrid) -> xr.Dataset:
-    """The grid and what happens on it: intervals, times of the data, events, inputs and calendars that series have."""
+    """Return the grid and what happens on it: intervals, times of the data, events, inputs and calendars."""
     variables: dict[str, Any] = {
         "interval_start": ("interval", np.asarray(grid.starts)),
         "interval_end": ("interval", np.asarray(grid.ends)),
@@ -271,21 +271,22 @@ def constant_dataset(grid: TimeGrid) -> xr.Dataset:
         variables["event_amount"] = (["event", "interval"], np.stack([*grid.events.values()]))
         coordinates["event"] = list(grid.events)
     written = {
-        "inputs": [{name: each.written() for name, each in own.items()} for own in grid.inputs],
-        "calendars": [each and each.written() for each in grid.calendars],
+        "inputs": [{name: value.written() for name, value in own.items()} for own in grid.inputs],
+        "calendars": [calendar and calendar.written() for calendar in grid.calendars],
     }
-    return xr.Dataset(variables, coordinates, {name: json.dumps(each) for name, each in written.items() if any(each)})
+    attrs = {name: json.dumps(by_series) for name, by_series in written.items() if any(by_series)}
+    return xr.Dataset(variables, coordinates, attrs)
 
 
 def _plain_factors(model: DiffusionModel, grid: TimeGrid) -> list[str]:
-    """The observed components whose likelihood has no root."""
+    """Return the observed components whose likelihood has no root."""
     names = [name if isinstance(name, str) else f"y[{name}]" for name in model.observed or grid.components]
     return [name for name, plain in zip(names, model.plain_factors(), strict=True) if plain]
 
 
 def attributes(model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any]) -> dict[str, Any]:
-    """What is known before a run: versions, the model as it was written and as it was traced, settings; the labels of
-    dimensions, in order."""
+    """Return the attributes that are known before a run: versions, the model as it was written and as it was traced,
+    settings, and the labels of dimensions, in order."""
     versions = {f"{name}_version": metadata.version(name) for name in ("pathfold", "jax", "numpyro", "numba", "numpy")}
     labels = {
         "component": component_labels(model),
@@ -306,7 +307,7 @@ def attributes(model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any]) 
 
 
 def of_chains(chains: Sequence[Draws], left_out: Sequence[str] = ()) -> dict[str, Any]:
-    """What the attributes have of the chains, of those left out where they were, and the time."""
+    """Return the attributes of the chains, a phrase for each that was left out, and the time."""
     return {
         "created_at": datetime.now(UTC).isoformat(),
         "chain_numbers": [chain.chain for chain in chains],

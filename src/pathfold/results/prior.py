@@ -13,7 +13,7 @@ from pathfold.model import DiffusionModel, Varying
 
 
 def priors_text(model: DiffusionModel) -> str:
-    """By parameter the name of its prior's family and the arguments, where it is one of scalars; JSON."""
+    """Return as JSON, by parameter, the family of its prior and the arguments, if it is one of scalars."""
     return json.dumps({name: _written(prior) for name, prior in model.priors.items()})
 
 
@@ -31,24 +31,24 @@ def _written(prior: Any) -> dict[str, Any] | None:
 
 
 def parameter_names(tree: xr.DataTree) -> list[str]:
-    """Of the model, in its order."""
+    """Return the names of the model's parameters, in its order."""
     return [*json.loads(tree.attrs["priors"])]
 
 
 def kept_parameters(tree: xr.DataTree) -> list[str]:
-    """Those of which the results have draws."""
+    """Return the names of the parameters that the results have draws of."""
     return [name for name in parameter_names(tree) if name in tree.posterior]
 
 
 def prior_density(tree: xr.DataTree, name: str, element: int, x: np.ndarray) -> np.ndarray | None:
-    """The prior density of one element of a parameter, or None where it is fixed or not known."""
+    """Return the prior density of one element of a parameter, or None if it is fixed or not known."""
     written = json.loads(tree.attrs.get("priors", "{}")).get(name)
     if written is None:
         return None
     arguments = {}
-    for each, value in written["arguments"].items():
+    for argument, value in written["arguments"].items():
         shape = tree.posterior[name].shape[2:]
-        arguments[each] = np.broadcast_to(np.asarray(value, dtype=float), shape).reshape(-1)[element]
+        arguments[argument] = np.broadcast_to(np.asarray(value, dtype=float), shape).reshape(-1)[element]
     with np.errstate(all="ignore"):
         density = np.exp(np.asarray(getattr(dist, written["family"])(**arguments).log_prob(x), dtype=float))
     support: Any = getattr(dist, written["family"])(**arguments).support

@@ -1,4 +1,4 @@
-"""Results as they were made, whatever a user did to them since: in order, by the names of dimensions and coordinates.
+"""Reading results as they were made, whatever a user did to them since, by names of dimensions and coordinates.
 
 xarray lets one transpose, reorder, select and save results. All functions after the posterior read them through
 `check_posterior`, which puts dimensions and coordinates back in the order of the model and of the data, or says what is
@@ -29,7 +29,7 @@ LAST = ("component", "observation", "coordinate")
 
 
 def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr.DataTree:
-    """Results of pf.sample with the groups named, as they were made; a SettingsError says what is missing."""
+    """Return results of pf.sample with the groups named, as they were made; a SettingsError says what is missing."""
     if not isinstance(posterior, xr.DataTree) or "posterior" not in posterior.children:
         raise SettingsError(f"{name} must be what pf.sample returned, not {told(posterior)}")
     if missing := [group for group in groups if group not in posterior.children]:
@@ -37,7 +37,7 @@ def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr
             f"{name} has no group {missing[0]!r}: give the results of pf.sample as they are, made by this "
             "version of pathfold and with at least one draw after warm-up"
         )
-    if missing := [each for each in NEEDED if each not in posterior.attrs]:
+    if missing := [attribute for attribute in NEEDED if attribute not in posterior.attrs]:
         raise SettingsError(
             f"{name} has no attribute {missing[0]!r}, without which nobody can tell what its draws are: give the "
             "results of pf.sample with their attributes (tree.attrs), made by this version of pathfold"
@@ -46,7 +46,7 @@ def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr
 
 
 class _Reader:
-    """Puts results in order, group by group; what is in order already is not touched."""
+    """A reader that puts results in order, group by group, and leaves alone what is in order already."""
 
     def __init__(self, tree: xr.DataTree, needed: tuple[str, ...], name: str) -> None:
         self.tree, self.needed, self.name = tree, needed, name
@@ -54,15 +54,15 @@ class _Reader:
 
     def in_order(self) -> xr.DataTree:
         groups = {str(name): child.to_dataset() for name, child in self.tree.children.items()}
-        found = {name: self._group(name, dataset) for name, dataset in groups.items()}
-        if "constant_data" in found:
-            for name in {"posterior", "observed_data"} & found.keys():
-                found[name] = self._nodes_in_order(name, found[name], found["constant_data"])
+        in_order = {name: self._group(name, dataset) for name, dataset in groups.items()}
+        if "constant_data" in in_order:
+            for name in {"posterior", "observed_data"} & in_order.keys():
+                in_order[name] = self._nodes_in_order(name, in_order[name], in_order["constant_data"])
         lists = {name: _as_list(self.tree.attrs[name]) for name in LISTS if name in self.tree.attrs}
-        same = all(found[name] is groups[name] for name in groups)
+        same = all(in_order[name] is groups[name] for name in groups)
         if same and all(type(self.tree.attrs[name]) is list for name in lists):
             return self.tree
-        tree = xr.DataTree.from_dict({f"/{name}": each for name, each in found.items()})
+        tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in in_order.items()})
         tree.attrs = dict(self.tree.attrs) | lists
         return tree
 
@@ -73,7 +73,7 @@ class _Reader:
             if dim in self.labels and dim in dataset.coords:
                 dataset = self._in_order_of_labels(name, dataset, str(dim))
         order = _ordered(dataset.dims)
-        same = all([*each.dims] == [dim for dim in order if dim in each.dims] for each in dataset.variables.values())
+        same = all([*var.dims] == [dim for dim in order if dim in var.dims] for var in dataset.variables.values())
         return dataset if same else dataset.transpose(*order)
 
     def _check_drawn(self, name: str, dataset: xr.Dataset) -> None:
@@ -87,28 +87,28 @@ class _Reader:
                 raise SettingsError(f"the group {name!r} of {self.name} has no {dim}s; select at least one")
 
     def _in_order_of_labels(self, name: str, dataset: xr.Dataset, dim: str) -> xr.Dataset:
-        """Along a dimension whose labels are known; components may have been left out, by `keep` or by selection."""
+        """Sort along a dimension whose labels are known; components may be left out, by `keep` or by selection."""
         there, labels = dataset[dim].values.tolist(), self.labels[dim]
         if there == labels:
             return dataset
-        places = {each: i for i, each in enumerate(there)}
-        wanted = [each for each in labels if each in places]
+        places = {label: i for i, label in enumerate(there)}
+        wanted = [label for label in labels if label in places]
         if len(wanted) < len(there):
-            odd = next((each for each in there if each not in labels), "twice the same")
+            odd = next((label for label in there if label not in labels), "twice the same")
             raise SettingsError(
                 f"the group {name!r} of {self.name} has as {dim} {odd!r}, which model and data do not have; give the "
                 "results as pf.sample made them"
             )
         if len(wanted) < len(labels) and dim != "component":
-            gone = next(each for each in labels if each not in places)
+            gone = next(label for label in labels if label not in places)
             raise SettingsError(
                 f"the group {name!r} of {self.name} lacks the {dim} {gone!r}: give the results whole, and select from "
                 "what comes out"
             )
-        return dataset if there == wanted else dataset.isel({dim: [places[each] for each in wanted]})
+        return dataset if there == wanted else dataset.isel({dim: [places[label] for label in wanted]})
 
     def _nodes_in_order(self, name: str, dataset: xr.Dataset, constant: xr.Dataset) -> xr.Dataset:
-        """States in the order of the grid, of which none may be missing; rows of data, of which some may."""
+        """Sort states in the order of the grid, of which none may be missing, and rows of data, of which some may."""
         dim = "node" if "node" in dataset.dims else "time"
         if dim not in dataset.dims:
             return dataset
@@ -138,9 +138,9 @@ class _Reader:
         return dataset if rows == [*range(there.size)] else dataset.isel({dim: rows})
 
     def _nodes(self, constant: xr.Dataset, fine: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Series and times of the states that are kept, in the order of the grid."""
+        """Return series and times of the states that are kept, in the order of the grid."""
         ends, steps = constant["interval_end"].values, int(self.tree.attrs["steps_per_interval"])
-        names = np.array([str(each) for each in self.labels["series"]])
+        names = np.array([str(label) for label in self.labels["series"]])
         series = names[np.searchsorted(constant["first_interval"].values, np.arange(ends.size), side="right") - 1]
         if not fine:
             return series, ends
@@ -150,7 +150,7 @@ class _Reader:
 
 
 def fine_times(starts: np.ndarray, ends: np.ndarray, delta: np.ndarray, steps: int) -> np.ndarray:
-    """Times (N, S) after every fine step; in an interval of length zero NaN but for the last."""
+    """Return the times (N, S) after every fine step; in an interval of length zero all but the last are NaN."""
     times = starts[:, None] + delta[:, None] * np.arange(1, steps + 1)
     times[delta == 0.0] = np.nan
     times[:, -1] = ends
@@ -158,7 +158,7 @@ def fine_times(starts: np.ndarray, ends: np.ndarray, delta: np.ndarray, steps: i
 
 
 def _ordered(dims: Iterable[Any]) -> list[Any]:
-    """Dimensions in the order that pf.sample gives them."""
+    """Return the dimensions in the order that pf.sample gives them."""
 
     def rank(dim: Any) -> tuple[int, int]:
         if dim in FIRST:
@@ -172,12 +172,12 @@ def _ordered(dims: Iterable[Any]) -> list[Any]:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """A list that is an attribute: from a file it comes as an array, or as its only entry."""
+    """Return an attribute as a list; from a file it comes as an array, or as its only entry."""
     return value if isinstance(value, list) else np.atleast_1d(value).tolist()
 
 
 def component_names(group: xr.DataTree | xr.Dataset) -> list[str]:
-    """What the components of the state are called that a group has: by their names, or as x[0], x[1], ..."""
+    """Return the names of the state's components in a group, or else x[0], x[1], ..."""
     return _labels(np.asarray(group["component"]), "x")
 
 
@@ -186,17 +186,17 @@ def observation_names(tree: xr.DataTree) -> list[str]:
 
 
 def series_names(tree: xr.DataTree) -> list[str]:
-    """By name, or by number."""
+    """Return the names of the series, or else their numbers."""
     first = tree.constant_data["first_interval"]
     return [str(name) for name in (first["series"].values if "series" in first.coords else range(first.size))]
 
 
 def _labels(values: np.ndarray, letter: str) -> list[str]:
-    return [str(each) if isinstance(each, str) else f"{letter}[{each}]" for each in values.tolist()]
+    return [str(label) if isinstance(label, str) else f"{letter}[{label}]" for label in values.tolist()]
 
 
 def node_places(tree: xr.DataTree) -> np.ndarray:
-    """Places of the states at the ends of intervals among those that are kept."""
+    """Return the places of the states at the ends of intervals, among those that are kept."""
     steps = np.where(tree.constant_data["fine_step"].values > 0.0, tree.attrs["steps_per_interval"], 1)
     return np.cumsum(np.ones_like(steps) if tree.attrs["keep_path"] == "nodes" else steps) - 1
 
@@ -206,14 +206,16 @@ def is_panel(tree: xr.DataTree) -> bool:
 
 
 def inputs_of(tree: xr.DataTree) -> list[dict[str, Input]]:
-    """Those that each series has of its own."""
+    """Return the inputs that each series has of its own."""
     written = json.loads(tree.constant_data.attrs.get("inputs", "null"))
     if written is None:
         return [{} for _ in series_names(tree)]
-    return [{name: Input(**each) for name, each in own.items()} for own in written]
+    return [{name: Input(**given) for name, given in own.items()} for own in written]
 
 
 def calendars_of(tree: xr.DataTree) -> list[Calendar | None]:
-    """How the dates of each series are counted, if it has any."""
+    """Return the calendar by which the dates of each series are counted, if it has any."""
     written = json.loads(tree.constant_data.attrs.get("calendars", "null"))
-    return [None for _ in series_names(tree)] if written is None else [each and Calendar.read(each) for each in written]
+    if written is None:
+        return [None for _ in series_names(tree)]
+    return [calendar and Calendar.read(calendar) for calendar in written]

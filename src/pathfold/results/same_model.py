@@ -1,4 +1,4 @@
-"""Results together with the model and the data that they are of; an error says what is not the same.
+"""Checking that results belong to a model and its data; an error says what is not the same.
 
 A model is known by hashes of its parts as they were traced (`pathfold.model.identity`). These depend on the versions of
 what traces; results of other versions are compared by the text of the model, as it was written.
@@ -28,7 +28,7 @@ TRACED_BY = ("pathfold", "jax", "numpyro")
 
 
 def results_of(posterior: Any, model: DiffusionModel) -> xr.DataTree:
-    """The results in order; a SettingsError where they are not of this model."""
+    """Return the results in order; raise SettingsError if they are not of this model."""
     check_model(model)
     tree = check_posterior(posterior, "observed_data", "constant_data")
     there, here = parameter_names(tree), [*model.priors]
@@ -36,13 +36,13 @@ def results_of(posterior: Any, model: DiffusionModel) -> xr.DataTree:
         raise SettingsError(
             f"posterior is of another model: its parameters are {', '.join(there)}, and this one's {', '.join(here)}"
         )
-    for what, found, own in (
+    for what, theirs, own in (
         ("states", len(json.loads(tree.attrs["labels"])["component"]), model.state_dim),
         ("observed values per time", len(json.loads(tree.attrs["labels"])["observation"]), model.observation_dim),
     ):
-        if found != own:
-            raise SettingsError(f"posterior is of another model: it has {found} {what}, and this one {own}")
-    same_versions = all(tree.attrs.get(f"{each}_version") == metadata.version(each) for each in TRACED_BY)
+        if theirs != own:
+            raise SettingsError(f"posterior is of another model: it has {theirs} {what}, and this one {own}")
+    same_versions = all(tree.attrs.get(f"{package}_version") == metadata.version(package) for package in TRACED_BY)
     key, own = ("model_key", identity(model)) if same_versions else ("model", model_text(model))
     if odd := differing(json.loads(tree.attrs.get(key, "{}")), own):
         raise SettingsError(
@@ -53,12 +53,12 @@ def results_of(posterior: Any, model: DiffusionModel) -> xr.DataTree:
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The names of the parts that two models do not have in common."""
+    """Return the names of the parts that two models do not have in common."""
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
 
 
 def checked(model: DiffusionModel, data: Data, posterior: Any) -> tuple[xr.DataTree, TimeGrid]:
-    """The results, and the grid that they were made on; an error if they are of another model or other data."""
+    """Return the results, and the grid that they were made on; raise an error if model or data are others."""
     check_model(model)
     tree = results_of(posterior, model)
     for observations in panel_of(data).values():
@@ -67,7 +67,7 @@ def checked(model: DiffusionModel, data: Data, posterior: Any) -> tuple[xr.DataT
 
 
 def _grid_of(tree: xr.DataTree, data: Data) -> TimeGrid:
-    """By the number of steps; or by the longest of them, which cuts intervals as `max_step` did."""
+    """Rebuild the grid from the number of steps, or from the longest step, which cuts intervals as `max_step` did."""
     constant, steps = tree.constant_data, int(tree.attrs["steps_per_interval"])
     grid = TimeGrid.build(data, steps_per_interval=steps)
     if len(grid.ends) < constant["interval_end"].size:
@@ -78,7 +78,7 @@ def _grid_of(tree: xr.DataTree, data: Data) -> TimeGrid:
 
 
 def _other_data(tree: xr.DataTree, grid: TimeGrid) -> str:
-    """The first thing in which the data of a grid are other than those of the results; empty if there is none."""
+    """Return the first difference between the data of a grid and those of the results; empty if there is none."""
     constant = tree.constant_data
     names, first = [str(name) for name in constant["series"].values], constant["first_interval"].values
     if names != [str(name) for name in grid.series]:
@@ -86,7 +86,7 @@ def _other_data(tree: xr.DataTree, grid: TimeGrid) -> str:
     if not np.array_equal(first, grid.first) or constant["interval_end"].size != len(grid.ends):
         return "a series has more or fewer times"
     for name, inputs, own in zip(names, inputs_of(tree), grid.inputs, strict=True):
-        if odd := [each for each in {**inputs, **own} if not _same_input(inputs.get(each), own.get(each))]:
+        if odd := [key for key in {**inputs, **own} if not _same_input(inputs.get(key), own.get(key))]:
             return f"the input {odd[0]!r} of series {name} is another"
     for what, differs in _differences(tree, grid):
         if differs.any():
@@ -101,7 +101,7 @@ def _same_input(one: Input | None, other: Input | None) -> bool:
 
 
 def _differences(tree: xr.DataTree, grid: TimeGrid) -> Iterator[tuple[str, np.ndarray]]:
-    """What data consist of, with the nodes (N,) at which the results and the grid have not the same."""
+    """Yield the parts of the data by name, with a mask (N,) of the nodes at which results and grid differ in them."""
     constant, observed = tree.constant_data, tree.observed_data
     first = np.isin(np.arange(len(grid.ends)), grid.first)
     yield "times", ~np.isclose(constant["interval_end"].values, grid.ends, rtol=1e-9, atol=0.0)
@@ -128,5 +128,5 @@ def _differences(tree: xr.DataTree, grid: TimeGrid) -> Iterator[tuple[str, np.nd
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Where two arrays are equal; NaN is equal to NaN."""
+    """Return a mask of where two arrays are equal; NaN is equal to NaN."""
     return (one == other) | (np.isnan(one) & np.isnan(other))

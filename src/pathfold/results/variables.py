@@ -1,4 +1,4 @@
-"""Variables of the results, made of the arrays of the draws: in memory, or read from files when they are asked for."""
+"""Variables of the results, as parts of the arrays of draws: in memory, or read from files when they are needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = 2**23  # bytes that are read at once
 
 @dataclass(frozen=True)
 class Variable:
-    """Of an array of the draws, the entries from `begin` to `end` of its last axis, in a shape."""
+    """A variable of the results: entries from `begin` to `end` of the last axis of an array of draws, in a shape."""
 
     name: str
     array: str  # one of ARRAYS, or "state", the states that are kept
@@ -30,7 +30,7 @@ class Variable:
     dtype: str = "float64"
 
     def of(self, values: np.ndarray, leading: int = 1) -> np.ndarray:
-        """From the array, whose first axes go over draws."""
+        """Return the variable's values from the array, whose first axes go over draws."""
         return (
             values[..., self.begin : self.end]
             .reshape(*values.shape[:leading], *self.shape)
@@ -39,8 +39,8 @@ class Variable:
 
 
 class Drawn(BackendArray):
-    """A variable (chain, draw, ...) of the draws from `begin` to `end`; `kept` are the states (interval, step) that
-    are."""
+    """A variable (chain, draw, ...) of the draws from `begin` to `end`; `kept` masks the states (interval, step) that
+    are kept."""
 
     def __init__(self, variable: Variable, chains: Sequence[Draws], begin: int, end: int, kept: np.ndarray) -> None:
         self.variable, self.begin, self.kept = variable, begin, kept
@@ -56,29 +56,29 @@ class Drawn(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
 
     def read(self, key: tuple[Any, ...]) -> np.ndarray:
-        """For each axis a number, a slice or an array of places."""
+        """Read values; `key` has for each axis a number, a slice or an array of places."""
         of_chains, of_draws, *rest = key
         chains = np.arange(self.shape[0])[of_chains]
         places = np.arange(self.shape[1])[of_draws]
-        found = self._picked(np.empty((0, *self.variable.shape), self.dtype), rest)
-        out = np.empty((chains.size, places.size, *found.shape[1:]), self.dtype)
+        example = self._picked(np.empty((0, *self.variable.shape), self.dtype), rest)
+        out = np.empty((chains.size, places.size, *example.shape[1:]), self.dtype)
         for i, k in enumerate(np.atleast_1d(chains)):
             for rows in self._blocks(np.atleast_1d(places)):
                 here = np.atleast_1d(places)[rows]
                 first, last = int(here.min()), int(here.max())
                 values = self.variable.of(self._rows(self.chains[k], self.begin + first, self.begin + last + 1))
                 out[i, rows] = self._picked(values[here - first], rest)
-        return out.reshape(*chains.shape, *places.shape, *found.shape[1:])
+        return out.reshape(*chains.shape, *places.shape, *example.shape[1:])
 
     def _blocks(self, places: np.ndarray) -> Iterable[np.ndarray]:
-        """Places that are read together: near each other, and not too many."""
+        """Yield the places that are read together: near each other, and not too many."""
         row = max(1, self.nbytes // max(1, self.shape[0] * self.shape[1]))
         block = places // max(1, BLOCK // row)
-        return [each for each in np.split(np.arange(places.size), np.flatnonzero(np.diff(block)) + 1) if each.size]
+        return [rows for rows in np.split(np.arange(places.size), np.flatnonzero(np.diff(block)) + 1) if rows.size]
 
     @staticmethod
     def _picked(values: np.ndarray, rest: Sequence[Any]) -> np.ndarray:
-        """Of the axes after the first one; the last first, so that those before stay where they are."""
+        """Select from the axes after the first, in reverse order, so that those before keep their numbers."""
         for axis in reversed(range(len(rest))):
             values = values[(slice(None),) * (axis + 1) + (rest[axis],)]
         return values
@@ -98,7 +98,7 @@ class Drawn(BackendArray):
 
 
 class Joined(BackendArray):
-    """The same variable (chain, ...) of several results, one after the other along its chains."""
+    """A variable (chain, ...) of several results, joined along its chains."""
 
     def __init__(self, parts: Sequence[xr.Variable]) -> None:
         self.parts = parts
@@ -117,14 +117,14 @@ class Joined(BackendArray):
 
 
 def along_chains(parts: Sequence[xr.Variable]) -> Any:
-    """A variable of several results as data of one: a copy, unless it is large."""
+    """Join a variable of several results along chains: as a copy, unless it is large."""
     if sum(part.nbytes for part in parts) > IN_MEMORY:
         return _on_demand(Joined(parts))
     return np.concatenate([part.values for part in parts])
 
 
 def _on_demand(array: Drawn | Joined) -> Any:
-    """As data of an xarray.Variable that are read when they are asked for, and changed in memory alone."""
+    """Wrap an array as data of an xarray.Variable that are read when they are needed, and changed in memory alone."""
     lazy: Any = indexing.LazilyIndexedArray(array)
     return indexing.CopyOnWriteArray(lazy)
 
@@ -137,8 +137,8 @@ def drawn_dataset(
     end: int,
     kept: np.ndarray,
 ) -> xr.Dataset:
-    """The variables of the draws from `begin` to `end`: read now, but for what is large and on file."""
-    found = {}
+    """Return the variables of the draws from `begin` to `end`, read now unless they are large and on file."""
+    data = {}
     for variable in variables:
         drawn = Drawn(variable, chains, begin, end, kept)
         stays = drawn.nbytes > IN_MEMORY and any(chain.begin > begin for chain in chains)
@@ -146,13 +146,13 @@ def drawn_dataset(
             values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))
         except MemoryError:  # of the copy: the draws themselves are there
             values = _on_demand(drawn)
-        found[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
-    numbers = {"chain": [each.chain for each in chains], "draw": np.arange(end - begin)}
-    return xr.Dataset(found, {**numbers, **coordinates})
+        data[variable.name] = xr.Variable(("chain", "draw", *variable.dims), values)
+    numbers = {"chain": [chain.chain for chain in chains], "draw": np.arange(end - begin)}
+    return xr.Dataset(data, {**numbers, **coordinates})
 
 
 def in_blocks(group: xr.Dataset, name: str) -> list[xr.Dataset]:
-    """A group of the results in parts of consecutive draws, each with no more of a variable than is read at once."""
+    """Yield a group of the results in parts of consecutive draws, with no more of a variable than is read at once."""
     draws = group.sizes["draw"]
     row = group[name].nbytes // max(1, draws) if name in group else 0
     count = max(1, BLOCK // max(1, row))

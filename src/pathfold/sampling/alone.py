@@ -1,4 +1,4 @@
-"""One chain of a run by itself, where the others run in other jobs: `pathfold run --chain 3 script.py`."""
+"""Running one chain of a run by itself, while other jobs run the others: `pathfold run --chain 3 script.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _chain: ContextVar[int | None] = ContextVar("chain", default=None)
 
 
 class ChainEnded(BaseException):
-    """Ends a script once its chain is made; what it says is for the user. No error that a script should handle."""
+    """Ends a script once its chain is made, with a message for the user; it is no error for the script to handle."""
 
     def __init__(self, sentence: str, complete: bool) -> None:
         super().__init__(sentence)
@@ -24,7 +24,7 @@ class ChainEnded(BaseException):
 
 @contextmanager
 def chain_alone(number: int) -> Iterator[None]:
-    """Within this context a run with a checkpoint makes this chain alone, and then raises ChainEnded."""
+    """Let runs with a checkpoint, within this context, make this chain alone and then raise ChainEnded."""
     token = _chain.set(number)
     try:
         yield
@@ -33,7 +33,7 @@ def chain_alone(number: int) -> Iterator[None]:
 
 
 def only_chain(settings: Settings) -> int | None:
-    """The chain that this run is to make alone; None if it is to make all of them."""
+    """Return the chain that this run is to make alone, or None if it is to make all of them."""
     chain = _chain.get()
     if chain is None or settings.checkpoint is None:
         return None
@@ -46,7 +46,7 @@ def only_chain(settings: Settings) -> int | None:
 
 
 def check_pilot() -> None:
-    """A SettingsError where several jobs would choose the number of fine steps at once."""
+    """Raise SettingsError where several jobs would each choose the number of fine steps."""
     if _chain.get() is not None:
         raise SettingsError(
             "steps_per_interval='auto' is found by a run of its own, which jobs of single chains cannot share; give "

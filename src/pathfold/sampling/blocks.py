@@ -1,6 +1,6 @@
 """Blocking (paper, section 5): conditioning on the full state every R observations, with two partitions by turns.
 
-Not needed for a linear cost here; it is how the paper gets there, kept to compare with.
+The paper needs it for a linear cost. Here the cost is linear without it; it is kept for comparison.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathfold.model.functions import listed
 
 
 def partitions(model: DiffusionModel, grid: TimeGrid, observations_per_block: int) -> list[np.ndarray]:
-    """Nodes whose states are held: of each series the observations R, 2R, ...; and by turns floor((2b - 1) R / 2)."""
+    """Return two sets of nodes to hold, in every series observations R, 2R, ... and floor((2b - 1) R / 2)."""
     R, held = observations_per_block, ([], [])
     _check(model)
     observed = grid.mask.any(axis=1) & (grid.delta > 0.0)
@@ -30,7 +30,7 @@ def partitions(model: DiffusionModel, grid: TimeGrid, observations_per_block: in
 
 
 def blocked_problems(engine: Engine, held: list[np.ndarray]) -> np.ndarray:
-    """The plain problem, and one for each set of nodes whose states are held."""
+    """Return the plain problem, followed by one problem for each set of nodes whose states are held."""
     plain = engine.problem.copy()
     problems = [plain]
     for nodes in held:
@@ -41,7 +41,7 @@ def blocked_problems(engine: Engine, held: list[np.ndarray]) -> np.ndarray:
 
 
 def _check(model: DiffusionModel) -> None:
-    """Exact observations are implied by the state that is held, unless they depend on parameters."""
+    """Raise SettingsError if something varies between series, or if an exact observation depends on parameters."""
     if model.varying.names:
         raise SettingsError(
             f"observations_per_block cannot be used, since {listed(model.varying.names)} varies between series: "

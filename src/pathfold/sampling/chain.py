@@ -1,4 +1,4 @@
-"""What all chains have on the host's side: memory, a random stream, and draws made in pieces that can be saved."""
+"""The host's side of any chain: its memory, its random stream, and its draws, made in pieces that can be saved."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pathfold.sampling.draws import STATES, Draws, Held, rooms
 from pathfold.sampling.held_noise import STRIDE, is_held
 from pathfold.sampling.parameter_metric import Coordinates
 
-PIECE = 10  # transitions a native call at most: enough for calls to cost nothing ...
+PIECE = 10  # transitions per native call at most: enough for calls to cost nothing ...
 PIECE_SECONDS = 1.0  # ... fewer where they are slow, so that a chain is saved, and ends, in time
 
 
 class Chain(ABC):
-    """A running chain, which works with so many points and momenta."""
+    """A running chain, with memory for some numbers of points and momenta."""
 
     def __init__(self, task: ChainTask, points: int, momenta: int) -> None:
         self.task, self.layout = task, task.program.bind(task.layout)
@@ -38,15 +38,15 @@ class Chain(ABC):
 
     @abstractmethod
     def initialise(self) -> None:
-        """Leave a point to begin with."""
+        """Find the point that the chain begins with."""
 
     @abstractmethod
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
-        """Make as many transitions as there is room for; returns how many were made."""
+        """Make as many transitions as there is room for, and return how many were made."""
 
     @abstractmethod
     def _state(self) -> dict[str, np.ndarray]:
-        """Everything that the chain's future depends on, but for its random stream."""
+        """Return everything that the chain's future depends on, except its random stream."""
 
     @property
     def current(self) -> np.ndarray:
@@ -54,24 +54,24 @@ class Chain(ABC):
 
     @property
     def coordinates(self) -> Coordinates | None:
-        """Those that the parameters have with their metric; none with the identity."""
+        """The coordinates in which the parameters' metric is the identity; None if the metric itself is."""
         return None
 
     def recorded(self, block: np.ndarray) -> np.ndarray:
-        """A copy of a position that has the parameters' normals themselves, whatever the metric."""
+        """Return a copy of a position, with the parameters' normals in place of their coordinates."""
         return block.copy()
 
     @property
     def _looking(self) -> bool:
-        """Whether the host adapts something by every transition, which are then made one by one."""
+        """Whether the host adapts something after every transition, so that they are made one by one."""
         return False
 
     def _look(self) -> None:
-        """Adapt by the last transition what the host adapts; what the native loop adapts is done by then."""
+        """Adapt what the host adapts, after the last transition; the native loop has adapted the rest by then."""
 
     @property
     def iterations(self) -> int:
-        """How many were made, of warm-up and after it."""
+        """The number of transitions made so far, in warm-up and after it."""
         return self.task.iterations(self.draws.made) + self.draws.since
 
     def advance(self, monitor: Monitor) -> None:
@@ -96,9 +96,9 @@ class Chain(ABC):
             self._look()
 
     def _next_piece(self) -> int:
-        """How many transitions to make next: none beyond the end of warm-up, or beyond a draw that may be held.
+        """Return how many transitions to make next: none beyond the end of warm-up, or beyond a draw that may be held.
 
-        Where there are several for each draw, they end with a draw if there is one among them, so that it can be held.
+        If a draw takes several transitions, the piece ends with a draw if it contains one, so that this can be held.
         """
         task, draws = self.task, self.draws
         most = 1 if self._looking else min(self.piece, len(self.rooms["z"]))
@@ -111,25 +111,25 @@ class Chain(ABC):
         return count - beyond if beyond < count else count
 
     def _room(self, count: int) -> dict[str, np.ndarray]:
-        """Where these transitions are written: those of warm-up whose states are not kept have none."""
+        """Return the arrays that these transitions are written to, without room for states that are not kept."""
         room = {name: each[:count] for name, each in self.rooms.items()}
         if self.draws.made < self.draws.unkept:
             room |= {name: room[name][:, :0] for name in STATES}
         return room
 
     def _hold(self, drawn: dict[str, np.ndarray]) -> None:
-        """Keep all of the last draw, and drop those that are not to be held."""
+        """Hold the last draw as a whole, and drop earlier ones that are no longer to be held."""
         made, warmup, held = self.draws.made, self.task.warmup, self.draws.held
         held[made] = Held(self._position(), *(drawn[name][-1].copy() for name in Held._fields[1:]))
         for number in [n for n in held if not is_held(n - warmup, made - warmup)]:
             del held[number]
 
     def _position(self) -> np.ndarray:
-        """The standard normals that the model makes the last draw of, as a vector block."""
+        """Return the standard normals that the model makes the last draw from, as a vector block."""
         return self.recorded(self.current[: self.momenta.shape[1]])
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Where that cannot be done, say so with the draws: they are worth more than the checkpoint."""
+        """Save the chain. If that fails, record the reason with the draws: they are worth more than the checkpoint."""
         d = self.draws
         state = {
             **self._state(),
@@ -144,7 +144,7 @@ class Chain(ABC):
         self._unless_full(lambda: checkpoint.save(d, state))
 
     def make_room(self, checkpoint: Checkpoint) -> None:
-        """Bring the draws that are in memory to their files."""
+        """Write the draws that are in memory to their files."""
         self._unless_full(lambda: checkpoint.append(self.draws))
 
     def _unless_full(self, write: Callable[[], None]) -> None:
@@ -155,7 +155,7 @@ class Chain(ABC):
             self.draws.unsaved = error.strerror or str(error)
 
     def restore(self, checkpoint: Checkpoint) -> bool:
-        """Take up where the checkpoint left off; False if it has nothing yet."""
+        """Resume where the checkpoint left off, and return whether there was anything saved."""
         d, saved = self.draws, checkpoint.load(self.draws)
         if saved is None:
             return False
@@ -172,5 +172,5 @@ class Chain(ABC):
                 array[:] = saved[name]
             self.rng.bit_generator.state = json.loads(str(saved["rng"]))
         except (KeyError, TypeError, ValueError):
-            raise checkpoint.damaged(checkpoint.file, "it has not what a chain of this run needs") from None
+            raise checkpoint.damaged(checkpoint.file, "it lacks something that a chain of this run needs") from None
         return True

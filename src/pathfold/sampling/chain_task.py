@@ -1,4 +1,4 @@
-"""A chain to be run: all that it depends on, as plain arrays and numbers, so that it can be sent to another process."""
+"""A chain to be run: all it depends on, as plain arrays and numbers, so that it can be sent to another process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathfold.sampling.warm_start import Pace
 
 @dataclass(frozen=True)
 class ChainTask:
-    """A chain to run, of a compiled model."""
+    """A chain of a compiled model that is to be run."""
 
     index: int
     seed: int
@@ -39,14 +39,14 @@ class ChainTask:
     checkpoint_seconds: float = 5.0
 
     def iterations(self, made: int) -> int:
-        """That so many draws take, of warm-up and after it."""
+        """Return the number of iterations behind the first `made` draws, warm-up included."""
         return made + max(0, made - self.warmup) * (self.thin - 1)
 
 
 @dataclass
 class Monitor:
-    """Shared with the host while a chain runs in a thread: a flag to stop it, its count of transitions, the statistics
-    of the last ones."""
+    """State shared with the host while a chain runs in a thread: a flag to stop it, its number of transitions, and the
+    statistics of the last ones."""
 
     stop: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     done: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))

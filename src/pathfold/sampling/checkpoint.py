@@ -2,7 +2,7 @@
 
 A folder holds, for every chain, one file for each array of draws, which is only ever appended to, and a state: all that
 the chain's future depends on, with the number of draws that count and checksums of them. A state replaces the last one
-at once or not at all, after its draws are on the disk. What a killed process wrote beyond the count is written over.
+atomically, after its draws are on the disk. What a killed process wrote beyond the count is overwritten.
 Draws that are on the disk are dropped from memory.
 """
 
@@ -36,7 +36,7 @@ RECENT = 50  # draws that progress tells of
 
 
 class InUse(SettingsError):
-    """Another process, or another call, has the folder or the chain."""
+    """Another process, or another call, is using the folder or the chain."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Checkpoint:
         return sole_use(self.folder / f"chain_{self.chain}.lock")
 
     def save(self, draws: Draws, state: dict[str, Any]) -> None:
-        """Append the draws that are new, then put the state in place. An OSError leaves what was saved before."""
+        """Append the new draws, then replace the state. After an OSError, what was saved before is still there."""
         self.append(draws)
         draft = self.file.with_suffix(".draft")
         with draft.open("wb") as stream:
@@ -72,14 +72,14 @@ class Checkpoint:
         self.counted = self.written
 
     def append(self, draws: Draws) -> None:
-        """Write the draws that are new, and once they are on the disk drop them from memory; they do not count yet."""
+        """Write the new draws, and drop them from memory once they are on the disk; they do not count yet."""
         if draws.made > self.written:
             checksums = {name: self._append(name, draws) for name in ARRAYS}
             self.written, self.checksums = draws.made, checksums
         draws.begin = draws.made
 
     def _append(self, name: str, draws: Draws) -> int:
-        """Write what is new of one array; the checksum of all of it."""
+        """Append the new rows of one array to its file, and return the checksum of the whole file."""
         rows = draws.rows(name, self.written, draws.made)
         if not rows.size:
             return self.checksums[name]
@@ -92,7 +92,7 @@ class Checkpoint:
         return zlib.crc32(new, self.checksums[name])
 
     def glance(self, columns: int) -> tuple[int, np.ndarray] | None:
-        """How many draws count, and the statistics of the last; None if nothing was saved that can be read."""
+        """Return how many draws count, and the statistics of the last ones; None if nothing saved can be read."""
         try:
             with self.file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 made = int(stored["made"])
@@ -101,11 +101,11 @@ class Checkpoint:
                 stream.seek(8 * columns * begin)
                 rows = np.frombuffer(stream.read(8 * columns * (made - begin)))
             return made, rows.reshape(-1, columns)
-        except Exception:  # of many kinds, for which see `load`: it is the chain's own affair
+        except Exception:  # of many kinds (see `state`); the chain itself reports them
             return None
 
     def load(self, draws: Draws) -> dict[str, Any] | None:
-        """The state, after which `draws` are those on file, looked through for damage; None if nothing was saved."""
+        """Verify the files, let `draws` refer to them, and return the saved state; None if nothing was saved."""
         if (found := self.state()) is None:
             return None
         made, self.checksums, state = found
@@ -115,7 +115,7 @@ class Checkpoint:
         return state
 
     def state(self) -> tuple[int, dict[str, int], dict[str, Any]] | None:
-        """How many draws count, the checksums of their arrays, and what was saved with them; None if nothing was."""
+        """Return how many draws count, the checksums of their arrays, and the rest of the state, or None."""
         try:
             with self.file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 state = dict(stored)
@@ -128,7 +128,7 @@ class Checkpoint:
             raise self.damaged(self.file, _reason(error)) from None
 
     def _verify(self, name: str, size: int) -> None:
-        """Read so many bytes of an array, a few at a time."""
+        """Raise SettingsError unless the first `size` bytes of an array's file are those that were written."""
         if size == 0:
             return
         file, left, checksum = self.rows_file(name), size, 0
@@ -155,7 +155,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def _size(name: str, draws: Draws, made: int) -> int:
-    """Bytes of one array of the first draws."""
+    """Return the size in bytes of one array of the first `made` draws."""
     array = getattr(draws, name)
     return draws.place(name, made) * array.itemsize * int(np.prod(array.shape[1:], dtype=int))
 
@@ -168,9 +168,9 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def sole_use(file: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold a lock that vanishes with the process; a SettingsError if another process, or another call, holds it.
+    """Hold a lock that ends with the process; raise SettingsError if another process, or another call, holds it.
 
-    A shared lock keeps out only those who want the file for themselves alone.
+    A shared lock excludes only locks that are not shared.
     """
     if fcntl is None:
         yield
@@ -198,7 +198,7 @@ _HELD: set[IO[bytes]] = set()
 
 
 def _let_go() -> None:
-    """A forked process does not hold the locks of its parent: it may live on when the parent is killed."""
+    """Release, in a forked process, the locks of its parent, since it may outlive the parent."""
     for stream in _HELD:
         os.close(stream.fileno())
     _HELD.clear()
@@ -209,7 +209,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def make_folder(folder: Path) -> None:
-    """Make a checkpoint folder, or make sure that the one there can be written to."""
+    """Make a checkpoint folder, or make sure that an existing one can be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -224,13 +224,13 @@ def make_folder(folder: Path) -> None:
 
 
 def claim_folder(folder: Path, fingerprint: dict[str, Any], about: str = "") -> None:
-    """Mark a checkpoint folder as that of a run, or make sure that it is the same run's; put the text `about` there."""
+    """Mark a checkpoint folder as that of this run, or make sure that it already is; write the text `about` there."""
     _claim(folder, fingerprint)
     _write(folder / ABOUT, about)
 
 
 def _write(file: Path, text: str) -> None:
-    """At once or not at all, also where several do so."""
+    """Write the file atomically, even if several processes write it at once."""
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}.draft")
     draft.write_text(text)
     draft.replace(file)

@@ -1,4 +1,4 @@
-"""Why no start was found: what the model, the grid and draws from the prior tell, whatever the search was."""
+"""Reasons why no start was found, from the model, the grid and prior draws, however the start was sought."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOST_NUMBERS = 10**7  # of paths that are looked at
 
 
 def why_no_start(model: DiffusionModel, grid: TimeGrid, seed: int) -> str:
-    """A sentence that says which rows are redundant, or where paths explode; nothing if neither is so."""
+    """Return a sentence that says which rows are redundant, or where paths explode; empty if neither is so."""
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
         return redundant_rows(model, grid, rng) or explosion(model, grid, rng)
 
 
 def redundant_rows(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -> str:
-    """Which of the first observed values cannot be met independently of each other, if there are any.
+    """Return a sentence that names observed values, among the first, that cannot be met independently of each other.
 
     Their rows of the constraint, as functions of all normals, have a Jacobian without full rank at prior draws.
     """
@@ -47,7 +47,7 @@ def redundant_rows(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generat
 
 
 def _jacobian(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Of the rows (nodes, Y) by all normals, at a draw of these."""
+    """Return the Jacobian of the rows (nodes, Y) with respect to all normals, at a draw of these."""
     count = nodes[-1] + 1
     along = jax.tree.map(lambda each: jnp.asarray(each[:count], float), (grid.delta, model.clocks(grid)[0]))
     ends, seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), (model.clocks(grid)[1], grid.seen()))
@@ -69,7 +69,7 @@ def _jacobian(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np.
 
 
 def _dependent(rows: np.ndarray) -> np.ndarray:
-    """Which rows of a matrix are a combination of others; none, where they are not finite."""
+    """Return a mask of the rows of a matrix that are a combination of others; none if the matrix is not finite."""
     largest = np.abs(rows).max(axis=1, keepdims=True)
     if not np.all(np.isfinite(largest)):
         return np.zeros(len(rows), dtype=bool)
@@ -80,9 +80,9 @@ def _dependent(rows: np.ndarray) -> np.ndarray:
 
 
 def explosion(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -> str:
-    """Where paths from prior draws leave all bounds, if half of them or more do, and which steps would follow them.
+    """Return a sentence that says where paths from prior draws explode, if half of them do, and which steps would help.
 
-    They are those of the series with the longest steps. An explicit step of a drift that pulls back at a rate r
+    The paths are those of the series with the longest steps. An explicit step of a drift that pulls back at a rate r
     overshoots by more each time if it is longer than 2 / r.
     """
     series = grid.series_of_intervals
@@ -118,7 +118,7 @@ def explosion(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -
 def _paths(
     model: DiffusionModel, delta: Any, clock: Any, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Parameters from the prior, and paths (draw, state, X) with their initial states; delta (N,), clock (N, S)."""
+    """Draw parameters from the prior, and paths (draw, state, X) with initial states; delta (N,), clock (N, S)."""
 
     def path(u, v0, v):
         z = model.parameters.unflatten(model.parameters.push(u))
@@ -132,7 +132,7 @@ def _paths(
 
 
 def _rates(model: DiffusionModel, z: dict[str, Any], states: np.ndarray, clock: Any) -> np.ndarray:
-    """The largest eigenvalue of the drift's Jacobian, in size, at each of the states; infinite where there is none."""
+    """Return the largest modulus of the eigenvalues of the drift's Jacobian at each state; infinite where undefined."""
 
     def slope(state, t):
         x, named = model.in_series(z, state)
@@ -146,7 +146,7 @@ def _rates(model: DiffusionModel, z: dict[str, Any], states: np.ndarray, clock: 
 
 
 def _states(model: DiffusionModel, z: Any, x: Any, v: Any, delta: Any, times: Any) -> Any:
-    """States (N, S, X) after all fine steps, from the initial one, with noise (N, S, V)."""
+    """Return the states (N, S, X) after all fine steps, from the initial one, with noise (N, S, V)."""
 
     def interval(x, along):
         v, delta, times = along

@@ -1,4 +1,4 @@
-"""What a chain has drawn: in memory, or the last of it in memory and the rest on file."""
+"""The draws of a chain: in memory, or the last of them in memory and the rest on file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUFFER = 2**24  # bytes of draws that a chain whose draws go to files has in mem
 
 @dataclass(frozen=True)
 class Shape:
-    """How many draws there are, and how large each is; `unkept` are the first ones, whose states are not kept."""
+    """The number and the sizes of draws; the states of the first `unkept` ones are not kept."""
 
     total: int
     unkept: int
@@ -35,7 +35,7 @@ class Shape:
     columns: dict[str, list[int]] = field(default_factory=dict)  # of the last axis, where not all are kept
 
     def drawn(self) -> dict[str, tuple[int, ...]]:
-        """The arrays of one draw as the sampler writes them."""
+        """Return the shapes of the arrays of one draw as the sampler writes them."""
         return {
             "z": (self.z_size,),
             "x0": (self.series, self.augmented_dim),
@@ -45,18 +45,18 @@ class Shape:
         }
 
     def kept(self) -> dict[str, tuple[int, ...]]:
-        """The arrays of one draw as they are kept."""
+        """Return the shapes of the arrays of one draw as they are kept."""
         whole = self.drawn() | {"nodes": (self.nodes, self.state_dim)}
         return {name: (*row[:-1], len(self.columns.get(name, range(row[-1])))) for name, row in whole.items()}
 
     def arrays(self) -> dict[str, tuple[int, ...]]:
-        """Of all draws."""
+        """Return the shapes of the arrays of all draws."""
         rows = {name: self.total - (self.unkept if name in STATES else 0) for name in ARRAYS}
         return {name: (rows[name], *row) for name, row in self.kept().items()}
 
     @property
     def nbytes(self) -> int:
-        """Of all arrays; in whole numbers, which do not overflow."""
+        """The bytes of all arrays, as a Python integer, which does not overflow."""
         return _bytes(self.arrays())
 
 
@@ -72,18 +72,18 @@ def _product(shape: tuple[int, ...]) -> int:
 
 
 def rooms(shape: Shape, most: int) -> dict[str, np.ndarray]:
-    """Where the sampler writes draws: as many as are asked for, fewer if they are large."""
+    """Make the arrays that the sampler writes draws to: as many as are asked for, fewer if they are large."""
     count = max(1, min(most, BUFFER // _bytes(shape.drawn())))
     return {name: np.zeros((count, *row)) for name, row in shape.drawn().items()}
 
 
 def in_order(room: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rooms as the compiled loops take them."""
+    """Return the arrays of `rooms` in the order in which compiled loops take them."""
     return room["z"], room["x0"], room["nodes"], room["path"], room["statistics"]
 
 
 class Held(NamedTuple):
-    """A draw as a whole: its position, as a vector block, and what the sampler made of it."""
+    """A whole draw: its position, as a vector block, and what the sampler computed from it."""
 
     position: np.ndarray
     z: np.ndarray
@@ -93,9 +93,9 @@ class Held(NamedTuple):
 
 @dataclass
 class Draws:
-    """What a chain has drawn, warm-up first: `made` draws, the first `unkept` of them without their states.
+    """The draws of a chain, warm-up first: `made` draws, the first `unkept` of them without their states.
 
-    The arrays have the draws from `begin` on. Those before are on file, in a `folder`.
+    The arrays hold the draws from `begin` on. Earlier ones are on file, in a `folder`.
     """
 
     z: np.ndarray
@@ -120,7 +120,7 @@ class Draws:
 
     @classmethod
     def empty(cls, shape: Shape, folder: Path | None = None, chain: int = 0) -> Draws:
-        """With room for all draws; with a folder, for as many as are in memory at a time."""
+        """Make arrays with room for all draws or, with a folder, for as many as are in memory at a time."""
         arrays, rows = shape.arrays(), shape.kept()
         if folder is not None:
             count = max(1, min(shape.total, BUFFER // _bytes(rows)))
@@ -130,11 +130,11 @@ class Draws:
 
     @property
     def room(self) -> int:
-        """For how many draws there is room without more memory."""
+        """The number of draws that there is room for without more memory."""
         return len(self.z) - (self.made - self.begin)
 
     def add(self, drawn: Mapping[str, np.ndarray]) -> None:
-        """Append draws that the sampler wrote: of each array what is kept of it."""
+        """Append draws that the sampler wrote, with those columns of each array that are kept."""
         end = self.made + len(drawn["z"])
         while end - self.begin > len(self.z):
             self._grow()
@@ -146,7 +146,7 @@ class Draws:
         self.made = end
 
     def _grow(self) -> None:
-        """Double the room, where draws cannot be written to their files: they must not be lost."""
+        """Double the room, so that draws that cannot be written to their files are not lost."""
         for name, longer in self._each(
             lambda name: np.zeros((2 * len(self.z), *getattr(self, name).shape[1:]))
         ).items():
@@ -155,7 +155,7 @@ class Draws:
             setattr(self, name, longer)
 
     def place(self, name: str, draw: int) -> int:
-        """The row of a draw in one array: of states there are only those that are kept."""
+        """Return the row of a draw in one array; arrays of states have rows only for draws whose states are kept."""
         return max(0, draw - self.unkept) if name in STATES else draw
 
     def _in_memory(self, name: str, begin: int, end: int) -> np.ndarray:
@@ -163,7 +163,7 @@ class Draws:
         return getattr(self, name)[max(0, self.place(name, begin) - first) : max(0, self.place(name, end) - first)]
 
     def rows(self, name: str, begin: int, end: int) -> np.ndarray:
-        """Of one array, what belongs to the draws from `begin` to `end`: of states only those that are kept."""
+        """Return the rows of one array for the draws from `begin` to `end`; of states only those that are kept."""
         if begin >= self.begin:
             return self._in_memory(name, begin, end)
         on_file = self._read(name, begin, min(end, self.begin))
@@ -191,7 +191,7 @@ class Draws:
         )
 
     def first(self, count: int) -> Draws:
-        """The first draws alone; in memory only what is not on file."""
+        """Return the first draws alone, with only those in memory that are not on file."""
         begin, made = min(self.begin, count), min(self.made, count)
 
         def alone(name: str) -> np.ndarray:
@@ -206,10 +206,10 @@ class Draws:
 
 
 def held_by_all(chains: Sequence[Draws]) -> list[int]:
-    """The draws that every chain holds, by how many were made with them."""
+    """Return the numbers of the draws that every chain holds, counted from the first draw of warm-up as 1."""
     return sorted(set.intersection(*(set(chain.held) for chain in chains)))
 
 
 def rows_file(folder: Path, chain: int, name: str) -> Path:
-    """The file of one array of a chain: its rows one after the other, as float64."""
+    """Return the file of one array of a chain, which has its rows one after the other, as float64."""
     return folder / f"chain_{chain}.{name}"

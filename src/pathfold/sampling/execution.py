@@ -1,4 +1,4 @@
-"""From a model and data to the draws of all chains: compile, start, warm up, run."""
+"""Running all chains of a model and its data: compile, start, warm up, run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from pathfold.sampling.workers import execute
 
 
 def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings, about: str = "") -> Run:
-    """Compile, start, warm up and run the chains; what they drew, and all that it depended on.
+    """Compile, start, warm up and run the chains; return what they drew, and all that it depended on.
 
     A checkpoint folder gets the text `about`, which says what the draws in it are.
     """
@@ -128,7 +128,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
-    """Of one chain. The states of warm-up are kept only if they are asked for."""
+    """Return the shape of the draws of one chain. The states of warm-up are kept only if they are asked for."""
     intervals, statistics = len(grid.starts), STATISTICS
     if isinstance(settings.sampler, GuidedProposals):
         statistics = OF_COORDINATES + 2 * (model.parameters.size + model.start_dim)
@@ -150,8 +150,8 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
 
 
 def check_draws_fit(shape: Shape, settings: Settings) -> None:
-    """Raise SettingsError if a path is too much, or the draws of all chains are: for the disk with a checkpoint; for
-    the memory otherwise, with their copy in the results."""
+    """Raise SettingsError if a path, or the draws of all chains, are too large: for the disk with a checkpoint, for the
+    memory otherwise, with their copy in the results."""
     path = 8 * shape.intervals * shape.steps * shape.augmented_dim
     check_memory("the fine steps of one path", 2 * path, "fewer steps_per_interval or a longer max_step")
     less = {"all": "keep_path='nodes' or 'none', ", "nodes": "keep_path='none', ", "none": ""}[settings.keep_path]
@@ -164,7 +164,7 @@ def check_draws_fit(shape: Shape, settings: Settings) -> None:
 
 @contextmanager
 def _explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[None]:
-    """If no start is found, the error begins with the cause, where one is seen."""
+    """Put the cause, where one is seen, at the beginning of the error that no start was found."""
     try:
         yield
     except InitialisationError as error:
@@ -178,8 +178,8 @@ def _explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[Non
 def _claimed(
     settings: Settings, task: ChainTask, recorded: dict[str, Any], about: str, *, shared: bool
 ) -> Iterator[None]:
-    """The checkpoint folder, if there is one, is this run's for as long as it lasts: shared with others that make other
-    chains, or its alone."""
+    """Claim the checkpoint folder, if there is one, for as long as this run lasts: for this run alone, or shared with
+    runs that make other chains."""
     if settings.checkpoint is None:
         yield
         return
@@ -191,7 +191,7 @@ def _claimed(
 def _with_starts(
     task: ChainTask, engine: Engine, sampled: Engine, settings: Settings, chains: Sequence[int]
 ) -> list[ChainTask]:
-    """A task for each of these chains, with what those without a checkpoint start from."""
+    """Make a task for each of these chains, with a start for those that have no checkpoint."""
     folder, earlier = settings.checkpoint, settings.start
     tasks = [replace(task, index=i) for i in chains]
     new = [i for i in chains if folder is None or not Checkpoint(folder, i).file.exists()]
@@ -238,7 +238,7 @@ def _check_unconstrained(model: DiffusionModel, sampler: Sampler, observations_p
 
 
 def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinates | None]:
-    """Whether the parameters have a metric other than the identity; its coordinates, if they are known beforehand."""
+    """Return whether the parameters' metric is other than the identity, and its coordinates if they are known."""
     sampler = settings.sampler
     metric = "identity" if isinstance(sampler, UnconstrainedHMC | GuidedProposals) else sampler.metric
     if metric == "adapted" and settings.start is not None and settings.start.centres is None:
@@ -250,7 +250,7 @@ def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinate
 
 
 def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Start:
-    """A start on the manifold, without its observation noise, as one of a sampler without constraints."""
+    """Turn a start on the manifold into one of a sampler without constraints, by dropping its observation noise."""
     rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(task.index, 1)))
     points, momenta = np.zeros((STATIC_POINTS, engine.block_sizes["point"])), engine.block("vector")[None]
     find_start(engine.layout, engine.problem, points, momenta, engine.block("scratch"), rng, task.start)
@@ -264,7 +264,7 @@ def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Star
 
 
 def worth_keeping(results: list[Draws], warmup: int) -> tuple[list[Draws], list[Draws]]:
-    """The chains that together give the most draws when cut to the same length, of a run cut short; and the others."""
+    """Split the chains of a run cut short: those that give most draws when cut to the same length, and the others."""
     lengths = sorted((max(0, d.made - warmup) for d in results), reverse=True)
     most = max(range(len(lengths)), key=lambda i: (i + 1) * lengths[i])
     enough = [max(0, d.made - warmup) >= lengths[most] for d in results]
@@ -273,13 +273,13 @@ def worth_keeping(results: list[Draws], warmup: int) -> tuple[list[Draws], list[
 
 
 def _of_length(draws: Draws, made: int, warmup: int) -> Draws:
-    """The first draws alone, with their share of the time after warm-up."""
+    """Return the first draws alone, with their share of the time after warm-up."""
     share = max(0, made - warmup) / max(1, draws.made - warmup)
     return replace(draws.first(made), main_seconds=share * draws.main_seconds)
 
 
 def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
-    """What must be the same for a run to be taken up again, or to be made longer."""
+    """Return everything that must be the same for a run to be resumed or extended."""
     digest = hashlib.sha256()
     for array in (at.without_addresses(task.layout), task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -14,7 +14,7 @@ from pathfold.sampling.samplers import GuidedProposals
 
 
 class GuidedChain(Chain):
-    """A chain of guided proposals: its point has the normals that guides turn into noise."""
+    """A chain of guided proposals. Its point holds the normals that guides turn into noise."""
 
     def __init__(self, task: ChainTask) -> None:
         super().__init__(task, metropolis.GUIDED_POINTS, 1)

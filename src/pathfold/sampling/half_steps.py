@@ -1,4 +1,4 @@
-"""Whether the posterior depends on the time step: what half steps would change, to first order."""
+"""The dependence of the posterior on the time step: what half steps would change, to first order."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LEAST = 1e-12  # of the prior's variance: where the posterior has less, no digit
 
 @dataclass(frozen=True)
 class Shift:
-    """How far half steps would move what a draw has, in posterior standard deviations: at draws that all chains hold,
-    with `draws` their numbers after warm-up, from 0. NaN where it is not known."""
+    """The distances, in posterior standard deviations, by which half steps would move the draws that all chains hold;
+    `draws` are their numbers after warm-up, from 0. NaN stands where a distance is not known."""
 
     draws: np.ndarray
     z: np.ndarray  # (chain, draw, Z)
@@ -27,7 +27,7 @@ class Shift:
 
 
 def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], warmup: int) -> Shift | None:
-    """The shift of parameters, initial states and what varies, at every draw that chains hold; None if it is not known.
+    """Return the shift of parameters, initial states and what varies, at the draws that all chains hold, or None.
 
     Each step is made in two halves that follow the same Wiener path. Where an interval then ends beside its node, by c,
     the constraints are not met any more, and the posterior mean of (u, v0) changes by -J^T G^{-1} c to first order
@@ -61,14 +61,14 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
 
 
 def _of_parameters(engine: Engine, point: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Of z: how far it moves, its posterior variance and its variance a priori, all linearised; u has the posterior
+    """Return the shift of z, its posterior variance and its prior variance, all linearised; u has the posterior
     covariance C^{-1} (method.md, section 4)."""
     D, C_inv = engine.get("point", point, "theta", "D"), engine.get("point", point, "sums", "C_inv")
     return D @ engine.get("vector", moved, "u", "u"), np.sum((D @ C_inv) * D, axis=-1), np.sum(D**2, axis=-1)
 
 
 def _of_starts(engine: Engine, point: np.ndarray, moved: np.ndarray, scratch: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The same of x0 = x0(u, v0), with what varies, by series.
+    """Return shift, posterior and prior variance of x0 = x0(u, v0), with what varies, by series.
 
     The posterior covariance of v0 is I - B0^T W and that of x0's share of u with it -E0z Z^T B0, with Z and W the
     weights of E0z and B0 (method.md, section 6).

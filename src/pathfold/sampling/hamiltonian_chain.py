@@ -53,12 +53,12 @@ class HamiltonianChain(Chain):
 
     @property
     def metric(self) -> np.ndarray:
-        """Without constraints: the scales of a metric that is adapted, and what they are being estimated from."""
+        """The scales of the adapted metric without constraints, and the sums that they are being estimated from."""
         return self.problems[0, self.layout[at.PROBLEM_METRIC] : self.layout[at.PROBLEM_WINDOW_SQUARES + at.END]]
 
     @property
     def _coordinates(self) -> np.ndarray:
-        """Of all problems, the coordinates that the parameters have with their metric; empty with the identity."""
+        """The parameters' coordinates in all problems; empty if their metric is the identity."""
         return self.problems[:, self.layout[at.PROBLEM_COORDINATES] : self.layout[at.PROBLEM_COORDINATES + at.END]]
 
     @property
@@ -92,7 +92,7 @@ class HamiltonianChain(Chain):
             self._keep_pace(self.task.pace)
 
     def _keep_pace(self, pace: Pace) -> None:
-        """Join a warm-up of which nine tenths have passed: the step size is adapted further, the rest was chosen."""
+        """Join a warm-up of which nine tenths have passed: adapt the step size further, and keep the rest."""
         start_adaptation(self.state, pace.step_size)
         self.state[ADAPTED] = WEIGHT
         self.state[ERROR_MEAN] = REGULARISATION * np.log(10.0) / np.sqrt(WEIGHT)  # for which the step size stays
@@ -135,7 +135,7 @@ class HamiltonianChain(Chain):
 
     @property
     def _window(self) -> tuple[int, int]:
-        """Between which iterations draws count for the metric; none if it is not adapted."""
+        """The iterations between which draws count for the metric; none if it is not adapted."""
         warmup = self.task.warmup if self.window.size else 0
         return int(BEGIN * warmup), int(END * warmup)
 
@@ -144,9 +144,9 @@ class HamiltonianChain(Chain):
         return self.state[ITERATION] < self._window[1]
 
     def _look(self) -> None:
-        """Add the last draw to those that the metric is adapted by; after the last of them, go over to it.
+        """Add the last draw to those that the metric is adapted to; after the last of these, switch to the new metric.
 
-        Up to then the metric is the identity, so that the position has u, and C is the mass with the identity.
+        Until then the metric is the identity: the position holds u, and C is the mass with the identity.
         """
         first, last = self._window
         if not first < self.state[ITERATION] <= last:

@@ -1,4 +1,4 @@
-"""The noise of a few draws: what a model is checked by, and where a later run can begin.
+"""The noise of a few draws, by which a model is checked, and from which a later run can begin.
 
 A draw is a position (u, v0, w, v) of the sampler: the standard normals that parameters, initial states, observations
 and path are made of. It is as large as a path with all its fine steps, so that a chain holds only a few of them,
@@ -33,7 +33,7 @@ MOST = 8  # of a chain, besides the last
 
 
 def is_held(number: int, made: int) -> bool:
-    """Whether, of the draws 1, ..., `made` after warm-up, this one is held: the last, and every 10th, 20th, 40th, ...
+    """Return whether a draw is held, of draws 1, ..., `made` after warm-up: the last, and every 10th, 20th, 40th, ...
 
     What is held does not depend on how many draws there will be, so that a run that is made longer holds the same.
     """
@@ -45,7 +45,7 @@ def is_held(number: int, made: int) -> bool:
 
 @dataclass(frozen=True)
 class Noise:
-    """Of the draws held by all chains, with `draws` their numbers after warm-up, from 0.
+    """The noise of the draws that all chains hold; `draws` are their numbers after warm-up, from 0.
 
     `standard` says which of the normals are standard a priori: where a distribution has no map of standard normals that
     can be compiled, the sampler's are only nearly so.
@@ -66,7 +66,7 @@ class Noise:
 
 
 def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -> Noise | None:
-    """What all chains of an engine hold, taken apart, or None; the grid is the one of the data."""
+    """Return the noise of the draws that all chains hold, or None if there are none; the grid is that of the data."""
     numbers = held_by_all(chains)
     if not numbers:
         return None
@@ -81,14 +81,14 @@ def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -
 
 
 def names_of_normals(model: DiffusionModel) -> tuple[list[str], list[str]]:
-    """What each of u, and each of v0, belongs to."""
+    """Return the name of the parameter or state that each of u, and each of v0, belongs to."""
     shared = [name for name, each in model.parameters.maps.items() for _ in range(each.size)]
     own = [name for name, each in model.varying.maps.items() for _ in range(each.size)]
     return shared, [*own, *["initial_state"] * model.initial_state.size]
 
 
 def _parts(engine: Engine, grid: TimeGrid, draw: Held) -> tuple[np.ndarray, ...]:
-    """(u, v0, w, v) of a draw."""
+    """Return (u, v0, w, v) of a draw."""
     u, v0, w, v = engine.get_vector(draw.position)
     if not isinstance(engine, UnconstrainedEngine | GuidedEngine):
         return u, v0, w, v
@@ -96,7 +96,7 @@ def _parts(engine: Engine, grid: TimeGrid, draw: Held) -> tuple[np.ndarray, ...]
 
 
 def _observation_noise(model: DiffusionModel, grid: TimeGrid, draw: Held) -> np.ndarray:
-    """The observation noise (N, W), which is no part of a position without constraints.
+    """Return the observation noise (N, W), which is not part of a position without constraints.
 
     The rows of what was observed are r + E w = 0, affine in w. They determine its projection on their span; the rest,
     and all of it where nothing was observed, is drawn anew: w = n - E^+ (r + E n) with n standard normal, so that w is
@@ -137,14 +137,14 @@ def _standard(engine: Engine) -> dict[str, np.ndarray]:
 
 
 def _has_standard_noise(observation: Observation) -> bool:
-    """The row of a likelihood is its root, which is only nearly normal."""
+    """Return whether the noise is standard normal; the signed root of a likelihood is only nearly so."""
     if isinstance(observation, NoisyObservation):
         return observation.map.gaussian
     return isinstance(observation, GaussianNoise | Noiseless)
 
 
 def _columns(observation: Observation) -> np.ndarray:
-    """The observed column that each of w belongs to; -1 where it is not one alone."""
+    """Return the observed column that each of w belongs to; -1 where it belongs to several."""
     found = [np.zeros(0, dtype=np.int64)]
     for columns, part in observation.parts:
         own = not isinstance(part, NoisyObservation)

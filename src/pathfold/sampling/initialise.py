@@ -39,7 +39,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Start:
-    """How a start is sought: from a guess, or else from prior draws; or a position that was found before.
+    """Instructions for finding a start: from a guess, or else from prior draws; or a position that was found before.
 
     `relaxation` is the variance of gaps and misfits that the projection begins with, in units of their scales;
     `series` is what the series are called, `remark` what else to say of the model if there is no start.
@@ -66,7 +66,7 @@ class Candidate(NamedTuple):
 
 
 def best(candidates: list[Candidate]) -> Candidate:
-    """Of the good ones, or else of all, the one with the highest density among those that allow long steps.
+    """Return the densest of those that allow long steps, among the good candidates, or among all if none is good.
 
     A path that leaps over a barrier, or follows another branch than the data, needs tiny steps or is improbable.
     """
@@ -84,7 +84,7 @@ def find_start(
     rng: np.random.Generator,
     start: Start,
 ) -> int:
-    """Project the guess, or prior draws, onto the manifold, and take the best; returns the number of attempts.
+    """Project the guess, or prior draws, onto the manifold, and take the best; return the number of attempts.
 
     The point is left in the first row of `points`, prepared for a step; the other rows, momenta and scratch are there
     to work with.
@@ -136,7 +136,7 @@ def find_start(
 
 
 def name_worst(residuals: np.ndarray, times: np.ndarray, first: np.ndarray, names: Sequence[str | int] = ()) -> str:
-    """The three largest of the residuals of the nodes, with their times; `first` is the first node of each series."""
+    """Write out the three largest residuals of nodes, with their times; `first` is the first node of each series."""
     names = names or range(len(first))
     order = np.argsort(np.where(np.isnan(residuals), -np.inf, -residuals), kind="stable")[:3]
     series = np.searchsorted(first, order, side="right") - 1
@@ -145,7 +145,7 @@ def name_worst(residuals: np.ndarray, times: np.ndarray, first: np.ndarray, name
 
 
 def _worst_residuals(layout: np.ndarray, problem: np.ndarray, scratch: np.ndarray, names: Sequence[str | int]) -> str:
-    """The largest of the gaps and misfits that the last linearisation left."""
+    """Return the largest of the gaps and misfits that the last linearisation left at each node."""
 
     def rows(block: np.ndarray, record: int) -> np.ndarray:
         return block[layout[record] : layout[record + at.END]].reshape(-1, layout[record + at.SIZE], layout[at.LANES])

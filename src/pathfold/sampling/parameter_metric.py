@@ -1,4 +1,4 @@
-"""The metric of the parameters: as the user gives it, checked; and as coordinates in which it is the identity."""
+"""The metric of the parameters: checking what the user gives, and finding coordinates in which it is the identity."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ BEGIN, END = 0.1, SEARCH  # of warm-up: between are the draws that a metric is a
 
 @dataclass(frozen=True)
 class Coordinates:
-    """u = centre + factor q, with a factor that is lower triangular: the metric is (factor factor^T)^{-1}."""
+    """Coordinates q with u = centre + factor q and a lower triangular factor: the metric is (factor factor^T)^{-1}."""
 
     centre: np.ndarray
     factor: np.ndarray
 
 
 class Window:
-    """The part of warm-up that a metric is found from: mean and covariance of u, and the mean mass of the parameters.
+    """The part of warm-up that a metric is adapted in: mean and covariance of u, and the mean mass of the parameters.
 
     `numbers` holds all of it, for a checkpoint.
     """
@@ -41,7 +41,7 @@ class Window:
         self._products, self._mass = rest.reshape(2, size, size)
 
     def add(self, u: np.ndarray, mass: np.ndarray) -> None:
-        """A draw; its mass is C = 1 + J_u^T (J_v J_v^T)^{-1} J_u, with the identity as the metric."""
+        """Add a draw, whose mass is C = 1 + J_u^T (J_v J_v^T)^{-1} J_u, with the identity as the metric."""
         self._seen += 1.0
         deviation = u - self._mean
         self._mean += deviation / self._seen
@@ -49,7 +49,7 @@ class Window:
         self._mass += (mass - self._mass) / self._seen
 
     def coordinates(self) -> Coordinates:
-        """Of the metric that brings the mass up to the posterior precision in the directions where it is less.
+        """Return coordinates of the metric that raises the mass to the posterior precision where it is less.
 
         In coordinates in which the mass is 1 and the precision diagonal, f^2, the parameters turn f times as fast as
         the noise, and the metric is the identity plus (f^2 - 1)_+. Of n draws of U independent normals the covariance
@@ -67,7 +67,7 @@ class Window:
 
 
 def checked_metric(given: Any) -> Any:
-    """A name; or a matrix, its diagonal, or that by parameter, in lists of plain numbers."""
+    """Check the metric given, and return its name, or a matrix, its diagonal, or a dict of that, as plain numbers."""
     if isinstance(given, str):
         return choice("metric", given, NAMES)
     if isinstance(given, Mapping):
@@ -100,7 +100,7 @@ def _positive(name: str, given: Any) -> np.ndarray:
 
 
 def coordinates_of(metric: Any, parameters: Parameters) -> Coordinates | None:
-    """Those in which a metric that is given is the identity, None where there is none or it is adapted."""
+    """Return the coordinates in which a given metric is the identity; None if it has a name instead of numbers."""
     if isinstance(metric, str):
         return None
     size = parameters.size
@@ -118,7 +118,7 @@ def coordinates_of(metric: Any, parameters: Parameters) -> Coordinates | None:
 
 
 def _by_parameter(metric: Mapping[str, Any], parameters: Parameters) -> np.ndarray:
-    """The diagonal, 1 where a parameter is not named."""
+    """Return the diagonal of a metric given by parameter: 1 for parameters that it does not name."""
     with_normals = [name for name, m in parameters.maps.items() if m.size]
     if unknown := [name for name in metric if name not in with_normals]:
         raise SettingsError(

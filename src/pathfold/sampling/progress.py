@@ -15,7 +15,7 @@ LOG_SECONDS = 10.0
 
 
 class Progress:
-    """Reads the chains' counters and statistics; shows iterations, acceptance, step size, steps per draw, failures."""
+    """A display of the chains' progress: iterations, acceptance, step size, steps per draw, failures."""
 
     def __init__(self, monitors: Sequence[Monitor], total: int, *, show: bool) -> None:
         self.monitors, self.total = monitors, total
@@ -34,7 +34,7 @@ class Progress:
         self._unless_closed(self._close)
 
     def _unless_closed(self, show: Callable[[], None]) -> None:
-        """A terminal or pipe that is gone must not end a run."""
+        """Ignore errors of a terminal or pipe that is gone, which must not end a run."""
         try:
             show()
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Where guided proposals begin: at a point of the manifold, whose path guides are linearised along at first."""
+"""The start of guided proposals: a point of the manifold, along whose path guides are linearised at first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathfold.sampling.samplers import Reference
 
 
 def guided_start(engine: Engine, guided: GuidedEngine, point: np.ndarray, reference: Reference) -> Guess:
-    """The noise of a point of the constrained engine, as a vector of the guided one, and the reference path."""
+    """Return the noise of a point of the constrained engine, as a vector of the guided one, and the reference path."""
     u, v0, _, v = engine.get_vector(point)
     position, block = guided.block("vector"), guided.block("point")
     guided.set_vector(position, u, v0, np.zeros((guided.intervals, 0)), v.reshape(guided.intervals, -1))
@@ -26,7 +26,7 @@ def guided_start(engine: Engine, guided: GuidedEngine, point: np.ndarray, refere
 
 
 def _endpoints(guided: GuidedEngine, ends: np.ndarray) -> np.ndarray:
-    """Of every step, the state at the next observation: its values, where they show components of the state."""
+    """Return, for every step, the state at the next observation, with observed values in components that they show."""
     grid, at_end = guided.grid, ends.copy()
     for column, component in enumerate(guided.model.components_shown()):
         seen = grid.mask[:, column] & (grid.censored[:, column] == 0) & (component >= 0)

@@ -1,4 +1,4 @@
-"""What a run of chains leaves: draws with the model, grid and settings they came from."""
+"""The outcome of a run of chains: draws, with the model, grid and settings they came from."""
 
 from __future__ import annotations
 

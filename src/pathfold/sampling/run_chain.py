@@ -1,6 +1,6 @@
-"""Runs a chain, in a thread or in another process, in pieces that can be saved.
+"""Running one chain, in a thread or in another process, in pieces that can be saved.
 
-What it yields depends on its task alone, not on how it is cut into pieces.
+The draws depend on the task alone, not on how the run is cut into pieces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathfold.sampling.samplers import GuidedProposals
 
 
 def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
-    """Find a start, or take up where a checkpoint left off, and make all transitions unless stopped or out of time."""
+    """Find a start, or resume where a checkpoint left off, and make all transitions unless stopped or out of time."""
     monitor = monitor or Monitor()
     if task.checkpoint is None:
         return _run_chain(task, monitor, None)

@@ -1,4 +1,4 @@
-"""How draws are made: the choice of sampler and its settings."""
+"""The samplers to choose from, with their settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StaticHMC:
     target_acceptance
         The acceptance rate that warm-up tunes the step size for, between 0 and 1.
     metric
-        Of the standard normals that the parameters are made of, the mass that they have besides what moves with them
+        The mass of the standard normals that the parameters are made of, besides the mass of what moves with them
         (method.md, section 7): "identity", which is right for linear models; "adapted" in the first part of warm-up; or
         a positive definite matrix, its diagonal, or a dict of that by parameter.
     """
@@ -53,7 +53,7 @@ class DynamicHMC:
     target_acceptance
         The acceptance rate that warm-up tunes the step size for, between 0 and 1.
     metric
-        As that of `pf.StaticHMC`.
+        The metric, as for `pf.StaticHMC`.
     """
 
     target_acceptance: float = 0.8
@@ -68,7 +68,7 @@ class DynamicHMC:
 class UnconstrainedHMC:
     """The paper's baseline for additive Gaussian noise: dynamic trajectories on the density of (u, v0, v).
 
-    The steps that a small noise allows are as small as the noise: a comparison, not a recommendation.
+    Steps must be as small as the observation noise: it is meant for comparison and not recommended.
 
     Parameters
     ----------

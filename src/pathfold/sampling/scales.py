@@ -1,4 +1,4 @@
-"""In what units gaps of the path and misfits of the observations are measured: a constant of the model and the data.
+"""The units that gaps of the path and misfits of observations are measured in, constants of model and data.
 
 method.md, section 13.
 """
@@ -35,14 +35,14 @@ def set_scales(engine: Engine) -> None:
 
 
 def _unit_rows(engine: Engine) -> np.ndarray:
-    """Which rows (N, Y) are of unit noise."""
+    """Return a mask (N, Y) of the rows of unit noise."""
     observed, unit = engine.model.observation_dim, np.zeros((engine.intervals, engine.sizes.Y), dtype=bool)
     unit[:, :observed] = engine.model.observation.unit_rows | (engine.grid.censored != 0.0)
     return unit
 
 
 def _median_sizes(engine: Engine, guesses: int, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of states, rows, and rows of unit noise.
+    """Return the median sizes of states, rows, and rows of unit noise.
 
     Gaps count as states, since with nodes that have not moved they are what moves. Beside unit rows there is no noise
     of observations: a count of zero with noise above zero is met by no state, and its node would run off to infinity.
@@ -65,7 +65,7 @@ def _median_sizes(engine: Engine, guesses: int, unit: np.ndarray) -> tuple[np.nd
 
 
 def _medians(sizes: np.ndarray, otherwise: float) -> np.ndarray:
-    """Over the draws that are finite and not zero, if there are any: all paths may explode, or none move."""
+    """Return medians over draws that are finite and not zero, or `otherwise`: all paths may explode, or none move."""
     usable = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, np.nan)
     known, medians = ~np.all(np.isnan(usable), axis=0), np.full(sizes.shape[1], otherwise)
     medians[known] = np.nanmedian(usable[:, known], axis=0)
@@ -73,7 +73,7 @@ def _medians(sizes: np.ndarray, otherwise: float) -> np.ndarray:
 
 
 def relative_spread(engine: Engine) -> float:
-    """The mean variance of the data in units of their scales: what a first path may be off by."""
+    """Return the mean variance of the data in units of their scales, by which a first path may be off."""
     observed, grid = engine.model.observation_dim, engine.grid
     scaled = grid.values / engine.get("problem", engine.problem, "grid", "row_scale")[:, :observed]
     counted = grid.mask & ~_unit_rows(engine)[:, :observed]

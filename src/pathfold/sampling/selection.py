@@ -1,4 +1,4 @@
-"""Which parameters, and which components of the state, are kept of every draw."""
+"""The parameters, and the components of the state, that are kept of every draw."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathfold.model import DiffusionModel, Parameters
 
 
 def component_labels(model: DiffusionModel) -> list[Any]:
-    """What the results call the components of the state: by name, or by number."""
+    """Return the labels of the state's components in the results: their names, or else their numbers."""
     return [*(model.states or range(model.state_dim))]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is kept of every draw, in the order of the model."""
+    """The parameters and components that are kept of every draw, in the order of the model."""
 
     parameters: tuple[str, ...]
     components: tuple[int, ...]  # of the state, by number
@@ -27,7 +27,7 @@ class Selection:
 
     @classmethod
     def of(cls, model: DiffusionModel, keep: Any = None) -> Selection:
-        """What `keep` names, all if it is None; a SettingsError says what is not there."""
+        """Select what `keep` names, all if it is None; raise SettingsError for a name that is not there."""
         labels = component_labels(model)
         if keep is None:
             return cls(tuple(model.priors), tuple(range(model.state_dim)), "all")
@@ -50,7 +50,7 @@ class Selection:
         return cls(parameters, components, (*parameters, *(str(labels[i]) for i in components)))
 
     def columns(self, model: DiffusionModel) -> dict[str, list[int]]:
-        """By array of the draws, which entries of its last axis are kept, for those of which not all are."""
+        """Return the entries of the last axis that are kept, for every array of the draws of which not all are."""
         own = [model.state_dim + i for i in self._places(model.varying)]
         found = {"z": [*self._places(model.parameters)], "x0": [*self.components, *own]}
         found |= {name: [*self.components] for name in ("nodes", "path")}
@@ -58,7 +58,7 @@ class Selection:
         return {name: each for name, each in found.items() if len(each) < sizes.get(name, model.state_dim)}
 
     def _places(self, parameters: Parameters) -> Iterator[int]:
-        """Of the numbers of those that are kept among all."""
+        """Yield the places of the parameters that are kept, among all of their values."""
         begin = 0
         for name, shape in parameters.shapes.items():
             end = begin + int(np.prod(shape, dtype=int))

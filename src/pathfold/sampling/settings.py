@@ -1,4 +1,4 @@
-"""What pf.sample is told besides model, data and fine steps, validated once."""
+"""The settings of pf.sample besides model, data and fine steps, validated once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INITIAL_STATES = ("projection", *get_args(Heuristic))
 
 @dataclass(frozen=True)
 class Settings:
-    """Of pf.sample, each of its plain type, with defaults filled in."""
+    """The settings of pf.sample, each of its plain type, with defaults filled in."""
 
     chains: int
     warmup: int
@@ -51,7 +51,7 @@ class Settings:
 
     @classmethod
     def checked(cls, **given: Any) -> Self:
-        """From what the user gave; a SettingsError names the setting that cannot be used."""
+        """Check what the user gave; raise a SettingsError that names a setting that cannot be used."""
         sampler = _checked_sampler(given["sampler"])
         splitting = given["splitting"]
         if splitting is not None and isinstance(sampler, GuidedProposals):
@@ -84,7 +84,7 @@ class Settings:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """What the draws depend on, as the results record it."""
+        """Return the settings that the draws depend on, as the results record them."""
         return {
             "chains": self.chains,
             "warmup": self.warmup,
@@ -104,14 +104,14 @@ class Settings:
 
 
 def _recorded(value: Any) -> Any:
-    """A setting of a sampler: of a metric that is given, its numbers as text."""
+    """Return a setting of a sampler as it is recorded; a metric that is given as numbers becomes text."""
     if value is None:
         return "adapted"
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 def _checked_warmup(given: Any, start: Earlier | None, sampler: Sampler) -> int:
-    """A run that begins with the pace of an earlier one needs little; that of the baselines is not kept."""
+    """Return the length of warm-up; its default is short for a run that takes over the pace of an earlier one."""
     if given is None and isinstance(sampler, GuidedProposals):
         return GUIDED_WARMUP
     if given is None:

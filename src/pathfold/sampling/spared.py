@@ -1,4 +1,4 @@
-"""What comes after the draws must not lose them."""
+"""Work that follows the draws, and must not lose them if it fails."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathfold.errors import told
 
 
 def spared[T](failure: str, make: Callable[[], T], stacklevel: int) -> T | None:
-    """What `make` returns; where it fails, or is interrupted, None, and a warning of the failure that says why.
+    """Return what `make` returns; if it fails or is interrupted, warn with the reason and return None.
 
-    `stacklevel` counts frames from the caller on, as if the warning was its own. A warning that is an error stays one.
+    `stacklevel` counts frames from the caller on, as if it gave the warning. Warnings that are errors stay errors.
     """
     try:
         return make()

@@ -1,7 +1,7 @@
 """Beginning where an earlier run of the model ended: with other data, at other times, or with finer steps.
 
 The noise of the path is that of a Wiener process: it is carried over to another grid by what that grid sees of it, with
-fresh noise for the rest. What comes out is near the manifold of the new data, and is projected onto it like any guess.
+fresh noise for the rest. The result is near the manifold of the new data, and is projected onto it like any guess.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WARMUP = 50  # iterations, unless they are given
 
 @dataclass(frozen=True)
 class Pace:
-    """How a chain moved: its step size and, of static trajectories, its integration time (0 if it had none)."""
+    """The pace of a chain: its step size and, with static trajectories, its integration time (otherwise 0)."""
 
     step_size: float
     integration_time: float
@@ -32,7 +32,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Earlier:
-    """Where each chain of an earlier run ended: its noise, its states, and the grid that they belong to."""
+    """The last draw of each chain of an earlier run: its noise, its states, and the grid that they belong to."""
 
     u: np.ndarray  # (chain, U)
     v0: np.ndarray  # (chain, series, V0)
@@ -49,12 +49,12 @@ class Earlier:
     factors: np.ndarray | None = None  # (chain, U, U)
 
     def pace(self, chain: int) -> Pace:
-        """For a chain of the new run; where these are more, the earlier ones are taken by turns."""
+        """Return the pace for a chain of the new run; if it has more chains, the earlier ones are taken in turn."""
         k = chain % len(self.u)
         return Pace(float(self.step_sizes[k]), float(self.integration_times[k]))
 
     def coordinates(self, chain: int) -> Coordinates | None:
-        """Of the metric that the parameters of the chain had, if they had one."""
+        """Return the coordinates of the metric that the chain's parameters had, if they had one."""
         if self.centres is None or self.factors is None:
             return None
         k = chain % len(self.u)
@@ -62,7 +62,7 @@ class Earlier:
 
     @property
     def has_pace(self) -> bool:
-        """Whether its chains had step sizes that others can take over."""
+        """Whether the chains of the earlier run had step sizes that others can take over."""
         return bool(np.all(self.step_sizes > 0.0))
 
     @property
@@ -90,7 +90,7 @@ def check_start(earlier: Earlier, model: DiffusionModel) -> None:
 
 
 def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Guess:
-    """The position and states of an earlier chain on the grid of the engine."""
+    """Return the position and states of an earlier chain on the grid of the engine."""
     rng, k = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain, 2))), chain % len(earlier.u)
     grid, sizes = engine.grid, engine.sizes
     v0 = rng.standard_normal((engine.series, sizes.V0))
@@ -122,36 +122,36 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Guess
 
 
 def _own(model: DiffusionModel, u: np.ndarray, v0: np.ndarray) -> np.ndarray:
-    """What varies between the series (series, values), from the normals."""
+    """Return the values that vary between series (series, values), from the normals."""
     with jax.enable_x64(True):
         z = model.parameters.unflatten(model.parameters.push(jnp.asarray(u)))
         return np.stack([np.asarray(model.varying.push(jnp.asarray(each[: model.varying.size]), z)) for each in v0])
 
 
 def _nodes(earlier: Earlier, chain: int, rows: np.ndarray, series: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times and states of a series, the initial state first."""
+    """Return the times and states of a series, the initial state first."""
     times = np.append(earlier.starts[rows[0]], earlier.ends[rows])
     return times, np.vstack([earlier.x0[chain, series], earlier.nodes[chain, rows]])
 
 
 def _same_times(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the times that both have, up to rounding."""
+    """Return the indices of the times that both have, up to rounding."""
     nearest = np.abs(old[:, None] - new).argmin(axis=0)
     same = np.isclose(old[nearest], new, rtol=1e-9, atol=1e-12)
     return nearest[same], np.flatnonzero(same)
 
 
 def _edges(starts: np.ndarray, ends: np.ndarray, steps: int) -> np.ndarray:
-    """Times at which fine steps begin, and the last one ends."""
+    """Return the times at which fine steps begin, and at which the last one ends."""
     fine = starts[:, None] + (ends - starts)[:, None] * np.arange(steps) / steps
     return np.append(fine.ravel(), ends[-1])
 
 
 def carried_over(v: np.ndarray, edges: np.ndarray, fresh: np.ndarray, new_edges: np.ndarray) -> np.ndarray:
-    """Normals of the steps between `new_edges` for the Wiener process whose normals between `edges` are v.
+    """Return normals of the steps between `new_edges` for the Wiener process whose normals between `edges` are v.
 
-    With M the map that sees the increments of the one grid on the other, M v + (I - M M^T) fresh: for finer grids M M^T
-    is a projection and the result is standard normal if v and fresh are; on the same grid it is v.
+    They are M v + (I - M M^T) fresh, with M the map from increments on the one grid to those on the other. For finer
+    grids M M^T is a projection, and the result is standard normal if v and fresh are; on the same grid it is v.
     """
     seen = _seen(v, edges, new_edges, fresh)
     there = _seen(fresh, new_edges, edges, np.zeros_like(v))
@@ -159,7 +159,7 @@ def carried_over(v: np.ndarray, edges: np.ndarray, fresh: np.ndarray, new_edges:
 
 
 def _seen(v: np.ndarray, edges: np.ndarray, new_edges: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The increments between new edges of the process that v makes, linear between edges and constant beyond them."""
+    """Return increments between new edges of the process made from v, linear between edges and constant beyond them."""
     process = np.vstack([np.zeros(v.shape[1]), np.cumsum(v * np.sqrt(np.diff(edges))[:, None], axis=0)])
     increments = np.stack([np.diff(np.interp(new_edges, edges, each)) for each in process.T], axis=1)
     length = np.sqrt(np.diff(new_edges))[:, None]
@@ -167,7 +167,7 @@ def _seen(v: np.ndarray, edges: np.ndarray, new_edges: np.ndarray, like: np.ndar
 
 
 def check_same_series(earlier: Earlier, grid: TimeGrid) -> None:
-    """Raise SettingsError if the times of the new data have nothing to do with those of the earlier run."""
+    """Raise SettingsError if the times of the new data do not overlap with those of the earlier run."""
     if grid.ends.min() > earlier.ends.max() or grid.ends.max() < earlier.starts.min():
         raise SettingsError(
             f"start is of data between t = {earlier.starts.min():g} and {earlier.ends.max():g}, and the data lie "

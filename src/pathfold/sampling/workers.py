@@ -1,8 +1,8 @@
-"""Chains at work: in threads of this process, or with the workers of an executor, which may be anywhere.
+"""Running chains in threads of this process, or in the workers of an executor, which may be anywhere.
 
-A worker is told nothing while it runs a chain, and tells nothing, except by the checkpoint folder if there is one:
-from there the host reads how far chains are, and there it puts a file that asks them to end. What goes wrong in a chain
-comes back as a value. So an error of a future means that a worker was lost, and the chain is given to another.
+While it runs a chain, a worker communicates by the checkpoint folder alone, if there is one: the host reads there how
+far chains are, and puts a file there that asks them to end. An error in a chain comes back as a value. So an error of a
+future means that a worker was lost, and the chain is given to another.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LOCKED = 15.0  # seconds that a worker waits for one that was given up to let go
 
 
 def execute(tasks: list[ChainTask], settings: Settings, assembly: Assembly) -> tuple[list[Draws], bool]:
-    """Run the chains; on Ctrl-C let them end and keep what they have. What they drew, and whether it was cut short."""
+    """Run the chains, and end them early on Ctrl-C; return what they drew, and whether it was cut short."""
     if settings.executor is None or isinstance(settings.executor, ThreadPoolExecutor):
         return _in_threads(tasks, settings)
     return _in_workers(tasks, settings, settings.executor, assembly)
@@ -91,7 +91,7 @@ def _in_threads(tasks: list[ChainTask], settings: Settings) -> tuple[list[Draws]
 
 
 def _helpers(chain: int, chains: int, threads: int) -> int:
-    """How many threads a chain has besides its own, where there are more of them than chains."""
+    """Return how many threads a chain has besides its own, if there are more threads than chains."""
     return max(0, threads // chains - 1 + (chain < threads % chains))
 
 
@@ -131,7 +131,7 @@ def _in_workers(
 
 
 def _look(tasks: list[ChainTask], monitors: list[Monitor]) -> None:
-    """Bring the monitors up to what the chains have saved."""
+    """Update the monitors from what the chains have saved."""
     for task, monitor in zip(tasks, monitors, strict=True):
         if task.checkpoint is not None:
             saved = _checkpoint(task).glance(task.shape.statistics)
@@ -141,7 +141,7 @@ def _look(tasks: list[ChainTask], monitors: list[Monitor]) -> None:
 
 
 def _on_file(task: ChainTask) -> Draws | None:
-    """What a chain has saved, if it has and its worker has ended."""
+    """Return the draws that a chain has saved, if there are any and its worker has ended."""
     monitor = Monitor()
     monitor.stop[0] = 1
     try:
@@ -165,7 +165,7 @@ def _checkpoint(task: ChainTask) -> Checkpoint:
 
 @dataclass
 class Crew:
-    """The chains that workers of an executor have, and what came of the others."""
+    """The chains that workers of an executor are running, and the outcome of the others."""
 
     executor: Executor
     folder: Path | None
@@ -185,7 +185,7 @@ class Crew:
             raise self._given_up(task, error) from error
 
     def take(self) -> None:
-        """Wait for a moment, and see what has ended; a chain that lost its worker is given to another."""
+        """Wait for a moment, and collect the chains that have ended; give a chain that lost its worker to another."""
         for future in wait_for(self.running, timeout=LOOK, return_when=FIRST_COMPLETED).done:
             task = self.running.pop(future)
             error = CancelledError("it was cancelled") if future.cancelled() else future.exception()
@@ -201,7 +201,7 @@ class Crew:
                 raise ended.error
 
     def end(self) -> None:
-        """Let workers end what they still have: by the folder, if there is one, with all that was drawn."""
+        """Let workers end the chains they still run; with a checkpoint folder, keep all that was drawn."""
         for future in self.running:
             if self.stop is None:
                 future.cancel()
@@ -246,13 +246,13 @@ def _name(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Failed:
-    """What went wrong in a chain, as it can be sent: our own errors, and the text of any other."""
+    """An error in a chain, in a form that can be sent: one of our own, or the text of any other."""
 
     error: PathfoldError
 
 
 def work(task: ChainTask, stop: str | None) -> Draws | Failed | None:
-    """What a worker does: run a chain to its end or until a file `stop` is there; None if it is from the beginning."""
+    """Run a chain in a worker to its end or until the file `stop` exists; return None if it exists at the beginning."""
     try:
         if stop is not None and os.path.exists(stop):
             return None
@@ -272,7 +272,7 @@ def work(task: ChainTask, stop: str | None) -> Draws | Failed | None:
 
 
 def _once_free(task: ChainTask, monitor: Monitor) -> Draws:
-    """Run a chain as soon as the last worker that had it has let go of its files."""
+    """Run a chain as soon as the last worker that had it has released its files."""
     end = time.monotonic() + LOCKED
     while True:
         try:
@@ -285,8 +285,8 @@ def _once_free(task: ChainTask, monitor: Monitor) -> Draws:
 
 @contextmanager
 def _stopped_by(stop: str | None, monitor: Monitor) -> Iterator[None]:
-    """Ask the chain to end when the file appears, or on Ctrl-C if that reaches this thread: it comes to all workers of
-    a terminal, and would tear the chain away from between two of its draws."""
+    """Ask the chain to end when the file appears, or on Ctrl-C if that reaches this thread: it reaches all workers of a
+    terminal, and would interrupt the chain between two of its draws."""
     ended = threading.Event()
 
     def watch() -> None:

@@ -18,12 +18,12 @@ COLUMNS = 4
 
 
 def plot_calibration(calibration: Calibration, names: Sequence[str | int] | str | int | None = None) -> Figure:
-    """Histograms of ranks, with the band that holds 95 % of each bar if they are uniform.
+    """Draw histograms of ranks, with the band that holds 95 % of each bar if they are uniform.
 
     Parameters
     ----------
     calibration
-        What `pf.calibrate` found.
+        The outcome of `pf.calibrate`.
     names
         The quantities to draw, by name or number; all by default.
     """

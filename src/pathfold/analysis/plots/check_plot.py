@@ -1,4 +1,4 @@
-"""The noise that a model is checked by: over time, and against a normal distribution."""
+"""Pictures of the noise that a model is checked by: over time, and against a normal distribution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 8  # sources of noise, unless they are named
 def plot_check(
     posterior: xr.DataTree, names: Sequence[str | int] | str | int | None = None, *, level: float = LEVEL
 ) -> Figure:
-    """Each source of noise in the posterior draws over time, and its quantiles against those of a normal distribution.
+    """Draw each source of noise in the posterior draws over time, and its quantiles against those of a normal one.
 
     If the model is right, 95 % of the values lie between -2 and 2 and the quantiles on the diagonal, in every draw.
     Windows in which `pf.check` finds the noise amiss are marked.
@@ -36,9 +36,9 @@ def plot_check(
         Components of the state and of the observations whose noise is drawn, by name or number; a residual is called
         `"residual of y[0]"`. By default the first eight.
     level
-        That of `pf.check`.
+        The level of `pf.check`.
     """
-    found = check(posterior, level=level)
+    result = check(posterior, level=level)
     sources = {_label(source): source for source in channels(posterior) if source.kind != "together"}
     names = list(range(min(MOST, len(sources)))) if names is None else names
     chosen = [list(sources.values())[i] for i in selected("noise", names, list(sources))]
@@ -46,25 +46,25 @@ def plot_check(
     axes = figure.subplots(len(chosen), 2, squeeze=False, width_ratios=(3, 1), sharex="col")
     for (left, right), source in zip(axes, chosen, strict=True):
         _draw_series(left, source)
-        for name, series, begin, end in found.spans:
+        for name, series, begin, end in result.spans:
             if name == noise_name(source):
                 left.axvspan(*_places(source, series, begin, end), color=ALARM, alpha=0.15, lw=0, label="amiss")
         _draw_quantiles(right, source)
     axes[-1, 0].set_xlabel("time" if np.ptp(chosen[-1].series) == 0 else "observation times, series by series")
     axes[-1, 1].set_xlabel("normal")
-    verdict = "nothing speaks against the model" if found.passed else f"{len(found.findings)} findings"
-    figure.suptitle(f"smallest adjusted p-value {found.p_value:.2g}: {verdict}", fontsize="medium")
+    verdict = "nothing speaks against the model" if result.passed else f"{len(result.findings)} findings"
+    figure.suptitle(f"smallest adjusted p-value {result.p_value:.2g}: {verdict}", fontsize="medium")
     legend_outside(figure, "lower")
     return figure
 
 
 def _label(source: Channel) -> str:
-    """What a source of noise is chosen by."""
+    """Return the name by which a source of noise is chosen."""
     return f"residual of {source.name}" if source.kind == "ahead" else source.name
 
 
 def _abscissa(source: Channel) -> np.ndarray:
-    """Times; of a panel the numbers of its intervals, since times begin again with every series."""
+    """Return the times; for a panel the numbers of intervals, since times begin again with every series."""
     return source.ends if np.ptp(source.series) == 0 else source.intervals + 1.0
 
 

@@ -28,7 +28,7 @@ def plot_marginals(
     *,
     truth: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Histograms of parameters, chain by chain and together, with their priors and, where known, the true values.
+    """Draw histograms of parameters, by chain and together, with their priors and, where known, the true values.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def plot_paths(
     observed: Mapping[int, int] | None = None,
     natural: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Figure:
-    """Bands that hold 50 and 95 % of the posterior of every component of the state over time.
+    """Draw bands that hold 50 and 95 % of the posterior of every component of the state over time.
 
     What lies after the last observation is in another tone, and so are the `predictions`, if the results have them. A
     panel has a column for each series.
@@ -104,7 +104,7 @@ def plot_predictions(
     *,
     series: Sequence[str | int] | str | int | None = None,
 ) -> Figure:
-    """The data, and bands that hold 50 and 95 % of the observations predicted; a panel has a column for each series.
+    """Draw the data, and bands that hold 50 and 95 % of the observations predicted; a panel has a column per series.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: 
 
 
 def _with_start(tree: xr.DataTree, rows: np.ndarray, series: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times and states (draw, time, component) of one series, the initial state first."""
+    """Return times and states (draw, time, component) of one series, the initial state first."""
     first = int(tree.constant_data["first_interval"].values[series])
     begin = tree.constant_data["interval_start"].values[first]
     states = tree.posterior["state"][:, :, rows].values
@@ -166,13 +166,13 @@ def _with_start(tree: xr.DataTree, rows: np.ndarray, series: int) -> tuple[np.nd
 
 
 def _shown(tree: xr.DataTree) -> dict[int, int]:
-    """Observation columns by the component of the state that each shows as it is."""
+    """Return the observation columns by the component of the state that each shows as it is."""
     shows = np.atleast_1d(tree.observed_data["y"].attrs.get("shows", []))
     return {int(component): column for column, component in enumerate(shows) if component >= 0}
 
 
 def _series(group: xr.DataTree | xr.Dataset) -> np.ndarray:
-    """The series that each time belongs to, by name or by its number as text."""
+    """Return the series that each time belongs to, by name or by its number as text."""
     coordinates = group.coords
     if "node_series" not in coordinates:
         return np.zeros(group["time"].size, dtype=int).astype(str)

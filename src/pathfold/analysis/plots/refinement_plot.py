@@ -1,4 +1,4 @@
-"""How a posterior changes with the number of fine steps."""
+"""The change of a posterior with the number of fine steps."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MOST = 16
 
 
 def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | int | None = None) -> Figure:
-    """Means and standard deviations of parameters against the number of fine steps, and the means extrapolated.
+    """Draw means and standard deviations of parameters against the number of fine steps, and extrapolated means.
 
     Parameters
     ----------
     refinement
-        What `pf.refine` found.
+        The outcome of `pf.refine`.
     names
         The parameters to draw; by default the 16 of which most may remain, or all if they are fewer.
     """
@@ -38,16 +38,16 @@ def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | i
     figure = new_figure(max(4.5, 2.4 * columns), 2.3 * rows + 0.5)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     for ax, name in zip(axes, chosen, strict=False):
-        found = table.loc[name]
-        steps, mean, sd = (np.asarray(found.index), found["mean"].to_numpy(), found["sd"].to_numpy())
+        levels = table.loc[name]
+        steps, mean, sd = (np.asarray(levels.index), levels["mean"].to_numpy(), levels["sd"].to_numpy())
         ax.fill_between(steps, mean - sd, mean + sd, color=POSTERIOR.outer, lw=0, label="mean ± sd")
-        error = found["error"].to_numpy() / np.sqrt(2.0) * sd
+        error = levels["error"].to_numpy() / np.sqrt(2.0) * sd
         ax.errorbar(steps, mean, np.nan_to_num(error), color=POSTERIOR.line, marker="o", ms=3, lw=1.2, label="mean")
         if refinement.order is not None:
-            limit = found["extrapolated"].to_numpy()[-1]
+            limit = levels["extrapolated"].to_numpy()[-1]
             ax.axhline(limit, color=TRUTH, ls="--", lw=1.0, label="extrapolated")
         ax.set_xscale("log", base=2)
-        ax.set_xticks(steps, [str(each) for each in steps])
+        ax.set_xticks(steps, [str(count) for count in steps])
         ax.set_title(name, fontsize="small")
     for ax in axes[len(chosen) :]:
         ax.remove()

@@ -1,4 +1,4 @@
-"""What all pictures have in common: tones, bands, names to select, a legend that covers no data."""
+"""Functions for all pictures: tones, bands, names to select, a legend that covers no data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BANDS = (0.95, 0.5)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure that no window shows by itself; a sentence where Matplotlib is missing."""
+    """Make a figure that no window shows by itself; an error says how to install Matplotlib if it is missing."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -36,7 +36,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def draw_bands(ax: Axes, times: np.ndarray, values: np.ndarray, tone: Tone, what: str) -> None:
-    """Median and bands that hold 50 and 95 % of values (draw, time), of those that are numbers."""
+    """Draw the median, and bands that hold 50 and 95 % of those values (draw, time) that are finite."""
     some = np.isfinite(values).any(axis=0)
     times, values = times[some], np.where(np.isfinite(values), values, np.nan)[:, some]
     for band, colour in zip(BANDS, (tone.outer, tone.inner), strict=True):
@@ -46,7 +46,7 @@ def draw_bands(ax: Axes, times: np.ndarray, values: np.ndarray, tone: Tone, what
 
 
 def legend_outside(figure: Figure, where: str = "upper") -> None:
-    """One legend for all axes, above or below them."""
+    """Draw one legend for all axes, above or below them."""
     entries: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -58,7 +58,7 @@ def legend_outside(figure: Figure, where: str = "upper") -> None:
 
 
 def selected(what: str, names: Iterable[Any] | str | int | None, known: Sequence[str]) -> list[int]:
-    """Places of the names chosen, or numbers, among those known; all if none are."""
+    """Return the places of the chosen names or numbers among those known; all if none are chosen."""
     if names is None:
         return list(range(len(known)))
     chosen = [names] if isinstance(names, str | int) else list(names)

@@ -68,12 +68,12 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _log_pivot(pivot, variance):
-    """NaN where rounding has eaten the pivot: rows that the noise cannot tell apart."""
+    """Return the log of a pivot; NaN where rounding has eaten it, since the noise cannot tell rows apart."""
     return jnp.where(pivot > SINGULAR * variance, jnp.log(pivot), jnp.nan)
 
 
 def _push(r: Records, n: Sizes) -> Kernel:
-    """sum_s B_{n,s} p_{v,n,s}: what the path noise of a vector moves the node by."""
+    """sum_s B_{n,s} p_{v,n,s}: the movement of the node by the path noise of a vector."""
 
     def init():
         return {"total": jnp.zeros(n.X)}
@@ -88,7 +88,7 @@ def _push(r: Records, n: Sizes) -> Kernel:
 
 
 def _filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Innovations e of J p, with gaps and misfits of the path added; c is how the nodes move, filtered."""
+    """Innovations e of J p, with gaps and misfits of the path added; c is the filtered movement of the nodes."""
 
     def init(E0, B0, u, v0):
         return {"running": E0 @ u + B0 @ v0}
@@ -104,7 +104,7 @@ def _filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _unexplained(r: Records) -> Kernel:
-    """b = sum eU^T Sig^{-1} (e - eU a): what of the innovations the parameters could still explain.
+    """b = sum eU^T Sig^{-1} (e - eU a): the part of the innovations that the parameters could still explain.
 
     C a = sum eU^T Sig^{-1} e is solved by corrections a += C^{-1} (b - a). The first, from a = 0, is the plain solve;
     where the parameters move the observations by much more than the noise does it loses digits, which the next restore.

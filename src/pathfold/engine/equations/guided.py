@@ -184,7 +184,7 @@ def _guided_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _innovations_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """The inverse: omega_0 of the noise that is given, and the start that it makes."""
+    """The inverse of `_guided_start`: omega_0 of the given noise, and the start that it makes."""
 
     def final(z, noise0, H_begin, F_begin):
         if not n.V0:
@@ -227,7 +227,7 @@ def _guide(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _guide_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """The same for the step that ends at an observation."""
+    """Backward over the step that ends at an observation, linearised along the path that the point has."""
 
     def init(H_end, F_end):
         return {"H_here": H_end, "F_here": F_end}
@@ -264,7 +264,7 @@ def _guided_path(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _innovations(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """The inverse: omega of the noise that is given, with the path that it makes and the same log weight."""
+    """The inverse of `_guided_path`: omega of the given noise, the path that it makes, and the same log weight."""
 
     def init(x_begin):
         return {"state": x_begin, "total": jnp.zeros(())}
@@ -298,7 +298,7 @@ class Meeting(NamedTuple):
 
     @property
     def mean(self):
-        """Of eta given the rows: B^T Sig^{-1} e."""
+        """The mean of eta given the rows: B^T Sig^{-1} e."""
         return self.B.T @ _solve_transposed(self.root, _solve(self.root, self.e))
 
 
@@ -325,12 +325,12 @@ def _met(f: ModelFunctions, z, x, met: Meeting, noise, free, end, seen: Seen):
 
 
 def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """The same for the step that ends at an observation, which its noise is drawn to meet: eta given the rows is
+    """Forward over the step that ends at an observation, which its noise is drawn to meet: eta given the rows is
 
         B^T Sig^{-1} e + (I - B^T Sig^{-T/2} (Sig^{1/2} + R^{1/2})^{-1} B) omega
 
-    (Andrews 1968), which meets rows without noise exactly if the step is affine in its noise; `missed` is by how much
-    it did not, in units of what was to be met.
+    (Andrews 1968), which meets rows without noise exactly if the step is affine in its noise; `missed` is the remaining
+    misfit, in units of what was to be met.
     """
 
     def init(x_begin):
@@ -356,7 +356,7 @@ def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _innovations_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """The inverse, where every row has noise: omega = (I + B^T (Sig^{1/2} + R^{1/2})^{-T} R^{-1/2} B)
+    """The inverse of `_guided_node` if every row has noise: omega = (I + B^T (Sig^{1/2} + R^{1/2})^{-T} R^{-1/2} B)
     (eta - B^T Sig^{-1} e), by Woodbury's formula."""
 
     def init(x_begin):

@@ -57,7 +57,7 @@ def _shoot(f: ModelFunctions, r: Records) -> Kernel:
 
 
 def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """The same with the Jacobians carried forward: A' = dx_n/dx_{n,0}, E' = dx_n/du, cross = sum_s B'_s B_s^T."""
+    """As `_shoot`, with the Jacobians carried forward: A' = dx_n/dx_{n,0}, E' = dx_n/du, cross = sum_s B'_s B_s^T."""
 
     def init(x_start_new):
         zeros = {"A": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "cross": jnp.zeros((n.X, n.X))}
@@ -88,7 +88,7 @@ def _residual(f: ModelFunctions, r: Records) -> Kernel:
 
 
 def _residual_linearised(f: ModelFunctions, r: Records) -> Kernel:
-    """The same with the Jacobians of the observation at the moving point."""
+    """As `_residual`, with the Jacobians of the observation at the moving point."""
 
     def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, Hw, lam, D_new):
         w = w_new - Hw.T @ lam

@@ -1,4 +1,4 @@
-"""One chain: transitions with adaptation, draws written to arrays that the host gave."""
+"""The loop of one chain: transitions with adaptation, and draws written to arrays of the host."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(
     stop,
     done,
 ):
-    """Make as many transitions as the outputs have rows, unless `stop` is set; returns how many were made.
+    """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
 
     Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
     returned when the states cannot be held (the noise before a node does not move all of its state).

@@ -17,7 +17,7 @@ from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 
 @compiled
 def rotation(layout, problem, t):
-    """(Gqq, Gqp) of the flow of h2: (cos t, sin t) for the Gaussian splitting, (1, t) for Stormer-Verlet."""
+    """Return (Gqq, Gqp) of the flow of h2: (cos t, sin t) for the Gaussian splitting, (1, t) for Stormer-Verlet."""
     if problem[setting(layout, at.SETTINGS_VERLET)] == 0.0:
         return cos(t), sin(t)
     return 1.0, t
@@ -25,7 +25,7 @@ def rotation(layout, problem, t):
 
 @compiled
 def prepare(layout, problem, point, scratch):
-    """Everything a step needs at its start: Jacobians, factor, projected gradient."""
+    """Compute everything a step needs at its start: Jacobians, factor, projected gradient."""
     linearise(layout, problem, point, scratch)
     status = factorise(layout, problem, point, scratch)
     if status == CONVERGED:
@@ -35,7 +35,7 @@ def prepare(layout, problem, point, scratch):
 
 @compiled
 def draw_momentum(layout, problem, point, p, rng, scratch):
-    """Standard normal on the cotangent space of the point (paper, section 4.2)."""
+    """Draw a standard normal momentum on the cotangent space of the point (paper, section 4.2)."""
     draw_normals(layout, p, rng)
     project(layout, problem, point, p, scratch)
 
@@ -56,7 +56,7 @@ def position_step(layout, problem, origin, target, goal, p, t, scratch, counts):
 
 @compiled
 def momentum_step(layout, problem, origin, target, p, t):
-    """The momentum at q', before projection."""
+    """Compute the momentum at q', before projection."""
     gqq, gqp = rotation(layout, problem, t)
     q, q_new, inverse = position(layout, origin), position(layout, target), 1.0 / gqp
     for i in range(q.size):
@@ -72,7 +72,7 @@ def kick(p, slope, t):
 
 @compiled
 def constrained_step(layout, problem, origin, target, back, p, t, first, last, scratch, counts):
-    """One step of size t from (origin, p) to (target, p); returns a status.
+    """Make one step of size t from (origin, p) to (target, p); return a status.
 
     A kick by h1 for the time `first`, the flow of h2 with the position held on the manifold, a kick at the new point
     for the time `last`. The flow is undone from (q', p') with -t, by the same solver, and must come back to q.

@@ -28,7 +28,7 @@ def factor_of(layout, problem):
 
 @compiled
 def to_normals(layout, problem, q):
-    """u = m + L q, in its place."""
+    """Compute u = m + L q, in place."""
     centre, factor = centre_of(layout, problem), factor_of(layout, problem)
     U = centre.size
     for i in range(U - 1, -1, -1):
@@ -40,7 +40,7 @@ def to_normals(layout, problem, q):
 
 @compiled
 def from_normals(layout, problem, u):
-    """q = L^{-1} (u - m), in its place."""
+    """Compute q = L^{-1} (u - m), in place."""
     centre, factor = centre_of(layout, problem), factor_of(layout, problem)
     U = centre.size
     for i in range(U):
@@ -52,7 +52,7 @@ def from_normals(layout, problem, u):
 
 @compiled
 def change_coordinates(layout, problems, problem, point, centre, factor, scratch):
-    """Go over to the coordinates (m, L) in all problems; the point stays where it is, prepared for one of them."""
+    """Switch to the coordinates (m, L) in all problems; the point stays the same, and is prepared for one of them."""
     q = point[layout[at.POINT_U] : layout[at.POINT_U + at.END]]
     to_normals(layout, problem, q)
     for k in range(problems.shape[0]):

@@ -53,7 +53,7 @@ TURNED = -1  # the sub-tree turns back: a good end, unlike the codes of failed s
 
 @compiled
 def log_add(a, b):
-    """log(exp(a) + exp(b))."""
+    """Return log(exp(a) + exp(b))."""
     if a < b:
         a, b = b, a
     return a if b == -inf else a + log1p(exp(b - a))
@@ -61,7 +61,8 @@ def log_add(a, b):
 
 @compiled
 def going_on(first, last, total_a, total_b):
-    """first . (a + b) > 0 and last . (a + b) > 0: the trajectory with this sum of momenta still moves apart."""
+    """Return whether the ends of a trajectory with this sum of momenta still move apart: first . (a + b) > 0 and
+    last . (a + b) > 0."""
     at_first = 0.0
     at_last = 0.0
     for i in range(first.size):
@@ -73,7 +74,8 @@ def going_on(first, last, total_a, total_b):
 
 @compiled
 def joins(total_a, first_a, last_a, total_b, first_b, last_b):
-    """No-U-turn criterion for two adjoining parts, over the whole and over each part with the other's nearest state."""
+    """Return whether two adjoining parts pass the no-U-turn criterion: as a whole, and each part with the nearest state
+    of the other."""
     return (
         going_on(first_a, last_b, total_a, total_b)
         and going_on(first_a, first_b, total_a, first_b)
@@ -83,7 +85,7 @@ def joins(total_a, first_a, last_a, total_b, first_b, last_b):
 
 @compiled
 def merge(momenta, level):
-    """Join the sub-trees on two adjoining levels into the lower one; false when the union turns back."""
+    """Join the sub-trees on two adjoining levels into the lower one; return False if the union turns back."""
     a, b = LEVELS + 3 * level, LEVELS + 3 * (level + 1)
     going = joins(momenta[a], momenta[a + 1], momenta[a + 2], momenta[b], momenta[b + 1], momenta[b + 2])
     for i in range(momenta.shape[1]):
@@ -94,7 +96,7 @@ def merge(momenta, level):
 
 @compiled
 def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratch, counts, result):
-    """Add `leaves` states beyond one end of the trajectory; returns a status.
+    """Add `leaves` states beyond one end of the trajectory; return a status.
 
     result: log weight of the new states, sum of their acceptance probabilities, steps taken, whether energy diverged.
     One of the states, drawn by weight, is left in points[CANDIDATE]; the sum of their momenta and the outermost ones on
@@ -131,8 +133,8 @@ def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratc
 
 @compiled
 def draw_step_size(t, most, share, rng):
-    """The step size of a trajectory and how often it is doubled at most: t, or for a share of them a shorter one,
-    evenly on the logarithm, of which there are few: they lead round a corner, not through the whole posterior."""
+    """Draw the step size of a trajectory: t or, for a share of them, a shorter one, log-uniformly. Return it, and how
+    often the trajectory may be doubled: less with short steps, which lead round a corner, not through the posterior."""
     if rng.random() < share:
         return t * SHORTEST ** rng.random(), min(most, SHALLOW)
     return t, most
@@ -140,8 +142,8 @@ def draw_step_size(t, most, share, rng):
 
 @compiled
 def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, statistics):
-    """One transition from points[CURRENT]; returns whether its first step failed. `share` is that of trajectories with
-    shorter steps; the step size among the statistics is the one before it is shortened.
+    """Make one transition from points[CURRENT]; return whether its first step failed. `share` is that of trajectories
+    with shorter steps; the step size among the statistics is the one before it is shortened.
 
     Where a step fails, or energy diverges, the doubling that it belongs to is given up and the state drawn before it is
     kept: from any state of the trajectory as it was then, the same doublings lead to the same trajectory and fail at

@@ -1,4 +1,4 @@
-"""The dynamics of a chain, constrained to the manifold or not: the few functions that transitions are made of."""
+"""The dynamics of a chain, with constraints or without: the few functions that transitions are made of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .vector import squared_norm
 
 @compiled
 def prepare(layout, problem, point, scratch):
-    """Everything a step needs at its start; returns a status."""
+    """Compute everything a step needs at its start; return a status."""
     if layout[at.METHOD] == at.CONSTRAINED:
         return constrained.prepare(layout, problem, point, scratch)
     return unconstrained.evaluate(layout, problem, point, scratch)
@@ -27,7 +27,7 @@ def draw_momentum(layout, problem, point, p, rng, scratch):
 
 @compiled
 def step(layout, problem, origin, target, back, p, t, first, last, scratch, counts):
-    """One step of size t from (origin, p) to (target, p), between kicks of given lengths; returns a status.
+    """Make one step of size t from (origin, p) to (target, p), between kicks of given lengths; return a status.
 
     `back` is room for the way back.
     """
@@ -38,7 +38,7 @@ def step(layout, problem, origin, target, back, p, t, first, last, scratch, coun
 
 @compiled
 def potential(layout, point):
-    """Minus the log density of the position."""
+    """Return minus the log density of the position."""
     if layout[at.METHOD] == at.CONSTRAINED:
         return manifold.potential(layout, point)
     return unconstrained.potential(layout, point)

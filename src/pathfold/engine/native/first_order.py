@@ -1,4 +1,4 @@
-"""Where parameters and initial states go when the constraints are not quite met any more, to first order."""
+"""The first-order shift of parameters and initial states when the constraints are no longer quite met."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .parts import over_chunks
 
 @compiled
 def first_order_shift(layout, problem, point, vector, scratch):
-    """u and v0 of -J^T G^{-1} c in the vector, which is zero on entry, with c the gaps and misfits at the point.
+    """Write u and v0 of -J^T G^{-1} c, with c the gaps and misfits at the point, to the vector, which is zero on entry.
 
     To first order their posterior means change by this when the constraints change by c. The scratch has the weights of
     the initial states' Jacobians, which their posterior covariance is made of. Returns a status.

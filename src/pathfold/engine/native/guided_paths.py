@@ -18,13 +18,13 @@ SWEEPS = 2  # of the guide: the path without noise is what it is linearised alon
 
 @compiled
 def begins(layout, piece):
-    """The first step of a piece; the one after it begins with the next."""
+    """Return the first step of a piece."""
     return layout[layout[at.FIRST] + piece]
 
 
 @compiled
 def first_piece(layout, k):
-    """The first piece of a series; the one before that of the next series is its tail."""
+    """Return the first piece of a series; the piece before that of the next series is its tail."""
     return layout[layout[at.FIRST_PIECE] + k]
 
 
@@ -46,7 +46,7 @@ def clear_omega(layout, point, piece):
 
 @compiled
 def draw_steps(layout, point, record, field, piece, rng):
-    """Standard normals for omega, or for the noise, of the steps of a piece."""
+    """Draw standard normals for omega, or for the noise, of the steps of a piece."""
     for n in range(begins(layout, piece), begins(layout, piece + 1)):
         base = of_interval(layout, record, field, n)
         for i in range(layout[at.V]):
@@ -55,7 +55,7 @@ def draw_steps(layout, point, record, field, piece, rng):
 
 @compiled
 def clear_guide(layout, point, piece, end):
-    """H = 0, F = 0 at every step from one piece to another (exclusive): noise as it is without data."""
+    """Set H = 0, F = 0 at every step from one piece to another (exclusive), for noise as it is without data."""
     X = layout[at.X]
     for n in range(begins(layout, piece), begins(layout, end)):
         H, F = of_interval(layout, at.POINT_GUIDE, at.GUIDE_H, n), of_interval(layout, at.POINT_GUIDE, at.GUIDE_F, n)
@@ -93,7 +93,7 @@ def outlook_is_finite(layout, point, piece):
 
 @compiled
 def look_back(layout, problem, point, scratch, piece):
-    """The guide of a segment, along the path that the point has there, from what is ahead of its end.
+    """Compute the guide of a segment, along the path that the point has there, from what is ahead of its end.
 
     One that is no number gives way to none, so that every noise can still be drawn.
     """
@@ -112,7 +112,7 @@ def look_back(layout, problem, point, scratch, piece):
 
 @compiled
 def follow_steps(place, layout, problem, point, scratch, piece):
-    """The path up to the last step of a segment, made of omega or of its noise by the kernel named; its log weight."""
+    """Make the path up to the last step of a segment, from omega or noise, by a kernel; return its log weight."""
     X, node = layout[at.X], piece + 1
     if begins(layout, node) == begins(layout, piece):
         hand_over(layout, point, X, at.PIECE_X_BEGIN, piece, at.PIECE_X_BEGIN, node)
@@ -124,21 +124,21 @@ def follow_steps(place, layout, problem, point, scratch, piece):
 
 @compiled
 def follow_node(place, layout, problem, point, scratch, piece):
-    """The last step of a segment, to its observation, made by the kernel named; its log weight."""
+    """Make the last step of a segment, to its observation, by a kernel; return its log weight."""
     kernel(place, piece + 1, layout, problem, point, point, scratch)
     return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece + 1)]
 
 
 @compiled
 def follow(layout, problem, point, scratch, piece):
-    """The path of a segment that its guide makes of omega, from where the piece begins; its log weight."""
+    """Make the path of a segment from omega by its guide, from where the piece begins; return its log weight."""
     log_weight = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
     return log_weight + follow_node(at.GUIDED_NODE, layout, problem, point, scratch, piece)
 
 
 @compiled
 def aim(layout, problem, point, scratch, piece):
-    """The guide of a segment that looks to its own observation alone, from where the piece begins."""
+    """Compute the guide of a segment towards its own observation alone, from where the piece begins."""
     clear_omega(layout, point, piece)
     clear_guide(layout, point, piece, piece + 2)
     clear_outlook(layout, point, at.PIECE_H_END, at.PIECE_F_END, piece + 1)
@@ -149,7 +149,7 @@ def aim(layout, problem, point, scratch, piece):
 
 @compiled
 def guide_series(layout, problem, point, scratch, k):
-    """The guide of every segment of a series, each with those after it ahead; along the path that the point has."""
+    """Compute the guides of all segments of a series, from the last to the first, along the path that the point has."""
     X, first, tail = layout[at.X], first_piece(layout, k), first_piece(layout, k + 1) - 1
     clear_guide(layout, point, tail, tail + 1)
     for piece in range(tail - 2, first - 1, -2):
@@ -160,7 +160,7 @@ def guide_series(layout, problem, point, scratch, k):
 
 @compiled
 def follow_series(layout, problem, point, scratch, k, inverse):
-    """The whole path of a series that its guides make of omega, or `inverse` the omega of its noise, and that path.
+    """Make the whole path of a series from omega by its guides or, `inverse`, omega and the path from the noise.
 
     Returns its log weight, kept with its first piece, which has log p(y | z) of the series as that of its mean.
     """

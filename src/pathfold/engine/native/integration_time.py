@@ -1,4 +1,4 @@
-"""How long static trajectories are: a quarter or three quarters of a turn, tried by turns in warm-up.
+"""The length of static trajectories: a quarter or three quarters of a turn, tried in turn during warm-up.
 
 With the Gaussian splitting the directions that the data leave alone turn with period 2 pi, and a quarter turn makes
 them almost independent. A parameter that drags others along is slower: the scale of the observation noise cannot change
@@ -32,7 +32,7 @@ def search_size(layout):
 
 @compiled
 def tried(iteration, warmup):
-    """Which of the times is tried, or -1."""
+    """Return which of the times is tried in this iteration, or -1."""
     begin, end = int(BEGIN * warmup), int(END * warmup)
     return (iteration - begin) % 2 if begin <= iteration < end else -1
 
@@ -77,7 +77,7 @@ def after_transition(layout, point, search, iteration, warmup, steps):
 
 @compiled
 def longer_pays(layout, search):
-    """Whether three quarters of a turn make more of the slowest coordinate's draws effective, for their cost."""
+    """Return whether three quarters of a turn give more effective draws of the slowest coordinate for their cost."""
     size = layout[at.VECTOR_W]
     short, long = MOMENTS + 3 * size, MOMENTS + 3 * size + 1 + size
     slowest, effective = -1, inf
@@ -93,7 +93,7 @@ def longer_pays(layout, search):
 
 @compiled
 def independence(layout, search, tally, j):
-    """The share of draws that are effective with one of the times: of parameter j, then of each initial state.
+    """Return the share of draws that are effective with one of the times, for parameter j, or for initial states.
 
     A squared jump is 2 (1 - r) variances, with r the autocorrelation, and (1 - r) / (1 + r) of the draws are effective;
     antithetic ones count as independent. Initial states of all series are taken together: of thousands, each by itself,

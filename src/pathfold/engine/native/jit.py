@@ -1,4 +1,4 @@
-"""How the functions of this package are compiled, and how they call a model's kernels."""
+"""Compiling the functions of this package, and calling a model's kernels from them."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def compiled[F: Callable](function: F) -> F:
 
 
 def _stamp(dispatcher: Any) -> None:
-    """Numba would notice a change of the function's own file alone, not of the files whose functions it calls."""
+    """Let Numba's cache depend on all native sources; by itself it notices changes in the function's own file alone."""
     dispatcher._cache._cache_file._source_stamp = native_sources()
 
 
 @cache
 def native_sources() -> str:
-    """A hash of all that the compiled functions are made from."""
+    """Return a hash of all sources that the compiled functions are made from."""
     here = Path(__file__).parent
     files = [*sorted(here.glob("*.py")), here.parent / "table.py", here.parent / "status.py"]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
@@ -67,7 +67,7 @@ def kernel(place, index, layout, problem, point, other, scratch):
 
 
 def address_of(block):
-    """Where a block begins in memory."""
+    """Return the address at which a block begins."""
     return block.ctypes.data
 
 
@@ -114,9 +114,9 @@ def _call(typing, function, numbers):
 
 @cache
 def address_of_function(function: Callable) -> int:
-    """Where the compiled form of a function of whole numbers is, to be called by those that do not contain it.
+    """Compile a function of whole numbers, and return its address, for functions that call it without containing it.
 
-    What many call is compiled once then, and not within each of them. In plain Python it has no address.
+    A function that many call is then compiled once, not within each of them. In plain Python it has no address.
     """
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return 0

@@ -1,4 +1,4 @@
-"""Where numbers are in their blocks (the layouts of `program/layout.py`)."""
+"""Addresses of numbers in their blocks (the layouts of `program/layout.py`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .jit import compiled
 
 @compiled
 def of_interval(layout, record, field, n):
-    """Where a field of interval n begins in its block; its entries follow at strides of layout[LANES]."""
+    """Return where a field of interval n begins in its block; its entries follow at strides of layout[LANES]."""
     lanes = layout[at.LANES]
     return layout[record] + ((n // lanes) * layout[record + at.SIZE] + layout[field]) * lanes + n % lanes
 
 
 @compiled
 def of_step(layout, record, field, n, s):
-    """The same for fine step s of interval n."""
+    """Return where a field of fine step s of interval n begins in its block, with the strides of `of_interval`."""
     lanes = layout[at.LANES]
     row = (n // lanes) * layout[at.STEPS] + s
     return layout[record] + (row * layout[record + at.SIZE] + layout[field]) * lanes + n % lanes
@@ -24,11 +24,11 @@ def of_step(layout, record, field, n, s):
 
 @compiled
 def of_series(layout, record, field, k):
-    """Where a field of series k begins in its block."""
+    """Return where a field of series k begins in its block."""
     return layout[record] + k * layout[record + at.SIZE] + layout[field]
 
 
 @compiled
 def setting(layout, field):
-    """Where a setting lies in the problem."""
+    """Return where a setting lies in the problem."""
     return layout[at.PROBLEM_SETTINGS] + layout[field]

@@ -1,4 +1,4 @@
-"""What is done at one point of the manifold: linearise, factorise, project vectors, gradient of h1, energy.
+"""Computations at one point of the manifold: linearise, factorise, project vectors, gradient of h1, energy.
 
 A point is one block of memory: the position q, the projected gradient of h1, and the records of what is known there.
 """
@@ -29,14 +29,14 @@ def newton_sums(layout, scratch):
 
 @compiled
 def evaluate_start(layout, problem, point, scratch):
-    """Parameters z and initial states x_0 of the point, with their Jacobians."""
+    """Compute parameters z and initial states x_0 of the point, with their Jacobians."""
     kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
     over_series(at.START_STATES, layout, problem, point, point, scratch)
 
 
 @compiled
 def linearise(layout, problem, point, scratch):
-    """Path and Jacobians at the point, from its noise and node states (method.md, section 3)."""
+    """Compute path and Jacobians at the point, from its noise and node states (method.md, section 3)."""
     evaluate_start(layout, problem, point, scratch)
     over_series(at.LINK, layout, problem, point, point, scratch)
     each_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE, layout, problem, point, point, scratch)
@@ -44,7 +44,7 @@ def linearise(layout, problem, point, scratch):
 
 @compiled
 def reset_woodbury(layout, sums):
-    """C = I, log|G| = 0, before the sums over nodes."""
+    """Set C = I and log|G| = 0, before the sums over nodes."""
     U, C = layout[at.U], layout[at.SUMS_C]
     sums[layout[at.SUMS_LOG_DET]] = 0.0
     for i in range(U):
@@ -54,14 +54,14 @@ def reset_woodbury(layout, sums):
 
 @compiled
 def invert_woodbury(layout, sums):
-    """C^{-1} and log|C|; C is overwritten."""
+    """Compute C^{-1} and log|C|; C is overwritten."""
     U, C, C_inv = layout[at.U], layout[at.SUMS_C], layout[at.SUMS_C_INV]
     return invert(sums[C : C + U * U], sums[C_inv : C_inv + U * U], U)
 
 
 @compiled
 def factorise(layout, problem, point, scratch):
-    """Factor of the Gram matrix and log|G| (method.md, section 4); fails when it is not finite or not positive."""
+    """Compute the factor of the Gram matrix and log|G| (method.md, section 4); fail if not finite or not positive."""
     sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
     reset_woodbury(layout, sums)
     C_to_log_det = layout[at.SUMS_C], log_det + 1
@@ -72,7 +72,7 @@ def factorise(layout, problem, point, scratch):
 
 @compiled
 def clear_residuals(layout, scratch):
-    """On the manifold there are no gaps and no misfits."""
+    """Set all gaps and misfits to zero, as they are on the manifold."""
     lanes, size = layout[at.LANES], layout[at.SCRATCH_NEWTON + at.SIZE]
     begin, end = layout[at.NEWTON_GAP] * lanes, (layout[at.NEWTON_O] + layout[at.Y]) * lanes
     for c in range(layout[at.CHUNKS]):
@@ -101,13 +101,13 @@ def correct(layout, inverse, sums):
 
 @compiled
 def multipliers(layout):
-    """Where the sums have a, from and to."""
+    """Return where a begins and ends among the sums."""
     return layout[at.SUMS_A], layout[at.SUMS_A] + layout[at.U]
 
 
 @compiled
 def solve_parameters(layout, problem, point, other, inverse, unexplained, scratch):
-    """The parameters' multipliers a with C a = sum eU^T Sig^{-1} e, by corrections from zero.
+    """Solve C a = sum eU^T Sig^{-1} e for the parameters' multipliers a, by corrections from zero.
 
     `unexplained` is the kernel that finds what the parameters could still explain.
     """
@@ -122,7 +122,7 @@ def solve_parameters(layout, problem, point, other, inverse, unexplained, scratc
 
 @compiled
 def solve_pushed(layout, problem, point, vector, scratch):
-    """Multipliers lam, eta, a, zeta_0 of J^T G^{-1} (J p + residuals), once `work` holds sum B p_v."""
+    """Compute multipliers lam, eta, a, zeta_0 of J^T G^{-1} (J p + residuals), once `work` holds sum B p_v."""
     over_series(at.FILTER_VECTOR, layout, problem, point, vector, scratch)
     begin = layout[at.POINT_SUMS] + layout[at.SUMS_C_INV]
     inverse = point[begin : begin + layout[at.U] * layout[at.U]]
@@ -132,7 +132,7 @@ def solve_pushed(layout, problem, point, vector, scratch):
 
 @compiled
 def pull_start(layout, vector, scratch):
-    """The parts of J^T lam for the parameters and the initial states: u -= a, v0 -= B0^T zeta_0."""
+    """Subtract the parts of J^T lam for the parameters and the initial states: u -= a, v0 -= B0^T zeta_0."""
     a = layout[at.SCRATCH_NEWTON_SUMS] + layout[at.SUMS_A]
     for i in range(layout[at.U]):
         vector[layout[at.VECTOR_U] + i] -= scratch[a + i]
@@ -166,13 +166,13 @@ def set_weights(layout, problem, point, vector, scratch):
 
 @compiled
 def gradient_sums(layout):
-    """Where the sums have those of a gradient, from gz to wD."""
+    """Return where the sums of a gradient, from gz to wD, begin and end."""
     return layout[at.SUMS_GZ], layout[at.SUMS_WD] + layout[at.Z] * layout[at.U]
 
 
 @compiled
 def set_gradient(layout, problem, point, scratch):
-    """The gradient of h1, projected onto the cotangent space (method.md, section 6)."""
+    """Compute the gradient of h1, projected onto the cotangent space (method.md, section 6)."""
     sums, g, gz_to_wD = sums_of(layout, point), gradient(layout, point), gradient_sums(layout)
     set_weights(layout, problem, point, g, scratch)
     each_chunk(at.SPREAD, at.CURVATURE, at.OBSERVE_CURVATURE, layout, problem, point, g, scratch)

@@ -19,7 +19,7 @@ PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3  # what the variances are shrunk towards
 
 @compiled
 def window(iteration, warmup):
-    """First and last iteration (exclusive) of the window that an iteration lies in; empty outside of all."""
+    """Return first and last iteration (exclusive) of the window that an iteration lies in; empty outside of all."""
     begin, size, end_of_all = int(BEFORE * warmup), max(1, int(FIRST_WINDOW * warmup)), warmup - int(AFTER * warmup)
     if iteration < begin or iteration >= end_of_all:
         return 0, 0

@@ -59,7 +59,7 @@ def search_size(layout):
 
 @compiled
 def coordinates(layout):
-    """How many there are that walk by themselves: those of u and, shared by all series, of omega_0."""
+    """Return the number of coordinates that walk by themselves: those of u and, shared by all series, of omega_0."""
     return layout[at.U] + layout[at.V0]
 
 
@@ -74,7 +74,7 @@ def begin_search(layout, search, thin, renews):
 
 @compiled
 def copy_path(layout, source, target):
-    """The path of one point to another, for guides to be linearised along; its noise stays."""
+    """Copy the path of one point to another, for guides to be linearised along, but not its noise."""
     for n in range(layout[at.INTERVALS]):
         for field in (at.NODE_X_START, at.NODE_X_NODE):
             base = of_interval(layout, at.POINT_NODE, field, n)
@@ -84,7 +84,7 @@ def copy_path(layout, source, target):
 
 @compiled
 def copy_steps(layout, place, first, end, source, target):
-    """A record of some of the steps."""
+    """Copy a record of some of the steps."""
     lanes, size = layout[at.LANES], layout[place + at.SIZE]
     for n in range(first, end):
         base = layout[place] + (n // lanes) * size * lanes + n % lanes
@@ -94,7 +94,7 @@ def copy_steps(layout, place, first, end, source, target):
 
 @compiled
 def copy_series(layout, source, target, k):
-    """All of a series that a move of its noise changes."""
+    """Copy all of a series that a move of its noise changes."""
     first, end = first_piece(layout, k), first_piece(layout, k + 1)
     for by_piece in (at.POINT_V0, at.POINT_PIECE):
         size = layout[by_piece + at.SIZE]
@@ -106,13 +106,13 @@ def copy_series(layout, source, target, k):
 
 @compiled
 def log_series(layout, point, k):
-    """The log weight of a series, as it was computed last."""
+    """Return the log weight of a series, as it was computed last."""
     return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_SERIES, first_piece(layout, k))]
 
 
 @compiled
 def log_target(layout, point):
-    """The log density of u given omega: that of the prior, and the log weights of all series."""
+    """Return the log density of u given omega: that of the prior, and the log weights of all series."""
     total = -point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
     for j in range(layout[at.U]):
         total -= 0.5 * point[layout[at.POINT_U] + j] ** 2
@@ -123,7 +123,7 @@ def log_target(layout, point):
 
 @compiled
 def log_density(layout, point):
-    """Of (u, omega_0, omega), up to a constant."""
+    """Return the log density of (u, omega_0, omega), up to a constant."""
     of_u = 0.0
     for j in range(layout[at.U]):
         of_u += point[layout[at.POINT_U] + j] ** 2
@@ -132,7 +132,7 @@ def log_density(layout, point):
 
 @compiled
 def evaluate(layout, problem, reference, point, scratch, inverse):
-    """Parameters of u, guides along the reference, and the path of omega; or `inverse` omega of the noise."""
+    """Compute z from u, guides along the reference, and the path from omega or, `inverse`, omega from the noise."""
     kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
     copy_path(layout, reference, point)
     for k in range(layout[at.WHOLE_SERIES]):
@@ -142,7 +142,7 @@ def evaluate(layout, problem, reference, point, scratch, inverse):
 
 @compiled
 def exchange_noise(layout, point, vector, write):
-    """The noise of starts and steps, with u, to a vector; or from it (`write`), to the point."""
+    """Copy the noise of starts and steps, with u, to a vector or, with `write`, from the vector to the point."""
     if write:
         copy(vector[: layout[at.U]], point[: layout[at.U]])
     else:
@@ -177,7 +177,7 @@ def begin(layout, problem, points, vector, scratch):
 
 @compiled
 def chance(search, log_ratio):
-    """The probability that a move is accepted: none where its path is no number."""
+    """Return the probability that a move is accepted: zero where its path is not finite."""
     search[TRIED] += 1.0
     if not finite(log_ratio):
         search[LOST] += 1.0
@@ -187,7 +187,7 @@ def chance(search, log_ratio):
 
 @compiled
 def try_series(layout, problem, points, scratch, rng, search, k, log_prior):
-    """Follow the moved noise of a series, and accept or reject it; how likely that was."""
+    """Follow the moved noise of a series, and accept or reject it; return the probability of acceptance."""
     before = log_series(layout, points[CURRENT], k)
     after = follow_series(layout, problem, points[NEXT], scratch, k, False)
     probability = chance(search, after - before + log_prior)
@@ -200,7 +200,7 @@ def try_series(layout, problem, points, scratch, rng, search, k, log_prior):
 
 @compiled
 def turn_series(layout, point, rng, k, share):
-    """sqrt(1 - share) omega + sqrt(share) xi, for start and steps of a series, with xi standard normal."""
+    """Propose sqrt(1 - share) omega + sqrt(share) xi, for start and steps of a series, with xi standard normal."""
     keep, renew, first = sqrt(1.0 - share), sqrt(share), first_piece(layout, k)
     base = of_series(layout, at.POINT_V0, at.V0_V0, first)
     for i in range(layout[at.V0]):
@@ -214,7 +214,8 @@ def turn_series(layout, point, rng, k, share):
 
 @compiled
 def move_paths(layout, problem, points, scratch, rng, search, row):
-    """Crank and Nicolson's step, for which omega is its own prior, with rho or, half of the time, a larger one.
+    """Move omega by preconditioned Crank-Nicolson steps, which leave its prior invariant, with rho or, half of the
+    time, a larger one.
 
     Without the shorter moves a chain can stay for thousands of iterations where its weight happens to be large.
     """
@@ -232,13 +233,13 @@ def move_paths(layout, problem, points, scratch, rng, search, row):
 
 @compiled
 def step_of(search, rng, c):
-    """A move of a coordinate, uniform within its width either way."""
+    """Draw a move of a coordinate, uniform within its width either way."""
     return (2.0 * rng.random() - 1.0) * exp(search[COORDINATES + 2 * c])
 
 
 @compiled
 def move_parameters(layout, problem, points, scratch, rng, search, row):
-    """One after the other; the same omega then makes another path, which goes with them."""
+    """Move the parameters one after the other; the path moves with them, since omega stays."""
     for j in range(layout[at.U]):
         points[NEXT, layout[at.POINT_U] + j] += step_of(search, rng, j)
         evaluate(layout, problem, points[REFERENCE], points[NEXT], scratch, False)
@@ -252,7 +253,7 @@ def move_parameters(layout, problem, points, scratch, rng, search, row):
 
 @compiled
 def move_starts(layout, problem, points, scratch, rng, search, row):
-    """Of every series the normals of its start, one after the other: their law is far from what a guide thinks."""
+    """Move the normals of every series' start one after the other: their law is far from the guide's."""
     for k in range(layout[at.WHOLE_SERIES]):
         base = of_series(layout, at.POINT_V0, at.V0_V0, first_piece(layout, k))
         for i in range(layout[at.V0]):
@@ -272,7 +273,7 @@ def count(search, row, c, probability):
 
 @compiled
 def adapt(layout, search):
-    """Widths and 1 - rho by how likely moves were to be accepted, more cautiously in the long run."""
+    """Adapt widths and 1 - rho to how likely moves were to be accepted, more cautiously in the long run."""
     search[ADAPTED] += 1.0
     rate = min(1.0, sqrt(SETTLED / search[ADAPTED]))
     if search[LONG] > 0.0:
@@ -301,7 +302,7 @@ def add_path(layout, points, search):
 
 @compiled
 def renew_reference(layout, problem, points, scratch, search):
-    """Guides along the mean of the paths in the sum, from now on; the noise of the chain stays as it is."""
+    """Linearise guides along the mean of the paths in the sum from now on; the noise of the chain stays the same."""
     mean = node_record(layout, points[SUM])
     for i in range(mean.size):
         mean[i] /= search[SUMMED]
@@ -318,7 +319,7 @@ def renew_reference(layout, problem, points, scratch, search):
 
 @compiled
 def warm_up(layout, problem, points, scratch, search, made, last):
-    """What is adapted after so many iterations of a warm-up of so many."""
+    """Adapt what is due after `made` iterations of a warm-up of `last`."""
     if made % EVERY == 0:
         adapt(layout, search)
     if search[RENEWS] != 0.0 and made <= int(RENEWALS[-1] * last):
@@ -330,7 +331,7 @@ def warm_up(layout, problem, points, scratch, search, made, last):
 
 @compiled
 def transition(layout, problem, points, rng, scratch, search, warmup, row):
-    """The iterations of one draw, and its statistics: means over them."""
+    """Make the iterations of one draw, and its statistics, which are means over them."""
     draw = int(search[MADE])
     thin, moved = int(search[THIN]), coordinates(layout)
     copy(points[CURRENT], points[NEXT])
@@ -362,7 +363,7 @@ def transition(layout, problem, points, rng, scratch, search, warmup, row):
 
 @compiled
 def run(layout, problem, points, scratch, rng, search, warmup, z, x0, nodes, path, statistics, stop, done):
-    """Make as many draws as the outputs have rows, unless `stop` is set; returns how many were made.
+    """Make as many draws as the outputs have rows, unless `stop` is set; return how many were made.
 
     Points, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
     counts for the host to read.

@@ -21,7 +21,7 @@ ENOUGH = 0.5  # effective share of the particles below which they are drawn anew
 
 @compiled
 def exchange(layout, point, place, piece, state, write):
-    """A particle's state to a field of a piece, or from it."""
+    """Copy a particle's state to a field of a piece, or from it."""
     base = of_series(layout, at.POINT_PIECE, place, piece)
     for i in range(state.size):
         if write:
@@ -32,7 +32,8 @@ def exchange(layout, point, place, piece, state, write):
 
 @compiled
 def mixed(log_ratio):
-    """The log of phi over the density of noise that follows the guide or, rarely, not, given that over the former.
+    """Return the log of phi over the density of noise that follows the guide or, rarely, does not; given the log of phi
+    over the density of noise that does.
 
     It is at most -log(PLAIN): a guide that is too sure of itself does not make for huge weights.
     """
@@ -43,7 +44,7 @@ def mixed(log_ratio):
 
 @compiled
 def move(layout, problem, point, scratch, rng, piece):
-    """A particle from where the piece begins to the next observation; its log weight."""
+    """Move a particle from where the piece begins to the next observation; return its log weight."""
     draw_steps(layout, point, at.POINT_V, at.V_V, piece + 1, rng)
     if rng.random() < PLAIN:
         draw_steps(layout, point, at.POINT_NODE, at.NODE_NOISE, piece, rng)
@@ -56,7 +57,7 @@ def move(layout, problem, point, scratch, rng, piece):
 
 @compiled
 def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights):
-    """Initial states, guided to the first observation along paths that come closer to it, and their log weights."""
+    """Draw initial states, guided to the first observation along paths that come closer to it, with log weights."""
     omega, noise = (
         of_series(layout, at.POINT_V0, at.V0_V0, piece),
         of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece),
@@ -80,7 +81,7 @@ def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights
 
 @compiled
 def average(states, log_weights, mean):
-    """The weighted mean of the particles, without those that are lost."""
+    """Compute the weighted mean of the particles, without those that are lost."""
     highest, total = -inf, 0.0
     for p in range(log_weights.size):
         if finite(log_weights[p]):
@@ -99,7 +100,7 @@ def average(states, log_weights, mean):
 
 @compiled
 def is_lost(state, log_weight):
-    """Whether a particle's path is no number any more; its weight then is none."""
+    """Return whether a particle's path is no longer finite, so that it has no weight."""
     total = 0.0
     for i in range(state.size):
         total += fabs(state[i])
@@ -108,7 +109,7 @@ def is_lost(state, log_weight):
 
 @compiled
 def normalise(log_weights):
-    """The log of the sum of the weights, which then sum to one; -inf if all vanish."""
+    """Normalise the weights, so that they sum to one; return the log of their sum before, -inf if all vanish."""
     highest = -inf
     for p in range(log_weights.size):
         highest = max(highest, log_weights[p])
@@ -125,7 +126,7 @@ def normalise(log_weights):
 
 @compiled
 def resample(rng, states, spare, log_weights):
-    """Systematic: particle p is copied about as often as its weight times their number, and never if it has none."""
+    """Resample systematically: copy particle p about as often as its weight times their number says."""
     count, used, cumulative = log_weights.size, 0, 0.0
     offset, last = rng.random(), log_weights.size - 1
     while log_weights[last] == -inf:
@@ -144,7 +145,7 @@ def resample(rng, states, spare, log_weights):
 
 @compiled
 def look_ahead(layout, problem, point, scratch, rng, piece, states, expected):
-    """Where particles would be at the next observation: each with noise that knows nothing of it."""
+    """Simulate where each particle would be at the next observation, with noise that is not guided."""
     for p in range(states.shape[0]):
         exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], True)
         for part in (piece, piece + 1):
@@ -158,7 +159,7 @@ def look_ahead(layout, problem, point, scratch, rng, piece, states, expected):
 def filter_particles(
     layout, problem, point, scratch, rng, pieces, starts, states, spare, log_weights, ahead, expected, weights
 ):
-    """Estimates of log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; returns a status.
+    """Estimate log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; return a status.
 
     All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of
     a series, where they may be far apart, and after an observation that few of them explained, each has its own. Guides

@@ -20,13 +20,13 @@ __all__ = ["ADDED", "LARGEST", "NONE", "each_chunk", "over_chunks", "over_series
 
 @compiled
 def in_parts(bounds, first, second, third, layout, problem, point, other, scratch, joined, sums, read, written, size):
-    """Kernels on every chunk, series or run of nodes, one after the other on each; `bounds` lists what parts have."""
+    """Call kernels on every chunk, series or run of nodes, one after the other on each, in parts listed at `bounds`."""
     blocks = address_of(layout), address_of(problem), address_of(point), address_of(other), address_of(scratch)
     go_through(layout[at.DO_PARTS], (bounds, first, second, third, *blocks, joined, sums, *read, *written, size))
 
 
 def go_through(address, work):
-    """Do the parts of a work, by the compiled function at the address.
+    """Do all parts of a piece of work, by the compiled function at the address.
 
     Were it a function that Numba links, it would be compiled within each of its many callers; and since that might
     raise, for all that Numba knows, these would count references to the blocks.
@@ -41,7 +41,7 @@ def _native_go_through(address, work):
 
 @compiled
 def each_chunk(first, second, third, layout, problem, point, other, scratch):
-    """Up to three kernels on a chunk, while it is in the cache, before the next."""
+    """Call up to three kernels on a chunk, while it is in the cache, before the next chunk."""
     in_parts(at.BY_CHUNK, first, second, third, layout, problem, point, other, scratch, ALIKE, 0, NONE, NONE, 0)
 
 
@@ -58,10 +58,10 @@ def over_series(place, layout, problem, point, other, scratch):
 
 @compiled
 def summed(bounds, joined, sums, read, written, place, layout, problem, point, other, scratch):
-    """The same with a kernel that adds to the sums, or makes them larger: those `written`, from and to.
+    """Call a kernel, in parts, that adds to the sums or raises them, between the two places `written`.
 
-    The other parts begin with what the first has where it is `read`, and with zeros where it is written; what they have
-    there in the end is ADDED, or the LARGEST is kept.
+    The other parts begin with what the first has where it is `read`, and with zeros where it is written. In the end
+    their results are ADDED, or the LARGEST is kept.
     """
     others, of = (at.NOTHING, at.NOTHING), address_of(sums)
     in_parts(bounds, place, *others, layout, problem, point, other, scratch, joined, of, read, written, sums.size)

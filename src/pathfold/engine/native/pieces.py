@@ -1,4 +1,4 @@
-"""How native functions become parts of those that call them: as pieces, optimised once, within the whole.
+"""Building native functions into those that call them: as pieces, optimised once, within the whole.
 
 Numba by itself optimises every function together with all that it calls, makes machine code of it and keeps that. With
 functions that call functions the innermost are optimised once for every level above them, and most of that code is
@@ -29,12 +29,12 @@ class Piece(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """There is no machine code."""
+        """Return no pointer, since a piece has no machine code."""
         return 0
 
     @property
     def codegen(self) -> Any:
-        """Numba gives a new function its environment by this; a piece has to keep it for the wholes that it is in."""
+        """Numba sets the environment of a new function through this; a piece keeps it for the wholes that it is in."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:

@@ -47,7 +47,7 @@ def copy_nodes(layout, origin, target):
 
 @compiled
 def clear_multipliers(layout, scratch):
-    """No change yet: lam, eta, zeta_0 and a are zero."""
+    """Set lam, eta, zeta_0 and a to zero."""
     for i in range(layout[at.SCRATCH_NEWTON], layout[at.SCRATCH_NEWTON + at.END]):
         scratch[i] = 0.0
     for i in range(layout[at.SCRATCH_START_MULTIPLIERS], layout[at.SCRATCH_START_MULTIPLIERS + at.END]):
@@ -58,7 +58,7 @@ def clear_multipliers(layout, scratch):
 
 @compiled
 def predict(layout, problem, origin, target, displacement, scratch):
-    """Multipliers that bring q' = q + displacement to the constraints as linearised at q; node states move with them.
+    """Compute multipliers that bring q' = q + displacement to the constraints linearised at q, and move node states.
 
     From a point of the manifold: they take the normal part of the displacement away, the first guess of a solve.
     """
@@ -79,7 +79,7 @@ def shoot(layout, problem, origin, target, fresh, scratch):
 
 @compiled
 def cross_factorise(layout, problem, origin, target, scratch):
-    """Factor of J(q') J(q)^T, and the inverse of its Woodbury matrix."""
+    """Compute the factor of J(q') J(q)^T, and the inverse of its Woodbury matrix."""
     sums = newton_sums(layout, scratch)
     reset_woodbury(layout, sums)
     C = layout[at.SUMS_C], layout[at.SUMS_C] + layout[at.U] ** 2
@@ -89,7 +89,7 @@ def cross_factorise(layout, problem, origin, target, scratch):
 
 @compiled
 def cross_filter(layout, problem, origin, target, scratch):
-    """Innovations of the residuals; returns the largest residual."""
+    """Compute the innovations of the residuals; return the largest residual."""
     sums, residual = newton_sums(layout, scratch), layout[at.SUMS_RESIDUAL]
     sums[residual] = 0.0
     of = residual, residual + 1
@@ -99,7 +99,7 @@ def cross_filter(layout, problem, origin, target, scratch):
 
 @compiled
 def cross_smooth(layout, problem, origin, target, scratch):
-    """Multipliers of the change, and the node states after it; returns a bound of the change of position."""
+    """Compute multipliers of the change, and the node states after it; return a bound of the change of position."""
     sums, C_inv = newton_sums(layout, scratch), layout[at.SUMS_C_INV]
     inverse = sums[C_inv : C_inv + layout[at.U] * layout[at.U]]
     solve_parameters(layout, problem, origin, target, inverse, at.CROSS_UNEXPLAINED, scratch)
@@ -117,7 +117,7 @@ def cross_smooth(layout, problem, origin, target, scratch):
 
 @compiled
 def distance(q, goal):
-    """The largest difference of two positions; infinite when it is not finite."""
+    """Return the largest difference of two positions; infinite if it is not finite."""
     largest = 0.0
     for i in range(q.size):
         difference = fabs(q[i] - goal[i])
@@ -130,7 +130,7 @@ def distance(q, goal):
 
 @compiled
 def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
-    """Newton's method from the given guess of multipliers and node states; returns a status.
+    """Iterate Newton's method from the given guess of multipliers and node states; return a status.
 
     Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
     steps, if they are allowed) while they contract well. The error that is left after a change is estimated by the next
@@ -187,7 +187,7 @@ def continue_to(layout, problem, origin, target, displacement, pieces, scratch, 
 
 @compiled
 def solve_position(layout, problem, origin, target, goal, scratch, counts):
-    """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; returns a status.
+    """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; return a status.
 
     On entry the target is the unconstrained end of the step, and the way there its displacement (in the place of its
     gradient). The solver starts from a first-order guess; should it fail from there, it follows the solution from the

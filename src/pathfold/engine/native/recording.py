@@ -1,4 +1,4 @@
-"""What is kept of a draw: parameters, initial states, states at the nodes and after every fine step."""
+"""Recording a draw: parameters, initial states, states at the nodes and after every fine step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(layout, point, z, x0, nodes, path):
 
 @compiled
 def of_start(layout, k):
-    """Where the initial state of a series begins."""
+    """Return where the initial state of a series begins in a point."""
     if layout[at.METHOD] == at.GUIDED:
         return of_series(layout, at.POINT_PIECE, at.PIECE_X_BEGIN, first_piece(layout, k))
     return of_series(layout, at.POINT_START, at.START_X0, k)
@@ -34,14 +34,14 @@ def of_start(layout, k):
 
 @compiled
 def take(layout, point, begin, state):
-    """The state that begins at a place of the point, as far as there is room for it."""
+    """Copy the state that begins at a place of the point, as far as there is room for it."""
     for i in range(state.size):
         state[i] = point[begin + i * layout[at.LANES]]
 
 
 @compiled
 def record_intervals(layout, point, nodes, path):
-    """An interval runs from one node to the next, in fine steps."""
+    """Record paths whose intervals run from one node to the next, in fine steps."""
     for n in range(nodes.shape[0]):
         take(layout, point, of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n), nodes[n])
     for n in range(path.shape[0]):
@@ -51,7 +51,7 @@ def record_intervals(layout, point, nodes, path):
 
 @compiled
 def record_steps(layout, point, nodes, path):
-    """Every fine step is an interval of its own."""
+    """Record paths in which every fine step is an interval of its own."""
     steps = path.shape[1]
     for n in range(nodes.shape[0]):
         last = (n + 1) * steps - 1

@@ -9,19 +9,19 @@ from .jit import compiled
 
 @compiled
 def finite(x):
-    """As a comparison: numpy.isfinite compiles to x - x = 0, which sums that may be reordered make true."""
+    """Return whether x is finite, by a comparison: numpy.isfinite compiles to x - x = 0, which fast-math makes true."""
     return fabs(x) < inf
 
 
 @compiled
 def larger(a, b):
-    """The larger of the two; NaN when either is."""
+    """Return the larger of the two; NaN if either is."""
     return a if a >= b or a != a else b
 
 
 @compiled
 def invert(matrix, inverse, n):
-    """Invert an n x n matrix with row exchanges, overwriting it; returns log|det|, not finite when it is singular."""
+    """Invert an n x n matrix with row exchanges, overwriting it; return log|det|, not finite if it is singular."""
     for i in range(n * n):
         inverse[i] = 0.0
     for i in range(n):

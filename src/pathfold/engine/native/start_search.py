@@ -32,7 +32,7 @@ SHORTEST = 1.0 / 64.0
 
 @compiled
 def residuals(layout, problem, scratch):
-    """Sum of squares and largest of all gaps and misfits, in units of the scales."""
+    """Return the sum of squares and the largest of all gaps and misfits, in units of the scales."""
     total = 0.0
     largest = 0.0
     lanes = layout[at.LANES]
@@ -53,7 +53,7 @@ def residuals(layout, problem, scratch):
 
 @compiled
 def distance(a, b):
-    """Sum of squares and largest of the differences of two vectors."""
+    """Return the sum of squares and the largest of the differences of two vectors."""
     total = 0.0
     largest = 0.0
     for i in range(a.size):
@@ -65,7 +65,7 @@ def distance(a, b):
 
 @compiled
 def shorten(layout, origin, target, fraction):
-    """Bring the target back towards the origin: positions and node states."""
+    """Move the target back towards the origin: positions and node states."""
     q, q_new = position(layout, origin), position(layout, target)
     for i in range(q.size):
         q_new[i] = q[i] + fraction * (q_new[i] - q[i])
@@ -78,7 +78,7 @@ def shorten(layout, origin, target, fraction):
 
 @compiled
 def guess_nodes(layout, problem, point, guesses, scratch):
-    """Node states to begin with: the initial state of the series, moved towards the observations.
+    """Guess node states: the initial state of the series, moved towards the observations.
 
     Steps that make |o| larger are taken back by halves; with one observed component the first is its value. Where o is
     not a number (no case can be reported before anyone fell ill), the state is where the path comes to. The best state
@@ -114,7 +114,7 @@ def guess_nodes(layout, problem, point, guesses, scratch):
 
 @compiled
 def improve_node(layout, problem, point, n, scratch):
-    """Step towards the observation from a state that is better than all before; half the way back from another.
+    """Step towards the observation from a state that is better than all before; from another, go half the way back.
 
     The step is one of simultaneous iterative reconstruction: with H and o in units of the scales, each component i
     moves by -sum_j H_ji o_j / r_j / c_i, with r and c the sums of |H| over rows and columns. It does not leap where one
@@ -163,7 +163,7 @@ def improve_node(layout, problem, point, n, scratch):
 
 @compiled
 def follow(layout, problem, point, guesses, scratch):
-    """Node states in turn: where the path leads from the one before, moved `guesses` times towards the data.
+    """Set node states in turn: where the path leads from the one before, moved `guesses` times towards the data.
 
     Where observations leave a choice (an angle seen as sine and cosine), the states so stay on one branch. Without
     guesses they are the path's own, be they numbers or not.

@@ -55,7 +55,7 @@ CAREFUL, CONFIDENT = 0.1, 0.01  # ... and for this share of trajectories once mo
 
 @compiled
 def draw_length(time, t, rng):
-    """A length, uniform about `time`, in pairs of steps not longer than t: how many, and the size of a step."""
+    """Draw a length, uniform about `time`, in pairs of steps not longer than t; return how many, and the step size."""
     length = time * (1.0 + SPREAD * (2.0 * rng.random() - 1.0))
     pairs = int(ceil(length / (2.0 * t)))
     return (pairs, 0.5 * length / pairs) if pairs <= MAX_PAIRS else (MAX_PAIRS, t)
@@ -69,7 +69,7 @@ def turn(p, reversed_p):
 
 @compiled
 def take_pair(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """Two steps from points[at] to points[to], kicked most in the middle; returns a status.
+    """Make two steps from points[at] to points[to], kicked most in the middle; return a status.
 
     With this share of the kicks at their ends, errors of energy cancel more than in equal steps (Blanes, Casas and
     Sanz-Serna 2014; method.md, section 9). The momentum before them is kept.
@@ -91,7 +91,7 @@ def take_pair(layout, problem, points, momenta, at, to, t, scratch, counts):
 
 @compiled
 def trajectory(layout, problem, points, momenta, at, to, t, pairs, scratch, counts):
-    """Pairs of steps from points[at]; returns the rows of the end and of one to overwrite, failed pairs, a cause.
+    """Make pairs of steps from points[at]; return the rows of the end and of one to overwrite, failed pairs, a cause.
 
     When the first pair fails both ways so will all: no more are tried. A momentum that led nowhere is left as it was.
     """
@@ -115,7 +115,7 @@ def trajectory(layout, problem, points, momenta, at, to, t, pairs, scratch, coun
 
 @compiled
 def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """Whether a pair of steps from the state fails; the momentum is left as it is."""
+    """Return whether a pair of steps from the state fails; the momentum is not changed."""
     status = take_pair(layout, problem, points, momenta, at, to, t, scratch, counts)
     copy(momenta[BEFORE], momenta[MOVING])
     return status != CONVERGED
@@ -123,7 +123,7 @@ def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
 
 @compiled
 def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """How often steps have to be shortened for a pair that does not fail both ways, as far as it is tried."""
+    """Return how often steps have to be shortened, LEVELS times at most, until a pair does not fail both ways."""
     for level in range(LEVELS):
         for way in (1.0, -1.0):
             length = way * t * SHORTER**level
@@ -134,7 +134,7 @@ def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
 
 @compiled
 def log_chance(level, own, share):
-    """Logarithm of the chance that a level is drawn at a state with its own."""
+    """Return the log probability that a level is drawn at a state with its own."""
     if level == own:
         return log(1.0 - share)
     return log(share) if level == own + 1 else -inf
@@ -142,7 +142,7 @@ def log_chance(level, own, share):
 
 @compiled
 def static_transition(layout, problem, points, momenta, t, time, share, rng, scratch, counts, statistics):
-    """One transition from points[CURRENT]. It has failed, with a status, when none of its steps succeeded.
+    """Make one transition from points[CURRENT]. It has failed, with a status, if none of its steps succeeded.
 
     The acceptance statistic is the probability, less a part of it for pairs that failed, and nothing where all did at
     first: too long steps fail, and should become shorter, but walls are met however short they are. `share` is that of

@@ -57,7 +57,7 @@ def start_adaptation(state, t):
 
 @compiled
 def adapt(state, acceptance, target):
-    """One update of dual averaging towards the target acceptance statistic, shrinking to ten times the first step."""
+    """Make one update of dual averaging to the target acceptance statistic, shrinking to ten times the first step."""
     state[ADAPTED] += 1.0
     m = state[ADAPTED]
     weight = 1.0 / (m + OFFSET)

@@ -1,4 +1,4 @@
-"""Several threads at the work of one chain: it posts what is to be done in parts, and whoever is free takes the next.
+"""Several threads that share the work of one chain: it posts work in parts, and whoever is free takes the next part.
 
 A team is a few words of memory that its threads share. The thread of the chain does parts like its helpers, so that it
 never waits for one that sleeps or has no core: only for parts that were begun. The words that describe a part stay as
@@ -43,7 +43,7 @@ def do_part(part, number, bounds, kernels, layout, blocks):
 
 @compiled
 def table_of(part, thread, parts, joined):
-    """The number of the table to go by: that of the thread, or that of the part, the first one's being the first."""
+    """Return the number of the table to use: that of the thread or of the part; the first part uses the first table."""
     if joined == ALIKE:
         return thread
     return parts - 1 + part if part > 0 else 0
@@ -51,7 +51,7 @@ def table_of(part, thread, parts, joined):
 
 @compiled
 def take_part(team, thread):
-    """Do a part that nobody has taken; whether there was one."""
+    """Do a part that nobody has taken; return whether there was one."""
     if look(team, LEFT) <= 0:
         return False
     left = count_down(team, LEFT)
@@ -68,7 +68,7 @@ def take_part(team, thread):
 
 @compiled
 def wait(turn):
-    """Before looking again, for the nth time."""
+    """Wait before looking again for the nth time."""
     if turn > YIELDS:
         sleep(NAP)
     elif turn > SPINS:
@@ -77,7 +77,7 @@ def wait(turn):
 
 @compiled
 def together(team, work):
-    """Do all parts of a work, the numbers from PARTS on, with the helpers of the team."""
+    """Do all parts of a piece of work, described by the numbers from PARTS on, with the helpers of the team."""
     for i in range(len(work)):
         put(team, PARTS + i, work[i])
     put(team, UNDONE, work[0])
@@ -93,7 +93,7 @@ def together(team, work):
 def do_parts(
     bounds, first, second, third, layout, problem, point, other, scratch, joined, sums, from_, to, begin, end, size
 ):
-    """Do all parts of a work: up to three kernels, by their places, on what the layout table lists at `bounds`.
+    """Do all parts of a piece of work: up to three kernels, by their places, on what the table lists at `bounds`.
 
     `layout`, the blocks and `sums` are addresses. One kernel on one part, as in small problems, takes no detours.
     """
@@ -109,9 +109,9 @@ def do_parts(
 
 @compiled
 def do_several(bounds, kernels, layout, blocks, joined, sums, read, written, size):
-    """With a team, if there is one and it can help: not where all is in the first part.
+    """Do several parts, with a team if there is one and it can help: not if all work is in the first part.
 
-    The sums of all parts are one after the other, of this size together.
+    The sums of all parts lie one after the other, `size` numbers together.
     """
     team, parts = get(layout, at.TEAM), get(layout, at.PARTS)
     if joined != ALIKE:
@@ -127,7 +127,7 @@ def do_several(bounds, kernels, layout, blocks, joined, sums, read, written, siz
 
 @compiled
 def prepare(sums, parts, read, written):
-    """What parts after the first begin with."""
+    """Initialise the sums of the parts after the first."""
     size = sums.size // parts
     for part in range(1, parts):
         for i in range(read[0], read[1]):
@@ -147,7 +147,7 @@ def join(sums, parts, written, joined):
 
 @compiled
 def help_along(team, thread):
-    """What a helper does until the team ends."""
+    """Take parts, as a helper, until the team ends."""
     turn = 0
     while look(team, ENDED) == 0:
         turn = 0 if take_part(team, thread) else turn + 1

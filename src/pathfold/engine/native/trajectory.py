@@ -1,4 +1,4 @@
-"""What a chain works with: rows of points and momenta, and the places of its statistics."""
+"""The layout of a chain's memory: rows of points and momenta, and the places of its statistics."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 
 @compiled
 def scales(layout, problem):
-    """The metric, one scale a coordinate."""
+    """Return the metric, one scale for each coordinate."""
     return problem[layout[at.PROBLEM_METRIC] : layout[at.PROBLEM_METRIC + at.END]]
 
 
 @compiled
 def evaluate(layout, problem, point, scratch):
-    """Path, phi and its gradient by q; returns a status."""
+    """Compute the path, phi and its gradient by q; return a status."""
     sums, g = point[layout[at.POINT_SUMS] : layout[at.POINT_SUMS + at.END]], gradient(layout, point)
     misfit, gz, Z = layout[at.SUMS_MISFIT], layout[at.SUMS_GZ], layout[at.Z]
     kernel(at.PARAMETERS, 0, layout, problem, point, g, scratch)
@@ -45,7 +45,7 @@ def evaluate(layout, problem, point, scratch):
 
 @compiled
 def potential(layout, point):
-    """Minus the log density of q."""
+    """Return minus the log density of q."""
     total = 0.5 * squared_norm(position(layout, point)) + point[layout[at.POINT_SUMS] + layout[at.SUMS_MISFIT]]
     total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
     for k in range(layout[at.SERIES]):
@@ -55,13 +55,13 @@ def potential(layout, point):
 
 @compiled
 def draw_momentum(layout, p, rng):
-    """Standard normal, the momentum of q / scale."""
+    """Draw the momentum of q / scale, which is standard normal."""
     draw_normals(layout, p, rng)
 
 
 @compiled
 def kick(layout, problem, point, p, t):
-    """By the gradient of the potential, or of what the Gaussian splitting leaves of it."""
+    """Change the momentum by the gradient of the potential, or of what the Gaussian splitting leaves of it."""
     q, g, scale = position(layout, point), gradient(layout, point), scales(layout, problem)
     verlet = problem[setting(layout, at.SETTINGS_VERLET)]
     for i in range(p.size):
@@ -82,7 +82,7 @@ def drift(layout, problem, origin, target, p, t):
 
 @compiled
 def unconstrained_step(layout, problem, origin, target, p, t, first, last, scratch):
-    """One step of size t from (origin, p) to (target, p); returns a status. It is reversible as it stands."""
+    """Make one step of size t from (origin, p) to (target, p), which is reversible as it is; return a status."""
     kick(layout, problem, origin, p, first)
     drift(layout, problem, origin, target, p, t)
     status = evaluate(layout, problem, target, scratch)

@@ -34,14 +34,14 @@ def squared_norm(vector):
 
 @compiled
 def clear_idle(layout, vector):
-    """Zero in the idle lanes of the last chunk: their paths are nobody's, and may well not be finite."""
+    """Set the idle lanes of the last chunk to zero: their paths belong to no interval, and may not be finite."""
     clear_idle_rows(layout, vector[layout[at.VECTOR_W] : layout[at.VECTOR_W + at.END]])
     clear_idle_rows(layout, vector[layout[at.VECTOR_V] : layout[at.VECTOR_V + at.END]])
 
 
 @compiled
 def clear_idle_rows(layout, record):
-    """The same for one record of the vector: the last of its equal chunks."""
+    """Set the idle lanes of one record of the vector to zero, in the last of its equal chunks."""
     lanes, chunks = layout[at.LANES], layout[at.CHUNKS]
     used, rows = layout[at.INTERVALS] - (chunks - 1) * lanes, record.size // lanes
     for row in range(rows // chunks * (chunks - 1), rows):
@@ -51,7 +51,7 @@ def clear_idle_rows(layout, record):
 
 @compiled
 def draw_normals(layout, vector, rng):
-    """Standard normals for every component of a vector, whatever a failed step left there."""
+    """Draw standard normals for every component of a vector, whatever a failed step left there."""
     for i in range(vector.size):
         vector[i] = rng.standard_normal()
     clear_idle(layout, vector)

@@ -1,4 +1,4 @@
-"""Memory by its address: words that threads share, each read, written or counted down in one step; how to wait."""
+"""Access to memory by its address: words that threads share, read, written or counted down atomically; and waiting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORD, _BYTES = ir.IntType(64), 8
 
 
 def get(address, place):
-    """The word at a place of the words that begin at an address."""
+    """Return the word at a place of the words that begin at an address."""
     return ctypes.c_int64.from_address(int(address) + _BYTES * int(place)).value
 
 
@@ -41,7 +41,7 @@ def _get(typing, address, place):
 
 
 def numbers_at(address, count):
-    """So many numbers that begin at an address."""
+    """Return an array of the `count` numbers that begin at an address."""
     return np.frombuffer((ctypes.c_double * int(count)).from_address(int(address)))
 
 
@@ -60,7 +60,7 @@ def _numbers(typing, address):
 
 
 def _look(typing, address, place):
-    """A word that another thread may put there just now; with it, all that was written before is there."""
+    """Read a word that another thread may be writing; all that the other wrote before it is then visible."""
 
     def code(context, builder, signature, arguments):
         return builder.load_atomic(_pointer(builder, *arguments), "acquire", _BYTES)
@@ -69,7 +69,7 @@ def _look(typing, address, place):
 
 
 def _put(typing, address, place, value):
-    """Write a word, after all that was written before."""
+    """Write a word so that all that was written before is visible to whoever reads it."""
 
     def code(context, builder, signature, arguments):
         address, place, value = arguments
@@ -80,7 +80,7 @@ def _put(typing, address, place, value):
 
 
 def _count_down(typing, address, place):
-    """Subtract one from a word; returns what it was before. No two threads get the same."""
+    """Subtract one from a word, and return what it was before. No two threads get the same."""
 
     def code(context, builder, signature, arguments):
         return builder.atomic_rmw("sub", _pointer(builder, *arguments), ir.Constant(_WORD, 1), "seq_cst")

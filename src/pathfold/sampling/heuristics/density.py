@@ -1,4 +1,4 @@
-"""A high density of (u, v_0, v) under additive Gaussian observation noise, by Adam."""
+"""Points (u, v_0, v) of high density under additive Gaussian observation noise, by Adam."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def adam(paths: Paths) -> Attempt:
     _, unravel = ravel_pytree(paths.draw(np.random.default_rng()))
 
     def noise(z, x, w, t, seen):
-        """The smallest w with mean + L w = y where observed, and log of the size of the observed rows of L."""
+        """Return the smallest w with mean + L w = y where observed, and the log size of the observed rows of L."""
         misfit, L = f.rows(z, x, w, t, seen), jax.jacfwd(f.rows, argnums=2)(z, x, w, t, seen)
         covariance = L @ L.T + jnp.diag(1.0 - seen.mask)
         return -L.T @ jnp.linalg.solve(covariance, misfit), 0.5 * jnp.linalg.slogdet(covariance)[1]
 
     def objective(q):
-        """Minus the log of the Lebesgue density of q = (u, v_0, v) given the observations."""
+        """Return minus the log of the Lebesgue density of q = (u, v_0, v) given the observations."""
         u, v0, v = unravel(q)
         z = f.parameters(u)
         nodes = paths.nodes(z, v0, v)

@@ -14,7 +14,7 @@ def interpolation(paths: Paths) -> Attempt:
     f, grid, model = paths.f, paths.grid, paths.f.model
 
     def step(z, x, x_next, delta, t):
-        """v with x_next = m(z, x) + S(z, x) v; how far f(z, x, v) is from that line, and from x_next."""
+        """Solve x_next = m(z, x) + S(z, x) v; return v, how far f(z, x, v) is from that line, and from x_next."""
         noise = np.zeros(model.noise_dim)
         m, S = f.step(z, x, noise, delta, t), jax.jacfwd(f.step, argnums=2)(z, x, noise, delta, t)
         v = jnp.linalg.pinv(S) @ (x_next - m)

@@ -13,7 +13,10 @@ STEP_SIZE, DECAYS, STABILITY = 0.1, (0.8, 0.999), 1e-8  # paper, summary of algo
 
 
 def adam_update(objective: Callable[..., Any]) -> Callable[..., Any]:
-    """One iteration of Adam (Kingma and Ba 2015, algorithm 1), and what the objective says besides its value."""
+    """Return a function that makes one iteration of Adam (Kingma and Ba 2015, algorithm 1).
+
+    It also returns what the objective gives besides its value.
+    """
     (decay1, decay2), slope = DECAYS, jax.grad(objective, has_aux=True)
 
     @jax.jit
@@ -27,7 +30,7 @@ def adam_update(objective: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def minimise(update: Callable[..., Any], q, enough: float, iterations: int, *args) -> tuple[Any, float, Any]:
-    """Iterate until the criterion is below what is enough, or not finite; the last q, its criterion and the rest."""
+    """Iterate until the criterion is below `enough`, or not finite; return the last q, its criterion and the rest."""
     q_next, m1, m2 = q, jnp.zeros_like(q), jnp.zeros_like(q)
     criterion, rest = np.inf, None
     for i in range(1, iterations + 1):

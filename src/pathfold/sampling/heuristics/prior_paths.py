@@ -1,4 +1,4 @@
-"""Paths of the discretised model, and states that meet the observations: what the heuristics have in common."""
+"""Paths of the discretised model, and states that meet the observations, for all heuristics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLERANCE = 1e-6  # relative, of states and steps: the projection that follows d
 
 
 class Position(NamedTuple):
-    """Shapes (U), (K, V0), (N, W), (N, S, V), (N, X), for K series and N intervals."""
+    """A position, of shapes (U), (K, V0), (N, W), (N, S, V), (N, X), for K series and N intervals."""
 
     u: Any
     v0: Any
@@ -30,7 +30,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """What did not succeed, by how much at each node, and what to try."""
+    """A failed heuristic: the stage that failed, the residual at each node, and a remedy."""
 
     stage: str
     residuals: np.ndarray
@@ -55,26 +55,26 @@ class Paths:
         self.consistent = jax.jit(self._consistent)
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """u, v_0 and v from the prior."""
+        """Draw u, v_0 and v from the prior."""
         m = self.f.model
         shapes = (m.parameters.size, (len(self.grid.first), m.start_dim), (*self.shape, m.noise_dim))
         u, v0, v = (rng.standard_normal(shape) for shape in shapes)
         return u, v0, v
 
     def initial_states(self, z, v0):
-        """x_0 of the series that each interval belongs to, (N, X)."""
+        """Return x_0 of the series that each interval belongs to, (N, X)."""
         return jax.vmap(self.f.start, (None, 0))(z, v0)[self.series]
 
     def beginnings(self, z, v0, nodes):
-        """The state each interval begins with, when these are the states at the nodes."""
+        """Return the state that each interval begins with, given the states at the nodes."""
         return jnp.where(self.begins[:, None], self.initial_states(z, v0), jnp.roll(nodes, 1, axis=0))
 
     def interval(self, z, x, v, delta, times):
-        """The state after the steps of one interval."""
+        """Return the state after the steps of one interval."""
         return jax.lax.scan(lambda x, vt: (self.f.step(z, x, vt[0], delta, vt[1]), None), x, (v, times))[0]
 
     def nodes(self, z, v0, v):
-        """The states at the nodes (paper: g_x)."""
+        """Return the states at the nodes (paper: g_x)."""
 
         def advance(x, inputs):
             begins, x0, v, delta, times = inputs
@@ -85,7 +85,7 @@ class Paths:
         return jax.lax.scan(advance, x0[0], (self.begins, x0, v, self.grid.delta, self.times))[1]
 
     def _consistent(self, u, v0, v):
-        """The states at the nodes, moved to meet the observations, and what is left of the misfit at each.
+        """Move the states at the nodes to meet the observations; return them, and the misfit that is left at each.
 
         Where the path leaves the finite numbers its initial states take its place. Then
 
@@ -118,7 +118,7 @@ class Paths:
         return jax.vmap(node)(path, self.no_noise, *self.observed)
 
     def draw_consistent(self, rng: np.random.Generator):
-        """A prior draw (u, v_0, v) with states that meet the observations, or why there are none."""
+        """Return a prior draw (u, v_0, v) with states that meet the observations, or the Failure to find them."""
         q = self.draw(rng)
         nodes, misfits = jax.tree.map(np.asarray, self.consistent(*q))
         if not np.all(misfits <= TOLERANCE * (1.0 + np.abs(self.grid.values).max(axis=1))):

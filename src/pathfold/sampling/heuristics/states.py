@@ -1,4 +1,4 @@
-"""The noise that leads from each of the states that meet the observations to the next, by Adam."""
+"""Noise that leads from each of the states that meet the observations to the next, by Adam."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def adam_states(paths: Paths) -> Attempt:
     _, unravel = ravel_pytree(paths.draw(np.random.default_rng()))
 
     def objective(q, nodes):
-        """Mean square of the gaps between the ends of the intervals and the states there, relative to these.
+        """Return the mean square of the gaps between the ends of the intervals and the states there, relative to these.
 
         Every interval begins at the state before it, not where the path comes to as in the paper: the projection that
         follows takes gaps as well as misfits, and without a long path Adam needs a fraction of the iterations.
