@@ -61,4 +61,4 @@ def _link_public_names(app, what, name, obj, options, lines) -> None:
 
 
 def _hide_private_arguments(app, what, name, obj, options, signature, returned):
-    return signature and re.sub(r", _\w+=[^,)]*", "", signature), returned
+    return signature and re.sub(r", (\*\*_\w+|_\w+=[^,)]*)", "", signature), returned

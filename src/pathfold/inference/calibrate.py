@@ -90,7 +90,7 @@ def calibrate(
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
-    **moved: Unpack[Moved],
+    **_moved: Unpack[Moved],
 ) -> Calibration:
     """Ranks of parameters and initial states drawn from the prior among their posterior draws, over many runs.
 
@@ -125,8 +125,6 @@ def calibrate(
         A `concurrent.futures.Executor` that runs the chains.
     threads
         How many runs are made at once; one per core by default.
-    moved
-        Refused, as by `pf.sample`.
 
     Returns
     -------
@@ -134,7 +132,7 @@ def calibrate(
         Ranks, a table and a verdict.
     """
     check_model(model)
-    refuse_moved("calibrate", moved, sampler)
+    refuse_moved("calibrate", _moved, sampler)
     runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)
     settings = Settings.checked(
         chains=1,

@@ -45,7 +45,7 @@ def sample(
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
-    **moved: Unpack[Moved],
+    **_moved: Unpack[Moved],
 ) -> xr.DataTree:
     """Draw from the posterior of parameters and paths, given observations.
 
@@ -110,9 +110,6 @@ def sample(
     threads
         How many threads there are for all chains, if there is no executor; one per core by default. Each chain has one,
         and more where there are more of them than chains and a step has enough work to share.
-    moved
-        `splitting`, `solver`, `observations_per_block` and `initial_states` are settings of the sampler; given here,
-        they are refused with a sentence that says so.
 
     Returns
     -------
@@ -130,7 +127,7 @@ def sample(
     {'chain': 2, 'draw': 1000}
     """
     check_model(model)
-    refuse_moved("sample", moved, sampler)
+    refuse_moved("sample", _moved, sampler)
     if isinstance(steps_per_interval, str) and steps_per_interval == "auto" and max_step is None:
         from pathfold.inference.refine import pilot  # which samples itself
 
