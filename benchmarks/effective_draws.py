@@ -113,10 +113,10 @@ def main() -> None:
     best = measure(observations, 25, **common)
     show(best)
     if options.samplers:
-        for sampler in (pf.StaticHMC(), pf.DynamicHMC()):
+        for sampler in (pf.StaticHMC, pf.DynamicHMC):
             for splitting in ("gaussian", "stormer-verlet"):
-                print(f"{type(sampler).__name__}, {splitting}")
-                show(measure(observations, 25, **common, sampler=sampler, splitting=splitting))
+                print(f"{sampler.__name__}, {splitting}")
+                show(measure(observations, 25, **common, sampler=sampler(splitting=splitting)))
     if options.two:
         seconds = {}
         for chains in (1, 2):

@@ -61,4 +61,5 @@ def _link_public_names(app, what, name, obj, options, lines) -> None:
 
 
 def _hide_private_arguments(app, what, name, obj, options, signature, returned):
-    return signature and re.sub(r", _\w+=[^,)]*", "", signature), returned
+    private = r", (\*\*_\w+|_\w+=[^,)]*)"
+    return signature and re.sub(private, "", signature), returned

@@ -176,9 +176,10 @@ def _exact_data(T: int, seed: int) -> pf.Observations:
 
 
 def _sampler(setting: Setting) -> Any:
-    if setting.thin is None:
-        return HAMILTONIAN[setting.sampler]
-    return pf.GuidedProposals(GUIDED[setting.sampler], setting.thin)
+    if setting.thin is not None:
+        return pf.GuidedProposals(GUIDED[setting.sampler], setting.thin)
+    blocks = {} if setting.R is None else {"observations_per_block": setting.R}
+    return replace(HAMILTONIAN[setting.sampler], splitting=setting.splitting, **blocks)
 
 
 def arguments(setting: Setting) -> dict[str, Any]:
@@ -186,8 +187,6 @@ def arguments(setting: Setting) -> dict[str, Any]:
     return {
         "steps_per_interval": setting.S,
         "sampler": _sampler(setting),
-        "splitting": None if setting.splitting == NO_SPLITTING else setting.splitting,
-        "observations_per_block": setting.R,
         "chains": setting.chains,
         "warmup": setting.warmup,
         "draws": setting.draws,

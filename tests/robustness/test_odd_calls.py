@@ -140,7 +140,8 @@ SERIES: dict[str, Any] = {
     "unit": None,
 }
 DATA = pf.Observations(**SERIES)
-SAMPLE = inspect.signature(pf.sample).parameters
+OF_SAMPLERS = ("splitting", "solver", "observations_per_block", "initial_states")
+SAMPLE = {name: each for name, each in inspect.signature(pf.sample).parameters.items() if each.kind != each.VAR_KEYWORD}
 SIMULATE: dict[str, Any] = {
     "model": None,
     "parameters": {"k": 1.0},
@@ -223,19 +224,19 @@ CALLS: dict[str, tuple[Callable[[str, Any], Any], dict[str, tuple[str, ...]]]] =
     ),
     "StaticHMC": (
         lambda argument, value: pf.StaticHMC(**{argument: value}),
-        {"integration_time": ("integration_time",), "target_acceptance": ("target_acceptance",)},
+        {name: (name,) for name in ("integration_time", "target_acceptance", *OF_SAMPLERS)},
     ),
     "DynamicHMC": (
         lambda argument, value: pf.DynamicHMC(**{argument: value}),
-        {"target_acceptance": ("target_acceptance",)},
+        {name: (name,) for name in ("target_acceptance", *OF_SAMPLERS)},
     ),
     "UnconstrainedHMC": (
         lambda argument, value: pf.UnconstrainedHMC(**{argument: value}),
-        {"target_acceptance": ("target_acceptance",), "metric": ("metric",)},
+        {name: (name,) for name in ("target_acceptance", "metric", "splitting", "initial_states")},
     ),
     "GuidedProposals": (
         lambda argument, value: pf.GuidedProposals(**{argument: value}),
-        {"reference": ("reference",), "thin": ("thin",)},
+        {name: (name,) for name in ("reference", "thin", "initial_states")},
     ),
     "DiffusionModel": (build, {name: (name, name.removesuffix("s")) for name in PARTS}),
     "observation": (
@@ -280,8 +281,8 @@ ACCEPTED: dict[tuple[str, str], set[str]] = {
     **{("Observations", name): {"None"} for name in ("inputs", "unit")},
     **{("DiffusionModel", name): {"None"} for name in ("scheme", "inputs")},
     **{("simulate", name): {"None"} for name in ("initial_state", "inputs")},
-    **{("sample", name): {"None"} for name in ("sampler", "splitting", "observations_per_block", "initial_states")},
-    **{("sample", name): {"None"} for name in ("deterministics", "executor", "solver", "start", "threads")},
+    **{(name, "observations_per_block"): {"None"} for name in ("StaticHMC", "DynamicHMC")},
+    **{("sample", name): {"None"} for name in ("sampler", "deterministics", "executor", "start", "threads")},
 }
 
 CASES = [(call, argument) for call, (_, arguments) in CALLS.items() for argument in arguments]

@@ -38,7 +38,7 @@ def model_and_data() -> tuple[pf.DiffusionModel, pf.Observations]:
     return model, pf.Observations(times, values, initial_time=0.3)
 
 
-def small_run(sampler: str = "static", **options: Any) -> xr.DataTree:
+def small_run(sampler: str | pf.StaticHMC = "static", **options: Any) -> xr.DataTree:
     """Too short for a good posterior, of which it does not warn."""
     model, data = model_and_data()
     settings: dict[str, Any] = {
@@ -47,7 +47,7 @@ def small_run(sampler: str = "static", **options: Any) -> xr.DataTree:
         "warmup": WARMUP,
         "draws": DRAWS,
         "seed": 7,
-        "sampler": SAMPLERS[sampler],
+        "sampler": SAMPLERS[sampler] if isinstance(sampler, str) else sampler,
         "keep_path": "all",
         "keep_warmup": True,
         "progress": False,

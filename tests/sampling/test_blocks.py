@@ -12,6 +12,8 @@ from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import TimeGrid
 from pathfold.sampling.blocks import partitions
 
+BLOCKED = pf.StaticHMC(observations_per_block=2)
+
 
 def test_the_partitions_are_the_papers():
     """T = 10, R = 4: after observations 4 and 8, and after 2 and 6; a node without observation does not count."""
@@ -31,9 +33,7 @@ def test_states_that_are_held_do_not_move():
     """R = 2, T = 3: one transition holds the second state, the next the first."""
     model = fitzhugh_nagumo.noisy(0.1)
     data = pf.Observations([0.5, 1.0, 1.5], [-0.5, -0.4, -0.6])
-    tree = pf.sample(
-        model, data, steps_per_interval=4, chains=1, warmup=0, draws=8, observations_per_block=2, progress=False
-    )
+    tree = pf.sample(model, data, steps_per_interval=4, chains=1, warmup=0, draws=8, sampler=BLOCKED, progress=False)
     x = tree.posterior["state"].values[0]
     moved = np.any(x[1:] != x[:-1], axis=2)
     assert not moved[0::2, 0].any()  # transitions 1, 3, ... hold the first state
@@ -45,8 +45,7 @@ def test_states_that_are_held_do_not_move():
 @pytest.mark.parametrize("R", [1, 0, -3, 2.5, True])
 def test_a_block_has_two_observations_or_more(R):
     with pytest.raises(pf.SettingsError, match="observations_per_block must be a whole number of at least 2"):
-        pf.sample(fitzhugh_nagumo.noiseless(), pf.Observations([1.0], [0.0]), steps_per_interval=2,
-                  observations_per_block=R)  # fmt: skip
+        pf.StaticHMC(observations_per_block=R)
 
 
 def test_exact_observations_of_parameters_cannot_be_held():
@@ -59,7 +58,7 @@ def test_exact_observations_of_parameters_cannot_be_held():
     )
     data = pf.Observations(np.arange(1, 6), np.zeros(5))
     with pytest.raises(pf.SettingsError, match="an exact observation depends on parameters"):
-        pf.sample(model, data, steps_per_interval=2, observations_per_block=2, progress=False)
+        pf.sample(model, data, steps_per_interval=2, sampler=BLOCKED, progress=False)
 
 
 def test_noise_that_does_not_move_the_whole_state_is_named():
@@ -73,4 +72,4 @@ def test_noise_that_does_not_move_the_whole_state_is_named():
     )
     data = pf.Observations(np.arange(1, 7), np.zeros(6))
     with pytest.raises(pf.SettingsError, match="the states between blocks cannot be held"):
-        pf.sample(model, data, steps_per_interval=1, observations_per_block=2, chains=1, progress=False)
+        pf.sample(model, data, steps_per_interval=1, sampler=BLOCKED, chains=1, progress=False)

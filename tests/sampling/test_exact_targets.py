@@ -110,9 +110,7 @@ def build(case: Case) -> tuple[pf.DiffusionModel, pf.Observations, Exact, Moment
     return model, data, exact, exact.known if case.known else exact.unknown
 
 
-def draw(
-    case: Case, sampler: str, splitting: Any, observations_per_block: int | None = None, **of_sampler: Any
-) -> xr.DataTree:
+def draw(case: Case, sampler: str, **of_sampler: Any) -> xr.DataTree:
     model, data, exact, _ = build(case)
     return pf.sample(
         model,
@@ -123,8 +121,6 @@ def draw(
         draws=3000,
         seed=11,
         sampler=ALL_SAMPLERS[sampler](**of_sampler),
-        splitting=splitting,
-        observations_per_block=observations_per_block,
         progress=False,
     )
 
@@ -132,22 +128,22 @@ def draw(
 @pytest.mark.parametrize(("sampler", "splitting"), DYNAMICS)
 @pytest.mark.parametrize("case", CASES)
 def test_posterior_is_the_exact_one(case, sampler, splitting):
-    compare(case, draw(case, sampler, splitting), f"{sampler} {splitting}")
+    compare(case, draw(case, sampler, splitting=splitting), f"{sampler} {splitting}")
 
 
 @pytest.mark.parametrize(("case", "sampler", "R"), thorough(BLOCKED, BLOCKED[0]), ids=str)
 def test_blocks_do_not_change_the_posterior(case, sampler, R):
-    compare(case, draw(case, sampler, "gaussian", observations_per_block=R), f"{sampler}, blocks of {R}")
+    compare(case, draw(case, sampler, observations_per_block=R), f"{sampler}, blocks of {R}")
 
 
 @pytest.mark.parametrize(("case", "splitting"), thorough(UNCONSTRAINED, UNCONSTRAINED[1]), ids=str)
 def test_the_baseline_has_the_same_posterior(case, splitting):
-    compare(case, draw(case, "unconstrained", splitting), f"unconstrained {splitting}")
+    compare(case, draw(case, "unconstrained", splitting=splitting), f"unconstrained {splitting}")
 
 
 @pytest.mark.parametrize(("case", "sampler", "splitting", "metric", "R"), thorough(METRICS, METRICS[3]))
 def test_a_metric_does_not_change_the_posterior(case, sampler, splitting, metric, R):
-    tree = draw(case, sampler, splitting, R, metric=metric)
+    tree = draw(case, sampler, splitting=splitting, observations_per_block=R, metric=metric)
     factors = tree.noise["parameter_factor"].values
     assert metric == "adapted" or np.abs(factors - np.eye(2)).max() > 0.3
     compare(case, tree, f"{sampler} {splitting}, metric {metric}, blocks of {R}")
@@ -164,7 +160,7 @@ def test_a_metric_without_its_excess_is_noticed(monkeypatch):
     monkeypatch.setattr(ModelFunctions, "in_coordinates", faulty)
     build_anew(monkeypatch)
     case, sampler, splitting, metric, _ = METRICS[0]
-    found = scores(draw(case, sampler, splitting, metric=metric), build(case)[-1])
+    found = scores(draw(case, sampler, splitting=splitting, metric=metric), build(case)[-1])
     comparisons = sum(z.size for z in found.values())
     assert max(np.abs(z).max() for z in found.values()) > threshold(comparisons, FALSE_ALARMS / SETTINGS)
 
@@ -172,7 +168,7 @@ def test_a_metric_without_its_excess_is_noticed(monkeypatch):
 @pytest.mark.parametrize(("case", "reference"), thorough(GUIDED, GUIDED[0]), ids=str)
 def test_guided_proposals_have_the_same_posterior(case, reference):
     """Their guide is exact here: every move of the path is accepted, and parameters move as if it were not there."""
-    tree = draw(case, reference, None)
+    tree = draw(case, reference)
     assert np.all(tree.sample_stats["path_acceptance"].values > 1.0 - 1e-9)
     compare(case, tree, f"guided {reference}")
 
@@ -199,6 +195,6 @@ def test_a_wrong_target_is_noticed(fault):
         moments = wrong.known
     else:
         moments = Exact(replace(process, spread=1.2 * process.spread), data, exact.steps).unknown
-    found = scores(draw(case, "static", "gaussian"), moments)
+    found = scores(draw(case, "static"), moments)
     comparisons = sum(z.size for z in found.values())
     assert max(np.abs(z).max() for z in found.values()) > threshold(comparisons, FALSE_ALARMS / SETTINGS)

@@ -153,13 +153,13 @@ def test_what_did_not_succeed_is_named_with_times_and_residuals(monkeypatch):
 
 @pytest.mark.parametrize("choice", thorough(["interpolation", "adam", "adam-states"], "adam"))
 def test_runs_are_the_same_whatever_the_threads_and_resumed_or_not(choice, tmp_path):
-    model = ornstein_uhlenbeck.noisy()
+    model, sampler = ornstein_uhlenbeck.noisy(), pf.StaticHMC(initial_states=choice)
     settings = {"steps_per_interval": 3, "chains": 2, "warmup": 5, "draws": 5, "progress": False}
 
     def draws(**options):
         (data,) = one_series(ornstein_uhlenbeck, model)
         with warnings.catch_warnings(action="ignore"):  # five draws are few
-            tree = pf.sample(model, data, initial_states=choice, **settings, **options)
+            tree = pf.sample(model, data, sampler=sampler, **settings, **options)
         assert tree.attrs["initial_states"] == choice
         return tree.posterior["theta"].values
 
@@ -170,6 +170,5 @@ def test_runs_are_the_same_whatever_the_threads_and_resumed_or_not(choice, tmp_p
 
 
 def test_unknown_choices_are_refused():
-    model = ornstein_uhlenbeck.noisy()
     with pytest.raises(pf.SettingsError, match="initial_states must be 'projection', 'interpolation'"):
-        pf.sample(model, one_series(ornstein_uhlenbeck, model), steps_per_interval=2, initial_states="guess")  # pyright: ignore[reportArgumentType]
+        pf.StaticHMC(initial_states="guess")  # pyright: ignore[reportArgumentType]

@@ -157,7 +157,7 @@ def fitzhugh_nagumo_step_sizes(**settings: Any) -> np.ndarray:
 
 
 def test_fitzhugh_nagumo_step_size_does_not_depend_on_the_noise():
-    sizes = fitzhugh_nagumo_step_sizes(sampler=pf.DynamicHMC(), splitting="stormer-verlet")  # the paper's
+    sizes = fitzhugh_nagumo_step_sizes(sampler=pf.DynamicHMC(splitting="stormer-verlet"))  # the paper's
     assert sizes.max() < 1.15 * sizes.min(), sizes
 
 
@@ -177,7 +177,7 @@ def test_blocks_of_fitzhugh_nagumo(R):
             steps_per_interval=25,
             draws=1000,
             seed=5,
-            observations_per_block=observations,
+            sampler=pf.StaticHMC(observations_per_block=observations),
             keep_path="none",
             progress=False,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,6 @@ class Text(os.PathLike):
         ({"keep_path": "some"}, "keep_path must be 'nodes', 'all' or 'none', not 'some'"),
         ({"keep_path": ["all"]}, "keep_path must be"),
         ({"keep_path": False}, "keep_path must be"),
-        ({"splitting": ""}, "splitting must be 'gaussian' or 'stormer-verlet'"),
-        ({"initial_states": 3}, "initial_states must be 'projection', 'interpolation', 'adam' or 'adam-states', not 3"),
         ({"keep_warmup": np.zeros(2)}, r"keep_warmup must be True or False, not array\(\[0., 0.\]\)"),
         ({"keep_warmup": "no"}, "keep_warmup must be True or False"),
         ({"progress": np.array([])}, "progress must be True or False"),
@@ -93,9 +92,6 @@ class Text(os.PathLike):
         ({"executor": ThreadPoolExecutor}, "executor must be a concurrent.futures.Executor"),
         ({"sampler": pf.StaticHMC}, r"sampler must be pf.StaticHMC\(\), .*, not <class"),
         ({"sampler": "dynamic"}, "sampler must be"),
-        ({"observations_per_block": 1}, "observations_per_block must be a whole number of at least 2"),
-        ({"observations_per_block": 2, "sampler": pf.UnconstrainedHMC()}, "observations_per_block has no meaning"),
-        ({"splitting": "gaussian", "sampler": pf.GuidedProposals()}, "splitting has no meaning for pf.GuidedProposals"),
         ({"checkpoint": 1}, "checkpoint must be the name of a folder, not 1"),
         ({"checkpoint": ""}, "checkpoint must be the name of a folder, not ''"),
         ({"checkpoint": b"folder"}, "checkpoint must be the name of a folder"),
@@ -108,6 +104,83 @@ class Text(os.PathLike):
 def test_bad_settings_are_named(settings, sentence):
     with pytest.raises(pf.SettingsError, match=sentence):
         pf.sample(model(), DATA, **{"steps_per_interval": 2, "progress": False} | settings)
+
+
+@pytest.mark.parametrize("sampler", [pf.StaticHMC, pf.DynamicHMC, pf.UnconstrainedHMC, pf.GuidedProposals])
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"splitting": ""}, "splitting must be 'gaussian' or 'stormer-verlet', not ''"),
+        (
+            {"solver": {"max_iterations": 9}},
+            r"solver must be pf.Solver\(\), with other tolerances or limits, not {'max",
+        ),
+        ({"observations_per_block": 1}, "observations_per_block must be a whole number of at least 2"),
+        ({"initial_states": 3}, "initial_states must be 'projection', 'interpolation', 'adam' or 'adam-states', not 3"),
+    ],
+)
+def test_bad_settings_of_samplers_are_named_where_they_have_a_meaning(sampler, settings, sentence):
+    (name,) = settings
+    if name in {each.name for each in fields(sampler)}:
+        with pytest.raises(pf.SettingsError, match=sentence):
+            sampler(**settings)
+    else:
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+            sampler(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"splitting": "x"}, r"splitting is a setting of the sampler now: write sampler=pf.StaticHMC\(splitting='x'\)"),
+        (
+            {"observations_per_block": 5, "sampler": pf.DynamicHMC(0.9)},
+            r"observations_per_block is a setting .*: write sampler=pf.DynamicHMC\(observations_per_block=5\)",
+        ),
+        ({"solver": pf.Solver()}, r"solver is .*: write sampler=pf.StaticHMC\(solver=Solver\(constraint_tol"),
+        ({"initial_states": None}, "initial_states is a setting of the sampler now: leave it out"),
+        (
+            {"observations_per_block": 2, "sampler": pf.UnconstrainedHMC()},
+            r"observations_per_block has no meaning for pf.UnconstrainedHMC\(\): leave it out",
+        ),
+        ({"splitting": "gaussian", "sampler": pf.GuidedProposals()}, "splitting has no meaning for pf.GuidedProposals"),
+    ],
+)
+def test_settings_of_samplers_are_refused_elsewhere(settings, sentence):
+    with pytest.raises(pf.SettingsError, match=sentence):
+        pf.sample(model(), DATA, steps_per_interval="auto", **settings)
+    with pytest.raises(pf.SettingsError, match=sentence):
+        pf.refine(model(), DATA, **settings)
+    with pytest.raises(pf.SettingsError, match=sentence):
+        pf.calibrate(model(), [1.0, 2.0], steps_per_interval=2, **settings)
+
+
+def test_an_argument_that_there_is_not_is_named():
+    odd: dict[str, Any] = {"step_per_interval": 2}
+    with pytest.raises(TypeError, match=r"pf.sample\(\) got an unexpected keyword argument 'step_per_interval'"):
+        pf.sample(model(), DATA, **odd)
+    with pytest.raises(TypeError, match=r"pf.calibrate\(\) got an unexpected keyword argument 'step_per_interval'"):
+        pf.calibrate(model(), [1.0, 2.0], **odd)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "recorded"),
+    [
+        (None, ("gaussian", 0, "projection", 1e-9)),
+        (pf.UnconstrainedHMC(), ("stormer-verlet", 0, "projection", 1e-9)),
+        (pf.UnconstrainedHMC(splitting="gaussian", initial_states="adam"), ("gaussian", 0, "adam", 1e-9)),
+        (pf.GuidedProposals(initial_states="adam-states"), ("gaussian", 0, "adam-states", 1e-9)),
+        (
+            pf.DynamicHMC(splitting="stormer-verlet", solver=pf.Solver(1e-6), observations_per_block=3),
+            ("stormer-verlet", 3, "projection", 1e-6),
+        ),
+    ],
+)
+def test_results_record_what_samplers_are_set_to_under_the_same_names(sampler, recorded):
+    found = settings(sampler=sampler).recorded
+    names = ("splitting", "observations_per_block", "initial_states", "constraint_tolerance")
+    assert tuple(found[name] for name in names) == recorded
+    assert "solver" not in found
 
 
 @pytest.mark.parametrize("odd", [None, 3, "model", pf.DiffusionModel, DATA])
@@ -148,20 +221,7 @@ def test_numbers_of_numpy_become_plain_ones():
 
 def settings(**changes: Any) -> Settings:
     given: dict[str, Any] = {"chains": 2, "warmup": 100, "draws": 300, "seed": 0, "keep": Selection.of(model())}
-    given |= {"keep_path": "nodes", "keep_warmup": False, "thin": 1}
-    none = (
-        "sampler",
-        "splitting",
-        "solver",
-        "observations_per_block",
-        "initial_states",
-        "start",
-        "max_seconds",
-        "checkpoint",
-        "executor",
-        "threads",
-    )
-    return Settings.checked(**{**given, "progress": False, **dict.fromkeys(none), **changes})
+    return Settings.checked(**given | changes)
 
 
 def test_draws_that_do_not_fit_are_refused(monkeypatch):

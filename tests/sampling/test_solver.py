@@ -11,8 +11,8 @@ from tests.sampling.small_run import model_and_data, small_run
 
 def test_a_looser_solver_makes_fewer_iterations():
     usual, loose = (
-        small_run(chains=1, warmup=30, draws=30, solver=solver)
-        for solver in (None, pf.Solver(constraint_tolerance=1e-5, position_tolerance=1e-3))
+        small_run(pf.StaticHMC(solver=solver), chains=1, warmup=30, draws=30)
+        for solver in (pf.Solver(), pf.Solver(constraint_tolerance=1e-5, position_tolerance=1e-3))
     )
     iterations = [float(tree.sample_stats["newton_iterations"].mean()) for tree in (usual, loose)]
     assert iterations[1] < iterations[0] - 0.5, iterations
@@ -31,7 +31,7 @@ def test_too_few_iterations_leave_no_start():
             warmup=5,
             draws=20,
             progress=False,
-            solver=pf.Solver(max_iterations=1),
+            sampler=pf.StaticHMC(solver=pf.Solver(max_iterations=1)),
         )
     assert np.all(tree.sample_stats["status"] != 0), "no step converges in one iteration"
 

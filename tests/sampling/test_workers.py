@@ -286,13 +286,10 @@ def test_chains_are_run_one_by_one_and_gathered_by_the_script(script, tmp_path, 
 )
 def test_a_job_says_how_far_its_chain_is(changes, complete, end):
     """Also where max_seconds are spent, after which the same command would add nothing."""
-    unused = dict.fromkeys(
-        ("sampler", "splitting", "solver", "observations_per_block", "initial_states", "start", "executor", "threads")
-    )
+    keep = Selection.of(model_and_data()[0])
     settings = Settings.checked(
-        chains=3, warmup=WARMUP, draws=DRAWS, seed=1, keep=Selection.of(model_and_data()[0]), keep_path="none",
-        keep_warmup=False, thin=1, progress=False, max_seconds=2.0, checkpoint="folder", **unused,
-    )  # fmt: skip
+        chains=3, warmup=WARMUP, draws=DRAWS, seed=1, keep=keep, max_seconds=2.0, checkpoint="folder"
+    )
     ended = chain_ended(replace(Draws.empty(SHAPE), **changes), settings, 1)
     assert ended.complete is complete
     assert str(ended).startswith("chain 1 of 3 has ")

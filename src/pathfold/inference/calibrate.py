@@ -14,7 +14,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,6 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtrc
 
-from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, SettingsError, told
 from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
 from pathfold.model.check_data import check_data
@@ -35,6 +34,7 @@ from pathfold.results.convergence import convergence
 from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
 from pathfold.sampling.selection import Selection
+from pathfold.sampling.settings import Moved, refuse_moved
 
 RANKS = 100  # values that a rank can take, 0, ..., 99
 BINS = (20, 10, 5, 4, 2)  # each has the same number of the values that a rank can take
@@ -87,10 +87,10 @@ def calibrate(
     initial_time: float = 0.0,
     as_seen: Callable[[Observations], Observations] | None = None,
     sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
-    solver: Solver | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
+    **_moved: Unpack[Moved],
 ) -> Calibration:
     """Rank parameters and initial states drawn from the prior among their posterior draws, in many runs.
 
@@ -119,8 +119,6 @@ def calibrate(
         A function of a simulated series that returns what would be known of it: values below a limit censored, say.
     sampler
         The sampler to be tried, as of `pf.sample`.
-    solver
-        As of `pf.sample`.
     checkpoint
         A folder; the same call goes on where the last one ended, and more `runs` make it longer.
     executor
@@ -134,13 +132,18 @@ def calibrate(
         Ranks, a table and a verdict.
     """
     check_model(model)
+    refuse_moved("calibrate", _moved, sampler)
     runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)
-    unused = dict.fromkeys(("splitting", "observations_per_block", "initial_states", "start", "max_seconds"))
     settings = Settings.checked(
-        chains=1, warmup=warmup, draws=draws, seed=seed, sampler=sampler, solver=solver, keep=Selection.of(model),
-        keep_path="nodes", keep_warmup=False, thin=1, progress=False, checkpoint=None, executor=executor, threads=None,
-        **unused,
-    )  # fmt: skip
+        chains=1,
+        warmup=warmup,
+        draws=draws,
+        seed=seed,
+        sampler=sampler,
+        keep=Selection.of(model),
+        progress=False,
+        executor=executor,
+    )
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
     fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
     plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings)

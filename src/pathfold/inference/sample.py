@@ -6,11 +6,10 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 import xarray as xr
 
-from pathfold.engine import Solver
 from pathfold.inference.earlier_run import earlier_run
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.diffusion_model import check_model
@@ -21,6 +20,7 @@ from pathfold.results.posterior import state_times, to_datatree
 from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 from pathfold.sampling.alone import check_pilot
 from pathfold.sampling.selection import Selection
+from pathfold.sampling.settings import Moved, refuse_moved
 
 
 def sample(
@@ -35,10 +35,6 @@ def sample(
     seed: int = 0,
     start: xr.DataTree | None = None,
     sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
-    splitting: Literal["gaussian", "stormer-verlet"] | None = None,
-    solver: Solver | None = None,
-    observations_per_block: int | None = None,
-    initial_states: Literal["projection", "interpolation", "adam", "adam-states"] | None = None,
     keep: Sequence[str | int] | str | int | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",
     keep_warmup: bool = False,
@@ -49,6 +45,7 @@ def sample(
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
+    **_moved: Unpack[Moved],
 ) -> xr.DataTree:
     """Draw from the posterior of parameters and paths, given observations.
 
@@ -82,18 +79,8 @@ def sample(
         Results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
         step sizes and integration times.
     sampler
-        `pf.StaticHMC()`, the default, `pf.DynamicHMC()`, `pf.UnconstrainedHMC()` or `pf.GuidedProposals()`.
-    splitting
-        How the Hamiltonian is split: "gaussian", the default, or "stormer-verlet", the default of the unconstrained
-        sampler.
-    solver
-        `pf.Solver(...)`: when the projection of a step onto the manifold has converged.
-    observations_per_block
-        Condition on the full state every so many observations, as the paper does. The posterior is the same; here it
-        saves nothing.
-    initial_states
-        How a first point that meets the data is sought: by "projection" of prior draws, the default, or with one of the
-        paper's heuristics, "interpolation", "adam" and "adam-states".
+        `pf.StaticHMC()`, the default, `pf.DynamicHMC()`, `pf.UnconstrainedHMC()` or `pf.GuidedProposals()`, with
+        settings of its own.
     keep
         Names of the parameters, and of the components of the state (numbers, if they have no names), that are kept of
         every draw; all by default. Where no component is named, no states are kept.
@@ -140,12 +127,13 @@ def sample(
     {'chain': 2, 'draw': 1000}
     """
     check_model(model)
+    refuse_moved("sample", _moved, sampler)
     if isinstance(steps_per_interval, str) and steps_per_interval == "auto" and max_step is None:
         from pathfold.inference.refine import pilot  # which samples itself
 
         check_pilot()
         where = {"checkpoint": checkpoint, "executor": executor, "threads": threads}
-        chosen = pilot(model, data, seed, sampler=sampler, solver=solver, progress=progress, **where)
+        chosen = pilot(model, data, seed, sampler=sampler, progress=progress, **where)
         steps_per_interval, start = chosen.steps[-1], chosen.posterior if start is None else start
     settings = Settings.checked(
         chains=chains,
@@ -154,10 +142,6 @@ def sample(
         seed=seed,
         start=None if start is None else earlier_run(start, model),
         sampler=sampler,
-        splitting=splitting,
-        solver=solver,
-        observations_per_block=observations_per_block,
-        initial_states=initial_states,
         keep=Selection.of(model, keep),
         keep_path=keep_path,
         keep_warmup=keep_warmup,

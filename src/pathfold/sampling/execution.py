@@ -55,10 +55,10 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     if settings.start is not None:
         check_start(settings.start, model)
         check_same_series(settings.start, grid)
-    block = settings.observations_per_block
-    unconstrained = isinstance(settings.sampler, UnconstrainedHMC | GuidedProposals)
+    sampler = settings.sampler
+    block, unconstrained = sampler.observations_per_block, isinstance(sampler, UnconstrainedHMC | GuidedProposals)
     if unconstrained:
-        _check_unconstrained(model, settings.sampler, block)
+        _check_unconstrained(model, sampler)
     held = [] if block is None else partitions(model, grid, block)
     metric, coordinates = _metric(settings, model)
     shape = shape_of_draws(model, grid, settings)
@@ -67,14 +67,14 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         make_folder(settings.checkpoint)
     check_draws_fit(shape, settings)
     begin = time.perf_counter()
-    compile_sampler(announce=settings.progress, guided=isinstance(settings.sampler, GuidedProposals))
+    compile_sampler(announce=settings.progress, guided=isinstance(sampler, GuidedProposals))
     engine = Engine(
-        model, grid, splitting=settings.splitting, solver=settings.solver, conditioned=bool(held), metric=metric
+        model, grid, splitting=sampler.splitting, solver=sampler.solver, conditioned=bool(held), metric=metric
     )
     sampled = engine
     if unconstrained:
-        kind = GuidedEngine if isinstance(settings.sampler, GuidedProposals) else UnconstrainedEngine
-        sampled = kind(model, grid, splitting=settings.splitting)
+        kind = GuidedEngine if isinstance(sampler, GuidedProposals) else UnconstrainedEngine
+        sampled = kind(model, grid, splitting=sampler.splitting)
     compile_seconds = time.perf_counter() - begin
     set_scales(engine)
 
@@ -91,7 +91,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
             remark="" if model.network is None else f". Besides, {ENDS}",
         ),
         coordinates=coordinates,
-        sampler=settings.sampler,
+        sampler=sampler,
         warmup=settings.warmup,
         draws=settings.draws,
         shape=shape,
@@ -202,8 +202,8 @@ def _with_starts(
             tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
         if engine.metric and task.coordinates is None:
             tasks = [replace(task, coordinates=earlier.coordinates(task.index)) for task in tasks]
-    elif settings.initial_states != "projection":
-        guesses = guess_starts(engine, settings.initial_states, settings.seed, new)
+    elif settings.sampler.initial_states != "projection":
+        guesses = guess_starts(engine, settings.sampler.initial_states, settings.seed, new)
         tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
     if sampled is not engine:
         starts = {task.index: _without_constraint(engine, sampled, task) for task in tasks if task.index in new}
@@ -226,15 +226,13 @@ def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Setting
         )
 
 
-def _check_unconstrained(model: DiffusionModel, sampler: Sampler, observations_per_block: int | None) -> None:
+def _check_unconstrained(model: DiffusionModel, sampler: Sampler) -> None:
     name = f"pf.{type(sampler).__name__}()"
     if not model.observation.has_density or model.exactly_observed.any():
         raise SettingsError(
             f"sampler={name} needs noise in every component, pf.GaussianNoise(mean, scale) or pf.Likelihood(f): "
             "without it (u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
         )
-    if observations_per_block is not None:
-        raise SettingsError(f"observations_per_block has no meaning for {name}: leave it out")
 
 
 def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinates | None]:

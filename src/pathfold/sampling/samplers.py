@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, get_args
 
+from pathfold.engine.engine import Solver, Splitting
+from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice, positive, whole
+from pathfold.sampling.heuristics import Heuristic
 from pathfold.sampling.parameter_metric import Metric, checked_metric
 
 Reference = Literal["path", "endpoint"]
 UnconstrainedMetric = Literal["adapted", "identity"]
+InitialStates = Literal["projection"] | Heuristic
+INITIAL_STATES = ("projection", *get_args(Heuristic))
+SOLVER = Solver()
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,30 @@ class StaticHMC:
         The mass of the standard normals that the parameters are made of, besides the mass of what moves with them
         (method.md, section 7): "identity", which is right for linear models; "adapted" in the first part of warm-up; or
         a positive definite matrix, its diagonal, or a dict of that by parameter.
+    splitting
+        How the Hamiltonian is split: "gaussian", whose step size does not depend on the number of fine steps, or
+        "stormer-verlet".
+    solver
+        `pf.Solver(...)`: when the projection of a step onto the manifold has converged.
+    observations_per_block
+        Condition on the full state every so many observations, as the paper does. The posterior is the same; here it
+        saves nothing.
+    initial_states
+        How a first point that meets the data is sought: by "projection" of prior draws, or with one of the paper's
+        heuristics, "interpolation", "adam" and "adam-states".
     """
 
     integration_time: float | None = None
     target_acceptance: float = 0.95
     metric: Metric = "identity"
+    _: KW_ONLY
+    splitting: Splitting = "gaussian"
+    solver: Solver = SOLVER
+    observations_per_block: int | None = None
+    initial_states: InitialStates = "projection"
 
     def __post_init__(self) -> None:
+        _check(self)
         _check_target(self)
         object.__setattr__(self, "metric", checked_metric(self.metric))
         if self.integration_time is not None:
@@ -54,12 +77,26 @@ class DynamicHMC:
         The acceptance rate that warm-up tunes the step size for, between 0 and 1.
     metric
         The metric, as for `pf.StaticHMC`.
+    splitting
+        As that of `pf.StaticHMC`; the paper's experiments have both.
+    solver
+        As that of `pf.StaticHMC`.
+    observations_per_block
+        As that of `pf.StaticHMC`.
+    initial_states
+        As those of `pf.StaticHMC`.
     """
 
     target_acceptance: float = 0.8
     metric: Metric = "identity"
+    _: KW_ONLY
+    splitting: Splitting = "gaussian"
+    solver: Solver = SOLVER
+    observations_per_block: int | None = None
+    initial_states: InitialStates = "projection"
 
     def __post_init__(self) -> None:
+        _check(self)
         _check_target(self)
         object.__setattr__(self, "metric", checked_metric(self.metric))
 
@@ -77,12 +114,22 @@ class UnconstrainedHMC:
     metric
         "adapted": diagonal, from the variances in growing windows of warm-up, which should have 500 iterations or more;
         or "identity".
+    splitting
+        How the Hamiltonian is split, "stormer-verlet" or "gaussian".
+    initial_states
+        As those of `pf.StaticHMC`; a chain begins with a point that meets the data, without its observation noise.
     """
 
     target_acceptance: float = 0.8
     metric: UnconstrainedMetric = "adapted"
+    _: KW_ONLY
+    splitting: Splitting = "stormer-verlet"
+    initial_states: InitialStates = "projection"
+    solver: ClassVar[Solver] = SOLVER  # that the start is found with
+    observations_per_block: ClassVar[None] = None
 
     def __post_init__(self) -> None:
+        _check(self)
         _check_target(self)
         choice("metric", self.metric, get_args(UnconstrainedMetric))
 
@@ -103,17 +150,40 @@ class GuidedProposals:
         and is slower by far.
     thin
         Iterations for each draw, of warm-up too.
+    initial_states
+        As those of `pf.UnconstrainedHMC`.
     """
 
     reference: Reference = "path"
     thin: int = 10
+    _: KW_ONLY
+    initial_states: InitialStates = "projection"
+    splitting: ClassVar[Splitting] = "gaussian"  # of the start, which no step depends on
+    solver: ClassVar[Solver] = SOLVER
+    observations_per_block: ClassVar[None] = None
 
     def __post_init__(self) -> None:
+        _check(self)
         choice("reference", self.reference, get_args(Reference))
         object.__setattr__(self, "thin", whole("thin", self.thin, least=1))
 
 
 Sampler = StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals
+
+
+def _check(sampler: Sampler) -> None:
+    """Check what a run of every sampler depends on, whether it can be set there or not."""
+    choice("splitting", sampler.splitting, get_args(Splitting))
+    choice("initial_states", sampler.initial_states, INITIAL_STATES)
+    _check_solver(sampler.solver)
+    if sampler.observations_per_block is not None:
+        block = whole("observations_per_block", sampler.observations_per_block, least=2)
+        object.__setattr__(sampler, "observations_per_block", block)
+
+
+def _check_solver(given: Any) -> None:
+    if not isinstance(given, Solver):
+        raise SettingsError(f"solver must be pf.Solver(), with other tolerances or limits, not {told(given)}")
 
 
 def _check_target(sampler: StaticHMC | DynamicHMC | UnconstrainedHMC) -> None:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, Self, cast, get_args
+from typing import Any, Literal, Never, Self, TypedDict, cast, get_args
 
-from pathfold.engine.engine import Solver, Splitting
 from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice, positive, truth, whole
-from pathfold.sampling.heuristics import Heuristic
 from pathfold.sampling.samplers import GuidedProposals, Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.warm_start import WARMUP as WARM_START
 from pathfold.sampling.warm_start import Earlier
 
 KeepPath = Literal["nodes", "all", "none"]
-InitialStates = Literal["projection"] | Heuristic
 WARMUP = 250
 GUIDED_WARMUP = 500  # draws, each of several iterations
-INITIAL_STATES = ("projection", *get_args(Heuristic))
+
+
+class Moved(TypedDict, total=False):
+    """Settings that samplers have, and the verbs that run them do not."""
+
+    splitting: Never
+    solver: Never
+    observations_per_block: Never
+    initial_states: Never
+
+
+OF_SAMPLERS = (*Moved.__annotations__,)
 
 
 @dataclass(frozen=True)
@@ -35,10 +44,6 @@ class Settings:
     start: Earlier | None
     seed: int
     sampler: Sampler
-    splitting: Splitting
-    solver: Solver
-    observations_per_block: int | None
-    initial_states: InitialStates
     keep: Selection
     keep_path: KeepPath
     keep_warmup: bool
@@ -50,57 +55,78 @@ class Settings:
     threads: int | None
 
     @classmethod
-    def checked(cls, **given: Any) -> Self:
-        """Check what the user gave; raise a SettingsError that names a setting that cannot be used."""
-        sampler = _checked_sampler(given["sampler"])
-        splitting = given["splitting"]
-        if splitting is not None and isinstance(sampler, GuidedProposals):
-            raise SettingsError("splitting has no meaning for pf.GuidedProposals(): leave it out")
-        if splitting is None:
-            splitting = "stormer-verlet" if isinstance(sampler, UnconstrainedHMC) else "gaussian"
-        initial_states = "projection" if given["initial_states"] is None else given["initial_states"]
-        block, threads, limit = given["observations_per_block"], given["threads"], given["max_seconds"]
+    def checked(
+        cls,
+        *,
+        chains: int,
+        draws: int,
+        seed: int,
+        keep: Selection,
+        warmup: int | None = None,
+        start: Earlier | None = None,
+        sampler: Sampler | None = None,
+        keep_path: KeepPath = "nodes",
+        keep_warmup: bool = False,
+        thin: int = 1,
+        progress: bool = True,
+        max_seconds: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        executor: Executor | None = None,
+        threads: int | None = None,
+    ) -> Self:
+        """Return what the user gave, in plain types; a SettingsError names the setting that cannot be used."""
+        sampler = _checked_sampler(sampler)
         return cls(
-            chains=whole("chains", given["chains"], least=1),
-            warmup=_checked_warmup(given["warmup"], given["start"], sampler),
-            start=given["start"],
-            draws=whole("draws", given["draws"], least=1),
-            seed=whole("seed", given["seed"], least=0),
+            chains=whole("chains", chains, least=1),
+            warmup=_checked_warmup(warmup, start, sampler),
+            start=start,
+            draws=whole("draws", draws, least=1),
+            seed=whole("seed", seed, least=0),
             sampler=sampler,
-            splitting=cast(Splitting, choice("splitting", splitting, get_args(Splitting))),
-            solver=_checked_solver(given["solver"]),
-            observations_per_block=None if block is None else whole("observations_per_block", block, least=2),
-            initial_states=cast(InitialStates, choice("initial_states", initial_states, INITIAL_STATES)),
-            keep=given["keep"],
-            keep_path=cast(KeepPath, choice("keep_path", given["keep_path"], get_args(KeepPath))),
-            keep_warmup=truth("keep_warmup", given["keep_warmup"]),
-            thin=_checked_thin(given["thin"], sampler),
-            progress=truth("progress", given["progress"]),
-            max_seconds=None if limit is None else positive("max_seconds", limit),
-            checkpoint=_checked_path(given["checkpoint"]),
-            executor=_checked_executor(given["executor"], threads),
+            keep=keep,
+            keep_path=cast(KeepPath, choice("keep_path", keep_path, get_args(KeepPath))),
+            keep_warmup=truth("keep_warmup", keep_warmup),
+            thin=_checked_thin(thin, sampler),
+            progress=truth("progress", progress),
+            max_seconds=None if max_seconds is None else positive("max_seconds", max_seconds),
+            checkpoint=_checked_path(checkpoint),
+            executor=_checked_executor(executor, threads),
             threads=None if threads is None else whole("threads", threads, least=1),
         )
 
     @property
     def recorded(self) -> dict[str, Any]:
         """Return the settings that the draws depend on, as the results record them."""
+        sampler = self.sampler
+        own = {name: value for name, value in asdict(sampler).items() if name not in OF_SAMPLERS}
         return {
             "chains": self.chains,
             "warmup": self.warmup,
             "draws": self.draws,
             "seed": self.seed,
-            "splitting": self.splitting,
-            "observations_per_block": self.observations_per_block or 0,
-            "initial_states": self.initial_states,
+            "splitting": sampler.splitting,
+            "observations_per_block": sampler.observations_per_block or 0,
+            "initial_states": sampler.initial_states,
             "start": "none" if self.start is None else self.start.digest,
             "keep": self.keep.recorded,
             "keep_path": self.keep_path,
             "thin": self.thin,
-            "sampler": type(self.sampler).__name__,
-            **asdict(self.solver),
-            **{name: _recorded(value) for name, value in asdict(self.sampler).items()},
+            "sampler": type(sampler).__name__,
+            **asdict(sampler.solver),
+            **{name: _recorded(value) for name, value in own.items()},
         }
+
+
+def refuse_moved(verb: str, moved: Mapping[str, object], sampler: Any) -> None:
+    """Raise a SettingsError that says where a setting of samplers belongs, a TypeError for any other keyword."""
+    for name, value in moved.items():
+        if name not in OF_SAMPLERS:
+            raise TypeError(f"pf.{verb}() got an unexpected keyword argument {name!r}")
+        kind = type(sampler) if isinstance(sampler, Sampler) else StaticHMC
+        if name not in {each.name for each in fields(kind)}:
+            raise SettingsError(f"{name} has no meaning for pf.{kind.__name__}(): leave it out")
+        instead = "leave it out" if value is None else f"write sampler=pf.{kind.__name__}({name}={told(value)})"
+        raise SettingsError(f"{name} is a setting of the sampler now: {instead}")
 
 
 def _recorded(value: Any) -> Any:
@@ -136,12 +162,6 @@ def _checked_sampler(given: Any) -> Sampler:
             f"{told(given)}"
         )
     return given
-
-
-def _checked_solver(given: Any) -> Solver:
-    if given is not None and not isinstance(given, Solver):
-        raise SettingsError(f"solver must be pf.Solver(), with other tolerances or limits, not {told(given)}")
-    return given or Solver()
 
 
 def _checked_path(given: Any) -> Path | None:
