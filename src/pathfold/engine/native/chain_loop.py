@@ -45,8 +45,9 @@ def run(
     Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
     returned when the states cannot be held (the noise before a node does not move all of its state).
     `state`, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
-    counts for the host to read. `adapted` is whether warm-up adapts a metric (without constraints), `time` the
-    integration time of static trajectories, 0 when it is to be searched for.
+    counts for the host to read. `dynamic` is None for static trajectories: Numba then leaves out what the others need.
+    `adapted` is whether warm-up adapts a metric (without constraints), `time` the integration time of static
+    trajectories, 0 when it is to be searched for.
     """
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
@@ -60,9 +61,7 @@ def run(
         warming_up = state[ITERATION] < warmup
         t = step_size(state, warming_up)
         row = statistics[made]
-        if dynamic:
-            dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, row)
-        else:
+        if dynamic is None:
             iteration = int(state[ITERATION])
             length = time if time > 0.0 else integration_time(search, iteration, warmup)
             share = CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
@@ -71,6 +70,8 @@ def run(
             after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
             if warming_up and shortened:
                 state[SHORTENED] += 1.0
+        else:
+            dynamic_transition(layout, problem, points, momenta, t, rng, scratch, counts, result, row)
         if warming_up:
             adapt(state, row[ACCEPTANCE], target)
             if adapted and adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):

@@ -22,9 +22,6 @@ class Piece(JITCodeLibrary):
 
     environment: tuple[str, Any]
 
-    def add_linking_library(self, library: Any) -> None:
-        self._linking_libraries.append(library)
-
     def finalize(self) -> None:
         self._finalized = True
 
@@ -44,20 +41,28 @@ class Piece(JITCodeLibrary):
 class Whole(JITCodeLibrary):
     """The code of one function and of all pieces below it."""
 
-    def add_linking_library(self, library: Any) -> None:
-        if not isinstance(library, Piece):
-            super().add_linking_library(library)
-        elif library not in self._linking_libraries:
-            self._linking_libraries.append(library)
-            for called in library._linking_libraries:
-                self.add_linking_library(called)
-
     def finalize(self) -> None:
+        self._linking_libraries = callers_first(self._linking_libraries)
         super().finalize()
         engine = self._codegen._engine
         for library in self._linking_libraries:
             if isinstance(library, Piece) and engine.is_symbol_defined(library.environment[0]):
                 self._codegen.set_env(*library.environment)
+
+
+def callers_first(libraries: list[Any]) -> list[Any]:
+    """These and all that their pieces call, each after all that call it: LLVM links what is called by what it has."""
+    callees_first: dict[Any, None] = {}
+
+    def visit(library: Any) -> None:
+        if library not in callees_first:
+            for called in library._linking_libraries if isinstance(library, Piece) else ():
+                visit(called)
+            callees_first[library] = None
+
+    for library in libraries:
+        visit(library)
+    return [*reversed(callees_first)]
 
 
 class CompilesPieces(Compiler):
