@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from typing import Any
 
 import numba
 import numpy as np
@@ -29,6 +30,8 @@ from pathfold.program.machine import machine_name
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 
+type Entries = tuple[tuple[Any, tuple], ...]  # functions, with the types of their arguments
+
 _LAYOUT = _COUNTS = int64[::1]
 _BLOCK, _TABLE, _PATHS = float64[::1], float64[:, ::1], float64[:, :, :, ::1]
 _STATES = float64[:, :, ::1]
@@ -40,7 +43,7 @@ _CHAIN = (_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS
 _SETTINGS = (boolean, float64, int64, float64)
 _DRAWN = (_TABLE, _STATES, _STATES, _PATHS, _TABLE, _COUNTS, _COUNTS)
 _MOVES = (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _RNG, _BLOCK, int64)
-OF_ALL = (
+OF_ALL: Entries = (
     (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
     (linearise, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
@@ -49,7 +52,7 @@ OF_ALL = (
     (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (help_along, (int64, int64)),
 )
-OF_KIND = {
+OF_KIND: dict[str, Entries] = {
     "static": (
         (integration_time, (_BLOCK, int64, int64)),
         (run, (*_CHAIN, none, *_SETTINGS, *_DRAWN)),
