@@ -13,6 +13,7 @@ import pytest
 from numba.core import caching
 
 from pathfold.engine import Engine
+from pathfold.engine.native.pieces import Entry
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import DiffusionModel, Observations, TimeGrid
@@ -112,7 +113,7 @@ def test_control_flow_is_compiled_once_for_all_models(tmp_path):
 FEW_ENTRIES = """
 import pathfold.engine.installation as installation
 
-installation.ENTRIES = installation.ENTRIES[:2]  # those that are compiled soonest
+installation.OF_ALL, installation.OF_KIND = installation.OF_ALL[:1], {"static": installation.OF_ALL[1:2]}
 """
 COMPILING = """
 import json
@@ -124,8 +125,9 @@ Whole.finalize = lambda self: wholes.append(self.name) or finalize(self)
 installation._process = lambda call: started.append(call) or process(call)
 installation._cores = lambda: 2
 for _ in range(2):
-    installation.compile_entries("ENTRIES")
-hits = [sum(function.stats.cache_hits.values()) for function, _ in installation.ENTRIES]
+    installation.compile_entries("static")
+few = *installation.OF_ALL, *installation.OF_KIND["static"]
+hits = [sum(function.stats.cache_hits.values()) for function, _ in few]
 print(json.dumps([wholes, started, hits]))
 """
 
@@ -136,10 +138,90 @@ def test_what_takes_longest_is_compiled_by_another_process_and_loaded(tmp_path):
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     wholes, started, hits = run_apart(COMPILING, tmp_path, PYTHONPATH=path)
     assert wholes == ["to_normals"], "what the host calls becomes machine code, and nothing else"
-    assert started == ["compile_longest('ENTRIES')"], "once, though asked for twice"
+    assert started == ["compile_longest('static')"], "once, though asked for twice"
     assert hits == [0, 1], "the second was loaded"
     wholes, started, hits = run_apart(COMPILING, tmp_path, PYTHONPATH=path)
     assert (wholes, started, hits) == ([], [], [1, 1]), "a later process compiles nothing and needs no help"
+
+
+CALLED = """
+import json, warnings
+import numpy as np
+import pathfold as pf
+from pathfold.engine import installation
+from pathfold.engine.native.pieces import Entry
+from pathfold.example_models import ornstein_uhlenbeck
+from tests.plain import compiled_native
+
+warnings.simplefilter("ignore")  # two draws have not converged
+model, found = ornstein_uhlenbeck.noisy(), {}
+data = pf.Observations(0.5 * np.arange(1, 9), np.linspace(0.5, 1.5, 8))
+for kind, sampler in (
+    ("static", pf.StaticHMC()),
+    ("static", pf.StaticHMC(metric="adapted")),
+    ("dynamic", pf.DynamicHMC()),
+    ("dynamic", pf.UnconstrainedHMC()),
+    ("guided", pf.GuidedProposals()),
+):
+    pf.sample(
+        model, data, sampler=sampler, steps_per_interval=2, chains=1, warmup=8, draws=2, threads=2, progress=False
+    )
+    listed = {(f.py_func, s) for f, s in (*installation.OF_ALL, *installation.OF_KIND[kind])}
+    modules = [m for m in vars(compiled_native).values() if hasattr(m, "__file__")]
+    entries = {id(f): f for m in modules for f in vars(m).values() if isinstance(f, Entry)}.values()
+    called = {(f.py_func, s) for f in entries for s in f.overloads}
+    earlier = {each for key in installation.OF_KIND if key in found for each in installation.OF_KIND[key]}
+    known = listed | {(f.py_func, s) for f, s in earlier}
+    found.setdefault(kind, sorted(f.__qualname__ for f, s in called - known))
+print(json.dumps(found))
+"""
+
+
+def test_what_a_sampler_calls_is_compiled_before_and_nothing_else_is(tmp_path):
+    """In a run nothing is compiled besides: one would wait for it in silence."""
+    done = subprocess.run(
+        [sys.executable, "-c", CALLED],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {"static": [], "dynamic": [], "guided": []}
+
+
+def entry(function):
+    return Entry(function, {})
+
+
+@entry
+def shared(x):
+    return np.sqrt(x)
+
+
+@entry
+def left_out(x):
+    return shared(x) + 1.0
+
+
+@entry
+def left_in(x):
+    return 2.0 * shared(x)
+
+
+@entry
+def whole(x):
+    total = 0.0
+    for _ in range(0):
+        total += left_out(x)
+    return total + left_in(x)
+
+
+def test_a_piece_is_found_though_the_first_of_its_callers_is_never_called():
+    assert whole(9.0) == 6.0
+    assert [len(f.overloads) for f in (whole, left_in, left_out, shared)] == [1, 0, 0, 0], "the others are pieces"
+    assert shared(9.0) == 3.0, "the host can call each by itself"
 
 
 def test_a_change_of_any_file_is_noticed(tmp_path):

@@ -140,7 +140,7 @@ def test_density_of_a_vector_prior_has_its_jacobian():
 
 
 def test_correlations_are_standardised_by_their_exact_quantiles(monkeypatch):
-    """Along each u alone, 68 % of the density is between -1 and 1; nothing is drawn, which XLA compiles for long."""
+    """Along each u alone, 68 % of the density is between -1 and 1; nothing is drawn, which would take XLA seconds."""
     monkeypatch.delattr(dist.LKJCholesky, "sample")
     m = normal_map(dist.LKJCholesky(3, 1.5))
     excess = m.excess

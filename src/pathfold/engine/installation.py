@@ -9,16 +9,18 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from typing import Any
 
 import numba
 import numpy as np
-from numba import boolean, float64, int64, typeof
+from numba import boolean, float64, int64, none, typeof
 
 from pathfold.engine import model_cache
 from pathfold.engine.native import metropolis
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.first_order import first_order_shift
+from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import address_of_function, native_sources
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.pieces import Entry
@@ -28,6 +30,8 @@ from pathfold.program.machine import machine_name
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 
+type Entries = tuple[tuple[Any, tuple], ...]  # functions, with the types of their arguments
+
 _LAYOUT = _COUNTS = int64[::1]
 _BLOCK, _TABLE, _PATHS = float64[::1], float64[:, ::1], float64[:, :, :, ::1]
 _STATES = float64[:, :, ::1]
@@ -36,9 +40,10 @@ _RNG = typeof(np.random.default_rng())
 # What the host calls, and with what: first what is compiled soonest, last what takes longest.
 _START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, int64, float64, _RNG, _BLOCK, _COUNTS)
 _CHAIN = (_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK)
-_SETTINGS = (boolean, boolean, float64, int64, float64)
+_SETTINGS = (boolean, float64, int64, float64)
 _DRAWN = (_TABLE, _STATES, _STATES, _PATHS, _TABLE, _COUNTS, _COUNTS)
-ENTRIES = (
+_MOVES = (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _RNG, _BLOCK, int64)
+OF_ALL: Entries = (
     (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
     (linearise, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
@@ -46,20 +51,26 @@ ENTRIES = (
     (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (help_along, (int64, int64)),
-    (run, (*_CHAIN, *_SETTINGS, *_DRAWN)),
 )
-# What it calls for guided proposals besides, which few need.
-_MOVES = (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _RNG, _BLOCK, int64)
-GUIDED_ENTRIES = (
-    (metropolis.begin_search, (_LAYOUT, _BLOCK, float64, boolean)),
-    (metropolis.begin, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
-    (metropolis.exchange_noise, (_LAYOUT, _BLOCK, _BLOCK, boolean)),
-    (metropolis.run, (*_MOVES, *_DRAWN)),
-)
+OF_KIND: dict[str, Entries] = {
+    "static": (
+        (integration_time, (_BLOCK, int64, int64)),
+        (run, (*_CHAIN, none, *_SETTINGS, *_DRAWN)),
+    ),
+    "dynamic": ((run, (*_CHAIN, boolean, *_SETTINGS, *_DRAWN)),),
+    "guided": (
+        (metropolis.search_size, (_LAYOUT,)),
+        (metropolis.node_record, (_LAYOUT, _BLOCK)),
+        (metropolis.begin_search, (_LAYOUT, _BLOCK, float64, boolean)),
+        (metropolis.begin, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
+        (metropolis.exchange_noise, (_LAYOUT, _BLOCK, _BLOCK, boolean)),
+        (metropolis.run, (*_MOVES, *_DRAWN)),
+    ),
+}
 
 
-def compile_sampler(*, announce: bool, guided: bool = False) -> float:
-    """Compile the native sampler, or load it from Numba's cache; return the seconds that took.
+def compile_sampler(kind: str = "static", *, announce: bool) -> float:
+    """Compile the native sampler of one kind, or load it from Numba's cache; return the seconds that took.
 
     Of several processes that come to a new installation at once, one compiles and the others load what it kept.
     """
@@ -75,11 +86,9 @@ def compile_sampler(*, announce: bool, guided: bool = False) -> float:
     if announce:
         timer.start()
     try:
-        with model_cache.once(_installation(guided)):
-            compile_entries("ENTRIES")
+        with model_cache.once(_installation(kind)):
+            compile_entries(kind)
             address_of_function(do_parts)
-            if guided:
-                compile_entries("GUIDED_ENTRIES")
     finally:
         timer.cancel()
         seconds = time.perf_counter() - begin
@@ -88,20 +97,20 @@ def compile_sampler(*, announce: bool, guided: bool = False) -> float:
     return seconds
 
 
-def compile_entries(name: str) -> None:
-    """Compile the functions of a list, or load them from Numba's cache.
+def compile_entries(kind: str) -> None:
+    """Compile the functions that the host calls for one kind of sampler, or load them from Numba's cache.
 
     Numba compiles one function at a time, however many threads ask: so the last one, which takes about as long as all
     others together, is compiled in a process of its own, and loaded from what that kept.
     """
-    *others, (longest, signature) = globals()[name]
-    if not isinstance(longest, Entry):  # plain Python, with NUMBA_DISABLE_JIT=1
+    if not isinstance(run, Entry):  # plain Python, with NUMBA_DISABLE_JIT=1
         return
+    *others, (longest, signature) = (*OF_ALL, *OF_KIND[kind])
     helper = None
     try:
         for function, its_signature in others:
             if _compiles(function, its_signature) and helper is None:
-                helper = _process(f"compile_longest({name!r})")
+                helper = _process(f"compile_longest({kind!r})")
         if helper is not None:
             helper.wait()
         longest.compile(signature)
@@ -118,9 +127,9 @@ def _compiles(entry: Entry, signature: tuple) -> bool:
     return entry.stats.cache_path is not None and entry.stats.cache_misses.total() > before
 
 
-def compile_longest(name: str) -> None:
-    """Compile the last function of a list."""
-    function, signature = globals()[name][-1]
+def compile_longest(kind: str) -> None:
+    """Compile the last function that a kind of sampler needs."""
+    function, signature = OF_KIND[kind][-1]
     function.compile(signature)
 
 
@@ -149,7 +158,7 @@ def _cores() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def _installation(guided: bool) -> str:
-    """Return a name for this installation, which depends on the sources, where they are, Numba and the machine."""
-    parts = (native_sources(), __file__, os.environ.get("NUMBA_CACHE_DIR"), numba.__version__, machine_name(), guided)
+def _installation(kind: str) -> str:
+    """Return a name for what is compiled, which depends on the sources, where they are, Numba and the machine."""
+    parts = (native_sources(), __file__, os.environ.get("NUMBA_CACHE_DIR"), numba.__version__, machine_name(), kind)
     return f"sampler-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"

@@ -37,7 +37,7 @@ from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.reference import guided_start
 from pathfold.sampling.run import Run
-from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHMC
+from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHMC, kind_of
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import Settings
 from pathfold.sampling.spared import spared
@@ -67,7 +67,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         make_folder(settings.checkpoint)
     check_draws_fit(shape, settings)
     begin = time.perf_counter()
-    compile_sampler(announce=settings.progress, guided=isinstance(sampler, GuidedProposals))
+    compile_sampler(kind_of(sampler), announce=settings.progress)
     engine = Engine(
         model, grid, splitting=sampler.splitting, solver=sampler.solver, conditioned=bool(held), metric=metric
     )

@@ -114,7 +114,7 @@ class HamiltonianChain(Chain):
             self.search,
             self.counts,
             self.result,
-            self.dynamic,
+            True if self.dynamic else None,
             isinstance(sampler, UnconstrainedHMC) and sampler.metric == "adapted",
             float(time_given or 0.0),
             self.passed + task.warmup,

@@ -189,3 +189,10 @@ def _check_solver(given: Any) -> None:
 def _check_target(sampler: StaticHMC | DynamicHMC | UnconstrainedHMC) -> None:
     target = positive("target_acceptance", sampler.target_acceptance, below=1.0)
     object.__setattr__(sampler, "target_acceptance", target)
+
+
+def kind_of(sampler: Sampler) -> str:
+    """Which of the native samplers it is made of (`engine/installation.py`)."""
+    if isinstance(sampler, GuidedProposals):
+        return "guided"
+    return "static" if isinstance(sampler, StaticHMC) else "dynamic"

@@ -30,7 +30,7 @@ from pathfold.sampling.checkpoint import Checkpoint, InUse
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.run_chain import run_chain
-from pathfold.sampling.samplers import GuidedProposals
+from pathfold.sampling.samplers import kind_of
 from pathfold.sampling.settings import Settings
 
 Assembly = Callable[[], Sequence[Code]]
@@ -260,7 +260,7 @@ def work(task: ChainTask, stop: str | None) -> Draws | Failed | None:
             raise SettingsError(
                 f"checkpoint: a worker does not see the folder {task.checkpoint}; give one on a disk that all share"
             )
-        compile_sampler(announce=False, guided=isinstance(task.sampler, GuidedProposals))
+        compile_sampler(kind_of(task.sampler), announce=False)
         monitor = Monitor()
         with _stopped_by(stop, monitor):
             return _once_free(task, monitor)

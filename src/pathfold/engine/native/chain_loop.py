@@ -45,8 +45,9 @@ def run(
     Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
     returned when the states cannot be held (the noise before a node does not move all of its state).
     `state`, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
-    counts for the host to read. `adapted` is whether warm-up adapts a metric (without constraints), `time` the
-    integration time of static trajectories, 0 when it is to be searched for.
+    counts for the host to read. `dynamic` is None for static trajectories: Numba then leaves out what the others need.
+    `adapted` is whether warm-up adapts a metric (without constraints), `time` the integration time of static
+    trajectories, 0 when it is to be searched for.
     """
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
@@ -61,14 +62,14 @@ def run(
         t = step_size(state, warming_up)
         share = CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
         row = statistics[made]
-        if dynamic:
-            needed = dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, row)
-        else:
+        if dynamic is None:
             iteration = int(state[ITERATION])
             length = time if time > 0.0 else integration_time(search, iteration, warmup)
             before_transition(layout, points[CURRENT], search)
             needed = static_transition(layout, problem, points, momenta, t, length, share, rng, scratch, counts, row)
             after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
+        else:
+            needed = dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, row)
         if warming_up and needed:
             state[SHORTENED] += 1.0
         if warming_up:

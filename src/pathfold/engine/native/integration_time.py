@@ -25,8 +25,8 @@ FAVOUR = 0.5  # ... and win unless an effective draw costs twice as much: they a
 CHOSEN, SEEN, MOMENTS = 0, 1, 2
 
 
-@compiled
 def search_size(layout):
+    """How many numbers the search takes; the host asks."""
     return MOMENTS + 3 * layout[at.VECTOR_W] + 2 * (1 + layout[at.VECTOR_W])
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
@@ -21,9 +20,6 @@ class Piece(JITCodeLibrary):
     """The code of one function as it was written down, with a list of those that it calls."""
 
     environment: tuple[str, Any]
-
-    def add_linking_library(self, library: Any) -> None:
-        self._linking_libraries.append(library)
 
     def finalize(self) -> None:
         self._finalized = True
@@ -44,20 +40,28 @@ class Piece(JITCodeLibrary):
 class Whole(JITCodeLibrary):
     """The code of one function and of all pieces below it."""
 
-    def add_linking_library(self, library: Any) -> None:
-        if not isinstance(library, Piece):
-            super().add_linking_library(library)
-        elif library not in self._linking_libraries:
-            self._linking_libraries.append(library)
-            for called in library._linking_libraries:
-                self.add_linking_library(called)
-
     def finalize(self) -> None:
+        self._linking_libraries = callers_first(self._linking_libraries)
         super().finalize()
-        engine = self._codegen._engine
+        codegen: Any = self._codegen
         for library in self._linking_libraries:
-            if isinstance(library, Piece) and engine.is_symbol_defined(library.environment[0]):
-                self._codegen.set_env(*library.environment)
+            if isinstance(library, Piece) and codegen._engine.is_symbol_defined(library.environment[0]):
+                codegen.set_env(*library.environment)
+
+
+def callers_first(libraries: list[Any]) -> list[Any]:
+    """These and all that their pieces call, each after all that call it: LLVM links what is called by what it has."""
+    callees_first: dict[Any, None] = {}
+
+    def visit(library: Any) -> None:
+        if library not in callees_first:
+            for called in library._linking_libraries if isinstance(library, Piece) else ():
+                visit(called)
+            callees_first[library] = None
+
+    for library in libraries:
+        visit(library)
+    return [*reversed(callees_first)]
 
 
 class CompilesPieces(Compiler):
@@ -77,8 +81,10 @@ class Entry(CPUDispatcher):
     """A function as the host calls it; native functions find the piece in its place."""
 
     def __init__(self, function: Callable, options: dict[str, Any]) -> None:
-        super().__init__(function, targetoptions={"nopython": True, **options}, pipeline_class=CompilesWholes)
-        self.piece: Any = njit(pipeline_class=CompilesPieces, no_cpython_wrapper=True, **options)(function)
+        options = {"nopython": True, **options}
+        super().__init__(function, targetoptions=options, pipeline_class=CompilesWholes)
+        options = {"no_cpython_wrapper": True, **options}
+        self.piece: Any = CPUDispatcher(function, targetoptions=options, pipeline_class=CompilesPieces)
 
     @property
     def _numba_type_(self) -> Any:
