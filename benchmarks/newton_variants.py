@@ -25,6 +25,7 @@ from step_cost import Case, series
 from pathfold.engine import Solver
 from pathfold.engine.native import manifold, projection
 from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.thresholds import DIVERGENCE
 from pathfold.engine.native.trajectory import ITERATED, LINEARISED
 from pathfold.engine.status import CONVERGED, DIVERGED, NOT_CONVERGED
 
@@ -92,7 +93,7 @@ class Steps(Case):
             self.counts[[ITERATED, LINEARISED]] += 1
             n.cross_factorise(*blocks, self.scratch)
             residual = n.cross_filter(*blocks, self.scratch)
-            if not residual < n.DIVERGENCE:
+            if not residual < DIVERGENCE:
                 return DIVERGED
             if residual < solver.constraint_tolerance and change < solver.position_tolerance:
                 return CONVERGED

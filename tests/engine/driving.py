@@ -118,7 +118,7 @@ class Driven:
         rows, counts = (at.CURRENT, at.NEXT), np.zeros(at.COUNTS, dtype=np.int64)
         with np.errstate(all="ignore"):
             blocks = points, momenta, *rows, t, self.engine.block("scratch"), counts
-            status = self.native.static_hmc.take_pair(*self.args, *blocks)
+            status = self.native.two_stage.take_pair(*self.args, *blocks)
         return int(status), points[at.NEXT], self.flat(momenta[at.MOVING])
 
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:

@@ -98,7 +98,7 @@ class Walk:
         ends = []
         for sought in (goal, goal[:0]):
             status = code.position_step(layout, problem, there, back, sought, p, -t, *blocks)
-            ends.append((status, native.projection.distance(back[: goal.size], goal)))
+            ends.append((status, native.projection.largest_difference(back[: goal.size], goal)))
         (early, near), (status, away) = ends
         returned = early == RETURNED or (early == CONVERGED and near < ALLOWED)
         return early == RETURNED, returned, away if status == CONVERGED else np.inf

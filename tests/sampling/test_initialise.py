@@ -13,7 +13,8 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import Engine
-from pathfold.engine.native.start_search import GUESSES, guess_nodes
+from pathfold.engine.native.start_search import guess_nodes
+from pathfold.engine.native.thresholds import GUESSES
 from pathfold.engine.native.trajectory import STATIC_POINTS
 from pathfold.example_models import (
     cox_ingersoll_ross,

@@ -57,14 +57,15 @@ class Toy:
     def draw_momentum(layout, problem, point, p, rng, scratch) -> None:
         p[:] = rng.standard_normal(p.size)
 
-    def put_into(self, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def put_into(self, monkeypatch: pytest.MonkeyPatch, *modules: Any) -> None:
         for name, value in (
             ("potential", self.potential),
             ("hamiltonian", self.hamiltonian),
             ("step", self.step),
             ("draw_momentum", self.draw_momentum),
         ):
-            monkeypatch.setattr(module, name, value, raising=False)
+            for module in modules:
+                monkeypatch.setattr(module, name, value, raising=False)
 
 
 def tables(native: Any) -> SimpleNamespace:
@@ -135,7 +136,7 @@ def test_merging_joins_sums_and_ends_and_finds_turns(native):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_extension_is_the_recursive_tree(native, monkeypatch, sign):
     """Bottom-up joining gives what recursion from the top gives: the verdict, the weight, sum and outermost momenta."""
-    Toy().put_into(native.dynamic_hmc, monkeypatch)
+    Toy().put_into(monkeypatch, native.dynamic_hmc)
     rng, row = np.random.default_rng(2), native.trajectory
     ended = {CONVERGED: 0, native.dynamic_hmc.TURNED: 0}
     for leaves in (1, 2, 4, 8, 16, 32):
@@ -152,9 +153,11 @@ def test_extension_is_the_recursive_tree(native, monkeypatch, sign):
             assert (status == CONVERGED) == is_tree(ps)
             ended[status] += 1
             if status == CONVERGED:
-                assert work.result[0] == pytest.approx(logsumexp(-errors), abs=1e-12)
-                assert work.result[1] == pytest.approx(np.minimum(1.0, np.exp(-errors)).sum(), abs=1e-12)
-                assert work.result[2] == leaves
+                assert work.result[native.dynamic_hmc.LOG_WEIGHT] == pytest.approx(logsumexp(-errors), abs=1e-12)
+                assert work.result[native.dynamic_hmc.ACCEPTED] == pytest.approx(
+                    np.minimum(1.0, np.exp(-errors)).sum(), abs=1e-12
+                )
+                assert work.result[native.dynamic_hmc.TAKEN] == leaves
                 found = work.momenta[row.LEVELS : row.LEVELS + 3]
                 np.testing.assert_allclose(found, [ps.sum(axis=0), ps[0], ps[-1]], atol=1e-12)
                 np.testing.assert_allclose(work.points[row.RIGHT], qs[-1], atol=1e-13)
@@ -165,7 +168,7 @@ def test_the_state_is_drawn_by_weight(native, monkeypatch):
     def bumpy(layout, q, p):
         return np.sin(4.0 * q[0])
 
-    Toy().put_into(native.dynamic_hmc, monkeypatch)
+    Toy().put_into(monkeypatch, native.dynamic_hmc)
     monkeypatch.setattr(native.dynamic_hmc, "hamiltonian", bumpy)
     rng, row, leaves, t, repeats = np.random.default_rng(3), native.trajectory, 4, 0.3, 3000
     q, p = np.array([-1.0, -0.6, -0.8]), np.array([1.0, 0.7, 0.9])
@@ -213,9 +216,9 @@ def transition(
 )
 def test_transitions_leave_the_target_alone(native, monkeypatch, kind, wall, t, levels, share):
     """From exact draws (of the Gaussian, or of what is inside the wall, where steps fail) come exact draws."""
-    monkeypatch.setattr(native.static_hmc, "LEVELS", levels)
+    monkeypatch.setattr(native.static_hmc, "MOST_SHORTENED", levels)
     toy = Toy(wall=wall)
-    toy.put_into(getattr(native, f"{kind}_hmc"), monkeypatch)
+    toy.put_into(monkeypatch, getattr(native, f"{kind}_hmc"), native.two_stage)
     rng, row, size = np.random.default_rng(4), native.trajectory, 6000
     target = truncnorm(-WALL, WALL) if wall else truncnorm(-np.inf, np.inf)
     work, after, failed = tables(native), np.zeros((size, 3)), np.zeros((size, 2))
@@ -273,7 +276,7 @@ def test_a_corner_where_steps_are_too_long_is_entered_and_left(native, monkeypat
     """Never with one step size; with others a chain is there for 6 % of the time, within 3.5 standard errors of the
     means of 40 batches."""
     toy, row, rng = Corner(), native.trajectory, np.random.default_rng(9)
-    toy.put_into(getattr(native, f"{kind}_hmc"), monkeypatch)
+    toy.put_into(monkeypatch, getattr(native, f"{kind}_hmc"), native.two_stage)
 
     def is_behind(size: int, share: float) -> np.ndarray:
         found, work = np.zeros(size, dtype=bool), tables(native)
@@ -292,7 +295,7 @@ def test_a_corner_where_steps_are_too_long_is_entered_and_left(native, monkeypat
 def test_a_length_that_cannot_be_drawn_at_the_end_is_never_accepted(native, monkeypatch):
     """However much energy is lost on the way: a chance of zero times a large number must not be NaN and accepted."""
     toy, work, row = Toy(), tables(native), native.trajectory
-    toy.put_into(native.static_hmc, monkeypatch)
+    toy.put_into(monkeypatch, native.static_hmc, native.two_stage)
     monkeypatch.setattr(native.static_hmc, "hamiltonian", lambda layout, q, p: 1e6 if np.all(q == 0.0) else -1e6)
     levels = iter([0, 3] * 50)
     monkeypatch.setattr(native.static_hmc, "level_of", lambda *_: next(levels))
@@ -306,7 +309,7 @@ def test_a_length_that_cannot_be_drawn_at_the_end_is_never_accepted(native, monk
 def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
     """At a wall shorter steps fail as well; where all fail at first they are too long, also if shorter ones lead on."""
     toy, work, row = Toy(), tables(native), native.trajectory
-    toy.put_into(native.static_hmc, monkeypatch)
+    toy.put_into(monkeypatch, native.static_hmc, native.two_stage)
     monkeypatch.setattr(native.static_hmc, "hamiltonian", lambda *_: 0.0)
     monkeypatch.setattr(native.static_hmc, "draw_length", lambda *_: (4, 0.1))
     monkeypatch.setattr(native.static_hmc, "level_of", lambda *_: 1)
@@ -314,7 +317,7 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
         found = [0, failed]  # of shorter steps, and before them of the usual ones
 
         def trajectory(*given, found=found):
-            given[-1][row.STEPS] = 1
+            given[-1][row.STEPPED] = 1
             return row.NEXT, row.SPARE, found.pop(), NOT_CONVERGED
 
         monkeypatch.setattr(native.static_hmc, "trajectory", trajectory)
@@ -326,7 +329,7 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch, kind):
     """A chain whose warm-up never met a wall takes the small share after it, another the large one."""
-    chain, careful, confident = native.chain_loop, native.static_hmc.CAREFUL, native.static_hmc.CONFIDENT
+    chain, careful, confident = native.chain_loop, native.thresholds.CAREFUL, native.thresholds.CONFIDENT
     for name in ("first_step_size", "record", "before_transition", "after_transition"):
         monkeypatch.setattr(chain, name, lambda *_: 0.5)
 
@@ -353,7 +356,7 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
 
 def test_trajectories_grow_either_way(native, monkeypatch):
     """From the middle, stopped after the first doubling: the new state lies ahead or behind, each half of the time."""
-    Toy().put_into(native.dynamic_hmc, monkeypatch)
+    Toy().put_into(monkeypatch, native.dynamic_hmc)
     monkeypatch.setattr(native.dynamic_hmc, "joins", lambda *_: False)
     work, row, rng, ahead, repeats = tables(native), native.trajectory, np.random.default_rng(8), 0, 2000
     for _ in range(repeats):
@@ -365,7 +368,7 @@ def test_trajectories_grow_either_way(native, monkeypatch):
 
 
 def test_divergence_ends_a_dynamic_trajectory(native, monkeypatch):
-    Toy().put_into(native.dynamic_hmc, monkeypatch)
+    Toy().put_into(monkeypatch, native.dynamic_hmc)
     work, row = tables(native), native.trajectory
     work.points[row.CURRENT] = start = np.array([3.0, 3.0, 3.0])
     transition(native, "dynamic", work, 50.0, np.random.default_rng(0), share=0.0)
@@ -380,7 +383,7 @@ def test_shorter_steps_are_drawn_evenly_on_the_logarithm(native):
     sizes, depths = np.array([dynamic.draw_step_size(0.5, 10, 0.25, rng) for _ in range(8000)]).T
     shorter = sizes < 0.5
     assert abs(shorter.mean() - 0.25) < threshold(1, 0.1 * FALSE_ALARMS) * np.sqrt(0.25 * 0.75 / 8000)
-    assert kstest(np.log(sizes[shorter] / 0.5) / np.log(dynamic.SHORTEST), "uniform").pvalue > 0.1 * FALSE_ALARMS
+    assert kstest(np.log(sizes[shorter] / 0.5) / np.log(dynamic.SHORTEST_STEP), "uniform").pvalue > 0.1 * FALSE_ALARMS
     assert set(depths[shorter]) == {dynamic.SHALLOW}
     assert set(depths[~shorter]) == {10}
 
@@ -471,7 +474,7 @@ def test_early_failures_do_not_stall(native):
 
 def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
     toy, size, row = Toy(), native.step_size, native.trajectory
-    toy.put_into(size, monkeypatch)
+    toy.put_into(monkeypatch, size)
 
     def first_step(seed: int) -> float:
         work = tables(native)
@@ -479,7 +482,7 @@ def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
         rng = np.random.default_rng(seed)
         return size.first_step_size(None, None, work.points, work.momenta, rng, None, work.counts)
 
-    assert all(0.5 <= first_step(seed) <= size.LARGEST for seed in range(5))
+    assert all(0.5 <= first_step(seed) <= size.LONGEST_STEP for seed in range(5))
     energies = iter(range(0, -100_000, -1000))
     with monkeypatch.context() as patch:
         patch.setattr(size, "hamiltonian", lambda *_: next(energies))

@@ -20,7 +20,7 @@ from pathfold.program.machine import Loaded, assemble
 from pathfold.program.trace import check_compilable
 
 LANES = 64  # draws abreast: so many that calls are few, so few that what they work on stays in the cache
-STEPS = 64  # fine steps whose noise is held at a time
+STEPS_AT_ONCE = 64  # fine steps whose noise is held at a time
 
 # Places in the layout table of this kernel alone: where its records begin in their blocks.
 CLOCK, DRAW, NOISE, FORCING, CARRY, LENGTH = range(LAYOUT_HEAD, LAYOUT_HEAD + 6)
@@ -83,7 +83,7 @@ class Forward:
         z (D, Z) are the parameters that series share, starts (D, K, augmented) where each series begins; those that
         begin right `after_data` (K,) begin with empty accumulators. A path that is lost is not finite from there on.
         """
-        memory, delta = Memory(self, min(grid.steps, STEPS)), grid.delta
+        memory, delta = Memory(self, min(grid.steps, STEPS_AT_ONCE)), grid.delta
         forcing, _ = self.model.forcing(grid, after_data)
         series = dict(zip(grid.first.tolist(), range(len(grid.first)), strict=True))  # by their first interval
         states = np.empty((len(z), int(keep.sum()), self.model.state_dim))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathfold.engine.table import record_place
 from pathfold.program.layout import Record, Use
 
+type Fields = dict[str, tuple[int, ...]]  # the shapes of a record's fields, in order
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -27,132 +29,10 @@ class Records:
     """All records of a model, by name. On a regular grid the step size is one number, shared by all lanes."""
 
     def __init__(self, n: Sizes, *, regular: bool, censored: int, metric: bool) -> None:
-        X, V, U, Z, Y, W, V0 = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
-        K = U if metric else 0
-        # What the data and the settings fix. Gaps and misfits are measured in the scales of states and rows.
-        step_size: dict[str, tuple[int, ...]] = {"delta": ()}
-        solver = {"constraint_tolerance": (), "position_tolerance": (), "max_iterations": ()}
-        scales = {"row_relaxation": (), "gap_relaxation": (), "state_scale": (X,)}
-        self.settings = Record(
-            "settings", "shared", {"verlet": (), **solver, **scales} | (step_size if regular else {})
-        )
-        times: dict[str, tuple[int, ...]] = {"t_start": (), "t_end": (), "inputs_end": (n.IN,)}
-        seen = {"y": (Y,), "mask": (Y,), "censored": (censored,), "upper": (censored,), "row_scale": (Y,)}
-        self.grid = Record("grid", "lane", {**times, **seen} | ({} if regular else step_size))
-        self.forcing = Record("forcing", "step", {"forcing": (n.F,)})
-        # Where the parameters have a metric, what is sampled in the place of u below is q with u = centre + factor q.
-        self.coordinates = Record("coordinates", "shared", {"centre": (K,), "factor": (K, K)})
-        # A position q = [u; v0; w; v], or a momentum or gradient of the same shape.
-        self.u = Record("u", "shared", {"u": (U,)})
-        self.v0 = Record("v0", "series", {"v0": (V0,)})
-        self.w = Record("w", "lane", {"w": (W,)})
-        self.v = Record("v", "step", {"v": (V,)})
-        # What is known at a point: parameters, initial states, path, node Jacobians, factor of the Gram matrix.
-        self.theta = Record("theta", "shared", {"z": (Z,), "D": (Z, U), "excess_u": (), "excess_u_gradient": (U,)})
-        self.start = Record(
-            "start",
-            "series",
-            {
-                "x0": (X,),
-                "E0z": (X, Z),
-                "E0": (X, U),
-                "B0": (X, V0),
-                "excess_x0": (),
-                "excess_z_gradient": (Z,),
-                "excess_v0_gradient": (V0,),
-            },
-        )
-        self.path = Record("path", "step", {"x": (X,), "B": (X, V)})
-        self.node = Record(
-            "node",
-            "lane",
-            {
-                "x_start": (X,),
-                "x_node": (X,),
-                "A": (X, X),
-                "E": (X, U),
-                "Ez": (X, Z),
-                "Q": (X, X),
-                "H": (Y, X),
-                "Hz": (Y, Z),
-                "Hu": (Y, U),
-                "Hw": (Y, W),
-                "excess": (),
-                "P_start": (X, X),
-                "d_start": (X, U),
-                "P_end": (X, X),
-                "d_end": (X, U),
-                "M": (X, X),
-                "K": (X, Y),
-                "Sig_inv": (Y, Y),
-                "dm": (X, U),
-                "eU": (Y, U),
-            },
-        )
-        # Scratch of the solves and of the gradient.
-        self.work = Record(
-            "work",
-            "lane",
-            {
-                "Bp": (X,),
-                "Th": (X, X),
-                "Gam": (X, Z),
-                "Lam0": (X, X),
-                "wH": (Y, X),
-                "wHz": (Y, Z),
-                "wHw": (Y, W),
-                "gz_node": (Z,),
-                "gx_node": (X,),
-                "gz_path": (Z,),
-                "gx_path": (X,),
-                "zeta": (X,),
-            },
-        )
-        self.slope = Record("slope", "step", {"Lam": (X, X), "gv": (V,)})
-        self.newton = Record(
-            "newton",
-            "lane",
-            {
-                "gap": (X,),
-                "o": (Y,),
-                "cross": (X, X),
-                "Pc": (X, X),
-                "Kl": (X, Y),
-                "Kr": (Y, X),
-                "Sc_inv": (Y, Y),
-                "eUl": (Y, U),
-                "SeR": (Y, U),
-                "dl_node": (X, U),
-                "c": (X,),
-                "e": (Y,),
-                "lam": (Y,),
-                "eta": (X,),
-            },
-        )
-        self.start_multipliers = Record("start_multipliers", "series", {"zeta0": (V0,)})
-        self.start_weights = Record("start_weights", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
-        # Sums over nodes and series, and small results of a solve.
-        self.sums = Record(
-            "sums",
-            "shared",
-            {
-                "C_inv": (U, U),
-                "C": (U, U),
-                "log_det": (),
-                "b": (U,),
-                "a": (U,),
-                "residual": (),
-                "change": (),
-                "gz": (Z,),
-                "gu": (U,),
-                "wD": (Z, U),
-            },
-        )
-
-        self.newton_sums = Record("newton_sums", "shared", self.sums.fields)
-        # Lane buffer of the kernels: its size is known once they are emitted.
-        self.carry = Record("carry", "shared", {})
-
+        self._problem(n, regular, censored, metric)
+        self._vector(n)
+        self._point(n)
+        self._scratch(n)
         vector = ["u", "v0", "w", "v"]
         self.blocks: dict[str, list[str]] = {
             "problem": ["settings", "grid", "forcing", "coordinates"],
@@ -160,6 +40,49 @@ class Records:
             "point": [*vector, "theta", "start", "node", "path", "sums"],
             "scratch": ["work", "slope", "newton", "start_multipliers", "start_weights", "newton_sums", "carry"],
         }
+
+    def _problem(self, n: Sizes, regular: bool, censored: int, metric: bool) -> None:
+        """What the data and the settings fix. Gaps and misfits are measured in the scales of states and rows."""
+        X, Y, K = n.X, n.Y, n.U if metric else 0
+        step_size: Fields = {"delta": ()}
+        solver: Fields = {"constraint_tolerance": (), "position_tolerance": (), "max_iterations": ()}
+        scales: Fields = {"row_relaxation": (), "gap_relaxation": (), "state_scale": (X,)}
+        own: Fields = {"verlet": (), **solver, **scales}
+        self.settings = Record("settings", "shared", own | (step_size if regular else {}))
+        times: Fields = {"t_start": (), "t_end": (), "inputs_end": (n.IN,)}
+        seen: Fields = {"y": (Y,), "mask": (Y,), "censored": (censored,), "upper": (censored,), "row_scale": (Y,)}
+        self.grid = Record("grid", "lane", {**times, **seen} | ({} if regular else step_size))
+        self.forcing = Record("forcing", "step", {"forcing": (n.F,)})
+        # Where the parameters have a metric, what is sampled in the place of u below is q with u = centre + factor q.
+        self.coordinates = Record("coordinates", "shared", {"centre": (K,), "factor": (K, K)})
+
+    def _vector(self, n: Sizes) -> None:
+        """A position q = [u; v0; w; v], or a momentum or gradient of the same shape."""
+        self.u = Record("u", "shared", {"u": (n.U,)})
+        self.v0 = Record("v0", "series", {"v0": (n.V0,)})
+        self.w = Record("w", "lane", {"w": (n.W,)})
+        self.v = Record("v", "step", {"v": (n.V,)})
+
+    def _point(self, n: Sizes) -> None:
+        """What is known at a point: parameters, initial states, path, node Jacobians, factor of the Gram matrix."""
+        X, V, U, Z, V0 = n.X, n.V, n.U, n.Z, n.V0
+        self.theta = Record("theta", "shared", {"z": (Z,), "D": (Z, U), "excess_u": (), "excess_u_gradient": (U,)})
+        excess: Fields = {"excess_x0": (), "excess_z_gradient": (Z,), "excess_v0_gradient": (V0,)}
+        self.start = Record("start", "series", {"x0": (X,), "E0z": (X, Z), "E0": (X, U), "B0": (X, V0), **excess})
+        self.path = Record("path", "step", {"x": (X,), "B": (X, V)})
+        self.node = Record("node", "lane", _linearised(n) | _filtered(n))
+        self.sums = Record("sums", "shared", _sums(n))
+
+    def _scratch(self, n: Sizes) -> None:
+        """What solves and the gradient need on the way; the lane buffer, its size known once kernels are emitted."""
+        X, V, Z, V0 = n.X, n.V, n.Z, n.V0
+        self.work = Record("work", "lane", _weights(n))
+        self.slope = Record("slope", "step", {"Lam": (X, X), "gv": (V,)})
+        self.newton = Record("newton", "lane", _newton(n))
+        self.start_multipliers = Record("start_multipliers", "series", {"zeta0": (V0,)})
+        self.start_weights = Record("start_weights", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
+        self.newton_sums = Record("newton_sums", "shared", _sums(n))
+        self.carry = Record("carry", "shared", {})
 
     def __getitem__(self, name: str) -> Record:
         return getattr(self, name)
@@ -186,3 +109,40 @@ _BLOCKS = {
     "gradient": ("vector", "other", "_g"),
     "scratch": ("scratch", "scratch", ""),
 }
+
+
+def _linearised(n: Sizes) -> Fields:
+    """States and Jacobians of an interval and of the node at its end (method.md, section 3)."""
+    X, U, Z, Y, W = n.X, n.U, n.Z, n.Y, n.W
+    of_path: Fields = {"x_start": (X,), "x_node": (X,), "A": (X, X), "E": (X, U), "Ez": (X, Z), "Q": (X, X)}
+    return of_path | {"H": (Y, X), "Hz": (Y, Z), "Hu": (Y, U), "Hw": (Y, W), "excess": ()}
+
+
+def _filtered(n: Sizes) -> Fields:
+    """The factor of the Gram matrix at a node (method.md, section 4)."""
+    X, U, Y = n.X, n.U, n.Y
+    ends: Fields = {"P_start": (X, X), "d_start": (X, U), "P_end": (X, X), "d_end": (X, U)}
+    return ends | {"M": (X, X), "K": (X, Y), "Sig_inv": (Y, Y), "dm": (X, U), "eU": (Y, U)}
+
+
+def _weights(n: Sizes) -> Fields:
+    """What solves and the gradient of log|G| have of an interval (method.md, sections 5 and 6)."""
+    X, Z, Y, W = n.X, n.Z, n.Y, n.W
+    weights: Fields = {"Bp": (X,), "Th": (X, X), "Gam": (X, Z), "Lam0": (X, X), "wH": (Y, X), "wHz": (Y, Z)}
+    gradients: Fields = {"gz_node": (Z,), "gx_node": (X,), "gz_path": (Z,), "gx_path": (X,), "zeta": (X,)}
+    return weights | {"wHw": (Y, W)} | gradients
+
+
+def _newton(n: Sizes) -> Fields:
+    """Residuals, factor and multipliers of the solve for the position at a node (method.md, section 8)."""
+    X, U, Y = n.X, n.U, n.Y
+    factor: Fields = {"cross": (X, X), "Pc": (X, X), "Kl": (X, Y), "Kr": (Y, X), "Sc_inv": (Y, Y)}
+    parameters: Fields = {"eUl": (Y, U), "SeR": (Y, U), "dl_node": (X, U)}
+    return {"gap": (X,), "o": (Y,)} | factor | parameters | {"c": (X,), "e": (Y,), "lam": (Y,), "eta": (X,)}
+
+
+def _sums(n: Sizes) -> Fields:
+    """Sums over nodes and series, and small results of a solve."""
+    U, Z = n.U, n.Z
+    solve: Fields = {"C_inv": (U, U), "C": (U, U), "log_det": (), "b": (U,), "a": (U,), "residual": (), "change": ()}
+    return solve | {"gz": (Z,), "gu": (U,), "wD": (Z, U)}

@@ -26,146 +26,153 @@ STEPS, INTERVALS, FIRST = LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST
 
 CONSTRAINED, UNCONSTRAINED, GUIDED = 0, 1, 2  # values of METHOD
 
+
+class _Places:
+    """Gives names places in the table, one after the other, and remembers them."""
+
+    def __init__(self, begin: int, width: int = 1) -> None:
+        self.end, self.width = begin, width
+        self.by_name: dict[tuple[str, ...], int] = {}
+
+    def __call__(self, *name: str) -> int:
+        assert name not in self.by_name, name
+        self.by_name[name], self.end = self.end, self.end + self.width
+        return self.by_name[name]
+
+
 # Records, by block: three numbers each, where it begins, where it ends, and the scalars of one set of its fields.
 END, SIZE = 1, 2
-(
-    PROBLEM_SETTINGS,
-    PROBLEM_GRID,
-    PROBLEM_FORCING,
-    PROBLEM_COORDINATES,
-    PROBLEM_METRIC,
-    PROBLEM_WINDOW_MEAN,
-    PROBLEM_WINDOW_SQUARES,
-    VECTOR_U,
-    VECTOR_V0,
-    VECTOR_W,
-    VECTOR_V,
-    POINT_U,
-    POINT_V0,
-    POINT_W,
-    POINT_V,
-    POINT_THETA,
-    POINT_START,
-    POINT_NODE,
-    POINT_PATH,
-    POINT_SUMS,
-    POINT_GUIDE,
-    POINT_PIECE,
-    SCRATCH_WORK,
-    SCRATCH_SLOPE,
-    SCRATCH_NEWTON,
-    SCRATCH_START_MULTIPLIERS,
-    SCRATCH_START_WEIGHTS,
-    SCRATCH_NEWTON_SUMS,
-    SCRATCH_CARRY,
-    _FIELDS,
-) = range(_RECORDS, _RECORDS + 3 * 30, 3)
+place_record = _Places(_RECORDS, 3)
+PROBLEM_SETTINGS = place_record("problem", "settings")
+PROBLEM_GRID = place_record("problem", "grid")
+PROBLEM_FORCING = place_record("problem", "forcing")
+PROBLEM_COORDINATES = place_record("problem", "coordinates")
+PROBLEM_METRIC = place_record("problem", "metric")
+PROBLEM_WINDOW_MEAN = place_record("problem", "window_mean")
+PROBLEM_WINDOW_SQUARES = place_record("problem", "window_squares")
+VECTOR_U = place_record("vector", "u")
+VECTOR_V0 = place_record("vector", "v0")
+VECTOR_W = place_record("vector", "w")
+VECTOR_V = place_record("vector", "v")
+POINT_U = place_record("point", "u")
+POINT_V0 = place_record("point", "v0")
+POINT_W = place_record("point", "w")
+POINT_V = place_record("point", "v")
+POINT_THETA = place_record("point", "theta")
+POINT_START = place_record("point", "start")
+POINT_NODE = place_record("point", "node")
+POINT_PATH = place_record("point", "path")
+POINT_SUMS = place_record("point", "sums")
+POINT_GUIDE = place_record("point", "guide")
+POINT_PIECE = place_record("point", "piece")
+SCRATCH_WORK = place_record("scratch", "work")
+SCRATCH_SLOPE = place_record("scratch", "slope")
+SCRATCH_NEWTON = place_record("scratch", "newton")
+SCRATCH_START_MULTIPLIERS = place_record("scratch", "start_multipliers")
+SCRATCH_START_WEIGHTS = place_record("scratch", "start_weights")
+SCRATCH_NEWTON_SUMS = place_record("scratch", "newton_sums")
+SCRATCH_CARRY = place_record("scratch", "carry")
 
 # Fields that the control flow reads or writes: where each lies in its record.
-(
-    SETTINGS_VERLET,
-    SETTINGS_CONSTRAINT_TOLERANCE,
-    SETTINGS_POSITION_TOLERANCE,
-    SETTINGS_MAX_ITERATIONS,
-    SETTINGS_ROW_RELAXATION,
-    SETTINGS_GAP_RELAXATION,
-    SETTINGS_STATE_SCALE,
-    GRID_T_END,
-    GRID_Y,
-    GRID_ROW_SCALE,
-    COORDINATES_FACTOR,
-    THETA_Z,
-    THETA_EXCESS_U,
-    START_X0,
-    START_EXCESS_X0,
-    NODE_X_START,
-    NODE_X_NODE,
-    NODE_H,
-    NODE_EXCESS,
-    PATH_X,
-    SUMS_C,
-    SUMS_C_INV,
-    SUMS_LOG_DET,
-    SUMS_MISFIT,
-    SUMS_A,
-    SUMS_B,
-    SUMS_RESIDUAL,
-    SUMS_CHANGE,
-    SUMS_GZ,
-    SUMS_GU,
-    SUMS_WD,
-    WORK_BP,
-    WORK_ZETA,
-    NEWTON_GAP,
-    NEWTON_O,
-    V_V,
-    V0_V0,
-    GUIDE_H,
-    GUIDE_F,
-    PIECE_X_BEGIN,
-    PIECE_X_END,
-    PIECE_H_BEGIN,
-    PIECE_F_BEGIN,
-    PIECE_H_END,
-    PIECE_F_END,
-    PIECE_LOG_WEIGHT,
-    PIECE_LOG_RATIO,
-    PIECE_EXCESS,
-    PIECE_LOG_SERIES,
-    PIECE_MISSED,
-    PIECE_NOISE0,
-    NODE_NOISE,
-    KERNELS,
-) = range(_FIELDS, _FIELDS + 53)
+place_field = _Places(place_record.end)
+SETTINGS_VERLET = place_field("settings", "verlet")
+SETTINGS_CONSTRAINT_TOLERANCE = place_field("settings", "constraint_tolerance")
+SETTINGS_POSITION_TOLERANCE = place_field("settings", "position_tolerance")
+SETTINGS_MAX_ITERATIONS = place_field("settings", "max_iterations")
+SETTINGS_ROW_RELAXATION = place_field("settings", "row_relaxation")
+SETTINGS_GAP_RELAXATION = place_field("settings", "gap_relaxation")
+SETTINGS_STATE_SCALE = place_field("settings", "state_scale")
+GRID_T_END = place_field("grid", "t_end")
+GRID_Y = place_field("grid", "y")
+GRID_ROW_SCALE = place_field("grid", "row_scale")
+COORDINATES_FACTOR = place_field("coordinates", "factor")
+THETA_Z = place_field("theta", "z")
+THETA_EXCESS_U = place_field("theta", "excess_u")
+START_X0 = place_field("start", "x0")
+START_EXCESS_X0 = place_field("start", "excess_x0")
+NODE_X_START = place_field("node", "x_start")
+NODE_X_NODE = place_field("node", "x_node")
+NODE_H = place_field("node", "H")
+NODE_EXCESS = place_field("node", "excess")
+PATH_X = place_field("path", "x")
+SUMS_C = place_field("sums", "C")
+SUMS_C_INV = place_field("sums", "C_inv")
+SUMS_LOG_DET = place_field("sums", "log_det")
+SUMS_MISFIT = place_field("sums", "misfit")
+SUMS_A = place_field("sums", "a")
+SUMS_B = place_field("sums", "b")
+SUMS_RESIDUAL = place_field("sums", "residual")
+SUMS_CHANGE = place_field("sums", "change")
+SUMS_GZ = place_field("sums", "gz")
+SUMS_GU = place_field("sums", "gu")
+SUMS_WD = place_field("sums", "wD")
+WORK_BP = place_field("work", "Bp")
+WORK_ZETA = place_field("work", "zeta")
+NEWTON_GAP = place_field("newton", "gap")
+NEWTON_O = place_field("newton", "o")
+V_V = place_field("v", "v")
+V0_V0 = place_field("v0", "v0")
+GUIDE_H = place_field("guide", "H")
+GUIDE_F = place_field("guide", "F")
+PIECE_X_BEGIN = place_field("piece", "x_begin")
+PIECE_X_END = place_field("piece", "x_end")
+PIECE_H_BEGIN = place_field("piece", "H_begin")
+PIECE_F_BEGIN = place_field("piece", "F_begin")
+PIECE_H_END = place_field("piece", "H_end")
+PIECE_F_END = place_field("piece", "F_end")
+PIECE_LOG_WEIGHT = place_field("piece", "log_weight")
+PIECE_LOG_RATIO = place_field("piece", "log_ratio")
+PIECE_EXCESS = place_field("piece", "excess")
+PIECE_LOG_SERIES = place_field("piece", "log_series")
+PIECE_MISSED = place_field("piece", "missed")
+PIECE_NOISE0 = place_field("piece", "noise0")
+NODE_NOISE = place_field("node", "noise")
 
 # Addresses: of the kernels; of no kernel, always 0; of the function that goes through parts (`native/team.py`); and of
 # the team that shares them, 0 if there is none.
-(
-    PARAMETERS,
-    START_STATES,
-    LINK,
-    SIMULATE,
-    LINEARISE,
-    OBSERVE,
-    FACTORISE,
-    PUSH,
-    FILTER_VECTOR,
-    UNEXPLAINED,
-    SMOOTH_VECTOR,
-    PULL,
-    WEIGHTS,
-    SPREAD,
-    CURVATURE,
-    OBSERVE_CURVATURE,
-    PULL_BACK,
-    START_CURVATURE,
-    PARAMETER_GRADIENT,
-    GRADIENT_VECTOR,
-    MOVE_NODES,
-    SHOOT,
-    SHOOT_LINEARISED,
-    RESIDUAL,
-    RESIDUAL_LINEARISED,
-    CROSS_FACTORISE,
-    CROSS_FILTER,
-    CROSS_UNEXPLAINED,
-    CROSS_SMOOTH,
-    PATH,
-    PATH_GRADIENT,
-    START_GRADIENT,
-    GUIDED_START,
-    INNOVATIONS_START,
-    GUIDE,
-    GUIDE_NODE,
-    GUIDED_PATH,
-    INNOVATIONS,
-    GUIDED_NODE,
-    INNOVATIONS_NODE,
-    NOTHING,
-    DO_PARTS,
-    TEAM,
-    LENGTH,
-) = range(KERNELS, KERNELS + 44)
+KERNELS = place_field.end
+place_kernel = _Places(KERNELS)
+PARAMETERS = place_kernel("parameters")
+START_STATES = place_kernel("start_states")
+LINK = place_kernel("link")
+SIMULATE = place_kernel("simulate")
+LINEARISE = place_kernel("linearise")
+OBSERVE = place_kernel("observe")
+FACTORISE = place_kernel("factorise")
+PUSH = place_kernel("push")
+FILTER_VECTOR = place_kernel("filter_vector")
+UNEXPLAINED = place_kernel("unexplained")
+SMOOTH_VECTOR = place_kernel("smooth_vector")
+PULL = place_kernel("pull")
+WEIGHTS = place_kernel("weights")
+SPREAD = place_kernel("spread")
+CURVATURE = place_kernel("curvature")
+OBSERVE_CURVATURE = place_kernel("observe_curvature")
+PULL_BACK = place_kernel("pull_back")
+START_CURVATURE = place_kernel("start_curvature")
+PARAMETER_GRADIENT = place_kernel("parameter_gradient")
+GRADIENT_VECTOR = place_kernel("gradient_vector")
+MOVE_NODES = place_kernel("move_nodes")
+SHOOT = place_kernel("shoot")
+SHOOT_LINEARISED = place_kernel("shoot_linearised")
+RESIDUAL = place_kernel("residual")
+RESIDUAL_LINEARISED = place_kernel("residual_linearised")
+CROSS_FACTORISE = place_kernel("cross_factorise")
+CROSS_FILTER = place_kernel("cross_filter")
+CROSS_UNEXPLAINED = place_kernel("cross_unexplained")
+CROSS_SMOOTH = place_kernel("cross_smooth")
+PATH = place_kernel("path")
+PATH_GRADIENT = place_kernel("path_gradient")
+START_GRADIENT = place_kernel("start_gradient")
+GUIDED_START = place_kernel("guided_start")
+INNOVATIONS_START = place_kernel("innovations_start")
+GUIDE = place_kernel("guide")
+GUIDE_NODE = place_kernel("guide_node")
+GUIDED_PATH = place_kernel("guided_path")
+INNOVATIONS = place_kernel("innovations")
+GUIDED_NODE = place_kernel("guided_node")
+INNOVATIONS_NODE = place_kernel("innovations_node")
+NOTHING, DO_PARTS, TEAM, LENGTH = range(place_kernel.end, place_kernel.end + 4)
 
 # Records that there is one of for every part: its sums, and the lane buffer.
 OF_PARTS = {"sums": POINT_SUMS, "newton_sums": SCRATCH_NEWTON_SUMS, "carry": SCRATCH_CARRY}
@@ -193,15 +200,14 @@ def without_addresses(layout: np.ndarray) -> np.ndarray:
 
 def record_place(block: str, record: str) -> int:
     """Return the place in the table of a record of a block."""
-    return globals()[f"{block}_{record}".upper()]
+    return place_record.by_name[block, record]
 
 
 def field_places(record: str, fields: list[str]) -> dict[str, int]:
     """Return the places in the table of those fields of a record that it lists."""
-    places = {field: globals().get(f"{record}_{field}".upper()) for field in fields}
-    return {field: place for field, place in places.items() if place is not None}
+    return {field: place_field.by_name[record, field] for field in fields if (record, field) in place_field.by_name}
 
 
 def kernel_place(name: str) -> int:
     """Return the place in the table of a kernel's address."""
-    return globals()[name.upper()]
+    return place_kernel.by_name[(name,)]

@@ -66,13 +66,13 @@ _VALUE: dict[str, Callable] = {
 
 OPERATIONS = frozenset(_VALUE)
 
-LARGEST = 200  # multiplications of a product that is written out; a larger one is a loop
+WRITTEN_OUT = 200  # multiplications of a product that is written out; a larger one is a loop
 
 
 class Graph:
     """A growing set of scalar operations with sharing; `ops[i]` is (operation, *arguments) of node i."""
 
-    def __init__(self, largest: int = LARGEST, *, abreast: bool = True) -> None:
+    def __init__(self, largest: int = WRITTEN_OUT, *, abreast: bool = True) -> None:
         self.ops: list[tuple] = []
         self._known: dict[tuple, Node] = {}
         # Arrays in memory (arrays.py).

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.program.graph import LARGEST, Graph
+from pathfold.program.graph import WRITTEN_OUT, Graph
 from pathfold.program.layout import Use, size_of
 from pathfold.program.trace import trace
 
@@ -165,7 +165,7 @@ def _largest(kernel: Kernel) -> int:
     """
     by_interval = [use.record.fields.values() for use in kernel.uses if use.record.kind in ("lane", "step")]
     entries = max((size_of(shape) for shapes in by_interval for shape in shapes), default=0)
-    return 2 * LARGEST if isinstance(kernel, LaneScan) and entries < 64 else LARGEST
+    return 2 * WRITTEN_OUT if isinstance(kernel, LaneScan) and entries < 64 else WRITTEN_OUT
 
 
 class Tracing:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pathfold.engine.native.metropolis import GUIDED_STATISTICS
+from pathfold.engine.native.trajectory import STATISTIC_TYPES
 from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
@@ -31,20 +33,6 @@ from pathfold.sampling.half_steps import Shift
 from pathfold.sampling.held_noise import names_of_normals
 from pathfold.sampling.selection import Selection, component_labels
 from pathfold.sampling.spared import spared
-
-STATISTICS = (
-    "acceptance_rate",
-    "n_steps",
-    "step_size",
-    "energy",
-    "lp",
-    "status",
-    "newton_iterations",
-    "tree_depth",
-    "diverging",
-    "n_failed_steps",
-)
-WHOLE = {"n_steps", "status", "tree_depth", "n_failed_steps"}
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
@@ -215,15 +203,14 @@ def _names_of_series(grid: TimeGrid) -> np.ndarray:
 def _statistics(model: DiffusionModel, sampler: str) -> tuple[list[Variable], dict[str, Any]]:
     """Return variables and coordinates of the statistics; for guided proposals also acceptance of the path and rho, and
     acceptance and width of every coordinate of parameters and initial states."""
-    types = {"diverging": "bool"} | dict.fromkeys(WHOLE, "int64")
     variables = [
-        Variable(name, "statistics", i, i + 1, dtype=types.get(name, "float64")) for i, name in enumerate(STATISTICS)
+        Variable(name, "statistics", i, i + 1, dtype=dtype) for i, (name, dtype) in enumerate(STATISTIC_TYPES.items())
     ]
     coordinates: dict[str, Any] = {}
     if sampler != "GuidedProposals":
         return variables, coordinates
-    begin = len(STATISTICS)
-    for name in ("path_acceptance", "rho"):
+    begin = len(STATISTIC_TYPES)
+    for name in GUIDED_STATISTICS:
         variables.append(Variable(name, "statistics", begin, begin := begin + 1))
     names = dict(zip(("parameter", "initial"), names_of_normals(model), strict=True))
     for what in ("acceptance", "width"):

@@ -9,17 +9,18 @@ import numpy as np
 from pathfold.engine import table as at
 from pathfold.engine.native.chain_loop import run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
+from pathfold.engine.native.dynamic_hmc import RESULT
 from pathfold.engine.native.integration_time import CHOSEN, integration_time, search_size
 from pathfold.engine.native.step_size import (
     ADAPTED,
     ERROR_MEAN,
     FIRST_STEP,
     ITERATION,
-    REGULARISATION,
     SHORTENED,
     STATE,
     start_adaptation,
 )
+from pathfold.engine.native.thresholds import REGULARISATION
 from pathfold.engine.native.trajectory import COUNTS, DYNAMIC_POINTS, STATIC_MOMENTA, STATIC_POINTS, dynamic_momenta
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.chain import Chain
@@ -47,7 +48,7 @@ class HamiltonianChain(Chain):
         self.state = np.zeros(STATE)
         self.search = np.zeros(search_size(self.layout))  # what warm-up is to find, but for the step size
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
-        self.counts, self.result = np.zeros(COUNTS, dtype=np.int64), np.zeros(4)
+        self.counts, self.result = np.zeros(COUNTS, dtype=np.int64), np.zeros(RESULT)
         adapted = isinstance(task.sampler, StaticHMC | DynamicHMC) and task.sampler.metric == "adapted"
         self.window = Window(int(self.layout[at.U]) if adapted and task.coordinates is None else 0)
 

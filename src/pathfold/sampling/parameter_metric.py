@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.engine.native.integration_time import BEGIN as SEARCH
+from pathfold.engine.native.thresholds import TRIALS_BEGIN
 from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice
 from pathfold.model.functions import listed
@@ -18,7 +18,7 @@ from pathfold.model.real_arrays import real_array
 Metric = str | Sequence[Any] | np.ndarray | Mapping[str, Any]
 NAMES = ("identity", "adapted")
 FLATTEST = 1e-12  # the smallest eigenvalue of a metric, of the largest
-BEGIN, END = 0.1, SEARCH  # of warm-up: between are the draws that a metric is adapted by, before other things are
+BEGIN, END = 0.1, TRIALS_BEGIN  # of warm-up: between are the draws that a metric is adapted by, before other things are
 
 
 @dataclass(frozen=True)

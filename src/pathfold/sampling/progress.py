@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from pathfold.engine.native.trajectory import ACCEPTANCE, STATUS, STEP_SIZE, STEPS_TAKEN
+from pathfold.engine.status import CONVERGED
 from pathfold.sampling.chain_task import Monitor
 
 LOG_SECONDS = 10.0
@@ -68,8 +70,9 @@ class Progress:
         recent = [monitor.recent for monitor in self.monitors if monitor.recent is not None and len(monitor.recent)]
         if not recent:
             return "looking for starting points"
-        acceptance, steps, step_size, _, _, status = np.concatenate(recent).T[:6]
+        latest = np.concatenate(recent).T
+        acceptance, steps, step_size, status = latest[[ACCEPTANCE, STEPS_TAKEN, STEP_SIZE, STATUS]]
         return (
             f"acceptance {acceptance.mean():.2f}, step size {step_size.mean():.2g}, "
-            f"{steps.mean():.1f} steps per draw, {100 * np.mean(status != 0):.1f} % failures"
+            f"{steps.mean():.1f} steps per draw, {100 * np.mean(status != CONVERGED):.1f} % failures"
         )

@@ -10,8 +10,9 @@ from .integration_time import after_transition, before_transition, integration_t
 from .jit import compiled
 from .metric import adapt_metric
 from .recording import record
-from .static_hmc import CAREFUL, CONFIDENT, static_transition
+from .static_hmc import static_transition
 from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt, first_step_size, start_adaptation, step_size
+from .thresholds import CAREFUL, CONFIDENT
 from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN
 
 

@@ -10,8 +10,9 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE, RETURN
 from .jit import compiled
 from .lanes import setting
 from .manifold import factorise, linearise, project, set_gradient
-from .projection import distance, solve_position
+from .projection import largest_difference, solve_position
 from .small import finite
+from .thresholds import RETURN_TOLERANCE
 from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 
 
@@ -24,7 +25,7 @@ def rotation(layout, problem, t):
 
 
 @compiled
-def prepare(layout, problem, point, scratch):
+def evaluate(layout, problem, point, scratch):
     """Compute everything a step needs at its start: Jacobians, factor, projected gradient."""
     linearise(layout, problem, point, scratch)
     status = factorise(layout, problem, point, scratch)
@@ -92,7 +93,8 @@ def constrained_step(layout, problem, origin, target, back, p, t, first, last, s
     if status != RETURNED:
         if status != CONVERGED:
             return status
-        if not (distance(returned, q) < 2.0 * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]):
+        allowed = RETURN_TOLERANCE * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
+        if not (largest_difference(returned, q) < allowed):
             return NON_REVERSIBLE
     set_gradient(layout, problem, target, scratch)
     kick(p, gradient(layout, target), last)

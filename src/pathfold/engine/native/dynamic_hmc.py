@@ -19,6 +19,7 @@ from pathfold.engine.status import CONVERGED
 
 from .dynamics import draw_momentum, hamiltonian, potential, step
 from .jit import compiled
+from .thresholds import DIVERGENCE_ENERGY, SHALLOW, SHORTEST_STEP
 from .trajectory import (
     ACCEPTANCE,
     AT_LEFT,
@@ -27,7 +28,6 @@ from .trajectory import (
     CANDIDATE,
     CURRENT,
     DEPTH,
-    DIVERGENCE_ENERGY,
     DIVERGING,
     ENERGY,
     ITERATED,
@@ -47,7 +47,10 @@ from .trajectory import (
 )
 from .vector import copy
 
-SHORTEST, SHALLOW = 1.0 / 256.0, 5  # shorter steps are at least this part of the usual ones, doubled so often at most
+# Places in the result of an extension: log weight of the new states; of the whole trajectory the sum of the states'
+# acceptance probabilities, the steps taken, whether energy diverged.
+LOG_WEIGHT, ACCEPTED, TAKEN, ENERGY_DIVERGED, RESULT = range(5)
+
 TURNED = -1  # the sub-tree turns back: a good end, unlike the codes of failed steps
 
 
@@ -98,25 +101,24 @@ def merge(momenta, level):
 def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratch, counts, result):
     """Add `leaves` states beyond one end of the trajectory; return a status.
 
-    result: log weight of the new states, sum of their acceptance probabilities, steps taken, whether energy diverged.
-    One of the states, drawn by weight, is left in points[CANDIDATE]; the sum of their momenta and the outermost ones on
-    the lowest level.
+    Their log weight, acceptance probabilities, steps and divergence go to the result. One of them, drawn by weight, is
+    left in points[CANDIDATE]; the sum of their momenta and the outermost ones on the lowest level.
     """
     p = momenta[MOVING]
     height = 0  # finished sub-trees waiting to be joined
     for leaf in range(leaves):
         blocks = points[end], points[NEXT], points[BACK]
         status = step(layout, problem, *blocks, p, t, 0.5 * t, 0.5 * t, scratch, counts)
-        result[2] += 1.0
+        result[TAKEN] += 1.0
         if status != CONVERGED:
             return status
         error = hamiltonian(layout, points[NEXT], p) - before
         if not (error < DIVERGENCE_ENERGY):
-            result[3] = 1.0
+            result[ENERGY_DIVERGED] = 1.0
             return TURNED
-        result[1] += min(1.0, exp(-error))
-        result[0] = log_add(result[0], -error)
-        if rng.random() < exp(-error - result[0]):
+        result[ACCEPTED] += min(1.0, exp(-error))
+        result[LOG_WEIGHT] = log_add(result[LOG_WEIGHT], -error)
+        if rng.random() < exp(-error - result[LOG_WEIGHT]):
             copy(points[NEXT], points[CANDIDATE])
         copy(points[NEXT], points[end])
         for row in range(3):
@@ -136,7 +138,7 @@ def draw_step_size(t, most, share, rng):
     """Draw the step size of a trajectory: t or, for a share of them, a shorter one, log-uniformly. Return it, and how
     often the trajectory may be doubled: less with short steps, which lead round a corner, not through the posterior."""
     if rng.random() < share:
-        return t * SHORTEST ** rng.random(), min(most, SHALLOW)
+        return t * SHORTEST_STEP ** rng.random(), min(most, SHALLOW)
     return t, most
 
 
@@ -160,16 +162,16 @@ def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch,
     chosen = False
     weight = 0.0  # log of the sum of exp(-energy error) over the trajectory; its start has error 0
     counts[ITERATED] = 0
-    result[1] = 0.0
-    result[2] = 0.0
-    result[3] = 0.0
+    result[ACCEPTED] = 0.0
+    result[TAKEN] = 0.0
+    result[ENERGY_DIVERGED] = 0.0
     depth = 0
     status = CONVERGED
     while status == CONVERGED and depth < most:
         forward = rng.random() < 0.5
         end, row, sign = (RIGHT, AT_RIGHT, 1.0) if forward else (LEFT, AT_LEFT, -1.0)
         copy(momenta[row], p)
-        result[0] = -inf
+        result[LOG_WEIGHT] = -inf
         leaves = 1 << depth
         status = extend(
             layout, problem, points, momenta, end, sign * size, leaves, before, rng, scratch, counts, result
@@ -177,11 +179,11 @@ def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch,
         depth += 1
         if status != CONVERGED:
             break
-        if rng.random() < exp(min(0.0, result[0] - weight)):
+        if rng.random() < exp(min(0.0, result[LOG_WEIGHT] - weight)):
             # points[LEFT] and points[RIGHT] are still needed as ends: the choice waits in SPARE.
             copy(points[CANDIDATE], points[SPARE])
             chosen = True
-        weight = log_add(weight, result[0])
+        weight = log_add(weight, result[LOG_WEIGHT])
         # In the order of integration: the old trajectory from its far end to its near one, then the new part.
         far = AT_LEFT if forward else AT_RIGHT
         new, first, last = momenta[LEVELS], momenta[LEVELS + 1], momenta[LEVELS + 2]
@@ -191,17 +193,17 @@ def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch,
             momenta[TOTAL, i] += new[i]
         if not going:
             status = TURNED
-    failed = status > CONVERGED or result[3] > 0.0
+    failed = status > CONVERGED or result[ENERGY_DIVERGED] > 0.0
     if chosen:
         copy(points[SPARE], points[CURRENT])
-    statistics[ACCEPTANCE] = 0.0 if failed else result[1] / result[2]
-    statistics[STEPS_TAKEN] = result[2]
+    statistics[ACCEPTANCE] = 0.0 if failed else result[ACCEPTED] / result[TAKEN]
+    statistics[STEPS_TAKEN] = result[TAKEN]
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
     statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
     statistics[STATUS] = max(status, CONVERGED)
-    statistics[ITERATIONS] = counts[ITERATED] / (2.0 * result[2])
+    statistics[ITERATIONS] = counts[ITERATED] / (2.0 * result[TAKEN])
     statistics[DEPTH] = depth
-    statistics[DIVERGING] = result[3]
+    statistics[DIVERGING] = result[ENERGY_DIVERGED]
     statistics[STEPS_FAILED] = 1.0 if status > CONVERGED else 0.0
     return failed and depth == 1

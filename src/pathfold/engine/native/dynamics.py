@@ -13,7 +13,7 @@ from .vector import squared_norm
 def prepare(layout, problem, point, scratch):
     """Compute everything a step needs at its start; return a status."""
     if layout[at.METHOD] == at.CONSTRAINED:
-        return constrained.prepare(layout, problem, point, scratch)
+        return constrained.evaluate(layout, problem, point, scratch)
     return unconstrained.evaluate(layout, problem, point, scratch)
 
 

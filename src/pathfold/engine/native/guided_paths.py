@@ -12,8 +12,7 @@ from pathfold.engine import table as at
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series
 from .small import finite
-
-SWEEPS = 2  # of the guide: the path without noise is what it is linearised along first
+from .thresholds import SWEEPS
 
 
 @compiled

@@ -8,17 +8,13 @@ unless all of the noise w, or the path, moves with it, like a heavier mass. For 
 
 from __future__ import annotations
 
-from numpy import inf, pi
+from numpy import inf
 
 from pathfold.engine import table as at
 
 from .jit import compiled
+from .thresholds import FAVOUR, SLOW, TIMES, TRIALS_BEGIN, TRIALS_END
 from .vector import position
-
-TIMES = (0.5 * pi, 1.5 * pi)
-BEGIN, END = 0.3, 0.85  # of warm-up: in between the two are tried
-SLOW = 0.25  # longer trajectories are considered when fewer of the slowest coordinate's draws are effective ...
-FAVOUR = 0.5  # ... and win unless an effective draw costs twice as much: they are fewer draws to keep, and mix better
 
 # Places in the search: the time chosen, the draws seen; for each parameter and initial state its mean, its sum of
 # squared deviations, its value before the transition; then for each of the times the steps, and squared jumps.
@@ -33,7 +29,7 @@ def search_size(layout):
 @compiled
 def tried(iteration, warmup):
     """Return which of the times is tried in this iteration, or -1."""
-    begin, end = int(BEGIN * warmup), int(END * warmup)
+    begin, end = int(TRIALS_BEGIN * warmup), int(TRIALS_END * warmup)
     return (iteration - begin) % 2 if begin <= iteration < end else -1
 
 

@@ -12,9 +12,8 @@ from .jit import compiled, kernel
 from .lanes import of_interval, of_series
 from .parts import ADDED, NONE, each_chunk, over_chunks, over_series, summed
 from .small import finite, invert
+from .thresholds import CORRECTIONS
 from .vector import clear_idle, gradient, position, squared_norm
-
-CORRECTIONS = 3  # of the parameters' multipliers a, from zero: the plain solve and two refinements
 
 
 @compiled

@@ -10,17 +10,16 @@ from numpy import sqrt
 from pathfold.engine import table as at
 
 from .jit import compiled
+from .thresholds import FIRST_WINDOW, PRIOR_DRAWS, PRIOR_VARIANCE, WINDOWS_BEGIN, WINDOWS_END
 from .unconstrained import scales
 from .vector import position
-
-BEFORE, AFTER, FIRST_WINDOW = 0.15, 0.1, 0.05  # of warm-up
-PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3  # what the variances are shrunk towards, and with what weight
 
 
 @compiled
 def window(iteration, warmup):
     """Return first and last iteration (exclusive) of the window that an iteration lies in; empty outside of all."""
-    begin, size, end_of_all = int(BEFORE * warmup), max(1, int(FIRST_WINDOW * warmup)), warmup - int(AFTER * warmup)
+    begin, end_of_all = int(WINDOWS_BEGIN * warmup), warmup - int(WINDOWS_END * warmup)
+    size = max(1, int(FIRST_WINDOW * warmup))
     if iteration < begin or iteration >= end_of_all:
         return 0, 0
     end = begin + size

@@ -17,6 +17,17 @@ from .jit import compiled, kernel
 from .lanes import of_interval, of_series
 from .recording import record
 from .small import finite
+from .thresholds import (
+    COORDINATE_TARGET,
+    DECADES,
+    EVERY,
+    FIRST_SHARE,
+    FIRST_WIDTH,
+    PATH_TARGET,
+    RENEWALS,
+    SETTLED,
+    SHORT,
+)
 from .trajectory import (
     ACCEPTANCE,
     CURRENT,
@@ -34,22 +45,16 @@ from .vector import copy, position, squared_norm
 # Rows of the table of points besides these two: the path that guides are linearised along, the sum of those drawn.
 REFERENCE, SUM, GUIDED_POINTS = 2, 3, 4
 
-# Statistics of a draw besides those of all samplers: acceptance of the path, rho, then of every coordinate of u and of
-# omega_0 the acceptance, and of all the width.
-PATH_ACCEPTANCE, RHO, OF_COORDINATES = STATISTICS, STATISTICS + 1, STATISTICS + 2
+# Statistics of a draw besides those of all samplers, and what results call them: acceptance of the path, rho; then of
+# every coordinate of u and of omega_0 the acceptance, and of all the width.
+GUIDED_STATISTICS = ("path_acceptance", "rho")
+PATH_ACCEPTANCE, RHO, OF_COORDINATES = range(STATISTICS, STATISTICS + 3)
 
 # Places in the search: draws made, iterations a draw, whether the reference is renewed, log(1 - rho), adaptations made,
 # paths in the sum; of the path since the last adaptation its long moves and how likely these were to be accepted, of a
 # draw all moves and those whose path was no number. Then of every coordinate the log width and how likely its moves
 # since the last adaptation were to be accepted.
 MADE, THIN, RENEWS, LOG_SHARE, ADAPTED, SUMMED, LONG, LONG_ACCEPTED, TRIED, LOST, COORDINATES = range(11)
-
-FIRST_SHARE, FIRST_WIDTH = 0.1, 0.5  # of 1 - rho; of the random walks
-SHORT, DECADES = 0.5, 2.0  # this share of the moves of a path is shorter, 1 - rho by up to so many powers of ten
-EVERY = 100  # iterations: how often warm-up adapts
-PATH_TARGET, COORDINATE_TARGET = 0.234, 0.44  # acceptance
-SETTLED = 100.0  # adaptations after which they become smaller
-RENEWALS = (0.05, 0.1, 0.2, 0.5)  # of warm-up: when the reference becomes the mean of the paths since the last time
 
 
 @compiled

@@ -11,12 +11,7 @@ from .guided_paths import aim, clear_guide, draw_steps, follow_node, follow_step
 from .jit import compiled, kernel
 from .lanes import of_series
 from .small import finite
-
-MET = 1e-6  # by how much an exact observation may be missed, in units of what was to be met
-PLAIN = 0.1  # of the particles do not follow the guide
-APPROACHES = 4  # of the start that a guide is computed from
-SPARSE = 0.1  # effective share below which each particle has a guide of its own on the way to the next observation
-ENOUGH = 0.5  # effective share of the particles below which they are drawn anew
+from .thresholds import APPROACHES, ENOUGH, MET, PLAIN, SPARSE
 
 
 @compiled

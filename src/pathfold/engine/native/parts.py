@@ -11,11 +11,11 @@ from numba.extending import overload
 from pathfold.engine import table as at
 
 from .jit import address_of, call, compiled
-from .team import ADDED, ALIKE, LARGEST, do_parts
+from .team import ADDED, ALIKE, COMPARED, do_parts
 
 NONE = (0, 0)
 
-__all__ = ["ADDED", "LARGEST", "NONE", "each_chunk", "over_chunks", "over_series", "summed"]
+__all__ = ["ADDED", "COMPARED", "NONE", "each_chunk", "over_chunks", "over_series", "summed"]
 
 
 @compiled
@@ -61,7 +61,7 @@ def summed(bounds, joined, sums, read, written, place, layout, problem, point, o
     """Call a kernel, in parts, that adds to the sums or raises them, between the two places `written`.
 
     The other parts begin with what the first has where it is `read`, and with zeros where it is written. In the end
-    their results are ADDED, or the LARGEST is kept.
+    their results are ADDED, or COMPARED and the largest is kept.
     """
     others, of = (at.NOTHING, at.NOTHING), address_of(sums)
     in_parts(bounds, place, *others, layout, problem, point, other, scratch, joined, of, read, written, sums.size)

@@ -23,16 +23,11 @@ from .manifold import (
     solve_parameters,
     solve_pushed,
 )
-from .parts import ADDED, LARGEST, NONE, each_chunk, over_chunks, over_series, summed
+from .parts import ADDED, COMPARED, NONE, each_chunk, over_chunks, over_series, summed
 from .small import finite
+from .thresholds import CONTRACTION, DIVERGENCE, NEAR, PIECES, RETURNING
 from .trajectory import ITERATED, LINEARISED
 from .vector import gradient, position
-
-DIVERGENCE = 1e10  # a residual beyond this, in units of the scales, cannot be mended
-NEAR = 0.3  # changes below this leave the linearisation in place ...
-CONTRACTION = 0.2  # ... as long as they shrink by this factor
-PIECES = (1, 4, 16)  # into which the way is cut when the first guess fails
-RETURNING = 1e-4  # a way back that is so near its goal, and was further away by CONTRACTION, will reach it
 
 
 @compiled
@@ -93,7 +88,7 @@ def cross_filter(layout, problem, origin, target, scratch):
     sums, residual = newton_sums(layout, scratch), layout[at.SUMS_RESIDUAL]
     sums[residual] = 0.0
     of = residual, residual + 1
-    summed(at.BY_SERIES, LARGEST, sums, NONE, of, at.CROSS_FILTER, layout, problem, origin, target, scratch)
+    summed(at.BY_SERIES, COMPARED, sums, NONE, of, at.CROSS_FILTER, layout, problem, origin, target, scratch)
     return sums[residual]
 
 
@@ -106,7 +101,7 @@ def cross_smooth(layout, problem, origin, target, scratch):
     sums[layout[at.SUMS_CHANGE]] = 0.0
     of = layout[at.SUMS_CHANGE], layout[at.SUMS_CHANGE] + 1
     a = multipliers(layout)
-    summed(at.BY_SERIES, LARGEST, sums, a, of, at.CROSS_SMOOTH, layout, problem, origin, target, scratch)
+    summed(at.BY_SERIES, COMPARED, sums, a, of, at.CROSS_SMOOTH, layout, problem, origin, target, scratch)
     change = sqrt(sums[layout[at.SUMS_CHANGE]])
     for i in range(layout[at.U]):
         size = fabs(sums[layout[at.SUMS_A] + i])
@@ -116,7 +111,7 @@ def cross_smooth(layout, problem, origin, target, scratch):
 
 
 @compiled
-def distance(q, goal):
+def largest_difference(q, goal):
     """Return the largest difference of two positions; infinite if it is not finite."""
     largest = 0.0
     for i in range(q.size):
@@ -148,7 +143,7 @@ def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
         shoot(layout, problem, origin, target, fresh, scratch)
         counts[ITERATED] += 1
         if goal.size > 0:
-            before, away = away, distance(position(layout, target), goal)
+            before, away = away, largest_difference(position(layout, target), goal)
             if away < RETURNING and away < CONTRACTION * before:
                 return RETURNED
         if fresh:

@@ -20,14 +20,9 @@ from .parts import over_chunks
 from .projection import predict, shoot
 from .small import larger
 from .step_size import first_step_size
+from .thresholds import EXACT, GUESSES, SHORTEST_SEARCH, SHRINK, START_ITERATIONS
 from .trajectory import CURRENT, MOVING, NEXT
 from .vector import clear_idle, copy, draw_normals, gradient, position
-
-ITERATIONS = 100
-GUESSES = 20
-SHRINK = 0.2  # of the relaxation, with every iteration
-EXACT = 1e-6  # relaxations below this fraction of the first one are zero
-SHORTEST = 1.0 / 64.0
 
 
 @compiled
@@ -52,7 +47,7 @@ def residuals(layout, problem, scratch):
 
 
 @compiled
-def distance(a, b):
+def differences(a, b):
     """Return the sum of squares and the largest of the differences of two vectors."""
     total = 0.0
     largest = 0.0
@@ -226,7 +221,7 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
     linearise(layout, problem, points[CURRENT], scratch)
     squares, largest = residuals(layout, problem, scratch)
     change = inf
-    for iteration in range(ITERATIONS):
+    for iteration in range(START_ITERATIONS):
         if relaxation == 0.0 and largest < constraint_tolerance and change < position_tolerance:
             relax(layout, problem, 0.0, lifted)
             return CONVERGED, largest, iteration
@@ -250,11 +245,11 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
             linearise(layout, problem, target, scratch)
         squares_new, _ = residuals(layout, problem, scratch)
         weight = relaxation if relaxation > 0.0 else EXACT * first
-        merit = distance(position(layout, origin), q0)[0] + squares / weight
-        merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
+        merit = differences(position(layout, origin), q0)[0] + squares / weight
+        merit_new = differences(position(layout, target), q0)[0] + squares_new / weight
         linearised = not lifted
         fraction = 1.0
-        while not (merit_new < merit) and fraction > SHORTEST and largest > constraint_tolerance:
+        while not (merit_new < merit) and fraction > SHORTEST_SEARCH and largest > constraint_tolerance:
             fraction *= 0.5
             shorten(layout, origin, target, 0.5)
             if not lifted:
@@ -262,19 +257,19 @@ def project_start(layout, problem, points, q0, relaxation, lifted, scratch):
             linearise(layout, problem, target, scratch)
             linearised = True
             squares_new, _ = residuals(layout, problem, scratch)
-            merit_new = distance(position(layout, target), q0)[0] + squares_new / weight
+            merit_new = differences(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
             relax(layout, problem, 0.0, lifted)
             linearise(layout, problem, points[CURRENT], scratch)
             return NON_FINITE, largest, iteration
-        change = distance(position(layout, origin), position(layout, target))[1]
+        change = differences(position(layout, origin), position(layout, target))[1]
         copy(target, origin)
         if not linearised:
             linearise(layout, problem, origin, scratch)
         squares, largest = residuals(layout, problem, scratch)
         relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
     relax(layout, problem, 0.0, lifted)
-    return NOT_CONVERGED, largest, ITERATIONS
+    return NOT_CONVERGED, largest, START_ITERATIONS
 
 
 # What a start is sought from: a prior draw with nodes near the data, a guess that points[CURRENT] holds, a position

@@ -19,44 +19,36 @@ from numpy import ceil, exp, inf, log
 
 from pathfold.engine.status import CONVERGED
 
-from .dynamics import draw_momentum, hamiltonian, potential, step
+from .dynamics import draw_momentum, hamiltonian, potential
 from .jit import compiled
+from .thresholds import DIVERGENCE_ENERGY, FAILED_WEIGHT, LENGTH_SPREAD, MAX_PAIRS, MOST_SHORTENED, SHORTER
 from .trajectory import (
     ACCEPTANCE,
-    BACK,
     BEFORE,
     CURRENT,
     DEPTH,
-    DIVERGENCE_ENERGY,
     DIVERGING,
     ENERGY,
     ITERATED,
     ITERATIONS,
     LOG_DENSITY,
-    MIDDLE,
     MOVING,
     NEXT,
     SPARE,
     STATUS,
     STEP_SIZE,
-    STEPS,
+    STEPPED,
     STEPS_FAILED,
     STEPS_TAKEN,
 )
+from .two_stage import take_pair
 from .vector import copy
-
-SPREAD = 0.4  # the length of trajectories varies by this fraction about the integration time
-MAX_PAIRS = 511
-OUTER = 0.21178  # the kick at either end of a pair of steps, as a share of all three
-LOST = 1.0 / 3.0  # how much less a pair of steps counts for the step size when it failed
-SHORTER, LEVELS = 0.25, 4  # steps are shortened by this factor, at most so many times ...
-CAREFUL, CONFIDENT = 0.1, 0.01  # ... and for this share of trajectories once more; where it was never needed
 
 
 @compiled
 def draw_length(time, t, rng):
     """Draw a length, uniform about `time`, in pairs of steps not longer than t; return how many, and the step size."""
-    length = time * (1.0 + SPREAD * (2.0 * rng.random() - 1.0))
+    length = time * (1.0 + LENGTH_SPREAD * (2.0 * rng.random() - 1.0))
     pairs = int(ceil(length / (2.0 * t)))
     return (pairs, 0.5 * length / pairs) if pairs <= MAX_PAIRS else (MAX_PAIRS, t)
 
@@ -65,28 +57,6 @@ def draw_length(time, t, rng):
 def turn(p, reversed_p):
     for i in range(p.size):
         reversed_p[i] = -p[i]
-
-
-@compiled
-def take_pair(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """Make two steps from points[at] to points[to], kicked most in the middle; return a status.
-
-    With this share of the kicks at their ends, errors of energy cancel more than in equal steps (Blanes, Casas and
-    Sanz-Serna 2014; method.md, section 9). The momentum before them is kept.
-    """
-    p = momenta[MOVING]
-    copy(p, momenta[BEFORE])
-    first, last = 2.0 * OUTER * t, (1.0 - 2.0 * OUTER) * t
-    origin, target = at, MIDDLE
-    status = CONVERGED
-    for _ in range(2):
-        if status == CONVERGED:
-            counts[STEPS] += 1
-            blocks = points[origin], points[target], points[BACK]
-            status = step(layout, problem, *blocks, p, t, first, last, scratch, counts)
-            first, last = last, first
-            origin, target = MIDDLE, to
-    return status
 
 
 @compiled
@@ -124,12 +94,12 @@ def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
 @compiled
 def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
     """Return how often steps have to be shortened, LEVELS times at most, until a pair does not fail both ways."""
-    for level in range(LEVELS):
+    for level in range(MOST_SHORTENED):
         for way in (1.0, -1.0):
             length = way * t * SHORTER**level
             if not fails(layout, problem, points, momenta, at, to, length, scratch, counts):
                 return level
-    return LEVELS
+    return MOST_SHORTENED
 
 
 @compiled
@@ -156,7 +126,7 @@ def static_transition(layout, problem, points, momenta, t, time, share, rng, scr
     pairs, length = draw_length(time, t, rng)
     careful = rng.random() < share
     counts[ITERATED] = 0
-    counts[STEPS] = 0
+    counts[STEPPED] = 0
     at, to = int(CURRENT), int(NEXT)  # no constants: for each of those Numba would compile what they are given to
     level = 1 + level_of(layout, problem, points, momenta, at, to, length, scratch, counts) if careful else 0
     shorter = length * SHORTER**level
@@ -177,13 +147,13 @@ def static_transition(layout, problem, points, momenta, t, time, share, rng, scr
     probability = exp(min(0.0, log_ratio + before - after)) if moved and after < inf and log_ratio > -inf else 0.0
     if rng.random() < probability:
         copy(points[at], points[CURRENT])
-    statistics[ACCEPTANCE] = probability * (1.0 - LOST * failed / pairs) if failed < pairs else 0.0
-    statistics[STEPS_TAKEN] = counts[STEPS]
+    statistics[ACCEPTANCE] = probability * (1.0 - FAILED_WEIGHT * failed / pairs) if failed < pairs else 0.0
+    statistics[STEPS_TAKEN] = counts[STEPPED]
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
     statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
     statistics[STATUS] = CONVERGED if moved else cause
-    statistics[ITERATIONS] = counts[ITERATED] / (2.0 * counts[STEPS])
+    statistics[ITERATIONS] = counts[ITERATED] / (2.0 * counts[STEPPED])
     statistics[DEPTH] = 0.0
     statistics[DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0
     statistics[STEPS_FAILED] = failed

@@ -8,16 +8,11 @@ from pathfold.engine.status import CONVERGED
 
 from .dynamics import draw_momentum, hamiltonian, step
 from .jit import compiled
+from .thresholds import EXPONENT, FLOOR, LONGEST_STEP, OFFSET, REGULARISATION
 from .trajectory import BACK, CURRENT, MOVING, NEXT
 
 # Places in a chain's state.
 LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, ADAPTED, ITERATION, SHORTENED, STATE = range(8)
-
-REGULARISATION = 0.1
-EXPONENT = 0.75
-OFFSET = 10.0
-LARGEST = 1.5  # the Gaussian splitting turns by this angle; a half turn would lose the momentum
-FLOOR = 0.02  # many failures in a row do not bring the step below this fraction of the first one
 
 
 @compiled
@@ -40,7 +35,7 @@ def first_step_size(layout, problem, points, momenta, rng, scratch, counts):
             direction = 1.0 if accepted else -1.0
         elif accepted != (direction > 0.0):
             break
-        if t * 2.0**direction > LARGEST:
+        if t * 2.0**direction > LONGEST_STEP:
             break
         t *= 2.0**direction
     return t
@@ -63,7 +58,7 @@ def adapt(state, acceptance, target):
     weight = 1.0 / (m + OFFSET)
     state[ERROR_MEAN] += weight * (target - acceptance - state[ERROR_MEAN])
     log_step = log(10.0 * state[FIRST_STEP]) - sqrt(m) / REGULARISATION * state[ERROR_MEAN]
-    log_step = min(log(LARGEST), max(log(FLOOR * state[FIRST_STEP]), log_step))
+    log_step = min(log(LONGEST_STEP), max(log(FLOOR * state[FIRST_STEP]), log_step))
     state[LOG_STEP] = log_step
     decay = m**-EXPONENT
     state[LOG_STEP_MEAN] += decay * (log_step - state[LOG_STEP_MEAN])

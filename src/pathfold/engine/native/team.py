@@ -14,11 +14,11 @@ from .small import larger
 from .words import count_down, get, give_way, look, numbers_at, put, sleep
 
 # Places in the words of a team: what threads write is apart, so that they do not get in each other's way.
-LEFT, UNDONE, ENDED = 0, 16, 32  # parts nobody has taken, parts that are not done yet, whether helpers are to go
+UNTAKEN, UNDONE, ENDED = 0, 16, 32  # parts nobody has taken, parts that are not done yet, whether helpers are to go
 PARTS, LIST, FIRST, SECOND, THIRD, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, JOINED, WORDS = range(48, 60)
 
 # How the sums of parts are joined: all have the same, to read; or each its own, and these are added or compared.
-ALIKE, ADDED, LARGEST = 0, 1, 2
+ALIKE, ADDED, COMPARED = 0, 1, 2
 
 SPINS, YIELDS, NAP = 2000, 4000, 50  # how often to look for work before giving way, and before naps of 50 microseconds
 
@@ -52,9 +52,9 @@ def table_of(part, thread, parts, joined):
 @compiled
 def take_part(team, thread):
     """Do a part that nobody has taken; return whether there was one."""
-    if look(team, LEFT) <= 0:
+    if look(team, UNTAKEN) <= 0:
         return False
-    left = count_down(team, LEFT)
+    left = count_down(team, UNTAKEN)
     if left <= 0:
         return False
     part = get(team, PARTS) - left
@@ -81,7 +81,7 @@ def together(team, work):
     for i in range(len(work)):
         put(team, PARTS + i, work[i])
     put(team, UNDONE, work[0])
-    put(team, LEFT, work[0])
+    put(team, UNTAKEN, work[0])
     while take_part(team, 0):
         pass
     turn = 0
@@ -115,7 +115,7 @@ def do_several(bounds, kernels, layout, blocks, joined, sums, read, written, siz
     """
     team, parts = get(layout, at.TEAM), get(layout, at.PARTS)
     if joined != ALIKE:
-        prepare(numbers_at(sums, size), parts, read, written)
+        begin_sums(numbers_at(sums, size), parts, read, written)
     if team != 0 and get(layout, bounds + 1) < get(layout, bounds + parts):
         together(team, (parts, bounds, *kernels, layout, *blocks, joined))
     else:
@@ -126,7 +126,7 @@ def do_several(bounds, kernels, layout, blocks, joined, sums, read, written, siz
 
 
 @compiled
-def prepare(sums, parts, read, written):
+def begin_sums(sums, parts, read, written):
     """Initialise the sums of the parts after the first."""
     size = sums.size // parts
     for part in range(1, parts):

@@ -19,22 +19,25 @@ def dynamic_momenta(max_depth: int) -> int:
 
 
 # What is counted in a transition: iterations of Newton's method, linearisations, steps.
-ITERATED, LINEARISED, STEPS, COUNTS = range(4)
+ITERATED, LINEARISED, STEPPED, COUNTS = range(4)
 
-# Statistics of one transition.
-(
-    ACCEPTANCE,
-    STEPS_TAKEN,
-    STEP_SIZE,
-    ENERGY,
-    LOG_DENSITY,
-    STATUS,
-    ITERATIONS,
-    DEPTH,
-    DIVERGING,
-    STEPS_FAILED,
-    STATISTICS,
-) = range(11)
+# What results call the statistics of one transition, in order, and the type that they have there.
+STATISTIC_TYPES: dict[str, str] = {}
 
-# An energy error beyond this ends the trajectory (paper, appendix on algorithmic parameters).
-DIVERGENCE_ENERGY = 1000.0
+
+def _statistic(name: str, dtype: str = "float64") -> int:
+    STATISTIC_TYPES[name] = dtype
+    return len(STATISTIC_TYPES) - 1
+
+
+ACCEPTANCE = _statistic("acceptance_rate")
+STEPS_TAKEN = _statistic("n_steps", "int64")
+STEP_SIZE = _statistic("step_size")
+ENERGY = _statistic("energy")
+LOG_DENSITY = _statistic("lp")
+STATUS = _statistic("status", "int64")
+ITERATIONS = _statistic("newton_iterations")
+DEPTH = _statistic("tree_depth", "int64")
+DIVERGING = _statistic("diverging", "bool")
+STEPS_FAILED = _statistic("n_failed_steps", "int64")
+STATISTICS = len(STATISTIC_TYPES)

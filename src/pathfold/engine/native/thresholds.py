@@ -1,0 +1,82 @@
+"""The numbers that someone chose: where the sampler's algorithms change course, with what that does to cost and draws.
+
+Draws are from the posterior of the discretised model whatever these are, unless it is said here that exactness rests
+on one. What a user can set stands in `engine.Solver` and in `sampling/samplers.py`.
+"""
+
+from __future__ import annotations
+
+from numpy import pi
+
+# Newton's method (projection.py; method.md, section 8). The solution does not depend on these, only how it is found and
+# whether it is: a solve that fails is a step that fails, forward or backward alike.
+DIVERGENCE = 1e10  # a residual beyond this, in units of the scales, cannot be mended: the attempt ends at once
+NEAR = 0.3  # changes below this leave the linearisation in place; larger: cheaper iterations, but more of them ...
+CONTRACTION = 0.2  # ... as long as they shrink by this factor from one iteration to the next
+PIECES = (
+    1,
+    4,
+    16,
+)  # into which the way is cut when the first guess fails: more, and steps near walls succeed, at a cost
+
+# The way back (projection.py, constrained.py; method.md, section 8). Exactness rests on both: they say when a step is
+# taken to be undone by the step back. Smaller means more iterations, and steps that are refused for rounding alone.
+RETURNING = 1e-4  # a way back that is so near its goal, and was further away by CONTRACTION, will reach it
+RETURN_TOLERANCE = 2.0  # in units of the position tolerance: how far from its goal a whole way back may end
+
+# Corrections of the parameters' multipliers a, from zero: the plain solve and two refinements (manifold.py). With fewer
+# the projection is wrong where the path has little noise of its own; each costs a pass over the nodes.
+CORRECTIONS = 3
+
+# An energy error beyond this ends the trajectory (paper, appendix on algorithmic parameters). In dynamic ones it is the
+# one limit that is not symmetric (method.md, section 10); hardly any draw meets it.
+DIVERGENCE_ENERGY = 1000.0
+
+# Static trajectories (static_hmc.py; method.md, section 9).
+LENGTH_SPREAD = 0.4  # the length of trajectories varies by this fraction about the integration time: no resonances
+MAX_PAIRS = 511  # of steps in a trajectory: what one draw may cost
+FAILED_WEIGHT = 1.0 / 3.0  # how much less a pair of steps counts for the step size when it failed
+SHORTER, MOST_SHORTENED = 0.25, 4  # steps are shortened by this factor, at most so many times ...
+CAREFUL, CONFIDENT = 0.1, 0.01  # ... and for this share of trajectories once more; where it was never needed
+
+# Dynamic trajectories: shorter steps are at least this part of the usual ones, doubled so often at most
+# (dynamic_hmc.py; method.md, section 10). They lead out of corners, and cost at most 2**SHALLOW steps each.
+SHORTEST_STEP, SHALLOW = 1.0 / 256.0, 5
+
+# Dual averaging in warm-up (step_size.py): Hoffman and Gelman's numbers, and two limits.
+REGULARISATION, EXPONENT, OFFSET = 0.1, 0.75, 10.0
+LONGEST_STEP = 1.5  # the Gaussian splitting turns by this angle; a half turn would lose the momentum
+FLOOR = 0.02  # many failures in a row do not bring the step below this fraction of the first one
+
+# The search for an integration time in warm-up (integration_time.py; method.md, section 11).
+TIMES = (0.5 * pi, 1.5 * pi)  # a quarter or three quarters of a turn
+TRIALS_BEGIN, TRIALS_END = 0.3, 0.85  # of warm-up: in between the two are tried
+SLOW = 0.25  # longer trajectories are considered when fewer of the slowest coordinate's draws are effective ...
+FAVOUR = 0.5  # ... and win unless an effective draw costs twice as much: they are fewer draws to keep, and mix better
+
+# The diagonal metric of the baseline (metric.py), as in Stan.
+WINDOWS_BEGIN, WINDOWS_END, FIRST_WINDOW = 0.15, 0.1, 0.05  # of warm-up: before the windows, after them, the first
+PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3  # what the variances are shrunk towards, and with what weight
+
+# The search for a starting point (start_search.py; method.md, section 12): whether one is found, never what is sampled.
+START_ITERATIONS = 100  # of the iterated smoother, before another start is tried
+GUESSES = 20  # steps of the node states towards their observations
+SHRINK = 0.2  # of the relaxation, with every iteration: smaller is faster, and fails more often
+EXACT = 1e-6  # relaxations below this fraction of the first one are zero
+SHORTEST_SEARCH = 1.0 / 64.0  # a step of the search that does not help is halved down to this
+
+# The particle filter (particles.py; method.md, section 19): its estimate is unbiased for every choice but MET's.
+SWEEPS = 2  # of the guide: the path without noise is what it is linearised along first
+MET = 1e-6  # by how much an exact observation may be missed, in units of what was to be met; else it is refused
+PLAIN = 0.1  # of the particles do not follow the guide: no weight exceeds 1 / PLAIN
+APPROACHES = 4  # of the start that a guide is computed from
+SPARSE = 0.1  # effective share below which each particle has a guide of its own on the way to the next observation
+ENOUGH = 0.5  # effective share of the particles below which they are drawn anew
+
+# Guided proposals (metropolis.py; method.md, section 20): how fast the chain mixes.
+FIRST_SHARE, FIRST_WIDTH = 0.1, 0.5  # of 1 - rho; of the random walks
+SHORT, DECADES = 0.5, 2.0  # this share of the moves of a path is shorter, 1 - rho by up to so many powers of ten
+EVERY = 100  # iterations: how often warm-up adapts
+PATH_TARGET, COORDINATE_TARGET = 0.234, 0.44  # acceptance
+SETTLED = 100.0  # adaptations after which they become smaller
+RENEWALS = (0.05, 0.1, 0.2, 0.5)  # of warm-up: when the reference becomes the mean of the paths since the last time

@@ -1,0 +1,50 @@
+"""Every name in the layout table belongs to something: a misspelled one would leave native code with a zero."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+
+from pathfold.engine import table as at
+from pathfold.engine.compile import CONSTRAINED, GUIDED, UNCONSTRAINED
+from pathfold.engine.records import Sizes
+
+SIZES = Sizes(X=2, V=2, U=2, Z=2, Y=1, W=1, V0=2, IN=1, F=1)
+METHODS = (CONSTRAINED, UNCONSTRAINED, GUIDED)
+
+
+def records():
+    return [method.records(SIZES, regular=False, censored=1, metric=True) for method in METHODS]
+
+
+def test_records_and_fields_of_the_table_are_those_of_the_methods():
+    blocks = {(block, name) for each in records() for block, names in each.blocks.items() for name in names}
+    assert {*at.place_record.by_name} == blocks
+    fields = {
+        (name, field)
+        for each in records()
+        for names in each.blocks.values()
+        for name in names
+        for field in each[name].fields
+    }
+    assert {*at.place_field.by_name} <= fields
+
+
+def test_kernels_of_the_table_are_those_of_the_methods():
+    made = {
+        kernel.name
+        for method, own in zip(METHODS, records(), strict=True)
+        for kernels in method.kernels
+        for kernel in kernels(MagicMock(), own, SIZES)
+    }
+    assert {name for (name,) in at.place_kernel.by_name} == made
+
+
+def test_no_two_names_have_one_place():
+    every = [at.place_record, at.place_field, at.place_kernel]
+    begins = [min(each.by_name.values()) for each in every]
+    assert begins[1:] == [each.end for each in every[:-1]]
+    assert every[-1].end == at.NOTHING
+    with pytest.raises(AssertionError, match="theta"):
+        at.place_record("point", "theta")
