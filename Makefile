@@ -59,7 +59,7 @@ test-newest: ## the same with the newest versions there are
 test-lowest test-newest:
 	@python=$$(sh scripts/find_python.sh) && "$$python" -m venv $(ENVIRONMENT)
 	@$(ENVIRONMENT)/bin/python -m pip --disable-pip-version-check --no-input -qq install $(VERSIONS) \
-		hypothesis pytest pytest-xdist --editable .
+		arviz-stats hypothesis pytest pytest-xdist --editable .
 	NUMBA_CACHE_DIR=$(CURDIR)/$(ENVIRONMENT)/numba PATHFOLD_CACHE=$(CURDIR)/$(ENVIRONMENT)/models \
 		$(ENVIRONMENT)/bin/python -m pytest --numprocesses auto --dist loadfile tests/program tests/model tests/engine $(ARGS)
 

@@ -25,9 +25,8 @@ OTHER_ENTRY = Entry({"gram": b"\x7fELF another"}, {"carried": 5})
 PREFIX_SIZE, CHECKSUM_SIZE = 24, 32
 STRANGER = 54321
 
-needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
-needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
-needs_user = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+needs_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 
 
 @pytest.fixture(autouse=True)
@@ -357,7 +356,6 @@ def test_a_file_in_the_place_of_home(tmp_path, monkeypatch):
     assert_works_from_memory_after_one_warning(f"{home}/.cache/pathfold: Not a directory")
 
 
-@needs_owners
 def test_a_user_without_home(tmp_path, monkeypatch):
     def unknown(*_):
         raise KeyError("this user")
@@ -388,7 +386,6 @@ def test_of_many_threads_one_warns(folder):
 # Who may write
 
 
-@needs_owners
 def test_folder_and_files_are_for_the_user_alone(folder):
     umask = os.umask(0)
     try:
@@ -399,7 +396,6 @@ def test_folder_and_files_are_for_the_user_alone(folder):
     assert (folder / f"{KEY}.model").stat().st_mode & 0o777 == 0o600
 
 
-@needs_owners
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
 def test_a_folder_that_others_may_write_to_is_not_used(path, mode):
     path.parent.chmod(mode)
@@ -409,7 +405,6 @@ def test_a_folder_that_others_may_write_to_is_not_used(path, mode):
     assert names(path.parent) == {path.name}
 
 
-@needs_owners
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_a_file_that_others_may_write_to_is_not_used(path, mode):
     path.chmod(mode)
@@ -421,7 +416,6 @@ def test_a_file_that_others_may_write_to_is_not_used(path, mode):
     assert_mended_by_keeping_again()
 
 
-@needs_owners
 def test_a_folder_of_another_user_is_not_used(path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
     assert_works_from_memory_after_one_warning("it belongs to another user")
@@ -435,7 +429,6 @@ def test_a_file_of_another_user_is_not_used(path):
     assert path.exists()
 
 
-@needs_owners
 def test_a_link_of_the_user_to_the_folder_is_followed(path, tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(path.parent)
     monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "link"))
@@ -450,7 +443,6 @@ def test_a_link_of_another_user_to_the_folder_is_not_followed(path, tmp_path, mo
     assert_works_from_memory_after_one_warning("symbolic link made by another user")
 
 
-@needs_owners
 def test_a_link_in_the_place_of_a_file_is_not_followed(path):
     path.rename(path.with_suffix(".moved"))
     path.symlink_to(path.with_suffix(".moved"))
@@ -460,20 +452,12 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(path):
     assert not path.is_symlink()
 
 
-@needs_owners
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(path):
     path.unlink()
     os.mkfifo(path, 0o600)
     with pytest.warns(CacheWarning, match="it is not a file"):
         assert model_cache.find(KEY, MACHINE) is None
     assert_mended_by_keeping_again()
-
-
-def test_where_files_have_no_owners_none_are_asked_for(path, monkeypatch):
-    monkeypatch.delattr(os, "geteuid", raising=False)
-    path.chmod(0o666)
-    path.parent.chmod(0o777)
-    assert model_cache.find(KEY, MACHINE) == ENTRY
 
 
 # The shared folder
@@ -517,7 +501,6 @@ def test_nobody_else_is_trusted_in_a_shared_folder(shared, path):
         assert model_cache.find(KEY, MACHINE) is None
 
 
-@needs_owners
 @pytest.mark.parametrize("of_folder", [True, False])
 def test_shared_models_that_others_may_write_to_are_not_used(shared, path, of_folder):
     (shared if of_folder else path).chmod(0o775)

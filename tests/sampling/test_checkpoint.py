@@ -271,7 +271,6 @@ with sole_use(Path(sys.argv[1])):
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="nothing keeps two processes apart there")
 def test_a_lock_is_held_by_one_process_and_vanishes_with_it(tmp_path):
     file = tmp_path / "lock"
     other = subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE)
@@ -301,7 +300,6 @@ with sole_use(Path(sys.argv[1])):
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system that does not fork")
 def test_a_worker_that_outlives_a_killed_run_does_not_hold_its_lock(tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path / "lock")]
     host = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)

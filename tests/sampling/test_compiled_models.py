@@ -18,6 +18,7 @@ import pathfold as pf
 from pathfold.engine import Engine, compile, model_cache, model_file
 from pathfold.engine.compile import CompiledModel
 from pathfold.model import TimeGrid
+from pathfold.model.kept import Kept
 from tests.sampling import small_run
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 
@@ -32,7 +33,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 def draws_of_a_new_process() -> np.ndarray:
     """A few draws, with nothing of the model left in this process."""
     model, _ = small_run.model_and_data()
-    model.kept.clear()
+    model.kept = Kept()
     compile._programs.clear()
     tree = small_run.small_run(chains=1, warmup=5, draws=5)
     return tree.posterior["state"].values
@@ -53,7 +54,7 @@ def flip(place: Callable[[bytes], int]) -> Callable[[bytes, bytes], bytes]:
 def another_processor(content: bytes, other: bytes) -> bytes:
     """A sound file, but of other machine code: it says so, and its code would crash."""
     (path,) = Path(os.environ["PATHFOLD_CACHE"]).glob("*.model")
-    header, entry = model_file.read(path, None)
+    header, entry = model_file.read(path, {os.geteuid()})
     return model_file.encode(header.key, "another processor", model_file.Entry({"push": b"\0" * 64}, entry.facts))
 
 
@@ -78,7 +79,7 @@ def test_damaged_files_are_noticed_and_built_again(folder, builds, monkeypatch):
     """One test for all kinds of damage, so that the model is compiled no more often than it has to be."""
     expected = draws_of_a_new_process()
     (file,) = folder.glob("*.model")
-    sound, (_, entry) = file.read_bytes(), model_file.read(file, None)
+    sound, (_, entry) = file.read_bytes(), model_file.read(file, {os.geteuid()})
 
     def remembered(self):
         builds.append("built")

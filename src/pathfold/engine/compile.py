@@ -228,22 +228,23 @@ def choose_lanes(n: Sizes) -> int:
 
 
 def compile_model(model: DiffusionModel, variant: Variant) -> CompiledModel:
-    """Return the compiled model, which is kept with the model object.
+    """Return the compiled model, which is kept with the model object."""
+    return model.kept.get(_compiled, model, variant)
+
+
+def _compiled(model: DiffusionModel, variant: Variant) -> CompiledModel:
+    """Compile the model.
 
     A prior whose quantile function cannot be compiled gets another map; if a function of the user's is what stands in
     the way, the error names it. Looked into only when compiling fails, since it takes time.
     """
-    kept = model.kept.get(variant)
-    if kept is None:
-        try:
-            kept = CompiledModel(model, variant)
-        except (ModelError, NotImplementedError, TypeError, ValueError):
-            restricted = model.restricted_to(is_compilable)
-            for name, (function, shapes) in restricted.user_functions().items():
-                check_compilable(name, function, shapes)
-            kept = CompiledModel(restricted, variant)
-        model.kept[variant] = kept
-    return kept
+    try:
+        return CompiledModel(model, variant)
+    except (ModelError, NotImplementedError, TypeError, ValueError):
+        restricted = model.restricted_to(is_compilable)
+        for name, (function, shapes) in restricted.user_functions().items():
+            check_compilable(name, function, shapes)
+        return CompiledModel(restricted, variant)
 
 
 @cache

@@ -28,14 +28,12 @@ CLOCK, DRAW, NOISE, FORCING, CARRY, LENGTH = range(LAYOUT_HEAD, LAYOUT_HEAD + 6)
 
 def forward(model: DiffusionModel) -> Forward:
     """Return the kernel of a model, kept with it; a ModelError names a user's function that cannot be compiled."""
-    if "forward" not in model.kept:
-        try:
-            model.kept["forward"] = Forward(model)
-        except (ModelError, NotImplementedError, TypeError, ValueError):
-            for name, (function, shapes) in model.user_functions().items():
-                check_compilable(name, function, shapes)
-            raise
-    return model.kept["forward"]
+    try:
+        return model.kept.get(Forward, model)
+    except (ModelError, NotImplementedError, TypeError, ValueError):
+        for name, (function, shapes) in model.user_functions().items():
+            check_compilable(name, function, shapes)
+        raise
 
 
 class Forward:

@@ -16,16 +16,12 @@ import stat
 import time
 import warnings
 from collections.abc import Iterator, Set
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-try:
-    import fcntl
-except ImportError:  # not on Windows, where processes do not wait for each other
-    fcntl = None
-
+from pathfold.engine.file_lock import locked
 from pathfold.engine.model_file import (
     Damaged,
     Entry,
@@ -109,9 +105,12 @@ def keep(key: str, machine: str, entry: Entry) -> None:
 @contextmanager
 def alone(name: str) -> Iterator[None]:
     """Let processes do the work of this name one after the other; all at once where files cannot be locked."""
-    with _lock_file(name) as stream:
-        if stream is not None:
-            _wait_for(stream)
+    place, file = Place(folder(), shared=False), folder() / f"{name}.lock"
+    with ExitStack() as held:
+        with suppress(OSError, Unusable):  # no folder, or no patience left
+            _make(place)
+            held.enter_context(locked(file, patience=PATIENCE))
+            held.callback(file.unlink, missing_ok=True)
         yield
 
 
@@ -126,35 +125,6 @@ def once(name: str) -> Iterator[None]:
         yield
         with suppress(OSError):
             done.touch()
-
-
-@contextmanager
-def _lock_file(name: str) -> Iterator[IO[bytes] | None]:
-    """Give a file to be locked, removed afterwards; None if none can be made."""
-    path = folder() / f"{name}.lock"
-    try:
-        _make(Place(folder(), shared=False))
-        stream = path.open("ab")
-    except (OSError, Unusable):
-        yield None
-        return
-    with stream:
-        try:
-            yield stream
-        finally:
-            path.unlink(missing_ok=True)
-
-
-def _wait_for(stream: IO[bytes]) -> None:
-    end = time.monotonic() + PATIENCE
-    while fcntl is not None and time.monotonic() < end:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            time.sleep(0.1)
-        except OSError:  # a file system without locks
-            return
 
 
 def folder() -> Path:
@@ -242,11 +212,11 @@ def _find_in(place: Place, key: str, machine: str) -> Entry | None:
     return entry
 
 
-def _trusted_owners(place: Place) -> Set[int] | None:
-    """Return the users whose files in this folder are trusted, if the folder itself is safe; None means anybody.
+def _trusted_owners(place: Place) -> Set[int]:
+    """Return the users whose files in this folder are trusted, once the folder itself is found safe.
 
-    In the user's folder that is the user. Who names a shared folder trusts its owner. Windows has no such owners. The
-    user's folder may be missing (`FileNotFoundError`); one that is named as shared may not.
+    In the user's folder that is the user. Who names a shared folder trusts its owner. The user's folder may be missing
+    (`FileNotFoundError`); one that is named as shared may not.
     """
     if place.path.parts[:1] == ("~",):
         raise Unusable("HOME is not set, and this user has no home folder")
@@ -258,8 +228,6 @@ def _trusted_owners(place: Place) -> Set[int] | None:
         raise Unusable(_sentence(error)) from None
     if not stat.S_ISDIR(info.st_mode):
         raise Unusable("it is not a folder")
-    if not hasattr(os, "geteuid"):
-        return None
     user = os.geteuid()
     trusted = {info.st_uid, 0} if place.shared else {user}
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in trusted | {user}:
@@ -277,7 +245,7 @@ def _make(place: Place) -> None:
         _trusted_owners(place)
 
 
-def _inspect(path: Path, trusted: Set[int] | None) -> Header | Refused:
+def _inspect(path: Path, trusted: Set[int]) -> Header | Refused:
     try:
         return read(path, trusted)[0]
     except Refused as reason:

@@ -85,14 +85,13 @@ def encode(key: str, machine: str, entry: Entry) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-def read(path: Path, trusted: Set[int] | None) -> tuple[Header, Entry]:
-    """Return a file's header and content, all of it verified; its owner must be trusted (None is anybody)."""
+def read(path: Path, trusted: Set[int]) -> tuple[Header, Entry]:
+    """Return a file's header and content, all of it verified; its owner must be trusted."""
     with open(path, "rb", opener=_open_to_read) as file:
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
             raise Unusable("it is not a file")
-        if trusted is not None:
-            check_owner(info, trusted)
+        check_owner(info, trusted)
         prefix = file.read(_PREFIX.size)
         header_size, payload_size = _lengths(prefix, info.st_size)
         header, payload = file.read(header_size), file.read(payload_size)
@@ -157,7 +156,7 @@ def write(path: Path, content: bytes) -> None:
 def _open_to_read(path: str, flags: int) -> int:
     """Open a file to be read, following no link and not waiting for the other end of a pipe."""
     try:
-        return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except PermissionError:
         raise Unusable("this user may not read it") from None
     except OSError as error:
@@ -167,4 +166,4 @@ def _open_to_read(path: str, flags: int) -> int:
 
 
 def _open_to_write(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), mode=0o600)
+    return os.open(path, flags | os.O_NOFOLLOW, mode=0o600)

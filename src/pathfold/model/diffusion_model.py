@@ -31,6 +31,7 @@ from pathfold.model.functions import (
 )
 from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.jumps import Jumps, Moment
+from pathfold.model.kept import Kept
 from pathfold.model.likelihood import Several
 from pathfold.model.names import check_labels
 from pathfold.model.observation import GaussianNoise, Noiseless, Observation
@@ -123,10 +124,17 @@ class DiffusionModel:
     inputs: dict[str, Input]
     scheme: Scheme
     sde: SDE
+    network: Reactions | None
+    priors: dict[str, Any]
     parameters: Parameters
+    varying: Parameters
     initial_state: ConditionalMap
+    states: tuple[str, ...] | None
+    jumps: Jumps
     observation: Observation
+    observed: tuple[str, ...] | None
     state_dim: int
+    augmented_dim: int
     wiener_dim: int
     noise_dim: int
     observation_dim: int
@@ -147,53 +155,72 @@ class DiffusionModel:
         accumulators: str | int | Sequence[str | int] = (),
         events: Mapping[str, Callable[..., Any]] | None = None,
     ):
-        self.kept: dict[Any, Any] = {}  # what the layers above compiled or computed for this model
+        self.kept = Kept()  # what this layer and those above compiled or computed for the model
+        self.scheme = EulerMaruyama() if scheme is None else scheme
         self.written: dict[str, Any] = {  # the arguments as given, to be shown
             "drift": drift,
             "diffusion": diffusion,
             "initial_state": initial_state.given if isinstance(initial_state, ConditionalMap) else initial_state,
             "observation": observation,
-            "scheme": EulerMaruyama() if scheme is None else scheme,
+            "scheme": self.scheme,
             **{f"event {name}": jump for name, jump in (events if isinstance(events, Mapping) else {}).items()},
         }
         self.inputs = check_inputs({} if inputs is None else inputs, ModelError)
-        self.scheme = EulerMaruyama() if scheme is None else scheme
         if not isinstance(self.scheme, Scheme):
             raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {told(scheme)}")
+        self._set_equation(drift, diffusion)
+        with jax.enable_x64(True):  # each step uses what those before it have set
+            self.parameters, self.varying = build_parameters(parameters)
+            self.priors = dict(parameters)
+            self._set_state(initial_state, states)
+            self.jumps = Jumps.build(accumulators, {} if events is None else events, self.states, self.state_dim)
+            self._set_noise()
+            self.jumps.check(self.state_dim, self.structs())
+            self._set_observation(observation, observed)
+            self._check_at_prior_draws()
+
+    def _set_equation(self, drift: Callable[..., Any], diffusion: Callable[..., Any]) -> None:
+        """Take drift and diffusion as functions of (x, z, t), and the network of reactions if they come from one."""
         self._drift = with_time("drift", drift, ("x", "z"))
         self._diffusion = with_time("diffusion", diffusion, ("x", "z"))
-        self.network: Reactions | None = self._drift.network if isinstance(self._drift, ReactionFunction) else None
+        self.network = self._drift.network if isinstance(self._drift, ReactionFunction) else None
         self.sde = SDE(as_float64(self._drift), as_float64(self._diffusion))
-        with jax.enable_x64(True):
-            self.parameters, self.varying = build_parameters(parameters)
-            self.priors: dict[str, Any] = dict(parameters)
-            z = self.structs()
-            if not isinstance(initial_state, ConditionalMap):
-                build = ConditionalMap.build if self.network is None else self.network.start
-                initial_state = build("initial_state", initial_state, z)
-            self.initial_state = initial_state
-            self.state_dim = self.initial_state.dim
-            self.states: tuple[str, ...] | None = check_labels("states", states, self.state_dim, ModelError)
-            self.augmented_dim: int = self.state_dim + self.varying.z_size
-            self.jumps: Jumps = Jumps.build(accumulators, {} if events is None else events, self.states, self.state_dim)
-            self.wiener_dim = self._checked_wiener_dim()
-            self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
-            self._check_step()
-            self.jumps.check(self.state_dim, z)
-            self.observation = _as_one(observation).given(struct(self.state_dim), z, self._time())
-            self.observation_dim, self.observation_noise_dim = self.observation.dim, self.observation.noise_dim
-            self.observed: tuple[str, ...] | None = check_labels("observed", observed, self.observation_dim, ModelError)
-            points = self.points()
-            self._check_finite(points)
-            times = [(z, t) for _, z, t in points]
-            with at_values("the observation", "parameters drawn from their priors"):
-                self.observation.check(z, self._time(), times)
-                self.exactly_observed = self.observation.exact(times)
-            self.scheme.check(self.sde, points)
+
+    def _set_state(self, initial_state: Any, states: Sequence[str] | None) -> None:
+        """Take the initial state, which says how large the state is, and the names of its components."""
+        if not isinstance(initial_state, ConditionalMap):
+            build = ConditionalMap.build if self.network is None else self.network.start
+            initial_state = build("initial_state", initial_state, self.structs())
+        self.initial_state = initial_state
+        self.state_dim = initial_state.dim
+        self.states = check_labels("states", states, self.state_dim, ModelError)
+        self.augmented_dim = self.state_dim + self.varying.z_size
+
+    def _set_noise(self) -> None:
+        """Find the sizes of the noise, for which drift, diffusion and the scheme's step must have the right shapes."""
+        self.wiener_dim = self._checked_wiener_dim()
+        self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
+        self._check_step()
+
+    def _set_observation(self, observation: Any, observed: Sequence[str] | None) -> None:
+        """Take the observation of the state, and the names of the observed components."""
+        self.observation = _as_one(observation).given(struct(self.state_dim), self.structs(), self._time())
+        self.observation_dim, self.observation_noise_dim = self.observation.dim, self.observation.noise_dim
+        self.observed = check_labels("observed", observed, self.observation_dim, ModelError)
+
+    def _check_at_prior_draws(self) -> None:
+        """Raise ModelError for what only numbers show, and find which components are observed exactly."""
+        points = self.points()
+        self._check_finite(points)
+        times = [(z, t) for _, z, t in points]
+        with at_values("the observation", "parameters drawn from their priors"):
+            self.observation.check(self.structs(), self._time(), times)
+            self.exactly_observed = self.observation.exact(times)
+        self.scheme.check(self.sde, points)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy, here or in another process, which begins with nothing kept."""
-        return self.__dict__ | {"kept": {}}
+        return self.__dict__ | {"kept": Kept()}
 
     @property
     def start_dim(self) -> int:

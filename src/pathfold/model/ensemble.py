@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ class Ensemble:
         observation, x, count = self.model.observation, _flat(states), states.shape[0] * states.shape[1]
         drawn = np.empty((count, observation.dim))
         with jax.enable_x64(True), at_values("the observation", "these parameters"):
-            compiled = self.model.kept.setdefault("observe", jax.jit(jax.vmap(observation.drawn)))
+            compiled = self.model.kept.get(_compiled_draw, self.model)
             z, t = self.named(series), jax.tree.map(lambda each: np.tile(each, self.count), times)
             rows = (x, z, observation.chance(z, rng, count, shared=False), t)
             for begin in range(0, count, BLOCK):
@@ -79,6 +79,11 @@ class Ensemble:
                 drawn[begin : begin + BLOCK] = values[: count - begin]
         drawn[~np.isfinite(x).all(axis=1)] = np.nan
         return drawn.reshape(*states.shape[:2], -1)
+
+
+def _compiled_draw(model: DiffusionModel) -> Callable[..., Any]:
+    """Return the function that draws observations of several states, each with parameters of its own."""
+    return jax.jit(jax.vmap(model.observation.drawn))
 
 
 def _flat(value: np.ndarray) -> np.ndarray:

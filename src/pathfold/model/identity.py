@@ -21,15 +21,16 @@ from pathfold.model.conditional import ConditionalMap
 from pathfold.model.diffusion_model import DiffusionModel
 
 LENGTH = 16  # hexadecimal digits of a hash
-KEPT = "identity"
 PLAIN = (bool, int, float, str, tuple, np.ndarray, jax.Array)
 
 
 def identity(model: DiffusionModel) -> dict[str, str]:
     """Return a hash of every part of a model, by a name that a person recognises."""
-    if KEPT not in model.kept:
-        model.kept[KEPT] = {name: digest(words) for name, words in _parts(model).items()}
-    return model.kept[KEPT]
+    return model.kept.get(_hashes, model)
+
+
+def _hashes(model: DiffusionModel) -> dict[str, str]:
+    return {name: digest(words) for name, words in _parts(model).items()}
 
 
 def _parts(model: DiffusionModel) -> dict[str, Any]:

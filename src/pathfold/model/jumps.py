@@ -50,7 +50,12 @@ class Jumps:
 
     @classmethod
     def build(cls, accumulators: Any, events: Any, states: Sequence[str] | None, state_dim: int) -> Jumps:
-        """Build the jumps from the user's names or indices of states, and functions by name."""
+        """Build the jumps from the user's names or indices of states, and functions by name.
+
+        Those of a model that is transformed come as `Jumps` in the place of events, and stay as they are.
+        """
+        if isinstance(events, Jumps):
+            return events
         indices = _indices(accumulators, states, state_dim)
         if not isinstance(events, Mapping):
             raise ModelError(f"events must be a dict of name -> function of (x, z, amount), not {told(events)}")

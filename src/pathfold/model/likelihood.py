@@ -172,10 +172,7 @@ class Likelihood(Observation):
         seen = data if np.any(data.censored) else data._replace(censored=nothing, upper=nothing)
         seen = jax.tree.map(jnp.asarray, seen)
         inside, number = np.zeros(data.mask.shape, dtype=bool), False
-        possible, split = kept.setdefault(
-            ("check values", id(self)),
-            [jax.jit(jax.vmap(each, (None, None, 0, 0))) for each in (self._possible, self.split)],
-        )
+        possible, split = kept.get(_at_each_time, self._possible), kept.get(_at_each_time, self.split)
         for x, z in zip(states, parameters, strict=True):
             inside |= np.asarray(possible(x, z, times, seen))
             parts = split(x, z, times, seen)
@@ -214,6 +211,11 @@ class Likelihood(Observation):
                 f"of the columns of {name} some are missing (NaN) where others are not: give all or none of them at a "
                 "time, or independent columns"
             )
+
+
+def _at_each_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function of (x, z, t, seen) for many times and what is seen then."""
+    return jax.jit(jax.vmap(function, (None, None, 0, 0)))
 
 
 @dataclass(frozen=True)

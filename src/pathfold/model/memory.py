@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -45,7 +46,7 @@ def _limits() -> Iterator[tuple[int, int]]:
 
     Cached pages of files are dropped when memory is needed, and are not counted as in use.
     """
-    with suppress(AttributeError, ValueError, OSError):
+    with suppress(ValueError, OSError):
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         yield machine, machine - _named(Path("/proc/meminfo")).get("MemAvailable", machine // 1024) * 1024
     for folder, limit, taken, files in CONTAINERS:
@@ -53,9 +54,7 @@ def _limits() -> Iterator[tuple[int, int]]:
             container = Path(folder)
             used = int((container / taken).read_text()) - _named(container / "memory.stat").get(files, 0)
             yield int((container / limit).read_text()), used
-    with suppress(ImportError, AttributeError, ValueError, OSError):
-        import resource  # not every system has it
-
+    with suppress(ValueError, OSError):
         space, _ = resource.getrlimit(resource.RLIMIT_AS)
         if space != resource.RLIM_INFINITY:
             yield space, int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -27,6 +27,7 @@ from pathfold.model.functions import (
     try_twice,
     with_time,
 )
+from pathfold.model.kept import Kept
 from pathfold.model.real_arrays import real_array
 from pathfold.model.roots import Split
 from pathfold.model.seen import Seen
@@ -129,10 +130,10 @@ class Observation(ABC):
     def check(self, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]) -> None:
         """Raise ModelError for faults that shapes do not show, given structs of z, t and concrete draws."""
 
-    def check_values(self, data: Seen, at: Callable[[], Points], kept: dict[Any, Any]) -> None:
+    def check_values(self, data: Seen, at: Callable[[], Points], kept: Kept) -> None:
         """Raise DataError for values (T, Y) that are impossible; `at()` gives states, parameters and times to try.
 
-        Compiled functions are put into `kept`, for the next series of a panel.
+        Compiled functions stay in `kept`, for the next series of a panel.
         """
         if np.any(data.censored):
             raise DataError(

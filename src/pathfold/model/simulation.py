@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -25,6 +25,14 @@ from pathfold.model.time_grid import TimeGrid
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
     """Return the node states (N, X) of one series, from z (flat), x_0 (augmented) and v (N, S, V)."""
+    with jax.enable_x64(True):
+        given = (z, x0, v, grid.delta, model.clocks(grid)[0])
+        run = model.kept.get(_compiled_path, model)
+        return np.asarray(run(*jax.tree.map(lambda a: jnp.asarray(a, dtype=float), given)))
+
+
+def _compiled_path(model: DiffusionModel) -> Callable[..., Any]:
+    """Return the function of z, x_0 and v, lengths and times of the steps that gives the node states."""
 
     def run(z, x0, *along):
         named = model.parameters.unflatten(z)
@@ -36,17 +44,19 @@ def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray
 
         return jax.lax.scan(interval, x0, along)[1]
 
-    with jax.enable_x64(True):
-        compiled = model.kept.setdefault("simulate", jax.jit(run))  # compiled once for all series of a panel
-        given = (z, x0, v, grid.delta, model.clocks(grid)[0])
-        return np.asarray(compiled(*jax.tree.map(lambda a: jnp.asarray(a, dtype=float), given)))
+    return jax.jit(run)
 
 
 def observe(model: DiffusionModel, states: Any, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
     """Draw observations (N, Y) of the states (N, X) at times (N,)."""
     chance = model.observation.chance(z, rng, len(states), shared=True)
-    compiled = model.kept.setdefault("observe one", jax.jit(jax.vmap(model.observation.drawn, (0, None, 0, 0))))
-    return np.asarray(compiled(jnp.asarray(states), z, chance, t))
+    drawn = model.kept.get(_compiled_draw, model)
+    return np.asarray(drawn(jnp.asarray(states), z, chance, t))
+
+
+def _compiled_draw(model: DiffusionModel) -> Callable[..., Any]:
+    """Return the function that draws observations of several states for the same parameters."""
+    return jax.jit(jax.vmap(model.observation.drawn, (0, None, 0, 0)))
 
 
 def _values(model: DiffusionModel, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -35,7 +35,8 @@ def transformed(model: DiffusionModel, forward: Callable[..., Any], inverse: Cal
     mean = time_operator(model.sde, lambda x, z, t: to(x, z))
     start = model.initial_state
     before = start.then or (lambda x, z: x)
-    moved = type(model)(
+    jumps: Any = model.jumps.of(to, back)  # as the initial state, they are not built anew
+    return type(model)(
         drift=OfTime(lambda x, z, t: mean(back(x, z), z, t)),
         diffusion=OfTime(lambda x, z, t: jnp.stack([image(back(x, z), z, t) for image in images], axis=1)),
         parameters=model.priors,
@@ -45,9 +46,8 @@ def transformed(model: DiffusionModel, forward: Callable[..., Any], inverse: Cal
         inputs=model.inputs,
         states=model.states,
         observed=model.observed,
+        events=jumps,
     )
-    moved.jumps = model.jumps.of(to, back)
-    return moved
 
 
 def _check_inverse(model: DiffusionModel, to: Callable[..., Array], back: Callable[..., Array]) -> None:

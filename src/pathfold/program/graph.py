@@ -64,8 +64,6 @@ _VALUE: dict[str, Callable] = {
     "select": lambda c, a, b: a if c else b,
 }
 
-OPERATIONS = frozenset(_VALUE)
-
 WRITTEN_OUT = 200  # multiplications of a product that is written out; a larger one is a loop
 
 

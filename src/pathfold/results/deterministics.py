@@ -21,9 +21,6 @@ from pathfold.model.names import check_dimensions, check_name, dimensions
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.spared import spared
 
-type Deterministics = Mapping[str, Callable[..., Any]]
-"""By name, functions of z, (z, path) or (z, path, times), with path (time, component) the states that are kept."""
-
 EXPECTED = "z, (z, path) or (z, path, times)"
 PIECE = 2**26  # bytes of the largest array that is made at a time, of as many draws as that has room for
 SHARE = 0.9  # of the memory that is left

@@ -14,20 +14,16 @@ import secrets
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from pathfold.engine.file_lock import locked
 from pathfold.errors import SettingsError
 from pathfold.sampling.draws import ARRAYS, Draws, rows_file
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where nothing keeps two processes apart
-    fcntl = None
 
 FORMAT = 4
 ABOUT = "results.json"  # the file that says what the draws are
@@ -172,40 +168,15 @@ def sole_use(file: Path, *, shared: bool = False) -> Iterator[None]:
 
     A shared lock excludes only locks that are not shared.
     """
-    if fcntl is None:
-        yield
-        return
-    with file.open("ab") as stream:
+    with ExitStack() as held:
         try:
-            fcntl.flock(stream, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            held.enter_context(locked(file, shared=shared))
         except BlockingIOError:
             raise InUse(
                 f"the checkpoint folder {file.parent} is in use by another run; wait until that has ended, or give "
                 "another folder"
             ) from None
-        except OSError:  # a file system without locks
-            pass
-        _HELD.add(stream)
-        try:
-            yield
-        finally:
-            _HELD.discard(stream)
-            with suppress(OSError):
-                fcntl.flock(stream, fcntl.LOCK_UN)
-
-
-_HELD: set[IO[bytes]] = set()
-
-
-def _let_go() -> None:
-    """Release, in a forked process, the locks of its parent, since it may outlive the parent."""
-    for stream in _HELD:
-        os.close(stream.fileno())
-    _HELD.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)
+        yield
 
 
 def make_folder(folder: Path) -> None:
