@@ -16,7 +16,7 @@ from tests.analysis.rich import model, panel
 
 def stepped(grid: TimeGrid, z, starts, rng, after_data) -> np.ndarray:
     """The twin: states (D, N, X) at all nodes, with the noise in the order in which the kernel draws it."""
-    m, S, held = model(), grid.steps, min(grid.steps, module.STEPS)
+    m, S, held = model(), grid.steps, min(grid.steps, module.STEPS_AT_ONCE)
     step = jax.jit(jax.vmap(lambda z, x, v, delta, t: m.step(m.parameters.unflatten(z), x, v, delta, t),
                             (0, 0, 0, None, None)))  # fmt: skip
     forcing = m.forcing(grid, after_data)[0]
@@ -40,7 +40,7 @@ def stepped(grid: TimeGrid, z, starts, rng, after_data) -> np.ndarray:
 @pytest.mark.parametrize("after_data", [None, np.array([True, False])])
 def test_every_draw_has_the_states_of_the_model_s_step(monkeypatch, after_data):
     """More draws than lanes, more steps than are held, accumulators, events, inputs, what varies."""
-    monkeypatch.setattr(module, "STEPS", 3)
+    monkeypatch.setattr(module, "STEPS_AT_ONCE", 3)
     grid = TimeGrid.build(panel(), steps_per_interval=4)
     rng = np.random.default_rng(5)
     D = module.LANES + 3

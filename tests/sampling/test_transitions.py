@@ -345,11 +345,23 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
         one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
         state = np.zeros(native.step_size.STATE)
         chain.run(
-<<<<<<< HEAD
-            *(None, one, one, one, None, None, state, None, None, None, kind == "dynamic", False, 1.0, 4, 0.9),
-=======
-            *(None, one, one, one, None, None, state, None, None, None, None, False, 1.0, 4, 0.9),
->>>>>>> w-speed
+            *(
+                None,
+                one,
+                one,
+                one,
+                None,
+                None,
+                state,
+                None,
+                None,
+                None,
+                True if kind == "dynamic" else None,
+                False,
+                1.0,
+                4,
+                0.9,
+            ),
             *(rows, rows, rows, rows, rows, *flags),
         )
         return found
