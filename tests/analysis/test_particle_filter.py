@@ -141,7 +141,7 @@ def test_a_particle_far_from_the_data_has_a_small_weight(state):
     e.set("point", point, "theta", "z", model.parameters.flatten({"theta": theta, "sigma": sigma}))
     e.set("point", point, "piece", "x_begin", np.full((len(e.first), 1), state))
     e.set("point", point, "v", "v", np.random.default_rng(1).normal(size=(e.intervals, 2)))
-    weight = compiled_native.guided.follow_node(at.GUIDED_NODE, e.layout, e.problem, point, scratch, e.pieces[0])
+    weight = compiled_native.guided_paths.follow_node(at.GUIDED_NODE, e.layout, e.problem, point, scratch, e.pieces[0])
     drift, slope, bend = theta * state * (1.0 - state**2), theta * (1.0 - 3.0 * state**2), -6.0 * theta * state
     mean = state + delta * drift + 0.5 * delta**2 * (drift * slope + 0.5 * sigma**2 * bend)
     variance = sigma**2 * (delta + slope * delta**2 + slope**2 * delta**3 / 3.0) + 0.25**2

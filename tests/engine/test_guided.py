@@ -67,11 +67,11 @@ class Guided:
     def log_weight(self) -> float:
         """Of the path that guides along the reference make of omega; they are computed first."""
         for k in range(len(self.engine.first_pieces)):
-            compiled_native.guided.guide_series(*self.blocks, k)
+            compiled_native.guided_paths.guide_series(*self.blocks, k)
         return self.follow()
 
     def follow(self, *, inverse: bool = False) -> float:
-        follow_series = compiled_native.guided.follow_series
+        follow_series = compiled_native.guided_paths.follow_series
         return sum(follow_series(*self.blocks, k, inverse) for k in range(len(self.engine.first_pieces)))
 
     @property

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pathfold.engine import model_cache, model_file
+from pathfold.engine import file_lock, model_cache, model_file
 from pathfold.engine.model_cache import CacheWarning, Damaged, Entry, Header, OtherFormat, Unusable
 from tests.test_layers import SOURCE, imported_modules
 
@@ -604,8 +604,9 @@ def test_a_folder_that_is_not_there_is_empty(folder):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("module", [model_cache, model_file])
+@pytest.mark.parametrize("module", [file_lock, model_cache, model_file])
 def test_only_the_standard_library_is_needed(module):
     imported = [name for _, name in imported_modules(Path(module.__file__), SOURCE)]
     others = {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names}
-    assert all(name.startswith(("pathfold.errors.", "pathfold.engine.model_file.")) for name in others)
+    ours = ("pathfold.errors.", "pathfold.engine.model_file.", "pathfold.engine.file_lock.")
+    assert all(name.startswith(ours) for name in others)
