@@ -57,7 +57,7 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     Returns
     -------
     xarray.DataTree
-        As `pf.sample` returns it, without the group `noise` and without deterministics.
+        As `pf.sample` returns it, without the groups `noise` and `half_step_shift` and without deterministics.
 
     Examples
     --------
