@@ -187,7 +187,7 @@ def test_in_parts_the_numbers_are_those_of_the_oracle(many_parts, name, plain):
         assert max(d.newton_errors(q, q + 0.1 * other).values()) < 1e-9
 
 
-@pytest.mark.parametrize("fault", ["prepare", "join"])
+@pytest.mark.parametrize("fault", ["begin_sums", "join"])
 def test_a_fault_in_the_sums_of_parts_is_seen(many_parts, monkeypatch, fault):
     model, grid, rng = PANEL.model(), PANEL.grid(), np.random.default_rng(2)
     q, other = 0.4 * rng.normal(size=(2, Driven.dimension(model, grid)))
