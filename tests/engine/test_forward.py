@@ -40,7 +40,7 @@ def stepped(grid: TimeGrid, z, starts, rng, after_data) -> np.ndarray:
 @pytest.mark.parametrize("after_data", [None, np.array([True, False])])
 def test_every_draw_has_the_states_of_the_model_s_step(monkeypatch, after_data):
     """More draws than lanes, more steps than are held, accumulators, events, inputs, what varies."""
-    monkeypatch.setattr(module, "STEPS", 3)
+    monkeypatch.setattr(module, "STEPS_AT_ONCE", 3)
     grid = TimeGrid.build(panel(), steps_per_interval=4)
     rng = np.random.default_rng(5)
     D = module.LANES + 3
