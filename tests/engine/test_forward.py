@@ -16,7 +16,7 @@ from tests.analysis.rich import model, panel
 
 def stepped(grid: TimeGrid, z, starts, rng, after_data) -> np.ndarray:
     """The twin: states (D, N, X) at all nodes, with the noise in the order in which the kernel draws it."""
-    m, S, held = model(), grid.steps, min(grid.steps, module.STEPS)
+    m, S, held = model(), grid.steps, min(grid.steps, module.STEPS_AT_ONCE)
     step = jax.jit(jax.vmap(lambda z, x, v, delta, t: m.step(m.parameters.unflatten(z), x, v, delta, t),
                             (0, 0, 0, None, None)))  # fmt: skip
     forcing = m.forcing(grid, after_data)[0]
