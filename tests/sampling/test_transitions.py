@@ -330,7 +330,7 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
 def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch, kind):
     """A chain whose warm-up never met a wall takes the small share after it, another the large one."""
     chain, careful, confident = native.chain_loop, native.thresholds.CAREFUL, native.thresholds.CONFIDENT
-    for name in ("first_step_size", "record", "before_transition", "after_transition"):
+    for name in ("first_step_size", "record_row", "before_transition", "after_transition"):
         monkeypatch.setattr(chain, name, lambda *_: 0.5)
 
     def shares(needed: bool) -> list[float]:
@@ -345,24 +345,10 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
         one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
         state = np.zeros(native.step_size.STATE)
         chain.run(
-            *(
-                None,
-                one,
-                one,
-                one,
-                None,
-                None,
-                state,
-                None,
-                None,
-                None,
-                True if kind == "dynamic" else None,
-                False,
-                1.0,
-                4,
-                0.9,
-            ),
-            *(rows, rows, rows, rows, rows, *flags),
+            chain.Work(None, one, one, one, None, None, state, None, None, None),
+            *(True if kind == "dynamic" else None, False, 1.0, 4, 0.9),
+            native.recording.Drawn(rows, rows, rows, rows, rows),
+            *flags,
         )
         return found
 

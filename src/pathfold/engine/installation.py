@@ -14,16 +14,18 @@ from typing import Any
 import numba
 import numpy as np
 from numba import boolean, float64, int64, none, typeof
+from numba.core.types import NamedTuple
 
 from pathfold.engine import model_cache
 from pathfold.engine.native import metropolis
-from pathfold.engine.native.chain_loop import run
+from pathfold.engine.native.chain_loop import Work, run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.first_order import first_order_shift
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import address_of_function, native_sources
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.pieces import Entry
+from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.start_search import guess_nodes, try_start
 from pathfold.engine.native.team import do_parts, help_along
 from pathfold.program.machine import machine_name
@@ -39,9 +41,9 @@ _RNG = typeof(np.random.default_rng())
 
 # What the host calls, and with what: first what is compiled soonest, last what takes longest.
 _START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, int64, float64, _RNG, _BLOCK, _COUNTS)
-_CHAIN = (_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK)
+_WORK = NamedTuple((_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK), Work)
 _SETTINGS = (boolean, float64, int64, float64)
-_DRAWN = (_TABLE, _STATES, _STATES, _PATHS, _TABLE, _COUNTS, _COUNTS)
+_DRAWN = (NamedTuple((_TABLE, _STATES, _STATES, _PATHS, _TABLE), Drawn), _COUNTS, _COUNTS)
 _MOVES = (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _RNG, _BLOCK, int64)
 OF_ALL: Entries = (
     (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
@@ -55,9 +57,9 @@ OF_ALL: Entries = (
 OF_KIND: dict[str, Entries] = {
     "static": (
         (integration_time, (_BLOCK, int64, int64)),
-        (run, (*_CHAIN, none, *_SETTINGS, *_DRAWN)),
+        (run, (_WORK, none, *_SETTINGS, *_DRAWN)),
     ),
-    "dynamic": ((run, (*_CHAIN, boolean, *_SETTINGS, *_DRAWN)),),
+    "dynamic": ((run, (_WORK, boolean, *_SETTINGS, *_DRAWN)),),
     "guided": (
         (metropolis.search_size, (_LAYOUT,)),
         (metropolis.node_record, (_LAYOUT, _BLOCK)),

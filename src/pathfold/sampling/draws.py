@@ -77,11 +77,6 @@ def rooms(shape: Shape, most: int) -> dict[str, np.ndarray]:
     return {name: np.zeros((count, *row)) for name, row in shape.drawn().items()}
 
 
-def in_order(room: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the arrays of `rooms` in the order in which compiled loops take them."""
-    return room["z"], room["x0"], room["nodes"], room["path"], room["statistics"]
-
-
 class Held(NamedTuple):
     """A whole draw: its position, as a vector block, and what the sampler computed from it."""
 

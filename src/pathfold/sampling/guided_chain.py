@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from pathfold.engine.native import metropolis
+from pathfold.engine.native.recording import Drawn
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
-from pathfold.sampling.draws import in_order
 from pathfold.sampling.samplers import GuidedProposals
 
 
@@ -36,7 +36,7 @@ class GuidedChain(Chain):
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         blocks = (self.layout, self.problems[0], self.points, self.scratch, self.rng, self.search)
-        return metropolis.run(*blocks, self.task.warmup, *in_order(room), monitor.stop, monitor.done)
+        return metropolis.run(*blocks, self.task.warmup, Drawn(**room), monitor.stop, monitor.done)
 
     def _position(self) -> np.ndarray:
         metropolis.exchange_noise(self.layout, self.current, self.momenta[0], False)

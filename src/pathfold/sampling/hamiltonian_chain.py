@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.native.chain_loop import run
+from pathfold.engine.native.chain_loop import Work, run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.dynamic_hmc import RESULT
 from pathfold.engine.native.integration_time import CHOSEN, integration_time, search_size
+from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.step_size import (
     ADAPTED,
     ERROR_MEAN,
@@ -25,7 +26,6 @@ from pathfold.engine.native.trajectory import COUNTS, DYNAMIC_POINTS, STATIC_MOM
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
-from pathfold.sampling.draws import in_order
 from pathfold.sampling.initialise import find_start
 from pathfold.sampling.parameter_metric import BEGIN, END, Coordinates, Window
 from pathfold.sampling.samplers import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
@@ -48,7 +48,9 @@ class HamiltonianChain(Chain):
         self.state = np.zeros(STATE)
         self.search = np.zeros(search_size(self.layout))  # what warm-up is to find, but for the step size
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
-        self.counts, self.result = np.zeros(COUNTS, dtype=np.int64), np.zeros(RESULT)
+        blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
+        places = np.zeros(COUNTS, dtype=np.int64), np.zeros(RESULT)
+        self._work = Work(*blocks, self.state, self.search, *places)
         adapted = isinstance(task.sampler, StaticHMC | DynamicHMC) and task.sampler.metric == "adapted"
         self.window = Window(int(self.layout[at.U]) if adapted and task.coordinates is None else 0)
 
@@ -105,22 +107,13 @@ class HamiltonianChain(Chain):
         assert not isinstance(sampler, GuidedProposals)
         time_given = sampler.integration_time if isinstance(sampler, StaticHMC) else None
         made = run(
-            self.layout,
-            self.problems,
-            self.points,
-            self.momenta,
-            self.scratch,
-            self.rng,
-            self.state,
-            self.search,
-            self.counts,
-            self.result,
+            self._work,
             True if self.dynamic else None,
             isinstance(sampler, UnconstrainedHMC) and sampler.metric == "adapted",
             float(time_given or 0.0),
             self.passed + task.warmup,
             float(sampler.target_acceptance),
-            *in_order(room),
+            Drawn(**room),
             monitor.stop,
             monitor.done,
         )

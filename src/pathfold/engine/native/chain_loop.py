@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from pathfold.engine.status import CONVERGED
 
 from .dynamic_hmc import dynamic_transition
@@ -9,47 +11,43 @@ from .held_states import hold_states
 from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
 from .metric import adapt_metric
-from .recording import record
+from .recording import record_row
 from .static_hmc import static_transition
 from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt, first_step_size, start_adaptation, step_size
 from .thresholds import CAREFUL, CONFIDENT
 from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN
 
 
+class Work(NamedTuple):
+    """What a chain works with: problems, points and momenta are tables of blocks.
+
+    `state`, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing.
+    """
+
+    layout: Any
+    problems: Any
+    points: Any
+    momenta: Any
+    scratch: Any
+    rng: Any
+    state: Any  # of the adaptation of the step size
+    search: Any  # for an integration time
+    counts: Any  # of a transition
+    result: Any  # of an extension of a dynamic trajectory
+
+
 @compiled
-def run(
-    layout,
-    problems,
-    points,
-    momenta,
-    scratch,
-    rng,
-    state,
-    search,
-    counts,
-    result,
-    dynamic,
-    adapted,
-    time,
-    warmup,
-    target,
-    z,
-    x0,
-    nodes,
-    path,
-    statistics,
-    stop,
-    done,
-):
+def run(work, dynamic, adapted, time, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
 
     Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
-    returned when the states cannot be held (the noise before a node does not move all of its state).
-    `state`, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
-    counts for the host to read. `dynamic` is None for static trajectories: Numba then leaves out what the others need.
-    `adapted` is whether warm-up adapts a metric (without constraints), `time` the integration time of static
-    trajectories, 0 when it is to be searched for.
+    returned when the states cannot be held (the noise before a node does not move all of its state). `done` counts for
+    the host to read. `dynamic` is None for static trajectories: Numba then leaves out what the others need. `adapted`
+    is whether warm-up adapts a metric (without constraints), `time` the integration time of static trajectories, 0 when
+    it is to be searched for.
     """
+    layout, problems, points, momenta, scratch, rng, state, search, counts, result = work
+    statistics = drawn.statistics
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
         problem = problems[0]
@@ -77,7 +75,7 @@ def run(
             adapt(state, row[ACCEPTANCE], target)
             if adapted and adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):
                 start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
-        record(layout, points[CURRENT], z[made], x0[made], nodes[made], path[made])
+        record_row(layout, points[CURRENT], drawn, made)
         state[ITERATION] += 1.0
         made += 1
         done[0] += 1

@@ -15,7 +15,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 from .guided_paths import begins, first_piece, follow_series, guide_series
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series
-from .recording import record
+from .recording import record_row
 from .small import finite
 from .thresholds import (
     COORDINATE_TARGET,
@@ -367,16 +367,17 @@ def transition(layout, problem, points, rng, scratch, search, warmup, row):
 
 
 @compiled
-def run(layout, problem, points, scratch, rng, search, warmup, z, x0, nodes, path, statistics, stop, done):
+def run(layout, problem, points, scratch, rng, search, warmup, drawn, stop, done):
     """Make as many draws as the outputs have rows, unless `stop` is set; return how many were made.
 
     Points, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
     counts for the host to read.
     """
+    statistics = drawn.statistics
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
         transition(layout, problem, points, rng, scratch, search, warmup, statistics[made])
-        record(layout, points[CURRENT], z[made], x0[made], nodes[made], path[made])
+        record_row(layout, points[CURRENT], drawn, made)
         made += 1
         done[0] += 1
     return made

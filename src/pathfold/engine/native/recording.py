@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from pathfold.engine import table as at
 
 from .guided_paths import first_piece
 from .jit import compiled
 from .lanes import of_interval, of_series, of_step
+
+
+class Drawn(NamedTuple):
+    """Where draws are written, a row each: `sampling/draws.py` says in what shapes."""
+
+    z: Any
+    x0: Any
+    nodes: Any
+    path: Any
+    statistics: Any
+
+
+@compiled
+def record_row(layout, point, drawn, row):
+    """Write a draw to a row of the arrays, but for its statistics."""
+    record(layout, point, drawn.z[row], drawn.x0[row], drawn.nodes[row], drawn.path[row])
 
 
 @compiled
