@@ -175,6 +175,11 @@ def test_selected_chains_and_draws_are_those(picked):
     np.testing.assert_array_equal(at_nodes, single().posterior["state"].sel(time=[2.0, 3.0]).isel(picked))
 
 
+def test_a_component_is_drawn_with_its_own_data():
+    far = every(single(), along("component", [1]), "posterior")
+    np.testing.assert_array_equal(_drawn(pf.plot_paths(far)), _drawn(pf.plot_paths(single(), ["far"])))
+
+
 def test_a_start_takes_what_belongs_to_its_chains():
     part = every(single(), lambda d: d.isel(chain=[2]) if "chain" in d.dims else d)
     settings: dict[str, Any] = {"warmup": 0, "draws": 1, "chains": 3}

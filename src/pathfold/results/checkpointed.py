@@ -35,7 +35,7 @@ def described(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> str:
         "coordinates": {group: xr.Dataset(coords=coords).to_dict() for group, coords in form.coordinates.items()},
         "steps": form.kept.shape[1],
         "whole_intervals": form.kept.all(axis=1).tolist(),
-        "observed_data": observed_dataset(model, grid, settings.keep).to_dict(),
+        "observed_data": observed_dataset(model, grid).to_dict(),
         "constant_data": constant_dataset(grid).to_dict(),
         "attributes": attributes(model, grid, recorded),
     }

@@ -45,7 +45,7 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     groups = {"/posterior": form.posterior(run.chains, warmup, made)}
     others: dict[str, Callable[[], xr.Dataset]] = {
         "sample_stats": lambda: form.statistics(run.chains, warmup, made),
-        "observed_data": lambda: observed_dataset(run.model, run.grid, run.keep),
+        "observed_data": lambda: observed_dataset(run.model, run.grid),
         "constant_data": lambda: constant_dataset(run.grid),
     }
     if (noise := run.noise) is not None:
@@ -223,10 +223,8 @@ def _statistics(model: DiffusionModel, sampler: str) -> tuple[list[Variable], di
     return variables, coordinates
 
 
-def observed_dataset(model: DiffusionModel, grid: TimeGrid, keep: Selection | None = None) -> xr.Dataset:
-    """Return the data at the times at which anything was observed; `shows` are components among those that are kept."""
-    components = (keep or Selection.of(model)).components
-    shows = [components.index(i) if i in components else -1 for i in model.components_shown()]
+def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
+    """Return the data at the times at which anything was observed; `shows` are components of the model, or -1."""
     several = len(grid.first) > 1
     rows = grid.mask.any(axis=1)
     values = np.where(grid.mask, grid.values, np.nan)[rows]
@@ -237,7 +235,7 @@ def observed_dataset(model: DiffusionModel, grid: TimeGrid, keep: Selection | No
     }
     if several:
         coordinates["node_series"] = (dim, _names_of_series(grid)[rows])
-    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": shows})}
+    variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": model.components_shown().tolist()})}
     if grid.censored.any():
         variables["censored"] = ([dim, "observation"], grid.censored[rows].astype(np.int64))
         variables["upper"] = ([dim, "observation"], np.where(grid.censored == BETWEEN, grid.upper, np.nan)[rows])

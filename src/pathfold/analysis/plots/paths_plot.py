@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -166,9 +167,11 @@ def _with_start(tree: xr.DataTree, rows: np.ndarray, series: int) -> tuple[np.nd
 
 
 def _shown(tree: xr.DataTree) -> dict[int, int]:
-    """Return the observation columns by the component of the state that each shows as it is."""
+    """Return the observation columns by the place, in the posterior, of the component that each shows as it is."""
     shows = np.atleast_1d(tree.observed_data["y"].attrs.get("shows", []))
-    return {int(component): column for column, component in enumerate(shows) if component >= 0}
+    every, there = json.loads(tree.attrs["labels"])["component"], tree.posterior["component"].values.tolist()
+    shown = {every[component]: column for column, component in enumerate(shows) if component >= 0}
+    return {there.index(label): column for label, column in shown.items() if label in there}
 
 
 def _series(group: xr.DataTree | xr.Dataset) -> np.ndarray:
