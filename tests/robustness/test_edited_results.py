@@ -152,8 +152,15 @@ def expected(results: str, function: str) -> np.ndarray:
     return as_made(AFTER[function](*RESULTS[results]()))
 
 
-@pytest.mark.parametrize("edit", [*HARMLESS, "netcdf", "zarr"])
-@pytest.mark.parametrize("results", RESULTS)
+QUICK = {"all dimensions backward", "times backward", "series backward", "netcdf"}  # of a panel, which takes longer
+READ = [
+    pytest.param(results, edit, marks=() if results == "single" or edit in QUICK else pytest.mark.slow)
+    for results in RESULTS
+    for edit in [*HARMLESS, "netcdf", "zarr"]
+]
+
+
+@pytest.mark.parametrize(("results", "edit"), READ)
 @pytest.mark.filterwarnings("ignore:.*(failed|stood still|not finite)")
 def test_results_are_read_by_name(tmp_path, results, edit):
     """The order of dimensions and coordinates, and a file between, change nothing."""
