@@ -24,9 +24,10 @@ from pathfold.engine.native.first_order import first_order_shift
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import address_of_function, native_sources
 from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.pieces import Entry
 from pathfold.engine.native.recording import Drawn
-from pathfold.engine.native.start_search import guess_nodes, try_start
+from pathfold.engine.native.start_search import seek
 from pathfold.engine.native.team import do_parts, help_along
 from pathfold.program.machine import machine_name
 
@@ -40,7 +41,7 @@ _STATES = float64[:, :, ::1]
 _RNG = typeof(np.random.default_rng())
 
 # What the host calls, and with what: first what is compiled soonest, last what takes longest.
-_START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, int64, float64, _RNG, _BLOCK, _COUNTS)
+_START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, _TABLE, int64, float64, float64, _RNG, _BLOCK, _COUNTS)
 _WORK = NamedTuple((_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK), Work)
 _SETTINGS = (boolean, float64, int64, float64)
 _DRAWN = (NamedTuple((_TABLE, _STATES, _STATES, _PATHS, _TABLE), Drawn), _COUNTS, _COUNTS)
@@ -49,7 +50,7 @@ OF_ALL: Entries = (
     (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
     (linearise, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
-    (try_start, _START),
+    (seek, _START),
     (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (help_along, (int64, int64)),

@@ -9,14 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.native.start_search import (
-    FROM_GUESS,
-    FROM_MOVED_PATH,
-    FROM_PATH,
-    FROM_POSITION,
-    FROM_PRIOR,
-    try_start,
-)
+FROM_GUESS=FROM_MOVED_PATH=FROM_PATH=FROM_POSITION=FROM_PRIOR=try_start=None
 from pathfold.engine.native.trajectory import COUNTS, CURRENT
 from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
 from pathfold.errors import InitialisationError

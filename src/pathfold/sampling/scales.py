@@ -9,7 +9,7 @@ import numpy as np
 
 from pathfold.engine import Engine
 from pathfold.engine.native.manifold import linearise
-from pathfold.engine.native.start_search import guess_nodes
+from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.thresholds import GUESSES
 
 DRAWS = 5  # of the prior, always the same

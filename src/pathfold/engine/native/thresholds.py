@@ -63,7 +63,10 @@ START_ITERATIONS = 100  # of the iterated smoother, before another start is trie
 GUESSES = 20  # steps of the node states towards their observations
 SHRINK = 0.2  # of the relaxation, with every iteration: smaller is faster, and fails more often
 EXACT = 1e-6  # relaxations below this fraction of the first one are zero
-SHORTEST_SEARCH = 1.0 / 64.0  # a step of the search that does not help is halved down to this
+SHORTEST_SEARCH = 1.0 / 300.0  # a step of the search that does not help is shortened down to this ...
+SHORTEN = 0.25  # ... by this factor
+DESCENTS = 60  # evaluations of a path on the way down, and ...
+LEAST_GAIN = 0.05  # ... what a step has to gain, in units of log density, for another one to be made
 
 # The particle filter (particles.py; method.md, section 19): its estimate is unbiased for every choice but MET's.
 SWEEPS = 2  # of the guide: the path without noise is what it is linearised along first

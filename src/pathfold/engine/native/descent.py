@@ -1,0 +1,284 @@
+"""Going down to a mode, along paths and along the manifold (method.md, section 12).
+
+With a variance rho, in units of the scales, added to every observation, the potential of a position is
+
+    l_rho(q) = 1/2 |q|^2 + excess + 1/2 c^T R^{-1} c + 1/2 log|J J^T + R|,   R = rho diag(scale^2),
+
+which is that of the manifold at rho = 0. One step of Gauss and Newton goes along
+
+    d = -Pi_rho (q + grad h1) - J^T (J J^T + R)^{-1} c,   Pi_rho = I - J^T (J J^T + R)^{-1} J .
+"""
+
+from __future__ import annotations
+
+from numpy import inf
+
+from pathfold.engine import table as at
+from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
+
+from .jit import compiled, kernel
+from .lanes import of_interval, of_series, setting
+from .manifold import (
+    factorise,
+    invert_woodbury,
+    linearise,
+    potential,
+    project,
+    pull_start,
+    reset_woodbury,
+    set_gradient,
+    solve_pushed,
+    sums_of,
+)
+from .nodes import follow
+from .parts import over_chunks
+from .projection import iterate, predict
+from .small import finite
+from .manifold import clear_residuals
+from .thresholds import (
+    DESCENTS,
+    EXACT,
+    LEAST_GAIN,
+    SHORTEN,
+    SHORTEST_SEARCH,
+    SHRINK,
+)
+from .trajectory import CURRENT, MOVING, NEXT
+from .vector import clear_idle, copy, gradient, position, squared_norm
+
+# Rows of the table of series: their share of the potential before a step and after it, the fraction of it they take.
+BEFORE_STEP, AFTER_STEP, FRACTION, OF_SERIES = range(4)
+
+
+@compiled
+def relax(layout, problem, variance, lifted):
+    """Set the variance that is added to every observation and, of a lifted path, to every gap, in units of scales."""
+    problem[setting(layout, at.SETTINGS_ROW_RELAXATION)] = variance
+    problem[setting(layout, at.SETTINGS_GAP_RELAXATION)] = variance if lifted else 0.0
+
+
+@compiled
+def factorise_by_series(layout, problem, point, shares, scratch):
+    """Factorise as `manifold.factorise` does; put 1/2 log|Sigma| of each series into its share, and return log|C|."""
+    sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
+    reset_woodbury(layout, sums)
+    for k in range(layout[at.SERIES]):
+        before = sums[log_det]
+        kernel(at.FACTORISE, k, layout, problem, point, point, scratch)
+        shares[k] = 0.5 * (sums[log_det] - before)
+    log_C = invert_woodbury(layout, sums)
+    sums[log_det] += log_C
+    return log_C
+
+
+@compiled
+def squares_of_interval(layout, q, n):
+    """Return |v_n|^2 + |w_n|^2."""
+    lanes, steps = layout[at.LANES], layout[at.STEPS]
+    chunk, lane, total = n // lanes, n % lanes, 0.0
+    for record, rows in ((at.VECTOR_W, 1), (at.VECTOR_V, steps)):
+        size = layout[record + at.SIZE] * rows
+        begin = layout[record] + chunk * size * lanes + lane
+        for i in range(size):
+            total += q[begin + i * lanes] ** 2
+    return total
+
+
+@compiled
+def misfits_of_interval(layout, problem, scratch, n):
+    """Return the sum of squares of the misfits of an interval's end, in units of the scales."""
+    lanes, total = layout[at.LANES], 0.0
+    o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
+    scale = of_interval(layout, at.PROBLEM_GRID, at.GRID_ROW_SCALE, n)
+    for j in range(layout[at.Y]):
+        total += (scratch[o + j * lanes] / problem[scale + j * lanes]) ** 2
+    return total
+
+
+@compiled
+def weigh(layout, problem, point, relaxation, shares, scratch):
+    """Compute l_rho at a point that has been linearised, by series; return its sum, and the sum of squared misfits.
+
+    The point is left with its factor. What is not finite is infinite.
+    """
+    q = position(layout, point)
+    log_C = factorise_by_series(layout, problem, point, shares, scratch)
+    total, misfits = 0.5 * log_C + point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]], 0.0
+    for i in range(layout[at.U]):
+        total += 0.5 * q[layout[at.VECTOR_U] + i] ** 2
+    for k in range(layout[at.SERIES]):
+        share = shares[k] + point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
+        for i in range(layout[at.V0]):
+            share += 0.5 * q[layout[at.VECTOR_V0] + k * layout[at.V0] + i] ** 2
+        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
+            misfit = misfits_of_interval(layout, problem, scratch, n)
+            share += 0.5 * squares_of_interval(layout, q, n) + 0.5 * misfit / relaxation
+            share += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
+            misfits += misfit
+        shares[k] = share if finite(share) else inf
+        total += shares[k]
+    return total if finite(total) else inf, misfits
+
+
+@compiled
+def direct(layout, problem, point, d, scratch):
+    """d = -Pi_rho (q + grad h1) - J^T (J J^T + R)^{-1} c at a point with its factor and its misfits in scratch."""
+    q = position(layout, point)
+    for i in range(q.size):
+        d[i] = -q[i]
+    over_chunks(at.PUSH, layout, problem, point, d, scratch)
+    solve_pushed(layout, problem, point, d, scratch)
+    over_chunks(at.PULL, layout, problem, point, d, scratch)
+    pull_start(layout, d, scratch)
+    set_gradient(layout, problem, point, scratch)
+    slope = gradient(layout, point)
+    for i in range(q.size):
+        d[i] -= slope[i]
+    clear_idle(layout, d)
+
+
+@compiled
+def move(layout, origin, target, d, fraction, fractions):
+    """Move the parameters by a fraction of d, the noise of every series by a fraction of its own."""
+    q, q_new = position(layout, origin), position(layout, target)
+    lanes, steps = layout[at.LANES], layout[at.STEPS]
+    for i in range(layout[at.U]):
+        j = layout[at.VECTOR_U] + i
+        q_new[j] = q[j] + fraction * d[j]
+    for k in range(layout[at.SERIES]):
+        for i in range(layout[at.V0]):
+            j = layout[at.VECTOR_V0] + k * layout[at.V0] + i
+            q_new[j] = q[j] + fractions[k] * d[j]
+        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
+            for record, rows in ((at.VECTOR_W, 1), (at.VECTOR_V, steps)):
+                size = layout[record + at.SIZE] * rows
+                begin = layout[record] + (n // lanes) * size * lanes + n % lanes
+                for i in range(size):
+                    j = begin + i * lanes
+                    q_new[j] = q[j] + fractions[k] * d[j]
+
+
+@compiled
+def count_rows(layout, problem):
+    rows = 0.0
+    for n in range(layout[at.INTERVALS]):
+        mask = of_interval(layout, at.PROBLEM_GRID, at.GRID_MASK, n)
+        for j in range(layout[at.Y]):
+            rows += problem[mask + j * layout[at.LANES]]
+    return rows
+
+
+@compiled
+def descend(layout, problem, points, d, table, scratch):
+    """Go down l_rho along the path of points[CURRENT], with rho from the misfits there to almost nothing.
+
+    Nodes are where the path comes to. A step that does not lead down is shortened, at first for the series that it
+    does not help. Returns a status; a path that is not finite cannot be begun from.
+    """
+    origin, target = points[CURRENT], points[NEXT]
+    fractions = table[FRACTION]
+    follow(layout, problem, origin, 0, scratch)
+    linearise(layout, problem, origin, scratch)
+    misfits = 0.0
+    for n in range(layout[at.INTERVALS]):
+        misfits += misfits_of_interval(layout, problem, scratch, n)
+    if not finite(misfits):
+        return NON_FINITE, 0
+    rows = max(1.0, count_rows(layout, problem))
+    rho = misfits / rows
+    last = EXACT * min(1.0, rho)
+    made = 0
+    while rho > last and made < DESCENTS:
+        relax(layout, problem, rho, False)
+        before, _ = weigh(layout, problem, origin, rho, table[BEFORE_STEP], scratch)
+        if not finite(before):
+            break
+        direct(layout, problem, origin, d, scratch)
+        fraction, after, rounds = 1.0, inf, 0
+        for k in range(layout[at.SERIES]):
+            fractions[k] = 1.0
+        while True:
+            move(layout, origin, target, d, fraction, fractions)
+            follow(layout, problem, target, 0, scratch)
+            linearise(layout, problem, target, scratch)
+            after, misfits = weigh(layout, problem, target, rho, table[AFTER_STEP], scratch)
+            made += 1
+            if after < before or fraction < SHORTEST_SEARCH:
+                break
+            rounds += 1
+            everywhere = rounds % 3 == 0 or layout[at.SERIES] == 1
+            if everywhere:
+                fraction *= SHORTEN
+            for k in range(layout[at.SERIES]):
+                if everywhere or not (table[AFTER_STEP, k] <= table[BEFORE_STEP, k]):
+                    fractions[k] *= SHORTEN
+        if after < before:
+            copy(target, origin)
+            if fraction == 1.0:
+                rho = min(SHRINK * rho, max(misfits / rows, 0.01 * rho))
+        else:
+            linearise(layout, problem, origin, scratch)
+            rho *= SHRINK
+    relax(layout, problem, 0.0, False)
+    return CONVERGED, made
+
+
+@compiled
+def go_down(layout, problem, points, d, most, scratch, counts):
+    """Go down the potential along the manifold from points[CURRENT], a point of it; return the potential.
+
+    A step is a move along the tangent and a projection; it is shortened until it leads down, to where a parabola
+    through what is known has its lowest point.
+    """
+    origin, target = points[CURRENT], points[NEXT]
+    linearise(layout, problem, origin, scratch)
+    if factorise(layout, problem, origin, scratch) != CONVERGED:
+        return inf
+    value, fraction = potential(layout, origin), 1.0
+    for _ in range(most):
+        set_gradient(layout, problem, origin, scratch)
+        copy(position(layout, origin), d)
+        project(layout, problem, origin, d, scratch)
+        slope = gradient(layout, origin)
+        for i in range(d.size):
+            d[i] = -d[i] - slope[i]
+        promised = squared_norm(d)
+        if 0.5 * promised < LEAST_GAIN:
+            break
+        lower = move_along(layout, problem, origin, target, d, fraction, scratch, counts)
+        while not (lower < value) and fraction > SHORTEST_SEARCH:
+            fraction *= shorter(promised * fraction, lower - value)
+            lower = move_along(layout, problem, origin, target, d, fraction, scratch, counts)
+        if not (lower < value):
+            break
+        gained, value = value - lower, lower
+        copy(target, origin)
+        if gained < LEAST_GAIN and fraction == 1.0:
+            break
+        fraction = min(1.0, 2.0 * fraction) if gained > 0.5 * promised * fraction * (1.0 - 0.5 * fraction) else fraction
+    return value
+
+
+@compiled
+def shorter(promised, rise):
+    """Return by what to shorten a step that promised to go down, to first order, and rose instead: 0.1 to 0.5."""
+    return max(0.1, min(0.5, 0.5 * promised / (promised + rise))) if finite(rise) else 0.25
+
+
+@compiled
+def move_along(layout, problem, origin, target, d, fraction, scratch, counts):
+    """Move along the tangent and back onto the manifold; return the potential there, infinite if there is none."""
+    q, q_new, displacement = position(layout, origin), position(layout, target), gradient(layout, target)
+    for i in range(q.size):
+        displacement[i] = fraction * d[i]
+        q_new[i] = q[i] + displacement[i]
+    clear_residuals(layout, scratch)
+    predict(layout, problem, origin, target, displacement, scratch)
+    status = iterate(layout, problem, origin, target, q[:0], True, scratch, counts)
+    if status != CONVERGED:
+        return inf
+    clear_idle(layout, q_new)
+    linearise(layout, problem, target, scratch)
+    if factorise(layout, problem, target, scratch) != CONVERGED:
+        return inf
+    return potential(layout, target)
