@@ -22,7 +22,7 @@ from pathfold.example_models import (
     ornstein_uhlenbeck,
 )
 from pathfold.model import TimeGrid
-from pathfold.sampling.heuristics import Heuristic, density, guess_starts
+from pathfold.sampling.heuristics import Heuristic, adam, guess_starts
 from pathfold.sampling.initialise import Guess, Start, find_start
 from tests.dense import Dense
 from tests.thorough import thorough
@@ -146,7 +146,7 @@ def test_what_did_not_succeed_is_named_with_times_and_residuals(monkeypatch):
     for choice in ("interpolation", "adam-states"):
         with pytest.raises(pf.InitialisationError, match=r"meet the observations .* by 1 at t = 1\.25 of series 1"):
             guess_starts(engine, choice, 0, [0])
-    monkeypatch.setattr(density, "ITERATIONS", 20)
+    monkeypatch.setattr(adam, "ITERATIONS", 20)
     with pytest.raises(pf.InitialisationError, match=r"Adam came to a mean square .* at t = 1\.25 of series 1"):
         guess_starts(engine, "adam", 0, [0])
 

@@ -20,10 +20,9 @@ from pathfold.engine import model_cache
 from pathfold.engine.native import metropolis
 from pathfold.engine.native.chain_loop import Work, run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
-from pathfold.engine.native.first_order import first_order_shift
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import address_of_function, native_sources
-from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.pieces import Entry
 from pathfold.engine.native.recording import Drawn

@@ -18,8 +18,8 @@ from pathfold.model.functions import apart, result_shape, struct, traced, try_tw
 from pathfold.model.identity import computation, digest
 from pathfold.model.memory import GIB, available_memory, check_memory
 from pathfold.model.names import check_dimensions, check_name, dimensions
+from pathfold.sampling.draws import spared
 from pathfold.sampling.selection import Selection
-from pathfold.sampling.spared import spared
 
 EXPECTED = "z, (z, path) or (z, path, times)"
 PIECE = 2**26  # bytes of the largest array that is made at a time, of as many draws as that has room for

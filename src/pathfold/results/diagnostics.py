@@ -14,7 +14,7 @@ from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.results.convergence import Convergence, judged, labels, scalars
 from pathfold.results.left_out import of_left_out
 from pathfold.results.variables import in_blocks
-from pathfold.sampling.spared import spared
+from pathfold.sampling.draws import spared
 
 RHAT = 1.01
 ESS_A_CHAIN = 100

@@ -28,11 +28,10 @@ from pathfold.results.prior import priors_text
 from pathfold.results.reading import fine_times
 from pathfold.results.variables import Variable, drawn_dataset
 from pathfold.sampling import Run
-from pathfold.sampling.draws import Draws
+from pathfold.sampling.draws import Draws, spared
 from pathfold.sampling.half_steps import Shift
 from pathfold.sampling.held_noise import names_of_normals
 from pathfold.sampling.selection import Selection, component_labels
-from pathfold.sampling.spared import spared
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:

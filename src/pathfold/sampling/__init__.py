@@ -1,7 +1,6 @@
 """Starting points, warm-up, chains in threads or executors, checkpoints, progress."""
 
-from pathfold.sampling.execution import run_chains
-from pathfold.sampling.run import Run
+from pathfold.sampling.execution import Run, run_chains
 from pathfold.sampling.samplers import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.settings import Settings
 

@@ -1,7 +1,8 @@
-"""The draws of a chain: in memory, or the last of them in memory and the rest on file."""
+"""The draws of a chain: in memory, or the last of them in memory and the rest on file; work that must not lose them."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pathfold.errors import SettingsError
+from pathfold.errors import SettingsError, told
 from pathfold.sampling.parameter_metric import Coordinates
 
 ARRAYS = ("z", "x0", "statistics", "nodes", "path")
@@ -208,3 +209,18 @@ def held_by_all(chains: Sequence[Draws]) -> list[int]:
 def rows_file(folder: Path, chain: int, name: str) -> Path:
     """Return the file of one array of a chain, which has its rows one after the other, as float64."""
     return folder / f"chain_{chain}.{name}"
+
+
+def spared[T](failure: str, make: Callable[[], T], stacklevel: int) -> T | None:
+    """Do work that follows the draws; if it fails or is interrupted, warn with the reason and return None.
+
+    `stacklevel` counts frames from the caller on, as if it gave the warning. Warnings that are errors stay errors.
+    """
+    try:
+        return make()
+    except Warning:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        reason = f"{type(error).__name__}: {told(str(error))}" if str(error) else type(error).__name__
+        warnings.warn(f"{failure}: {reason}; the draws are all here", stacklevel=stacklevel + 1)
+        return None

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -29,20 +29,35 @@ from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.diagnosis import why_no_start
-from pathfold.sampling.draws import Draws, Shape
-from pathfold.sampling.half_steps import half_step_shift
-from pathfold.sampling.held_noise import noise_of
+from pathfold.sampling.draws import Draws, Shape, spared
+from pathfold.sampling.guided_chain import guided_start
+from pathfold.sampling.half_steps import Shift, half_step_shift
+from pathfold.sampling.held_noise import Noise, noise_of
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
-from pathfold.sampling.reference import guided_start
-from pathfold.sampling.run import Run
 from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHMC, kind_of
 from pathfold.sampling.scales import relative_spread, set_scales
+from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
-from pathfold.sampling.spared import spared
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 from pathfold.sampling.workers import execute
+
+
+@dataclass(frozen=True)
+class Run:
+    """The outcome of a run of chains: draws, with the model, grid and settings they came from."""
+
+    model: DiffusionModel
+    grid: TimeGrid
+    settings: dict[str, Any]
+    chains: list[Draws]
+    seconds: dict[str, float]
+    noise: Noise | None = None  # of the draws that all chains hold, if there are any
+    half_step_shift: Shift | None = None  # at these, where it is known
+    iterations: list[int] = field(default_factory=list)  # of every chain, kept or not, where a run was cut short
+    left_out: list[Draws] = field(default_factory=list)  # chains that a run cut short could not wait for
+    keep: Selection | None = None  # what the draws have of parameters and states; all if it is None
 
 
 def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings, about: str = "") -> Run:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pathfold.engine import Engine
-from pathfold.engine.native.first_order import first_order_shift
+from pathfold.engine.native.manifold import first_order_shift
 from pathfold.engine.status import CONVERGED
 from pathfold.model import DiffusionModel
 from pathfold.sampling.draws import Draws, Held, held_by_all

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
 
 from .dynamic_hmc import dynamic_transition
-from .held_states import hold_states
+from .dynamics import prepare
 from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
+from .lanes import of_interval
 from .metric import adapt_metric
 from .recording import record_row
 from .static_hmc import static_transition
@@ -34,6 +36,21 @@ class Work(NamedTuple):
     search: Any  # for an integration time
     counts: Any  # of a transition
     result: Any  # of an extension of a dynamic trajectory
+
+
+@compiled
+def hold_states(layout, problem, point, scratch):
+    """Let the problem condition on the node states of the point, where its mask says so; return a status.
+
+    Blocking (method.md, section 15) holds the states at some nodes, and at others in the next transition.
+    """
+    X, lanes = layout[at.X], layout[at.LANES]
+    for n in range(layout[at.INTERVALS]):
+        held = of_interval(layout, at.PROBLEM_GRID, at.GRID_Y, n) + (layout[at.Y] - X) * lanes
+        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+        for i in range(X):
+            problem[held + i * lanes] = point[node + i * lanes]
+    return prepare(layout, problem, point, scratch)
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Computations at one point of the manifold: linearise, factorise, project vectors, gradient of h1, energy.
+"""Computations at one point of the manifold: linearise, factorise, project vectors, gradient of h1, energy, shift.
 
 A point is one block of memory: the position q, the projected gradient of h1, and the records of what is known there.
 """
@@ -195,3 +195,19 @@ def potential(layout, point):
     for n in range(layout[at.INTERVALS]):
         total += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
     return total
+
+
+@compiled
+def first_order_shift(layout, problem, point, vector, scratch):
+    """Write u and v0 of -J^T G^{-1} c, with c the gaps and misfits at the point, to the vector, which is zero on entry.
+
+    To first order their posterior means change by this when the constraints change by c. The scratch has the weights of
+    the initial states' Jacobians, which their posterior covariance is made of. Returns a status.
+    """
+    linearise(layout, problem, point, scratch)
+    status = factorise(layout, problem, point, scratch)
+    over_chunks(at.PUSH, layout, problem, point, vector, scratch)
+    solve_pushed(layout, problem, point, vector, scratch)
+    pull_start(layout, vector, scratch)
+    set_weights(layout, problem, point, vector, scratch)
+    return status

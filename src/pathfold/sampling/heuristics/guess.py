@@ -10,10 +10,9 @@ import numpy as np
 
 from pathfold.engine import Engine
 from pathfold.errors import InitialisationError
-from pathfold.sampling.heuristics.density import adam
+from pathfold.sampling.heuristics.adam import adam, adam_states
 from pathfold.sampling.heuristics.interpolation import interpolation
 from pathfold.sampling.heuristics.prior_paths import Attempt, Paths, Position
-from pathfold.sampling.heuristics.states import adam_states
 from pathfold.sampling.initialise import Guess, name_worst
 
 Heuristic = Literal["interpolation", "adam", "adam-states"]
