@@ -22,7 +22,18 @@ class SettingsError(PathfoldError):
 
 
 class InitialisationError(PathfoldError):
-    """No starting point consistent with the data was found."""
+    """No starting point consistent with the data was found.
+
+    `nearest` has where the search that came nearest ended, if any path was finite: `parameters` by name, and
+    `residuals` at `times`, the largest gap or misfit at each, in units of their sizes.
+    """
+
+    def __init__(self, message: str, nearest: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.nearest = nearest
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.nearest)
 
 
 def told(value: Any) -> str:

@@ -20,6 +20,7 @@ from pathfold.engine import model_cache
 from pathfold.engine.native import metropolis
 from pathfold.engine.native.chain_loop import Work, run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
+from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import address_of_function, native_sources
 from pathfold.engine.native.manifold import first_order_shift, linearise
@@ -49,6 +50,7 @@ OF_ALL: Entries = (
     (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
     (linearise, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
+    (prepare, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (seek, _START),
     (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),

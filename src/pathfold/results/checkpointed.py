@@ -127,7 +127,7 @@ def _draws(folder: Path, chain: int, about: dict[str, Any]) -> Draws | None:
         return None
     try:
         draws.seconds, draws.main_seconds = state["seconds"].tolist()
-        draws.start_attempts, draws.integration_time = int(state["start_attempts"]), float(state["integration_time"])
+        draws.integration_time = float(state["integration_time"])
     except (KeyError, TypeError, ValueError):
         raise checkpoint.damaged(checkpoint.file, "it lacks something that a chain of this run needs") from None
     return draws.first(draws.made)

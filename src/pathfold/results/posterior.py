@@ -297,7 +297,6 @@ def of_chains(chains: Sequence[Draws], left_out: Sequence[str] = ()) -> dict[str
         "chain_numbers": [chain.chain for chain in chains],
         "chain_seconds": [chain.seconds for chain in chains],
         "main_seconds": [chain.main_seconds for chain in chains],
-        "start_attempts": [chain.start_attempts for chain in chains],
         "integration_times": [chain.integration_time for chain in chains],
         **({"left_out": [*left_out]} if left_out else {}),
     }

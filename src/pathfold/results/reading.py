@@ -20,7 +20,7 @@ from pathfold.model import Input
 from pathfold.model.dates import Calendar
 
 NEEDED = ("labels", "priors", "steps_per_interval", "keep_path")  # attributes without which results cannot be read
-BY_CHAIN = ("chain_seconds", "main_seconds", "start_attempts", "integration_times")  # lists, in order of chain_numbers
+BY_CHAIN = ("chain_seconds", "main_seconds", "integration_times")  # lists, in order of chain_numbers
 LISTS = ("chain_numbers", *BY_CHAIN, "plain_factors", "iterations")
 DRAWN = ("posterior", "sample_stats", "noise", "predictions")
 # The order of dimensions in all variables; those of a parameter, which bear its name, stand between these.

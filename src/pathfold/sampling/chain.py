@@ -135,7 +135,6 @@ class Chain(ABC):
             **self._state(),
             "rng": np.array(json.dumps(self.rng.bit_generator.state)),
             "seconds": np.array([d.seconds, d.main_seconds]),
-            "start_attempts": np.array(d.start_attempts),
             "since": np.array(d.since),
             "held": np.array([*d.held], dtype=np.int64),
             **{f"held_{name}": np.array([getattr(each, name) for each in d.held.values()]) for name in Held._fields},
@@ -160,7 +159,6 @@ class Chain(ABC):
         if saved is None:
             return False
         try:
-            d.start_attempts = int(saved["start_attempts"])
             d.seconds, d.main_seconds = saved["seconds"].tolist()
             d.since = int(saved["since"])
             held = map(Held, *(saved[f"held_{name}"] for name in Held._fields))

@@ -9,9 +9,9 @@ import numpy as np
 
 from pathfold.engine.compile import Program
 from pathfold.sampling.draws import Shape
-from pathfold.sampling.initialise import Start
 from pathfold.sampling.parameter_metric import Coordinates
 from pathfold.sampling.samplers import Sampler
+from pathfold.sampling.starts import Point
 from pathfold.sampling.warm_start import Pace
 
 
@@ -25,7 +25,7 @@ class ChainTask:
     layout: np.ndarray
     problems: np.ndarray  # the plain one first, then those that hold states
     block_sizes: dict[str, int]
-    start: Start
+    start: Point | None  # None if there is a checkpoint to go on from
     coordinates: Coordinates | None  # of a metric of the parameters that is given
     sampler: Sampler
     warmup: int

@@ -108,7 +108,6 @@ class Draws:
     since: int = 0  # iterations after the last draw
     seconds: float = 0.0  # processor seconds of all its threads: the time that others had the cores does not count
     main_seconds: float = 0.0  # of these after warm-up
-    start_attempts: int = 0
     held: dict[int, Held] = field(default_factory=dict)  # a few draws, by how many were made with it
     integration_time: float = 0.0  # of static trajectories, as warm-up chose it
     coordinates: Coordinates | None = None  # of a metric of the parameters, at the end

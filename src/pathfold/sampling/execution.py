@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,9 @@ import numpy as np
 from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine
 from pathfold.engine import table as at
 from pathfold.engine.installation import compile_sampler
+from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.metropolis import OF_COORDINATES
-from pathfold.engine.native.trajectory import CURRENT, STATIC_POINTS, STATISTICS
+from pathfold.engine.native.trajectory import STATISTICS
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
 from pathfold.model.check_data import check_data
@@ -34,12 +36,12 @@ from pathfold.sampling.guided_chain import guided_start
 from pathfold.sampling.half_steps import Shift, half_step_shift
 from pathfold.sampling.held_noise import Noise, noise_of
 from pathfold.sampling.heuristics import guess_starts
-from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHMC, kind_of
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
+from pathfold.sampling.starts import Point, Starts, find_starts
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 from pathfold.sampling.workers import execute
 
@@ -58,6 +60,7 @@ class Run:
     iterations: list[int] = field(default_factory=list)  # of every chain, kept or not, where a run was cut short
     left_out: list[Draws] = field(default_factory=list)  # chains that a run cut short could not wait for
     keep: Selection | None = None  # what the draws have of parameters and states; all if it is None
+    starts: Starts | None = None  # of chains that had no checkpoint to go on from
 
 
 def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings, about: str = "") -> Run:
@@ -100,11 +103,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         layout=sampled.layout,
         problems=blocked_problems(sampled, held),
         block_sizes=sampled.block_sizes,
-        start=Start(
-            relaxation=relative_spread(engine),
-            series=grid.series,
-            remark="" if model.network is None else f". Besides, {ENDS}",
-        ),
+        start=None,
         coordinates=coordinates,
         sampler=sampler,
         warmup=settings.warmup,
@@ -119,7 +118,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
     with _explained(model, grid, settings.seed), claimed:
         indices = range(settings.chains) if alone is None else [alone]
-        tasks = _with_starts(task, engine, sampled, settings, indices)
+        tasks, starts = _with_starts(task, engine, sampled, settings, indices)
         where = settings if alone is None else replace(settings, executor=None)
         results, interrupted = execute(tasks, where, lambda: [*sampled.assembly()])
     if alone is not None:
@@ -139,7 +138,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         judge = partial(half_step_shift, model, engine, chains, settings.warmup)
         shift = spared(f"the group half_step_shift {lost}", judge, 3)
     iterations = iterations if cut_short else []
-    return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, left_out, settings.keep)
+    return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, left_out, settings.keep, starts)
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
@@ -183,10 +182,11 @@ def _explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[Non
     try:
         yield
     except InitialisationError as error:
-        cause = why_no_start(model, grid, seed)
-        if not cause:
+        cause, besides = why_no_start(model, grid, seed), "" if model.network is None else f". Besides, {ENDS}"
+        if not cause and not besides:
             raise
-        raise InitialisationError(f"{cause}. So {error}") from error
+        said = f"{cause}. So {error}" if cause else f"{error}"
+        raise InitialisationError(f"{said}{besides}", error.nearest) from error
 
 
 @contextmanager
@@ -205,25 +205,34 @@ def _claimed(
 
 def _with_starts(
     task: ChainTask, engine: Engine, sampled: Engine, settings: Settings, chains: Sequence[int]
-) -> list[ChainTask]:
-    """Make a task for each of these chains, with a start for those that have no checkpoint."""
-    folder, earlier = settings.checkpoint, settings.start
-    tasks = [replace(task, index=i) for i in chains]
+) -> tuple[list[ChainTask], Starts]:
+    """Make a task for each of these chains, with a start for those that have no checkpoint; return these starts too."""
+    folder, earlier, choice = settings.checkpoint, settings.start, settings.sampler.initial_states
     new = [i for i in chains if folder is None or not Checkpoint(folder, i).file.exists()]
+    guesses: dict[int, Point] = {}
     if earlier is not None:
         guesses = {i: guess_from(engine, earlier, settings.seed, i) for i in new}
-        tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
-        if sampled is engine and earlier.has_pace:
-            tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
-        if engine.metric and task.coordinates is None:
-            tasks = [replace(task, coordinates=earlier.coordinates(task.index)) for task in tasks]
-    elif settings.sampler.initial_states != "projection":
-        guesses = guess_starts(engine, settings.sampler.initial_states, settings.seed, new)
-        tasks = [replace(task, start=replace(task.start, guess=guesses.get(task.index))) for task in tasks]
+    elif choice != "descent":
+        guesses = guess_starts(engine, choice, settings.seed, new)
+    threads = settings.threads or os.cpu_count() or 1
+    starts = find_starts(
+        engine,
+        new,
+        seed=settings.seed,
+        threads=threads,
+        relaxation=relative_spread(engine),
+        guesses=guesses,
+        again=earlier is not None and earlier.has_pace,
+    )
+    tasks = [replace(task, index=i) for i in chains]
+    tasks = [replace(task, start=starts.point(task.index)) if task.index in new else task for task in tasks]
+    if earlier is not None and sampled is engine and earlier.has_pace:
+        tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
+    if earlier is not None and engine.metric and task.coordinates is None:
+        tasks = [replace(task, coordinates=earlier.coordinates(task.index)) for task in tasks]
     if sampled is not engine:
-        starts = {task.index: _without_constraint(engine, sampled, task) for task in tasks if task.index in new}
-        tasks = [replace(task, start=starts.get(task.index, Start())) for task in tasks]
-    return tasks
+        tasks = [replace(task, start=_without_constraint(engine, sampled, task)) for task in tasks]
+    return tasks, starts
 
 
 def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Settings) -> None:
@@ -262,18 +271,21 @@ def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinate
     return metric != "identity" and model.parameters.size > 0, coordinates_of(metric, model.parameters)
 
 
-def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Start:
+def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Point | None:
     """Turn a start on the manifold into one of a sampler without constraints, by dropping its observation noise."""
-    rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(task.index, 1)))
-    points, momenta = np.zeros((STATIC_POINTS, engine.block_sizes["point"])), engine.block("vector")[None]
-    find_start(engine.layout, engine.problem, points, momenta, engine.block("scratch"), rng, task.start)
+    if task.start is None:
+        return None
+    point = engine.block("point")
+    point[: task.start.position.size] = task.start.position
+    engine.record("point", point, "node")[:] = task.start.nodes
     if isinstance(target, GuidedEngine):
         assert isinstance(task.sampler, GuidedProposals)
-        return Start(guess=guided_start(engine, target, points[CURRENT], task.sampler.reference))
-    u, v0, _, v = engine.get_vector(points[CURRENT])
+        linearise(engine.layout, engine.problem, point, engine.block("scratch"))
+        return guided_start(engine, target, point, task.sampler.reference)
+    u, v0, _, v = engine.get_vector(point)
     position = target.block("vector")
     target.set_vector(position, u, v0, np.zeros((target.intervals, 0)), v.reshape(target.intervals, -1))
-    return Start(position=position)
+    return Point(position, np.zeros(0))
 
 
 def worth_keeping(results: list[Draws], warmup: int) -> tuple[list[Draws], list[Draws]]:

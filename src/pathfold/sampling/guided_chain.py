@@ -12,8 +12,8 @@ from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
-from pathfold.sampling.initialise import Guess
 from pathfold.sampling.samplers import GuidedProposals, Reference
+from pathfold.sampling.starts import Point
 
 
 class GuidedChain(Chain):
@@ -26,16 +26,15 @@ class GuidedChain(Chain):
         metropolis.begin_search(self.layout, self.search, float(task.sampler.thin), task.sampler.reference == "path")
 
     def initialise(self) -> None:
-        guess = self.task.start.guess
-        assert guess is not None
-        metropolis.node_record(self.layout, self.points[metropolis.REFERENCE])[:] = guess.nodes
-        blocks = (self.layout, self.problems[0], self.points, guess.position, self.scratch)
+        start = self.task.start
+        assert start is not None
+        metropolis.node_record(self.layout, self.points[metropolis.REFERENCE])[:] = start.nodes
+        blocks = (self.layout, self.problems[0], self.points, start.position, self.scratch)
         if (status := metropolis.begin(*blocks)) != CONVERGED:
             raise InitialisationError(
-                f"guided proposals cannot start where a projection ended: {MEANING[status]}; try another seed, or take "
+                f"guided proposals cannot start where a search ended: {MEANING[status]}; try another seed, or take "
                 "more steps_per_interval"
             )
-        self.draws.start_attempts = 1
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         blocks = (self.layout, self.problems[0], self.points, self.scratch, self.rng, self.search)
@@ -49,7 +48,7 @@ class GuidedChain(Chain):
         return {"point": self.current, "search": self.search, "paths": self.points[metropolis.REFERENCE :]}
 
 
-def guided_start(engine: Engine, guided: GuidedEngine, point: np.ndarray, reference: Reference) -> Guess:
+def guided_start(engine: Engine, guided: GuidedEngine, point: np.ndarray, reference: Reference) -> Point:
     """Return the noise of a point of the constrained engine, as a vector of the guided one, and the reference path."""
     u, v0, _, v = engine.get_vector(point)
     position, block = guided.block("vector"), guided.block("point")
@@ -62,7 +61,7 @@ def guided_start(engine: Engine, guided: GuidedEngine, point: np.ndarray, refere
         path = 2 * [_endpoints(guided, path[1])]
     for field, states in zip(("x_start", "x_node"), path, strict=True):
         guided.set("point", block, "node", field, states)
-    return Guess(position, guided.record("point", block, "node").copy())
+    return Point(position, guided.record("point", block, "node").copy())
 
 
 def _endpoints(guided: GuidedEngine, ends: np.ndarray) -> np.ndarray:

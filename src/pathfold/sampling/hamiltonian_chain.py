@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from pathfold.engine import table as at
 from pathfold.engine.native.chain_loop import Work, run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.dynamic_hmc import RESULT
+from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.integration_time import CHOSEN, integration_time, search_size
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.step_size import (
@@ -23,10 +22,10 @@ from pathfold.engine.native.step_size import (
 )
 from pathfold.engine.native.thresholds import REGULARISATION
 from pathfold.engine.native.trajectory import COUNTS, DYNAMIC_POINTS, STATIC_MOMENTA, STATIC_POINTS, dynamic_momenta
+from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
-from pathfold.sampling.initialise import find_start
 from pathfold.sampling.parameter_metric import BEGIN, END, Coordinates, Window
 from pathfold.sampling.samplers import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.warm_start import Pace
@@ -81,14 +80,12 @@ class HamiltonianChain(Chain):
         change_coordinates(self.layout, self.problems, self.problems[0], self.current, *given, self.scratch)
 
     def initialise(self) -> None:
-        blocks = (self.layout, self.problems[0], self.points, self.momenta, self.scratch)
-        try:
-            self.draws.start_attempts = find_start(*blocks, self.rng, self.task.start)
-        except InitialisationError:
-            if self.task.pace is None:
-                raise
-            afresh = replace(self.task.start, guess=None)  # the data have changed too much
-            self.draws.start_attempts = 1 + find_start(*blocks, self.rng, afresh)
+        start, nodes = self.task.start, slice(self.layout[at.POINT_NODE], self.layout[at.POINT_NODE + at.END])
+        assert start is not None
+        self.current[: start.position.size] = start.position
+        self.current[nodes][: start.nodes.size] = start.nodes
+        if (status := prepare(self.layout, self.problems[0], self.current, self.scratch)) != CONVERGED:
+            raise InitialisationError(f"the sampler cannot start where a search ended: {MEANING[status]}")
         if self.task.coordinates is not None:
             self._go_over_to(self.task.coordinates)
         if self.task.pace is not None:

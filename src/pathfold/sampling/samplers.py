@@ -13,8 +13,8 @@ from pathfold.sampling.parameter_metric import Metric, checked_metric
 
 Reference = Literal["path", "endpoint"]
 UnconstrainedMetric = Literal["adapted", "identity"]
-InitialStates = Literal["projection"] | Heuristic
-INITIAL_STATES = ("projection", *get_args(Heuristic))
+InitialStates = Literal["descent"] | Heuristic
+INITIAL_STATES = ("descent", *get_args(Heuristic))
 SOLVER = Solver()
 
 
@@ -43,8 +43,8 @@ class StaticHMC:
         Condition on the full state every so many observations, as the paper does. The posterior is the same; here it
         saves nothing.
     initial_states
-        How a first point that meets the data is sought: by "projection" of prior draws, or with one of the paper's
-        heuristics, "interpolation", "adam" and "adam-states".
+        How a first point that meets the data is sought: by "descent" to the modes of the posterior, or with one of the
+        paper's heuristics, "interpolation", "adam" and "adam-states".
     """
 
     integration_time: float | None = None
@@ -54,7 +54,7 @@ class StaticHMC:
     splitting: Splitting = "gaussian"
     solver: Solver = SOLVER
     observations_per_block: int | None = None
-    initial_states: InitialStates = "projection"
+    initial_states: InitialStates = "descent"
 
     def __post_init__(self) -> None:
         _check(self)
@@ -93,7 +93,7 @@ class DynamicHMC:
     splitting: Splitting = "gaussian"
     solver: Solver = SOLVER
     observations_per_block: int | None = None
-    initial_states: InitialStates = "projection"
+    initial_states: InitialStates = "descent"
 
     def __post_init__(self) -> None:
         _check(self)
@@ -124,7 +124,7 @@ class UnconstrainedHMC:
     metric: UnconstrainedMetric = "adapted"
     _: KW_ONLY
     splitting: Splitting = "stormer-verlet"
-    initial_states: InitialStates = "projection"
+    initial_states: InitialStates = "descent"
     solver: ClassVar[Solver] = SOLVER  # that the start is found with
     observations_per_block: ClassVar[None] = None
 
@@ -157,7 +157,7 @@ class GuidedProposals:
     reference: Reference = "path"
     thin: int = 10
     _: KW_ONLY
-    initial_states: InitialStates = "projection"
+    initial_states: InitialStates = "descent"
     splitting: ClassVar[Splitting] = "gaussian"  # of the start, which no step depends on
     solver: ClassVar[Solver] = SOLVER
     observations_per_block: ClassVar[None] = None

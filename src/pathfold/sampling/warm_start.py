@@ -16,8 +16,8 @@ import numpy as np
 from pathfold.engine import Engine
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.sampling.initialise import Guess
 from pathfold.sampling.parameter_metric import Coordinates
+from pathfold.sampling.starts import Point
 
 WARMUP = 50  # iterations, unless they are given
 
@@ -89,7 +89,7 @@ def check_start(earlier: Earlier, model: DiffusionModel) -> None:
             )
 
 
-def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Guess:
+def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Point:
     """Return the position and states of an earlier chain on the grid of the engine."""
     rng, k = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain, 2))), chain % len(earlier.u)
     grid, sizes = engine.grid, engine.sizes
@@ -118,7 +118,7 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Guess
     nodes = np.concatenate([nodes, np.repeat(own, counts, axis=0)], axis=1)
     engine.set_vector(point, earlier.u[k], v0, w, v)
     engine.set("point", point, "node", "x_node", nodes)
-    return Guess(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
+    return Point(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
 
 
 def _own(model: DiffusionModel, u: np.ndarray, v0: np.ndarray) -> np.ndarray:

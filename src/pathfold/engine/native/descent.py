@@ -14,11 +14,12 @@ from __future__ import annotations
 from numpy import inf
 
 from pathfold.engine import table as at
-from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
+from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series, setting
 from .manifold import (
+    clear_residuals,
     factorise,
     invert_woodbury,
     linearise,
@@ -34,16 +35,17 @@ from .nodes import follow
 from .parts import over_chunks
 from .projection import iterate, predict
 from .small import finite
-from .manifold import clear_residuals
 from .thresholds import (
+    ABSORPTIONS,
+    CALMINGS,
     DESCENTS,
-    EXACT,
     LEAST_GAIN,
+    NEARLY,
     SHORTEN,
     SHORTEST_SEARCH,
-    SHRINK,
+    STEEPER,
 )
-from .trajectory import CURRENT, MOVING, NEXT
+from .trajectory import CURRENT, NEXT
 from .vector import clear_idle, copy, gradient, position, squared_norm
 
 # Rows of the table of series: their share of the potential before a step and after it, the fraction of it they take.
@@ -159,6 +161,15 @@ def move(layout, origin, target, d, fraction, fractions):
 
 
 @compiled
+def culprits(table):
+    """Return the least rise of a series, over a step, for which it is to blame: a tenth of the largest."""
+    largest = 0.0
+    for k in range(table.shape[1]):
+        largest = max(largest, table[AFTER_STEP, k] - table[BEFORE_STEP, k])
+    return largest if largest == inf else 0.1 * largest
+
+
+@compiled
 def count_rows(layout, problem):
     rows = 0.0
     for n in range(layout[at.INTERVALS]):
@@ -166,6 +177,65 @@ def count_rows(layout, problem):
         for j in range(layout[at.Y]):
             rows += problem[mask + j * layout[at.LANES]]
     return rows
+
+
+@compiled
+def calm(layout, problem, point, scratch):
+    """Halve the noise of series whose path is not finite, and at last the parameters; return the squared misfits.
+
+    The point is left with its path linearised.
+    """
+    q, misfits = position(layout, point), 0.0
+    for attempt in range(CALMINGS):
+        follow(layout, problem, point, 0, scratch)
+        linearise(layout, problem, point, scratch)
+        misfits = 0.0
+        for k in range(layout[at.SERIES]):
+            of_series_k = 0.0
+            for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
+                of_series_k += misfits_of_interval(layout, problem, scratch, n)
+            misfits += of_series_k
+            if not finite(of_series_k):
+                scale_series(layout, q, k, 0.5 if attempt < CALMINGS // 2 else 0.0)
+        if finite(misfits):
+            break
+        if attempt >= CALMINGS // 2:
+            for i in range(layout[at.U]):
+                q[layout[at.VECTOR_U] + i] *= 0.5
+    return misfits
+
+
+@compiled
+def scale_series(layout, q, k, factor):
+    """Multiply all noise of a series."""
+    lanes, steps = layout[at.LANES], layout[at.STEPS]
+    for i in range(layout[at.V0]):
+        q[layout[at.VECTOR_V0] + k * layout[at.V0] + i] *= factor
+    for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
+        for record, rows in ((at.VECTOR_W, 1), (at.VECTOR_V, steps)):
+            size = layout[record + at.SIZE] * rows
+            begin = layout[record] + (n // lanes) * size * lanes + n % lanes
+            for i in range(size):
+                q[begin + i * lanes] *= factor
+
+
+@compiled
+def absorb(layout, problem, point, scratch):
+    """Let the noise of observations make up for their misfits, where there is any: w -= Hw_j^T o_j / |Hw_j|^2."""
+    lanes, W, q = layout[at.LANES], layout[at.W], position(layout, point)
+    for _ in range(ABSORPTIONS):
+        over_chunks(at.OBSERVE, layout, problem, point, point, scratch)
+        for n in range(layout[at.INTERVALS]):
+            o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
+            Hw = of_interval(layout, at.POINT_NODE, at.NODE_HW, n)
+            w = layout[at.VECTOR_W] + (n // lanes) * W * lanes + n % lanes
+            for j in range(layout[at.Y]):
+                square = 0.0
+                for i in range(W):
+                    square += point[Hw + (j * W + i) * lanes] ** 2
+                if square > 0.0:
+                    for i in range(W):
+                        q[w + i * lanes] -= point[Hw + (j * W + i) * lanes] * scratch[o + j * lanes] / square
 
 
 @compiled
@@ -177,16 +247,12 @@ def descend(layout, problem, points, d, table, scratch):
     """
     origin, target = points[CURRENT], points[NEXT]
     fractions = table[FRACTION]
-    follow(layout, problem, origin, 0, scratch)
-    linearise(layout, problem, origin, scratch)
-    misfits = 0.0
-    for n in range(layout[at.INTERVALS]):
-        misfits += misfits_of_interval(layout, problem, scratch, n)
+    misfits = calm(layout, problem, origin, scratch)
     if not finite(misfits):
-        return NON_FINITE, 0
+        return NON_FINITE
     rows = max(1.0, count_rows(layout, problem))
     rho = misfits / rows
-    last = EXACT * min(1.0, rho)
+    last = NEARLY * rho
     made = 0
     while rho > last and made < DESCENTS:
         relax(layout, problem, rho, False)
@@ -209,18 +275,19 @@ def descend(layout, problem, points, d, table, scratch):
             everywhere = rounds % 3 == 0 or layout[at.SERIES] == 1
             if everywhere:
                 fraction *= SHORTEN
+            least = culprits(table)
             for k in range(layout[at.SERIES]):
-                if everywhere or not (table[AFTER_STEP, k] <= table[BEFORE_STEP, k]):
+                if everywhere or table[AFTER_STEP, k] - table[BEFORE_STEP, k] >= least:
                     fractions[k] *= SHORTEN
         if after < before:
             copy(target, origin)
             if fraction == 1.0:
-                rho = min(SHRINK * rho, max(misfits / rows, 0.01 * rho))
+                rho = min(STEEPER * rho, max(misfits / rows, 0.01 * rho))
         else:
             linearise(layout, problem, origin, scratch)
-            rho *= SHRINK
+            rho *= STEEPER
     relax(layout, problem, 0.0, False)
-    return CONVERGED, made
+    return CONVERGED
 
 
 @compiled

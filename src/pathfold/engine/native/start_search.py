@@ -12,15 +12,15 @@ from numpy import fabs, inf
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
-from .descent import descend, go_down, relax
+from .descent import BEFORE_STEP, absorb, descend, go_down, relax, weigh
 from .jit import compiled
 from .lanes import of_interval, setting
 from .manifold import factorise, linearise, pull_start
 from .nodes import follow, guess_nodes
 from .projection import predict, shoot
 from .small import larger
-from .thresholds import DESCENTS, EXACT, GUESSES, SHORTEST_SEARCH, SHRINK, START_ITERATIONS
-from .trajectory import CURRENT, MOVING, NEXT
+from .thresholds import COARSE, DESCENTS, EXACT, GUESSES, SHORTEST_PROJECTION, SHRINK, START_ITERATIONS
+from .trajectory import CURRENT, MOVING, NEXT, SPARE
 from .vector import clear_idle, copy, draw_normals, gradient, position
 
 
@@ -74,7 +74,7 @@ def shorten(layout, origin, target, fraction):
 def project_start(layout, problem, points, q0, relaxation, scratch):
     """Move points[CURRENT], which holds q0 and a guess of the node states, onto the manifold.
 
-    Returns a status, the largest residual left and the number of iterations; all residuals of the point are in scratch.
+    Returns a status and the largest residual left; all residuals of the point are in scratch.
     """
     first = relaxation
     constraint_tolerance = problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
@@ -82,15 +82,15 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
     linearise(layout, problem, points[CURRENT], scratch)
     squares, largest = residuals(layout, problem, scratch)
     change = inf
-    for iteration in range(START_ITERATIONS):
+    for _ in range(START_ITERATIONS):
         if relaxation == 0.0 and largest < constraint_tolerance and change < position_tolerance:
             relax(layout, problem, 0.0, True)
-            return CONVERGED, largest, iteration
+            return CONVERGED, largest
         relax(layout, problem, relaxation, True)
         origin, target = points[CURRENT], points[NEXT]
         if factorise(layout, problem, origin, scratch) != CONVERGED:
             relax(layout, problem, 0.0, True)
-            return NON_FINITE, largest, iteration
+            return NON_FINITE, largest
         if relaxation == 0.0:
             copy(position(layout, origin), q0)
         copy(q0, position(layout, target))
@@ -106,7 +106,7 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         merit = differences(position(layout, origin), q0)[0] + squares / weight
         merit_new = differences(position(layout, target), q0)[0] + squares_new / weight
         fraction = 1.0
-        while not (merit_new < merit) and fraction > SHORTEST_SEARCH and largest > constraint_tolerance:
+        while not (merit_new < merit) and fraction > SHORTEST_PROJECTION and largest > constraint_tolerance:
             fraction *= 0.5
             shorten(layout, origin, target, 0.5)
             linearise(layout, problem, target, scratch)
@@ -115,7 +115,7 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         if not (merit_new < inf):
             relax(layout, problem, 0.0, True)
             linearise(layout, problem, points[CURRENT], scratch)
-            return NON_FINITE, largest, iteration
+            return NON_FINITE, largest
         change = differences(position(layout, origin), position(layout, target))[1]
         copy(target, origin)
         if fraction == 1.0:
@@ -123,12 +123,25 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         squares, largest = residuals(layout, problem, scratch)
         relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
     relax(layout, problem, 0.0, True)
-    return NOT_CONVERGED, largest, START_ITERATIONS
+    return NOT_CONVERGED, largest
 
 
-# What a start is sought from: a guess that points[CURRENT] holds; the path of a draw, which is gone down along; a draw
-# whose nodes are moved towards the data, each by itself or along the path.
-FROM_GUESS, FROM_PATH, FROM_NODES, FROM_MOVED_PATH = 0, 1, 2, 3
+@compiled
+def set_tolerances(layout, problem, of_constraint, of_position):
+    """Set the tolerances of projections; return those before."""
+    constraint, position = (
+        setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE),
+        setting(layout, at.SETTINGS_POSITION_TOLERANCE),
+    )
+    before = problem[constraint], problem[position]
+    problem[constraint], problem[position] = of_constraint, of_position
+    return before
+
+
+# What a start is sought from: a guess that points[CURRENT] holds, to end at the next point of the manifold or at a
+# mode; the path of a draw, which is gone down along; a draw whose nodes are moved towards the data, each by itself or
+# along the path.
+FROM_GUESS, FROM_PARTS, FROM_PATH, FROM_NODES, FROM_MOVED_PATH = range(5)
 
 
 @compiled
@@ -136,26 +149,39 @@ def seek(layout, problem, points, momenta, table, source, spread, relaxation, rn
     """Leave a point of the manifold in points[CURRENT]: from a guess the next one, else a mode.
 
     A draw is one from the prior, `spread` times as far from its centre. Returns a status, the largest residual left and
-    the potential.
+    the potential, of which the series have their shares in the first row of the table.
     """
     point, q0 = points[CURRENT], momenta[MOVING]
-    if source != FROM_GUESS:
+    if source >= FROM_PATH:
         q = position(layout, point)
         draw_normals(layout, q, rng)
         for i in range(q.size):
             q[i] *= spread
-        if source == FROM_PATH:
-            status, _ = descend(layout, problem, points, q0, table, scratch)
-            if status != CONVERGED:
-                return status, inf, inf
-        elif source == FROM_NODES:
-            guess_nodes(layout, problem, point, GUESSES, scratch)
-        else:
-            follow(layout, problem, point, GUESSES, scratch)
+    if source == FROM_PATH:
+        if descend(layout, problem, points, q0, table, scratch) != CONVERGED:
+            return NON_FINITE, inf, inf
+    elif source == FROM_NODES:
+        guess_nodes(layout, problem, point, GUESSES, scratch)
+    elif source == FROM_MOVED_PATH:
+        follow(layout, problem, point, GUESSES, scratch)
+    if source != FROM_GUESS:
+        tolerances = set_tolerances(layout, problem, COARSE, COARSE)
+        copy(position(layout, point), q0)
+        copy(point, points[SPARE])
+        first = 0.0 if source == FROM_PATH else relaxation
+        status, residual = project_start(layout, problem, points, q0, first, scratch)
+        if status != CONVERGED and source == FROM_PATH:
+            copy(points[SPARE], point)
+            absorb(layout, problem, point, scratch)
+            copy(position(layout, point), q0)
+            status, residual = project_start(layout, problem, points, q0, 0.0, scratch)
+        if status == CONVERGED:
+            go_down(layout, problem, points, q0, DESCENTS, scratch, counts)
+        set_tolerances(layout, problem, *tolerances)
+        if status != CONVERGED:
+            return status, residual, inf
     copy(position(layout, point), q0)
-    first = 0.0 if source == FROM_PATH else relaxation
-    status, residual, _ = project_start(layout, problem, points, q0, first, scratch)
+    status, residual = project_start(layout, problem, points, q0, relaxation if source == FROM_GUESS else 0.0, scratch)
     if status != CONVERGED:
         return status, residual, inf
-    most = 0 if source == FROM_GUESS else DESCENTS
-    return status, residual, go_down(layout, problem, points, q0, most, scratch, counts)
+    return status, residual, weigh(layout, problem, point, 1.0, table[BEFORE_STEP], scratch)[0]

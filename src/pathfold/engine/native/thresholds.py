@@ -58,15 +58,20 @@ FAVOUR = 0.5  # ... and win unless an effective draw costs twice as much: they a
 WINDOWS_BEGIN, WINDOWS_END, FIRST_WINDOW = 0.15, 0.1, 0.05  # of warm-up: before the windows, after them, the first
 PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3  # what the variances are shrunk towards, and with what weight
 
-# The search for a starting point (start_search.py; method.md, section 12): whether one is found, never what is sampled.
-START_ITERATIONS = 100  # of the iterated smoother, before another start is tried
+# The search for a starting point (start_search.py, descent.py; method.md, section 12): whether one is found, and how
+# soon, never what is sampled.
 GUESSES = 20  # steps of the node states towards their observations
-SHRINK = 0.2  # of the relaxation, with every iteration: smaller is faster, and fails more often
+START_ITERATIONS = 100  # of the iterated smoother, before another start is tried
+SHRINK = 0.2  # of its relaxation, with every iteration: smaller is faster, and fails more often
 EXACT = 1e-6  # relaxations below this fraction of the first one are zero
-SHORTEST_SEARCH = 1.0 / 300.0  # a step of the search that does not help is shortened down to this ...
-SHORTEN = 0.25  # ... by this factor
-DESCENTS = 60  # evaluations of a path on the way down, and ...
-LEAST_GAIN = 0.05  # ... what a step has to gain, in units of log density, for another one to be made
+SHORTEST_PROJECTION = 1.0 / 64.0  # a step of it that does not help is halved down to this
+CALMINGS = 12  # halvings of the noise of a path that is not finite; from the middle on, of the parameters too
+STEEPER, NEARLY = 0.1, 1e-3  # on the way down the relaxation shrinks by this, and ends there: a projection follows
+ABSORPTIONS = 4  # of misfits by the noise of observations: one would do where rows are affine in it
+COARSE = 1e-4  # tolerance of projections on the way
+DESCENTS = 60  # evaluations of a path on the way down, steps along the manifold
+SHORTEN, SHORTEST_SEARCH = 0.25, 1.0 / 300.0  # a step down that does not help is shortened, down to this
+LEAST_GAIN = 0.05  # of log density: a step has to gain more for another one to be made
 
 # The particle filter (particles.py; method.md, section 19): its estimate is unbiased for every choice but MET's.
 SWEEPS = 2  # of the guide: the path without noise is what it is linearised along first

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-# Rows of the table of points. The chain is at CURRENT between transitions. Static trajectories also have the middle of
-# a pair of steps, dynamic ones their two ends and a candidate.
+# Rows of the table of points. The chain is at CURRENT between transitions; the search for its start has no other rows
+# than the first three. Static trajectories also have the middle of a pair of steps, dynamic ones their two ends and a
+# candidate.
 CURRENT, NEXT, SPARE, BACK = range(4)
+STARTING_POINTS = 3
 MIDDLE, STATIC_POINTS = range(4, 6)
 LEFT, RIGHT, CANDIDATE, DYNAMIC_POINTS = range(4, 8)
 

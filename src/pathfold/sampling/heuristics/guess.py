@@ -13,7 +13,7 @@ from pathfold.errors import InitialisationError
 from pathfold.sampling.heuristics.adam import adam, adam_states
 from pathfold.sampling.heuristics.interpolation import interpolation
 from pathfold.sampling.heuristics.prior_paths import Attempt, Paths, Position
-from pathfold.sampling.initialise import Guess, name_worst
+from pathfold.sampling.starts import Point, name_worst
 
 Heuristic = Literal["interpolation", "adam", "adam-states"]
 
@@ -26,14 +26,14 @@ _HEURISTICS: dict[Heuristic, Callable[[Paths], Attempt]] = {
 }
 
 
-def guess_starts(engine: Engine, choice: Heuristic, seed: int, chains: Iterable[int]) -> dict[int, Guess]:
+def guess_starts(engine: Engine, choice: Heuristic, seed: int, chains: Iterable[int]) -> dict[int, Point]:
     """Return a guess for each of the chains; raise InitialisationError if there is none."""
     with jax.enable_x64(True):
         attempt = _HEURISTICS[choice](Paths(engine.functions, engine.grid))
         return {chain: _guess(engine, choice, attempt, seed, chain) for chain in chains}
 
 
-def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain: int) -> Guess:
+def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain: int) -> Point:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain, 0)))
     found = None
     for _ in range(ATTEMPTS):
@@ -42,10 +42,10 @@ def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain
             point = engine.block("point")
             engine.set_vector(point, found.u, found.v0, found.w, found.v)
             engine.set("point", point, "node", "x_node", found.nodes)
-            return Guess(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
+            return Point(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
     assert found is not None
     residuals = name_worst(found.residuals, engine.grid.ends, engine.grid.first, engine.grid.series)
     raise InitialisationError(
         f"initial_states={choice!r} found no start for chain {chain} in {ATTEMPTS} prior draws. In the last one "
-        f"{found.stage} {residuals}. {found.remedy}, or leave initial_states at 'projection'"
+        f"{found.stage} {residuals}. {found.remedy}, or leave initial_states at 'descent'"
     )

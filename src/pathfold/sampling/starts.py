@@ -1,0 +1,297 @@
+"""Where chains begin: modes of the posterior, found by short searches and weighed by mass (method.md, section 12).
+
+Every search goes down from a draw of its own. They are made in rounds; when some end at the same mode, the best that
+were found are shared out among the chains. What is searched for, and in which order, does not depend on the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pathfold.engine import Engine
+from pathfold.engine.native.descent import BEFORE_STEP, OF_SERIES
+from pathfold.engine.native.start_search import (
+    FROM_GUESS,
+    FROM_MOVED_PATH,
+    FROM_NODES,
+    FROM_PARTS,
+    FROM_PATH,
+    seek,
+)
+from pathfold.engine.native.trajectory import COUNTS, CURRENT, STARTING_POINTS
+from pathfold.engine.status import CONVERGED, MEANING
+from pathfold.errors import InitialisationError
+from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.sampling.held_noise import names_of_normals
+
+# The searches of the first rounds and of all others: what each begins with, and how far from the centre of the prior.
+WAYS = {"path": FROM_PATH, "nodes": FROM_NODES, "moved path": FROM_MOVED_PATH, "parts": FROM_PARTS, "guess": FROM_GUESS}
+FIRST = ((("path", 0.0), ("nodes", 0.3)), (("path", 1.0), ("moved path", 1.0)))
+OTHERS = (("path", 0.3), ("nodes", 1.0), ("path", 1.0), ("moved path", 0.3))
+ROUNDS = 9  # at most, if nothing is found
+ENOUGH = 3  # rounds, if something is, though no two searches ended at the same mode
+SAME = 1.0  # two searches that end so near in log mass ended at the same mode
+WORTH = 5.0  # modes with a log mass so far below the best are none to begin with
+FAR = 3.0  # prior standard deviations: parameters that had to move further are named
+
+
+@dataclass(frozen=True)
+class Point:
+    """A position, as a vector block, and its node states, as the node record of a point: a start, or a guess of one."""
+
+    position: np.ndarray
+    nodes: np.ndarray
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point that chains can begin with, the way it was found, and its potential, also by series.
+
+    At a mode, minus the potential is the log of the mode's mass, up to a constant and to first order.
+    """
+
+    way: str
+    point: Point
+    potential: float
+    shares: np.ndarray
+
+
+class Failure(NamedTuple):
+    """A search that led nowhere: why, and the largest residual where it ended, with the position and all residuals."""
+
+    status: int
+    residual: float
+    position: np.ndarray
+    residuals: np.ndarray
+
+
+@dataclass(frozen=True)
+class Starts:
+    """The candidates that were found, and which of them each chain begins with."""
+
+    candidates: list[Candidate]
+    of_chains: dict[int, int] = field(default_factory=dict)
+
+    def point(self, chain: int) -> Point:
+        return self.candidates[self.of_chains[chain]].point
+
+
+def find_starts(
+    engine: Engine,
+    chains: Sequence[int],
+    *,
+    seed: int,
+    threads: int,
+    relaxation: float,
+    guesses: Mapping[int, Point] | None = None,
+    again: bool = False,
+) -> Starts:
+    """Find a start for each of the chains: from its guess if it has one, else among the modes that a search finds.
+
+    `relaxation` is the variance of gaps and misfits that projections begin with, in units of their scales. If `again`,
+    a guess that leads nowhere is given up for a mode; otherwise that is an InitialisationError, as it is if no search
+    finds a start.
+    """
+    if not chains:
+        return Starts([])
+    with _crew(engine, threads, relaxation) as crew:
+        if not guesses:
+            candidates = _modes(crew, seed)
+            kept = worth_beginning_with(candidates)
+            return Starts(candidates, {chain: kept[i % len(kept)] for i, chain in enumerate(chains)})
+        outcomes = crew.seek([Attempt("guess", guess=guesses[chain]) for chain in chains])
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        if failures and not again:
+            raise none_found(engine, failures, "the projection of its guess")
+        others = _modes(crew, seed) if failures else []
+        candidates = [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
+        kept, of_chains, taken = worth_beginning_with(others) if others else [], {}, 0
+        for chain, outcome in zip(chains, outcomes, strict=True):
+            if isinstance(outcome, Candidate):
+                of_chains[chain] = taken
+                taken += 1
+            else:
+                of_chains[chain] = len(candidates) + kept[chain % len(kept)]
+        return Starts([*candidates, *others], of_chains)
+
+
+def worth_beginning_with(candidates: Sequence[Candidate]) -> list[int]:
+    """Return the places of candidates whose mass is not far below that of the best, the best first."""
+    potentials = np.array([candidate.potential for candidate in candidates])
+    order = np.argsort(potentials, kind="stable")
+    return [int(i) for i in order if potentials[i] <= potentials[order[0]] + WORTH]
+
+
+def _modes(crew: Crew, seed: int) -> list[Candidate]:
+    """Search in rounds until two searches agree on the best mode; raise InitialisationError if none finds any.
+
+    Small problems have two rounds at least, so that a second mode is seen if there is one.
+    """
+    engine, candidates, failures = crew.engine, list[Candidate](), list[Failure]()
+    least = len(FIRST) if engine.parts == 1 else 1
+    for number in range(ROUNDS):
+        searches = FIRST[number] if number < len(FIRST) else OTHERS
+        attempts = [Attempt(way, spread, (seed, number, i)) for i, (way, spread) in enumerate(searches)]
+        outcomes = crew.seek(attempts)
+        candidates += [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
+        failures += [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        if engine.series > 1 and len(candidates) > 1 and (parts := best_parts(engine, candidates)) is not None:
+            joined = crew.seek([Attempt("parts", guess=parts)])[0]
+            candidates += [joined] if isinstance(joined, Candidate) else []
+        potentials = sorted(candidate.potential for candidate in candidates)
+        agreed = len(potentials) > 1 and potentials[1] - potentials[0] < SAME
+        if (agreed and number + 1 >= least) or (candidates and number + 1 >= ENOUGH):
+            return candidates
+    searched = sum(len(FIRST[i]) if i < len(FIRST) else len(OTHERS) for i in range(ROUNDS))
+    raise none_found(engine, failures, f"{searched} searches")
+
+
+def best_parts(engine: Engine, candidates: Sequence[Candidate]) -> Point | None:
+    """Put together the best noise of every series, with the parameters of the best candidate; None if that is it.
+
+    Given the parameters series are independent: each may have been led astray in another search.
+    """
+    best = candidates[worth_beginning_with(candidates)[0]]
+    shares = np.stack([candidate.shares for candidate in candidates])
+    chosen = shares.argmin(axis=0)
+    if np.all(best.shares <= shares.min(axis=0) + SAME):
+        return None
+    counts = np.diff([*engine.grid.first, engine.intervals])
+    of_intervals = np.repeat(chosen, counts)
+    blocks = [engine.block("point") for _ in candidates]
+    for block, candidate in zip(blocks, candidates, strict=True):
+        block[: candidate.point.position.size] = candidate.point.position
+        engine.record("point", block, "node")[:] = candidate.point.nodes
+    _, v0, w, v = (np.stack(part) for part in zip(*(engine.get_vector(block) for block in blocks), strict=True))
+    nodes = np.stack([engine.get("point", block, "node", "x_node") for block in blocks])
+    series, rows, point = np.arange(engine.series), np.arange(engine.intervals), engine.block("point")
+    picked = v0[chosen, series], w[of_intervals, rows], v[of_intervals, rows]
+    engine.set_vector(point, best.point.position[: engine.sizes.U], *picked)
+    engine.set("point", point, "node", "x_node", nodes[of_intervals, rows])
+    return Point(point[: best.point.position.size].copy(), engine.record("point", point, "node").copy())
+
+
+class Attempt(NamedTuple):
+    """A search to be made: its way, how far from the prior's centre it begins and with which seed, or its guess."""
+
+    way: str
+    spread: float = 0.0
+    seed: tuple[int, ...] = (0,)
+    guess: Point | None = None
+
+
+class Memory:
+    """The blocks that one search works with."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.layout, self.problem = engine.program.bind(engine.layout), engine.problem.copy()
+        self.points = np.zeros((STARTING_POINTS, engine.block_sizes["point"]))
+        self.momenta, self.scratch = np.zeros((1, engine.block_sizes["vector"])), engine.block("scratch")
+        self.table, self.counts = np.zeros((OF_SERIES, engine.series)), np.zeros(COUNTS, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Threads that search, each with a memory of its own."""
+
+    engine: Engine
+    relaxation: float
+    pool: ThreadPoolExecutor
+    memories: SimpleQueue[Memory]
+
+    def seek(self, attempts: Sequence[Attempt]) -> list[Candidate | Failure]:
+        return [*self.pool.map(self._seek, attempts)]
+
+    def _seek(self, attempt: Attempt) -> Candidate | Failure:
+        memory = self.memories.get()
+        try:
+            return self._sought(attempt, memory)
+        finally:
+            self.memories.put(memory)
+
+    def _sought(self, attempt: Attempt, m: Memory) -> Candidate | Failure:
+        engine, point = self.engine, m.points[CURRENT]
+        m.points[:], m.scratch[:] = 0.0, 0.0
+        nodes = engine.record("point", point, "node")
+        size = m.momenta.shape[1]
+        if attempt.guess is not None:
+            point[:size], nodes[:] = attempt.guess.position, attempt.guess.nodes
+        seed, *key = attempt.seed
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 3, *key)))
+        given = WAYS[attempt.way], float(attempt.spread), float(self.relaxation), rng
+        status, residual, potential = seek(
+            m.layout, m.problem, m.points, m.momenta, m.table, *given, m.scratch, m.counts
+        )
+        if status == CONVERGED and np.isfinite(potential):
+            found = Point(point[:size].copy(), nodes.copy())
+            return Candidate(attempt.way, found, float(potential), m.table[BEFORE_STEP].copy())
+        return Failure(status, residual, point[:size].copy(), _residuals(engine, m.scratch))
+
+
+@contextmanager
+def _crew(engine: Engine, threads: int, relaxation: float) -> Iterator[Crew]:
+    count = min(threads, len(OTHERS))
+    memories: SimpleQueue[Memory] = SimpleQueue()
+    for _ in range(count):
+        memories.put(Memory(engine))
+    with ThreadPoolExecutor(count) as pool:
+        yield Crew(engine, relaxation, pool, memories)
+
+
+def _residuals(engine: Engine, scratch: np.ndarray) -> np.ndarray:
+    """Return the largest gap or misfit that the last linearisation left at each node, in units of their scales."""
+    gap, o = (engine.get("scratch", scratch, "newton", name) for name in ("gap", "o"))
+    states = engine.get("problem", engine.problem, "settings", "state_scale")
+    rows = engine.get("problem", engine.problem, "grid", "row_scale")
+    return np.abs(np.concatenate([gap / states, o / rows], axis=1)).max(axis=1)
+
+
+def none_found(engine: Engine, failures: Sequence[Failure], tried: str) -> InitialisationError:
+    """Return the error that no start was found, with how near the best search came and where that was."""
+    grid, model = engine.grid, engine.model
+    common = max({failure.status for failure in failures}, key=[failure.status for failure in failures].count)
+    finite = [failure for failure in failures if np.isfinite(failure.residual)]
+    if not finite:
+        return InitialisationError(
+            f"no start was found in {tried}, since none found a path that is finite: {MEANING[common]}. Check the "
+            "domain of the model's functions (logarithms and roots of negative numbers), take more steps_per_interval, "
+            "or narrow the priors"
+        )
+    nearest = min(finite, key=lambda failure: failure.residual)
+    u = nearest.position[: engine.sizes.U]
+    named, _ = names_of_normals(model)
+    moved = ", ".join(f"{named[i]} to {u[i]:.1f}" for i in np.argsort(-np.abs(u)) if abs(u[i]) > FAR)
+    return InitialisationError(
+        f"no start was found in {tried}: {MEANING[common]}; the nearest missed observations or path by "
+        f"{name_worst(nearest.residuals, grid.ends, grid.first, grid.series)}, in units of their sizes"
+        + (f", and had moved parameters, in prior standard deviations: {moved}" if moved else "")
+        + ". Check that the model can produce the data (range of the observation function, scales of the priors, units "
+        "of time), take more steps_per_interval, or widen or move priors that the data contradict",
+        nearest=_nearest(model, u, grid, nearest.residuals),
+    )
+
+
+def _nearest(model: DiffusionModel, u: np.ndarray, grid: TimeGrid, residuals: np.ndarray) -> dict[str, Any]:
+    """Return parameters by name, and the residuals with their times: where the nearest search ended."""
+    with jax.enable_x64(True):
+        z = model.parameters.unflatten(model.parameters.push(jnp.asarray(u)))
+        values = {name: np.asarray(value) for name, value in z.items()}
+    return {"parameters": values, "times": grid.ends, "residuals": residuals}
+
+
+def name_worst(residuals: np.ndarray, times: np.ndarray, first: np.ndarray, names: Sequence[str | int] = ()) -> str:
+    """Write out the three largest residuals of nodes, with their times; `first` is the first node of each series."""
+    names = names or range(len(first))
+    order = np.argsort(np.where(np.isnan(residuals), -np.inf, -residuals), kind="stable")[:3]
+    series = np.searchsorted(first, order, side="right") - 1
+    of_series = [f" of series {names[k]!r}" if len(first) > 1 else "" for k in series]
+    return ", ".join(f"{residuals[n]:.2g} at t = {times[n]:g}{of}" for n, of in zip(order, of_series, strict=True))
