@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -32,10 +34,11 @@ from pathfold.sampling.draws import Draws, spared
 from pathfold.sampling.half_steps import Shift
 from pathfold.sampling.held_noise import names_of_normals
 from pathfold.sampling.selection import Selection, component_labels
+from pathfold.sampling.starts import Starts
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
-    """Make the groups posterior, sample_stats, observed_data, constant_data, noise, half_step_shift, warmup_* if kept.
+    """Make the groups posterior, sample_stats, observed_data, constant_data, noise, half_step_shift, starts, warmup_*.
 
     What cannot be made besides the draws is left out, with a warning.
     """
@@ -51,6 +54,8 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
         others["noise"] = lambda: noise_dataset(run, noise)
     if (shift := run.half_step_shift) is not None:
         others["half_step_shift"] = lambda: shift_dataset(run, shift)
+    if (starts := run.starts) is not None and starts.candidates:
+        others["starts"] = lambda: starts_dataset(run, starts)
     if keep_warmup:
         others["warmup_posterior"] = lambda: form.posterior(run.chains, 0, warmup)
         others["warmup_sample_stats"] = lambda: form.statistics(run.chains, 0, warmup)
@@ -123,6 +128,25 @@ def shift_dataset(run: Run, shift: Shift) -> xr.Dataset:
     arrays = {name: array[..., columns.get(name, slice(None))] for name, array in arrays.items()}
     named = arrays, _variables(run.model, run.grid, keep, "none"), _coordinates(run.model, run.grid, keep, "none")
     return _by_chain_and_draw(*named, [chain.chain for chain in run.chains], shift.draws)
+
+
+def starts_dataset(run: Run, starts: Starts) -> xr.Dataset:
+    """Return the candidates for a start: parameters, log mass below the best, way; and with which each chain began."""
+    keep, U = run.keep or Selection.of(run.model), run.model.parameters.size
+    with jax.enable_x64(True):
+        push = run.model.parameters.push
+        z = np.stack([np.asarray(push(jnp.asarray(c.point.position[:U]))) for c in starts.candidates])
+    variables = _by_name(run.model.parameters, "z", 0, keep).values()
+    columns = keep.columns(run.model).get("z", slice(None))
+    potentials = np.array([candidate.potential for candidate in starts.candidates])
+    began = [chain.chain for chain in run.chains if chain.chain in starts.of_chains]
+    data: dict[str, Any] = {var.name: (("candidate", *var.dims), var.of(z[:, columns])) for var in variables}
+    data["log_mass"] = ("candidate", potentials.min() - potentials)
+    data["way"] = ("candidate", [candidate.way for candidate in starts.candidates])
+    data["began_with"] = ("chain", [starts.of_chains[chain] for chain in began])
+    names = _coordinates(run.model, run.grid, keep, "none")
+    named = {name: names[name] for var in variables for name in var.dims if name in names}
+    return xr.Dataset(data, {"candidate": np.arange(len(potentials)), "chain": began, **named})
 
 
 def _by_chain_and_draw(
