@@ -344,7 +344,7 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
         monkeypatch.setattr(chain, f"{kind}_transition", transition)
         one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
         state = np.zeros(native.step_size.STATE)
-        chain.run(
+        chain.run_hamiltonian(
             chain.Work(None, one, one, one, None, None, state, None, None, None),
             *(True if kind == "dynamic" else None, False, 1.0, 4, 0.9),
             native.recording.Drawn(rows, rows, rows, rows, rows),
@@ -419,7 +419,7 @@ def test_a_slow_coordinate_makes_trajectories_longer(native, slow, expected):
     time, rng, warmup, steps = native.integration_time, np.random.default_rng(7), 400, (4, 12)
     layout, point = np.zeros(at.LENGTH, dtype=np.int64), np.zeros(4)
     layout[[at.U, at.VECTOR_W, at.VECTOR_V + at.END]] = 2
-    search = np.zeros(time.search_size(layout))
+    search = np.zeros(time.time_search_size(layout))
     for iteration in range(warmup):
         time.before_transition(layout, point, search)
         trial = time.TIMES.index(time.integration_time(search, iteration, warmup))
@@ -437,7 +437,7 @@ def test_initial_states_of_many_series_are_judged_together(native, slow, expecte
     layout, point = np.zeros(at.LENGTH, dtype=np.int64), np.zeros(1 + 2 * series)
     layout[[at.U, at.V0]] = 1, 2
     layout[[at.VECTOR_W, at.VECTOR_V + at.END]] = point.size
-    search = np.zeros(time.search_size(layout))
+    search = np.zeros(time.time_search_size(layout))
     for iteration in range(warmup):
         time.before_transition(layout, point, search)
         trial = time.TIMES.index(time.integration_time(search, iteration, warmup))
@@ -457,7 +457,7 @@ def adapted(
     tried = []
     for i in range(iterations):
         tried.append(size.step_size(state, True))
-        size.adapt(state, acceptance(tried[-1], i), target)
+        size.adapt_step_size(state, acceptance(tried[-1], i), target)
     return tried, size.step_size(state, False)
 
 
