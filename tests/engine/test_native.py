@@ -113,7 +113,7 @@ def test_control_flow_is_compiled_once_for_all_models(tmp_path):
 FEW_ENTRIES = """
 import pathfold.engine.installation as installation
 
-installation.OF_ALL, installation.OF_KIND = installation.OF_ALL[:1], {"static": installation.OF_ALL[1:2]}
+installation.OF_ALL, installation.OF_KIND = installation.OF_ALL[:1], {"static": installation.OF_KIND["static"][:1]}
 """
 COMPILING = """
 import json
