@@ -38,8 +38,8 @@ def wrong_citations(source: str, sections: set[str]) -> list[str]:
 def other_citations(source: str) -> list[str]:
     """Sections that a source cites of what is neither method.md nor a publication: the paper, or authors and a year."""
     known = re.compile(r"(method\.md,|paper,|paper's|[A-Z]\w+ \d{4},)\s+$")
-    found = re.findall(r"(.{0,60}?)\bsections?\s+\d", source, re.DOTALL)
-    return [" ".join(each.split()) for each in found if not known.search(each)]
+    before = [source[max(0, match.start() - 60) : match.start()] for match in re.finditer(r"\bsections?\s+\d", source)]
+    return [" ".join(words.split()) for words in before if not known.search(words)]
 
 
 def defined(files: Iterable[Path]) -> set[tuple[str, str]]:

@@ -24,7 +24,7 @@ from pathfold.errors import PathfoldError, SettingsError
 from pathfold.example_models import EXAMPLES, Example, fitzhugh_nagumo
 from pathfold.inference import sample
 from pathfold.program.machine import machine_name
-from pathfold.results.summary import summary_table
+from pathfold.results.convergence import summary_table
 from pathfold.sampling.alone import ChainEnded, chain_alone
 
 

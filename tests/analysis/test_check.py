@@ -15,7 +15,8 @@ from scipy import stats
 
 import pathfold as pf
 from pathfold.analysis.channels import channels
-from pathfold.analysis.check import LEVEL, bounded, ratio_test, shape_test, spread_test
+from pathfold.analysis.check import LEVEL
+from pathfold.analysis.noise_statistics import bounded, ratio_test, shape_test, spread_test
 
 TIMES = 0.5 * np.arange(1, 25)
 DATA_SETS = 40

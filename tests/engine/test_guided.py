@@ -316,7 +316,7 @@ def test_the_density_is_that_of_the_baseline_along_any_reference(bent):
         for field in ("x_start", "x_node"):
             e.set("point", reference, "node", field, rng.normal(size=(e.intervals, 2)))
         layout, problem, _, scratch = bent.blocks
-        compiled_native.metropolis.evaluate(layout, problem, reference, bent.point, scratch, True)
+        compiled_native.metropolis.remake_paths(layout, problem, reference, bent.point, scratch, True)
         omega0, omega = bent.get("v0", "v0")[e.first_pieces], bent.get("v", "v")
         e.set_vector(
             bent.point, u, omega0, np.zeros((e.intervals, 0)), omega

@@ -113,7 +113,7 @@ def test_control_flow_is_compiled_once_for_all_models(tmp_path):
 FEW_ENTRIES = """
 import pathfold.engine.installation as installation
 
-installation.OF_ALL, installation.OF_KIND = installation.OF_ALL[:1], {"static": installation.OF_ALL[1:2]}
+installation.OF_ALL, installation.OF_KIND = installation.OF_ALL[:1], {"static": installation.OF_KIND["static"][:1]}
 """
 COMPILING = """
 import json
@@ -228,7 +228,10 @@ def test_a_change_of_any_file_is_noticed(tmp_path):
     """Numba looks at the file of a function alone; ours are stamped with the sources of the whole package."""
     stamps = {
         getattr(module, name)._cache._cache_file._source_stamp
-        for module, name in ((compiled_native.chain_loop, "run"), (compiled_native.start_search, "try_start"))
+        for module, name in (
+            (compiled_native.chain_loop, "run_hamiltonian"),
+            (compiled_native.start_search, "try_start"),
+        )
     }
     assert stamps == {compiled_native.jit.native_sources()}
 

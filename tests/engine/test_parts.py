@@ -13,8 +13,8 @@ import pytest
 from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine, engine, helpers
 from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
-from pathfold.engine.native.jit import address_of_function
-from pathfold.engine.native.team import do_parts
+from pathfold.engine.native.parts import over_chunks
+from pathfold.engine.native.team import address_of_do_parts
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import ornstein_uhlenbeck
 from pathfold.model import Observations, TimeGrid
@@ -46,8 +46,8 @@ def go(layout: np.ndarray, kernel: Callable[..., None]) -> None:
     """Call a Python function where a kernel would be called, on all parts; the Python lock is not held meanwhile."""
     function = CALLED(kernel)
     layout[at.PUSH] = ctypes.cast(function, ctypes.c_void_p).value
-    work = ctypes.CFUNCTYPE(None, *16 * [ctypes.c_int64])(address_of_function(do_parts))
-    work(at.BY_CHUNK, at.PUSH, at.NOTHING, at.NOTHING, layout.ctypes.data, *11 * [0])
+    layout[at.DO_PARTS] = address_of_do_parts()
+    over_chunks(at.PUSH, layout, *4 * [np.zeros(0)])
 
 
 @pytest.mark.parametrize("bounds", [[0, 17], [0, 3, 3, 4, 9, 10, 17]])

@@ -159,6 +159,7 @@ class TestPairs:
         assert SLOPE[0] < slope < SLOPE[1], slope
 
 
+@pytest.mark.slow  # along chains: test_way_back.py
 @np.errstate(all="ignore")
 def test_a_way_back_that_ends_early_would_have_come_back():
     """For short and long steps, of which some do not return: the same verdict as of the whole solve."""

@@ -86,7 +86,7 @@ class Walk:
         origin, there, back = (self.points[i] for i in (row.CURRENT, row.NEXT, row.BACK))
         p, goal = self.momenta[row.MOVING], origin[: self.momenta.shape[1]]
         blocks = self.scratch, self.counts
-        code.draw_momentum(layout, problem, origin, p, self.rng, self.scratch)
+        code.draw_constrained_momentum(layout, problem, origin, p, self.rng, self.scratch)
         code.kick(p, self.engine.gradient(origin), 0.5 * t)
         if code.position_step(layout, problem, origin, there, goal[:0], p, t, *blocks) != CONVERGED:
             return None

@@ -14,6 +14,7 @@ from scipy import stats
 
 import pathfold as pf
 from pathfold.inference.calibrate import LEVEL, RANKS, _ranked, bins_for, judged
+from tests.thorough import thorough
 
 TIMES = 0.5 * np.arange(1, 6)
 TINY: dict[str, Any] = {"steps_per_interval": 2, "warmup": 40, "draws": 99}
@@ -61,10 +62,10 @@ def test_words_for_ranks():
         judged([{}, {}])
 
 
-@pytest.mark.parametrize("runs", [199, pytest.param(133, marks=pytest.mark.slow)])
-def test_uniform_ranks_raise_no_more_alarms_than_stated(runs):
+@pytest.mark.parametrize(("runs", "count"), thorough([(199, 2000), (199, 8000), (133, 8000)], (199, 2000)))
+def test_uniform_ranks_raise_no_more_alarms_than_stated(runs, count):
     """Also when runs have failed, so that a number of bins that is one in ten of them would not divide the ranks."""
-    rng, count = np.random.default_rng(5), 8_000
+    rng = np.random.default_rng(5)
     tried = [rng.integers(RANKS, size=(runs, 50)) for _ in range(count // 50)]
     tables = [
         judged([{str(k): [int(rank), 99.0] for k, rank in enumerate(row)} for row in each]).table for each in tried

@@ -16,8 +16,8 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.engine.status import MEANING, NON_REVERSIBLE, NOT_CONVERGED
+from pathfold.results.convergence import summary_table
 from pathfold.results.diagnostics import warn_of_trouble
-from pathfold.results.summary import summary_table
 
 STATISTICS = {
     "acceptance_rate",

@@ -152,11 +152,12 @@ def expected(results: str, function: str) -> np.ndarray:
     return as_made(AFTER[function](*RESULTS[results]()))
 
 
-QUICK = {"all dimensions backward", "times backward", "series backward", "netcdf"}  # of a panel, which takes longer
+EDITS = [*HARMLESS, "netcdf", "zarr"]
+SLOW = {"draws before chains", "components of the posterior backward", "a copy"}  # others change more
+QUICK = {"all dimensions backward", "series backward", "netcdf"}  # of a panel, which takes longer
 READ = [
-    pytest.param(results, edit, marks=() if results == "single" or edit in QUICK else pytest.mark.slow)
-    for results in RESULTS
-    for edit in [*HARMLESS, "netcdf", "zarr"]
+    *(pytest.param("single", edit, marks=pytest.mark.slow if edit in SLOW else ()) for edit in EDITS),
+    *(pytest.param("panel", edit, marks=() if edit in QUICK else pytest.mark.slow) for edit in EDITS),
 ]
 
 

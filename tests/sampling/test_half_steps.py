@@ -193,9 +193,9 @@ def test_one_parameter_is_judged_from_a_file_and_when_runs_are_joined(tmp_path):
         assert f"{SEEN}: with twice as many steps a would move" in text
         tree.to_netcdf(tmp_path / f"{seed}.nc")
         trees.append(xr.open_datatree(tmp_path / f"{seed}.nc"))
-        assert any(SEEN in each for each in troubles(trees[-1], ["a"]))
-        assert SEEN in pf.report(trees[-1], tmp_path / "report.html").read_text()
-        assert np.isfinite(pf.check(trees[-1]).p_value)
+    assert any(SEEN in sentence for sentence in troubles(trees[0], ["a"]))
+    assert SEEN in pf.report(trees[0], tmp_path / "report.html").read_text()
+    assert np.isfinite(pf.check(trees[0]).p_value)
     with pytest.warns(UserWarning, match=f"{SEEN}: with twice as many steps a would move"):
         joined = pf.combine(trees)
     assert joined.half_step_shift["a"].shape == (2, trees[0].half_step_shift.sizes["draw"])

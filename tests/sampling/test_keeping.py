@@ -16,8 +16,7 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.results.checkpointed import open_checkpoint
-from pathfold.results.diagnostics import troubles
-from pathfold.results.left_out import of_left_out
+from pathfold.results.diagnostics import of_left_out, troubles
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from tests.sampling.small_run import assert_same_draws, model_and_data, small_run
 

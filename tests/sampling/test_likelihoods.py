@@ -98,7 +98,7 @@ def test_many_kinds_at_once(kinds, sampler):
     check(sample(m, data, sampler=sampler), expected)
 
 
-@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("plain", thorough([False, True], False))
 def test_ordered_and_other_categories(plain):
     kinds = {name: KINDS[name] for name in ("cutpoints", "categories")}
     m = model([pf.Likelihood(f, plain=plain) for f, _ in kinds.values()], unknown=True)

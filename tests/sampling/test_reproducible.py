@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,9 @@ def test_threads_change_nothing(sampler):
     assert_same_draws(plain_run(sampler), small_run(sampler, threads=2))
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("piece", [1, 37, 1000])
+@pytest.mark.parametrize(
+    ("sampler", "piece"), thorough(product(SAMPLERS, (1, 37, 1000)), *product(SAMPLERS, (1,)), ("static", 37))
+)
 def test_pieces_change_nothing(monkeypatch, sampler, piece):
     monkeypatch.setattr("pathfold.sampling.chain.PIECE", piece)
     assert_same_draws(plain_run(sampler), small_run(sampler))
@@ -90,7 +92,7 @@ def uncounted(folder: Path) -> list[int]:
     return [len(f.with_suffix(".z").read_bytes()) // width - int(np.load(f)["made"]) for f in states]
 
 
-@pytest.mark.parametrize("sampler", QUICK)
+@pytest.mark.parametrize("sampler", thorough(SAMPLERS, "static"))
 def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     folder = tmp_path / "checkpoint"
     progress = []

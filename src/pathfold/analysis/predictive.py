@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.analysis.outlook import Chosen, carried_forward, extended, node_times, warn_of_lost
-from pathfold.analysis.simulated import simulated
+from pathfold.analysis.simulate import simulated
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, Input, Observations, TimeGrid, panel_of
 from pathfold.model.check_data import check_data, check_inputs_and_events

@@ -25,8 +25,7 @@ from pathfold.engine import model_cache
 from pathfold.engine import table as at
 from pathfold.engine.equations import gram, guided, lebesgue, linearise, log_det, newton
 from pathfold.engine.model_functions import ModelFunctions, check_size
-from pathfold.engine.native.jit import address_of_function
-from pathfold.engine.native.team import do_parts
+from pathfold.engine.native.team import address_of_do_parts
 from pathfold.engine.records import Records, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
@@ -115,7 +114,7 @@ class Program:
             addresses = self._loaded.addresses
         for name, address in addresses.items():
             bound[at.kernel_place(name)] = address
-        bound[at.DO_PARTS] = address_of_function(do_parts)
+        bound[at.DO_PARTS] = address_of_do_parts()
         at.write_tables(bound)
         return bound
 

@@ -18,17 +18,17 @@ from numba.core.types import NamedTuple
 
 from pathfold.engine import model_cache
 from pathfold.engine.native import metropolis
-from pathfold.engine.native.chain_loop import Work, run
+from pathfold.engine.native.chain_loop import Work, run_hamiltonian
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.integration_time import integration_time
-from pathfold.engine.native.jit import address_of_function, native_sources
+from pathfold.engine.native.jit import native_sources
 from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.pieces import Entry
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.start_search import seek
-from pathfold.engine.native.team import do_parts, help_along
+from pathfold.engine.native.team import address_of_do_parts, help_along
 from pathfold.program.machine import machine_name
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
@@ -59,16 +59,16 @@ OF_ALL: Entries = (
 OF_KIND: dict[str, Entries] = {
     "static": (
         (integration_time, (_BLOCK, int64, int64)),
-        (run, (_WORK, none, *_SETTINGS, *_DRAWN)),
+        (run_hamiltonian, (_WORK, none, *_SETTINGS, *_DRAWN)),
     ),
-    "dynamic": ((run, (_WORK, boolean, *_SETTINGS, *_DRAWN)),),
+    "dynamic": ((run_hamiltonian, (_WORK, boolean, *_SETTINGS, *_DRAWN)),),
     "guided": (
-        (metropolis.search_size, (_LAYOUT,)),
+        (metropolis.guided_search_size, (_LAYOUT,)),
         (metropolis.node_record, (_LAYOUT, _BLOCK)),
         (metropolis.begin_search, (_LAYOUT, _BLOCK, float64, boolean)),
         (metropolis.begin, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
         (metropolis.exchange_noise, (_LAYOUT, _BLOCK, _BLOCK, boolean)),
-        (metropolis.run, (*_MOVES, *_DRAWN)),
+        (metropolis.run_guided, (*_MOVES, *_DRAWN)),
     ),
 }
 
@@ -92,7 +92,7 @@ def compile_sampler(kind: str = "static", *, announce: bool) -> float:
     try:
         with model_cache.once(_installation(kind)):
             compile_entries(kind)
-            address_of_function(do_parts)
+            address_of_do_parts()
     finally:
         timer.cancel()
         seconds = time.perf_counter() - begin
@@ -107,7 +107,7 @@ def compile_entries(kind: str) -> None:
     Numba compiles one function at a time, however many threads ask: so the last one, which takes about as long as all
     others together, is compiled in a process of its own, and loaded from what that kept.
     """
-    if not isinstance(run, Entry):  # plain Python, with NUMBA_DISABLE_JIT=1
+    if not isinstance(run_hamiltonian, Entry):  # plain Python, with NUMBA_DISABLE_JIT=1
         return
     *others, (longest, signature) = (*OF_ALL, *OF_KIND[kind])
     helper = None

@@ -8,19 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Literal, Unpack, cast
 
+import numpy as np
 import xarray as xr
 
-from pathfold.inference.earlier_run import earlier_run
+from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.checkpointed import described
 from pathfold.results.deterministics import check_deterministics, keys_of
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
+from pathfold.results.prior import parameter_names
+from pathfold.results.reading import check_posterior
 from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 from pathfold.sampling.alone import check_pilot
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Moved, refuse_moved
+from pathfold.sampling.warm_start import Earlier
 
 
 def sample(
@@ -165,3 +169,40 @@ def sample(
         tree.attrs["deterministics"] = json.dumps(keys_of(functions, model, series, times, settings.keep))
     warn_of_trouble(tree, list(model.priors), model.network)
     return tree
+
+
+def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
+    """Read where the chains of an earlier run ended; raise SettingsError if that is not known, or of another model."""
+    tree = check_posterior(start, "noise", "constant_data", "sample_stats", name="start")
+    if unknown := sorted(set(parameter_names(tree)) - set(model.priors)):
+        raise SettingsError(f"start is of another model: it has a parameter {unknown[0]!r} that this one does not have")
+    noise, constant = tree.noise.isel(draw=-1), tree.constant_data
+    chains, series = tree.noise.sizes["chain"], constant["first_interval"].size
+    intervals = constant["interval_end"].size
+
+    def normals(name: str, *shape: int) -> np.ndarray:
+        return noise[name].values if name in noise else np.zeros((chains, *shape, 0))
+
+    of_chains = tree.noise["chain"].values.tolist()
+    if gone := [chain for chain in of_chains if chain not in tree.sample_stats["chain"].values]:
+        raise SettingsError(f"start has the noise of chain {gone[0]}, but not its step size; select the same of both")
+    step_sizes = tree.sample_stats["step_size"].sel(chain=of_chains).values[:, -1]
+    if tree.attrs["sampler"] == "GuidedProposals":
+        step_sizes = np.zeros_like(step_sizes)
+
+    integration_times = dict(zip(tree.attrs["chain_numbers"], tree.attrs["integration_times"], strict=True))
+    return Earlier(
+        u=normals("parameter_noise"),
+        v0=normals("initial_noise", series),
+        w=normals("observation_noise", intervals),
+        v=normals("path_noise", intervals, int(tree.attrs["steps_per_interval"])),
+        x0=noise["initial_state"].values,
+        nodes=noise["state"].values,
+        starts=constant["interval_start"].values,
+        ends=constant["interval_end"].values,
+        first=constant["first_interval"].values,
+        step_sizes=step_sizes,
+        integration_times=np.array([integration_times[chain] for chain in of_chains], dtype=float),
+        centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
+        factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
+    )

@@ -14,7 +14,7 @@ import xarray as xr
 
 from pathfold.errors import SettingsError, told
 from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.results.left_out import of_left_out, where_left_out
+from pathfold.results.diagnostics import of_left_out, where_left_out
 from pathfold.results.posterior import Form, attributes, constant_dataset, observed_dataset, of_chains
 from pathfold.results.variables import Variable
 from pathfold.sampling import Settings

@@ -1,4 +1,4 @@
-"""Convergence of many scalars at once: effective draws and R-hat, as ArviZ computes them.
+"""Convergence of many scalars at once: effective draws and R-hat, as ArviZ computes them; a table of parameters.
 
 Vehtari, Gelman, Simpson, Carpenter and Bürkner, Rank-normalization, folding, and localization: an improved R-hat for
 assessing convergence of MCMC, Bayesian Analysis 16 (2021).
@@ -6,9 +6,9 @@ assessing convergence of MCMC, Bayesian Analysis 16 (2021).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -158,3 +158,36 @@ def labels(values: xr.DataArray) -> list[str]:
         return [str(values.name)]
     places = [values.coords[dim].values if dim in values.coords else range(values.sizes[dim]) for dim in dims]
     return [f"{values.name}[{', '.join(map(str, place))}]" for place in product(*places)]
+
+
+def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | None = None) -> str:
+    """Write a line for each scalar parameter; the last line has the effective draws per second of the slowest."""
+    head = f"{'':12s}{'truth':>10s}" if truth else f"{'':12s}"
+    lines = [head + f"{'mean':>10s}{'sd':>10s}{'5 %':>10s}{'95 %':>10s}{'bulk ESS':>10s}{'tail ESS':>10s}{'R-hat':>8s}"]
+    seconds = float(np.sum(tree.attrs["chain_seconds"]))  # a number, of one chain from a file
+    fewest, slowest = float("inf"), ""
+    true = by_label(tree, truth or {})
+    for name in names:
+        for label, x, convergence in judged(tree.posterior[name]):
+            low, high = np.quantile(x, [0.05, 0.95])
+            lines.append(
+                f"{label:12s}"
+                + (f"{true[label]:10.4g}" if truth else "")
+                + f"{x.mean():10.4g}{x.std():10.4g}{low:10.4g}{high:10.4g}"
+                + f"{convergence.bulk:10.0f}{convergence.tail:10.0f}{convergence.rhat:8.3f}"
+            )
+            if convergence.effective < fewest:
+                fewest, slowest = convergence.effective, label
+    lines.append(
+        f"{fewest / seconds:.0f} effective draws per second of one core, warm-up included (for {slowest}, the slowest; "
+        f"the smaller of bulk and tail ESS)"
+    )
+    return "\n".join(lines)
+
+
+def by_label(tree: xr.DataTree, truth: Mapping[str, Any]) -> dict[str, float]:
+    """Return the true values of variables of the posterior, by the labels of `scalars`."""
+    values: dict[str, float] = {}
+    for name in [name for name in truth if name in tree.posterior]:
+        values |= dict(zip(labels(tree.posterior[name]), np.ravel(truth[name]).tolist(), strict=True))
+    return values

@@ -23,7 +23,7 @@ from pathfold.model.censoring import BETWEEN
 from pathfold.model.identity import identity
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
-from pathfold.results.left_out import where_left_out
+from pathfold.results.diagnostics import where_left_out
 from pathfold.results.model_text import model_text
 from pathfold.results.noise_group import noise_dataset
 from pathfold.results.prior import priors_text

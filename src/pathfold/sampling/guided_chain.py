@@ -22,7 +22,7 @@ class GuidedChain(Chain):
     def __init__(self, task: ChainTask) -> None:
         super().__init__(task, metropolis.GUIDED_POINTS, 1)
         assert isinstance(task.sampler, GuidedProposals)
-        self.search = np.zeros(metropolis.search_size(self.layout))
+        self.search = np.zeros(metropolis.guided_search_size(self.layout))
         metropolis.begin_search(self.layout, self.search, float(task.sampler.thin), task.sampler.reference == "path")
 
     def initialise(self) -> None:
@@ -38,7 +38,7 @@ class GuidedChain(Chain):
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         blocks = (self.layout, self.problems[0], self.points, self.scratch, self.rng, self.search)
-        return metropolis.run(*blocks, self.task.warmup, Drawn(**room), monitor.stop, monitor.done)
+        return metropolis.run_guided(*blocks, self.task.warmup, Drawn(**room), monitor.stop, monitor.done)
 
     def _position(self) -> np.ndarray:
         metropolis.exchange_noise(self.layout, self.current, self.momenta[0], False)

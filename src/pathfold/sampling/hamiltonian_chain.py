@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.native.chain_loop import Work, run
+from pathfold.engine.native.chain_loop import Work, run_hamiltonian
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.dynamic_hmc import RESULT
 from pathfold.engine.native.dynamics import prepare
-from pathfold.engine.native.integration_time import CHOSEN, integration_time, search_size
+from pathfold.engine.native.integration_time import CHOSEN, integration_time, time_search_size
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.step_size import (
-    ADAPTED,
     ERROR_MEAN,
     FIRST_STEP,
     ITERATION,
     SHORTENED,
     STATE,
+    UPDATES,
     start_adaptation,
 )
 from pathfold.engine.native.thresholds import REGULARISATION
@@ -45,7 +45,7 @@ class HamiltonianChain(Chain):
         else:
             super().__init__(task, STATIC_POINTS, STATIC_MOMENTA)
         self.state = np.zeros(STATE)
-        self.search = np.zeros(search_size(self.layout))  # what warm-up is to find, but for the step size
+        self.search = np.zeros(time_search_size(self.layout))  # what warm-up is to find, but for the step size
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
         places = np.zeros(COUNTS, dtype=np.int64), np.zeros(RESULT)
@@ -94,7 +94,7 @@ class HamiltonianChain(Chain):
     def _keep_pace(self, pace: Pace) -> None:
         """Join a warm-up of which nine tenths have passed: adapt the step size further, and keep the rest."""
         start_adaptation(self.state, pace.step_size)
-        self.state[ADAPTED] = WEIGHT
+        self.state[UPDATES] = WEIGHT
         self.state[ERROR_MEAN] = REGULARISATION * np.log(10.0) / np.sqrt(WEIGHT)  # for which the step size stays
         self.state[[ITERATION, SHORTENED]] = self.passed, 1.0
         self.search[CHOSEN] = pace.integration_time
@@ -103,7 +103,7 @@ class HamiltonianChain(Chain):
         task, draws, sampler = self.task, self.draws, self.task.sampler
         assert not isinstance(sampler, GuidedProposals)
         time_given = sampler.integration_time if isinstance(sampler, StaticHMC) else None
-        made = run(
+        made = run_hamiltonian(
             self._work,
             True if self.dynamic else None,
             isinstance(sampler, UnconstrainedHMC) and sampler.metric == "adapted",

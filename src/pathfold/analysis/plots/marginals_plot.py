@@ -10,10 +10,9 @@ import xarray as xr
 
 from pathfold.analysis.plots.style import POSTERIOR, TRUTH, legend_outside, new_figure
 from pathfold.errors import SettingsError
-from pathfold.results.convergence import scalars
+from pathfold.results.convergence import by_label, scalars
 from pathfold.results.prior import kept_parameters, prior_density
 from pathfold.results.reading import check_posterior
-from pathfold.results.summary import by_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

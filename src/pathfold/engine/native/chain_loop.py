@@ -15,7 +15,7 @@ from .lanes import of_interval
 from .metric import adapt_metric
 from .recording import record_row
 from .static_hmc import static_transition
-from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt, first_step_size, start_adaptation, step_size
+from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt_step_size, first_step_size, start_adaptation, step_size
 from .thresholds import CAREFUL, CONFIDENT
 from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN
 
@@ -54,7 +54,7 @@ def hold_states(layout, problem, point, scratch):
 
 
 @compiled
-def run(work, dynamic, adapted, time, warmup, target, drawn, stop, done):
+def run_hamiltonian(work, dynamic, adapted, time, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
 
     Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
@@ -89,7 +89,7 @@ def run(work, dynamic, adapted, time, warmup, target, drawn, stop, done):
         if warming_up and needed:
             state[SHORTENED] += 1.0
         if warming_up:
-            adapt(state, row[ACCEPTANCE], target)
+            adapt_step_size(state, row[ACCEPTANCE], target)
             if adapted and adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):
                 start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
         record_row(layout, points[CURRENT], drawn, made)

@@ -25,7 +25,7 @@ def rotation(layout, problem, t):
 
 
 @compiled
-def evaluate(layout, problem, point, scratch):
+def prepare_constrained(layout, problem, point, scratch):
     """Compute everything a step needs at its start: Jacobians, factor, projected gradient."""
     linearise(layout, problem, point, scratch)
     status = factorise(layout, problem, point, scratch)
@@ -35,7 +35,7 @@ def evaluate(layout, problem, point, scratch):
 
 
 @compiled
-def draw_momentum(layout, problem, point, p, rng, scratch):
+def draw_constrained_momentum(layout, problem, point, p, rng, scratch):
     """Draw a standard normal momentum on the cotangent space of the point (paper, section 4.2)."""
     draw_normals(layout, p, rng)
     project(layout, problem, point, p, scratch)

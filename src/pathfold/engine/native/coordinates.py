@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathfold.engine import table as at
 
-from .constrained import evaluate
+from .constrained import prepare_constrained
 from .jit import compiled
 from .vector import copy
 
@@ -59,4 +59,4 @@ def change_coordinates(layout, problems, problem, point, centre, factor, scratch
         copy(centre, centre_of(layout, problems[k]))
         copy(factor, factor_of(layout, problems[k]))
     from_normals(layout, problem, q)
-    evaluate(layout, problem, point, scratch)
+    prepare_constrained(layout, problem, point, scratch)

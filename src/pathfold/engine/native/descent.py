@@ -20,10 +20,10 @@ from .jit import compiled, kernel
 from .lanes import of_interval, of_series, setting
 from .manifold import (
     clear_residuals,
+    constrained_potential,
     factorise,
     invert_woodbury,
     linearise,
-    potential,
     project,
     pull_start,
     reset_woodbury,
@@ -301,7 +301,7 @@ def go_down(layout, problem, points, d, most, scratch, counts):
     linearise(layout, problem, origin, scratch)
     if factorise(layout, problem, origin, scratch) != CONVERGED:
         return inf
-    value, fraction = potential(layout, origin), 1.0
+    value, fraction = constrained_potential(layout, origin), 1.0
     for _ in range(most):
         set_gradient(layout, problem, origin, scratch)
         copy(position(layout, origin), d)
@@ -348,4 +348,4 @@ def move_along(layout, problem, origin, target, d, fraction, scratch, counts):
     linearise(layout, problem, target, scratch)
     if factorise(layout, problem, target, scratch) != CONVERGED:
         return inf
-    return potential(layout, target)
+    return constrained_potential(layout, target)

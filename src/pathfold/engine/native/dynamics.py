@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathfold.engine import table as at
 
-from . import constrained, manifold, unconstrained
+from .constrained import constrained_step, draw_constrained_momentum, prepare_constrained
 from .jit import compiled
+from .manifold import constrained_potential
+from .unconstrained import (
+    draw_unconstrained_momentum,
+    prepare_unconstrained,
+    unconstrained_potential,
+    unconstrained_step,
+)
 from .vector import squared_norm
 
 
@@ -13,16 +20,16 @@ from .vector import squared_norm
 def prepare(layout, problem, point, scratch):
     """Compute everything a step needs at its start; return a status."""
     if layout[at.METHOD] == at.CONSTRAINED:
-        return constrained.evaluate(layout, problem, point, scratch)
-    return unconstrained.evaluate(layout, problem, point, scratch)
+        return prepare_constrained(layout, problem, point, scratch)
+    return prepare_unconstrained(layout, problem, point, scratch)
 
 
 @compiled
 def draw_momentum(layout, problem, point, p, rng, scratch):
     if layout[at.METHOD] == at.CONSTRAINED:
-        constrained.draw_momentum(layout, problem, point, p, rng, scratch)
+        draw_constrained_momentum(layout, problem, point, p, rng, scratch)
     else:
-        unconstrained.draw_momentum(layout, p, rng)
+        draw_unconstrained_momentum(layout, p, rng)
 
 
 @compiled
@@ -32,16 +39,16 @@ def step(layout, problem, origin, target, back, p, t, first, last, scratch, coun
     `back` is room for the way back.
     """
     if layout[at.METHOD] == at.CONSTRAINED:
-        return constrained.constrained_step(layout, problem, origin, target, back, p, t, first, last, scratch, counts)
-    return unconstrained.unconstrained_step(layout, problem, origin, target, p, t, first, last, scratch)
+        return constrained_step(layout, problem, origin, target, back, p, t, first, last, scratch, counts)
+    return unconstrained_step(layout, problem, origin, target, p, t, first, last, scratch)
 
 
 @compiled
 def potential(layout, point):
     """Return minus the log density of the position."""
     if layout[at.METHOD] == at.CONSTRAINED:
-        return manifold.potential(layout, point)
-    return unconstrained.potential(layout, point)
+        return constrained_potential(layout, point)
+    return unconstrained_potential(layout, point)
 
 
 @compiled

@@ -129,7 +129,7 @@ def follow_node(place, layout, problem, point, scratch, piece):
 
 
 @compiled
-def follow(layout, problem, point, scratch, piece):
+def follow_segment(layout, problem, point, scratch, piece):
     """Make the path of a segment from omega by its guide, from where the piece begins; return its log weight."""
     log_weight = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
     return log_weight + follow_node(at.GUIDED_NODE, layout, problem, point, scratch, piece)
@@ -142,7 +142,7 @@ def aim(layout, problem, point, scratch, piece):
     clear_guide(layout, point, piece, piece + 2)
     clear_outlook(layout, point, at.PIECE_H_END, at.PIECE_F_END, piece + 1)
     for _ in range(SWEEPS):
-        follow(layout, problem, point, scratch, piece)
+        follow_segment(layout, problem, point, scratch, piece)
         look_back(layout, problem, point, scratch, piece)
 
 

@@ -21,8 +21,8 @@ from .vector import position
 CHOSEN, SEEN, MOMENTS = 0, 1, 2
 
 
-def search_size(layout):
-    """How many numbers the search takes; the host asks."""
+def time_search_size(layout):
+    """Return how many numbers the search takes; the host asks."""
     return MOMENTS + 3 * layout[at.VECTOR_W] + 2 * (1 + layout[at.VECTOR_W])
 
 

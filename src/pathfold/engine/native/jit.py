@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba import config, int64, void
+from numba import config, int64, typeof, void
 from numba.core.ccallback import CFunc
 from numba.core.types import UniTuple
 from numba.extending import intrinsic, overload
@@ -112,18 +111,31 @@ def _call(typing, function, numbers):
     return void(int64, UniTuple(int64, len(numbers))), code
 
 
+def _call_with_one(typing, function, work):
+    """Call the function at an address, which `address_of_function` gave, with one tuple, handed over as it is."""
+
+    def code(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), [arguments[1].type])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
+        return context.get_dummy_value()
+
+    return void(int64, work), code
+
+
+call_with_one: Any = intrinsic(_call_with_one)
+
+
 @cache
-def address_of_function(function: Callable) -> int:
-    """Compile a function of whole numbers, and return its address, for functions that call it without containing it.
+def address_of_function(function: Callable, example: tuple) -> int:
+    """Compile a function of one tuple, of the types of this one, and return its address, for `call_with_one`.
 
     A function that many call is then compiled once, not within each of them. In plain Python it has no address.
     """
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return 0
-    numbers = len(inspect.signature(function).parameters)
     options = {name: value for name, value in _OPTIONS.items() if name in ("error_model", "fastmath")}
     options["nopython"] = True
-    made: Any = CFunc(function, (numbers * (int64,), void), {}, options, pipeline_class=CompilesWholes)
+    made: Any = CFunc(function, ((typeof(example),), void), {}, options, pipeline_class=CompilesWholes)
     with suppress(RuntimeError):
         made.enable_caching()
         _stamp(made)

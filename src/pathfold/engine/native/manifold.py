@@ -81,7 +81,7 @@ def clear_residuals(layout, scratch):
 
 
 @compiled
-def clear(layout, sums, field):
+def clear_parameters(layout, sums, field):
     """Set a parameter vector among the sums to zero."""
     for i in range(layout[at.U]):
         sums[layout[field] + i] = 0.0
@@ -112,9 +112,9 @@ def solve_parameters(layout, problem, point, other, inverse, unexplained, scratc
     """
     sums = newton_sums(layout, scratch)
     a, b = multipliers(layout), (layout[at.SUMS_B], layout[at.SUMS_B] + layout[at.U])
-    clear(layout, sums, at.SUMS_A)
+    clear_parameters(layout, sums, at.SUMS_A)
     for _ in range(CORRECTIONS):
-        clear(layout, sums, at.SUMS_B)
+        clear_parameters(layout, sums, at.SUMS_B)
         summed(at.BY_NODE, ADDED, sums, a, b, unexplained, layout, problem, point, other, scratch)
         correct(layout, inverse, sums)
 
@@ -158,7 +158,7 @@ def set_weights(layout, problem, point, vector, scratch):
         sums[layout[at.SUMS_WD] + i] = 0.0
     for i in range(layout[at.Z]):
         sums[layout[at.SUMS_GZ] + i] = 0.0
-    clear(layout, sums, at.SUMS_GU)
+    clear_parameters(layout, sums, at.SUMS_GU)
     C_inv = layout[at.SUMS_C_INV], layout[at.SUMS_C_INV] + layout[at.U] ** 2
     summed(at.BY_SERIES, ADDED, sums, C_inv, gradient_sums(layout), at.WEIGHTS, layout, problem, point, vector, scratch)
 
@@ -186,7 +186,7 @@ def set_gradient(layout, problem, point, scratch):
 
 
 @compiled
-def potential(layout, point):
+def constrained_potential(layout, point):
     """l(q) = 1/2 q.q + excess of the priors and the noise + 1/2 log|G|: minus the log density on the manifold."""
     total = 0.5 * squared_norm(position(layout, point)) + 0.5 * sums_of(layout, point)[layout[at.SUMS_LOG_DET]]
     total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]

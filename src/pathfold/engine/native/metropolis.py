@@ -26,7 +26,7 @@ from .thresholds import (
     PATH_TARGET,
     RENEWALS,
     SETTLED,
-    SHORT,
+    SHORT_MOVES,
 )
 from .trajectory import (
     ACCEPTANCE,
@@ -54,11 +54,11 @@ PATH_ACCEPTANCE, RHO, OF_COORDINATES = range(STATISTICS, STATISTICS + 3)
 # paths in the sum; of the path since the last adaptation its long moves and how likely these were to be accepted, of a
 # draw all moves and those whose path was no number. Then of every coordinate the log width and how likely its moves
 # since the last adaptation were to be accepted.
-MADE, THIN, RENEWS, LOG_SHARE, ADAPTED, SUMMED, LONG, LONG_ACCEPTED, TRIED, LOST, COORDINATES = range(11)
+MADE, THIN, RENEWS, LOG_SHARE, ADAPTATIONS, SUMMED, LONG, LONG_ACCEPTED, TRIED, LOST, COORDINATES = range(11)
 
 
 @compiled
-def search_size(layout):
+def guided_search_size(layout):
     return COORDINATES + 2 * coordinates(layout)
 
 
@@ -136,7 +136,7 @@ def log_density(layout, point):
 
 
 @compiled
-def evaluate(layout, problem, reference, point, scratch, inverse):
+def remake_paths(layout, problem, reference, point, scratch, inverse):
     """Compute z from u, guides along the reference, and the path from omega or, `inverse`, omega from the noise."""
     kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
     copy_path(layout, reference, point)
@@ -176,7 +176,7 @@ def exchange_noise(layout, point, vector, write):
 def begin(layout, problem, points, vector, scratch):
     """Start from the noise in the vector, with guides along points[REFERENCE]; returns a status."""
     exchange_noise(layout, points[CURRENT], vector, True)
-    evaluate(layout, problem, points[REFERENCE], points[CURRENT], scratch, True)
+    remake_paths(layout, problem, points[REFERENCE], points[CURRENT], scratch, True)
     return CONVERGED if finite(log_density(layout, points[CURRENT])) else NON_FINITE
 
 
@@ -225,7 +225,7 @@ def move_paths(layout, problem, points, scratch, rng, search, row):
     Without the shorter moves a chain can stay for thousands of iterations where its weight happens to be large.
     """
     for k in range(layout[at.WHOLE_SERIES]):
-        share, long = min(1.0, exp(search[LOG_SHARE])), rng.random() >= SHORT  # fast exponentials may exceed 1
+        share, long = min(1.0, exp(search[LOG_SHARE])), rng.random() >= SHORT_MOVES  # fast exponentials may exceed 1
         if not long:
             share *= 10.0 ** (-DECADES * rng.random())
         turn_series(layout, points[NEXT], rng, k, share)
@@ -247,7 +247,7 @@ def move_parameters(layout, problem, points, scratch, rng, search, row):
     """Move the parameters one after the other; the path moves with them, since omega stays."""
     for j in range(layout[at.U]):
         points[NEXT, layout[at.POINT_U] + j] += step_of(search, rng, j)
-        evaluate(layout, problem, points[REFERENCE], points[NEXT], scratch, False)
+        remake_paths(layout, problem, points[REFERENCE], points[NEXT], scratch, False)
         probability = chance(search, log_target(layout, points[NEXT]) - log_target(layout, points[CURRENT]))
         if rng.random() < probability:
             copy(points[NEXT], points[CURRENT])
@@ -277,10 +277,10 @@ def count(search, row, c, probability):
 
 
 @compiled
-def adapt(layout, search):
+def adapt_moves(layout, search):
     """Adapt widths and 1 - rho to how likely moves were to be accepted, more cautiously in the long run."""
-    search[ADAPTED] += 1.0
-    rate = min(1.0, sqrt(SETTLED / search[ADAPTED]))
+    search[ADAPTATIONS] += 1.0
+    rate = min(1.0, sqrt(SETTLED / search[ADAPTATIONS]))
     if search[LONG] > 0.0:
         search[LOG_SHARE] += 2.0 * rate * (search[LONG_ACCEPTED] / search[LONG] - PATH_TARGET)
         search[LOG_SHARE] = min(0.0, search[LOG_SHARE])
@@ -311,7 +311,7 @@ def renew_reference(layout, problem, points, scratch, search):
     mean = node_record(layout, points[SUM])
     for i in range(mean.size):
         mean[i] /= search[SUMMED]
-    evaluate(layout, problem, points[SUM], points[NEXT], scratch, True)
+    remake_paths(layout, problem, points[SUM], points[NEXT], scratch, True)
     if finite(log_density(layout, points[NEXT])):
         copy(mean, node_record(layout, points[REFERENCE]))
         copy(points[NEXT], points[CURRENT])
@@ -326,7 +326,7 @@ def renew_reference(layout, problem, points, scratch, search):
 def warm_up(layout, problem, points, scratch, search, made, last):
     """Adapt what is due after `made` iterations of a warm-up of `last`."""
     if made % EVERY == 0:
-        adapt(layout, search)
+        adapt_moves(layout, search)
     if search[RENEWS] != 0.0 and made <= int(RENEWALS[-1] * last):
         add_path(layout, points, search)
         for share in RENEWALS:
@@ -367,7 +367,7 @@ def transition(layout, problem, points, rng, scratch, search, warmup, row):
 
 
 @compiled
-def run(layout, problem, points, scratch, rng, search, warmup, drawn, stop, done):
+def run_guided(layout, problem, points, scratch, rng, search, warmup, drawn, stop, done):
     """Make as many draws as the outputs have rows, unless `stop` is set; return how many were made.
 
     Points, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`

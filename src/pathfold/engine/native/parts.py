@@ -6,23 +6,25 @@ are joined in order: draws are the same, to the bit, whoever did which part.
 
 from __future__ import annotations
 
+from typing import Any
+
+from numba import typeof
 from numba.extending import overload
 
 from pathfold.engine import table as at
 
-from .jit import address_of, call, compiled
-from .team import ADDED, ALIKE, COMPARED, do_parts
-
-NONE = (0, 0)
+from .jit import address_of, call_with_one, compiled
+from .team import ADDED, COMPARED, NO_SUMS, NO_WORK, NONE, PartedWork, Sums, do_parts
 
 __all__ = ["ADDED", "COMPARED", "NONE", "each_chunk", "over_chunks", "over_series", "summed"]
 
 
 @compiled
-def in_parts(bounds, first, second, third, layout, problem, point, other, scratch, joined, sums, read, written, size):
+def in_parts(bounds, first, second, third, layout, problem, point, other, scratch, sums):
     """Call kernels on every chunk, series or run of nodes, one after the other on each, in parts listed at `bounds`."""
-    blocks = address_of(layout), address_of(problem), address_of(point), address_of(other), address_of(scratch)
-    go_through(layout[at.DO_PARTS], (bounds, first, second, third, *blocks, joined, sums, *read, *written, size))
+    blocks = address_of(problem), address_of(point), address_of(other), address_of(scratch)
+    work = PartedWork(bounds, (first, second, third), address_of(layout), blocks, sums)
+    go_through(layout[at.DO_PARTS], work)
 
 
 def go_through(address, work):
@@ -31,18 +33,20 @@ def go_through(address, work):
     Were it a function that Numba links, it would be compiled within each of its many callers; and since that might
     raise, for all that Numba knows, these would count references to the blocks.
     """
-    do_parts(*work)
+    do_parts(work)
 
 
 @overload(go_through)
 def _native_go_through(address, work):
-    return lambda address, work: call(address, work)
+    assert work == typeof(NO_WORK), work
+    hand_over: Any = call_with_one
+    return lambda address, work: hand_over(address, work)
 
 
 @compiled
 def each_chunk(first, second, third, layout, problem, point, other, scratch):
     """Call up to three kernels on a chunk, while it is in the cache, before the next chunk."""
-    in_parts(at.BY_CHUNK, first, second, third, layout, problem, point, other, scratch, ALIKE, 0, NONE, NONE, 0)
+    in_parts(at.BY_CHUNK, first, second, third, layout, problem, point, other, scratch, NO_SUMS)
 
 
 @compiled
@@ -52,8 +56,7 @@ def over_chunks(place, layout, problem, point, other, scratch):
 
 @compiled
 def over_series(place, layout, problem, point, other, scratch):
-    others = at.NOTHING, at.NOTHING
-    in_parts(at.BY_SERIES, place, *others, layout, problem, point, other, scratch, ALIKE, 0, NONE, NONE, 0)
+    in_parts(at.BY_SERIES, place, at.NOTHING, at.NOTHING, layout, problem, point, other, scratch, NO_SUMS)
 
 
 @compiled
@@ -63,5 +66,5 @@ def summed(bounds, joined, sums, read, written, place, layout, problem, point, o
     The other parts begin with what the first has where it is `read`, and with zeros where it is written. In the end
     their results are ADDED, or COMPARED and the largest is kept.
     """
-    others, of = (at.NOTHING, at.NOTHING), address_of(sums)
-    in_parts(bounds, place, *others, layout, problem, point, other, scratch, joined, of, read, written, sums.size)
+    of_parts = Sums(joined, address_of(sums), sums.size, read, written)
+    in_parts(bounds, place, at.NOTHING, at.NOTHING, layout, problem, point, other, scratch, of_parts)

@@ -12,7 +12,7 @@ from .thresholds import EXPONENT, FLOOR, LONGEST_STEP, OFFSET, REGULARISATION
 from .trajectory import BACK, CURRENT, MOVING, NEXT
 
 # Places in a chain's state.
-LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, ADAPTED, ITERATION, SHORTENED, STATE = range(8)
+LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, UPDATES, ITERATION, SHORTENED, STATE = range(8)
 
 
 @compiled
@@ -47,14 +47,14 @@ def start_adaptation(state, t):
     state[LOG_STEP] = log(t)
     state[LOG_STEP_MEAN] = log(t)
     state[ERROR_MEAN] = 0.0
-    state[ADAPTED] = 0.0
+    state[UPDATES] = 0.0
 
 
 @compiled
-def adapt(state, acceptance, target):
+def adapt_step_size(state, acceptance, target):
     """Make one update of dual averaging to the target acceptance statistic, shrinking to ten times the first step."""
-    state[ADAPTED] += 1.0
-    m = state[ADAPTED]
+    state[UPDATES] += 1.0
+    m = state[UPDATES]
     weight = 1.0 / (m + OFFSET)
     state[ERROR_MEAN] += weight * (target - acceptance - state[ERROR_MEAN])
     log_step = log(10.0 * state[FIRST_STEP]) - sqrt(m) / REGULARISATION * state[ERROR_MEAN]

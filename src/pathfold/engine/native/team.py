@@ -7,18 +7,56 @@ they are until it is done, since nothing else is posted before.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from pathfold.engine import table as at
 
-from .jit import call, compiled
+from .jit import address_of_function, call, compiled
 from .small import larger
 from .words import count_down, get, give_way, look, numbers_at, put, sleep
 
 # Places in the words of a team: what threads write is apart, so that they do not get in each other's way.
 UNTAKEN, UNDONE, ENDED = 0, 16, 32  # parts nobody has taken, parts that are not done yet, whether helpers are to go
-PARTS, LIST, FIRST, SECOND, THIRD, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, JOINED, WORDS = range(48, 60)
+# The work that is posted, as `take_part` reads it.
+COUNT, LISTED, KERNEL, THEN, LAST, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, JOINED, WORDS = range(48, 60)
 
 # How the sums of parts are joined: all have the same, to read; or each its own, and these are added or compared.
 ALIKE, ADDED, COMPARED = 0, 1, 2
+
+NONE = (0, 0)
+
+
+class Sums(NamedTuple):
+    """The sums that kernels add to or raise, those of all parts one after the other, and how they are joined.
+
+    The parts after the first begin with what it has between the two places `read`, and with zeros between the two
+    places `written`, where their results are joined.
+    """
+
+    joined: Any
+    address: Any
+    size: Any  # of all of them
+    read: Any
+    written: Any
+
+
+NO_SUMS = Sums(ALIKE, 0, 0, NONE, NONE)
+
+
+class PartedWork(NamedTuple):
+    """Work to be done in parts: up to three kernels, by their places in the layout table, on what it lists at `bounds`.
+
+    The layout table and the blocks (problem, point, other, scratch) are addresses.
+    """
+
+    bounds: Any
+    kernels: Any
+    layout: Any
+    blocks: Any
+    sums: Any
+
+
+NO_WORK = PartedWork(0, (0, 0, 0), 0, (0, 0, 0, 0), NO_SUMS)
 
 SPINS, YIELDS, NAP = 2000, 4000, 50  # how often to look for work before giving way, and before naps of 50 microseconds
 
@@ -57,11 +95,11 @@ def take_part(team, thread):
     left = count_down(team, UNTAKEN)
     if left <= 0:
         return False
-    part = get(team, PARTS) - left
-    kernels = get(team, FIRST), get(team, SECOND), get(team, THIRD)
+    part = get(team, COUNT) - left
+    kernels = get(team, KERNEL), get(team, THEN), get(team, LAST)
     blocks = get(team, PROBLEM), get(team, POINT), get(team, OTHER), get(team, SCRATCH)
-    number = table_of(part, thread, get(team, PARTS), get(team, JOINED))
-    do_part(part, number, get(team, LIST), kernels, get(team, LAYOUT), blocks)
+    number = table_of(part, thread, get(team, COUNT), get(team, JOINED))
+    do_part(part, number, get(team, LISTED), kernels, get(team, LAYOUT), blocks)
     count_down(team, UNDONE)
     return True
 
@@ -77,9 +115,9 @@ def wait(turn):
 
 @compiled
 def together(team, work):
-    """Do all parts of a piece of work, described by the numbers from PARTS on, with the helpers of the team."""
+    """Do all parts of a piece of work, described by the numbers from COUNT on, with the helpers of the team."""
     for i in range(len(work)):
-        put(team, PARTS + i, work[i])
+        put(team, COUNT + i, work[i])
     put(team, UNDONE, work[0])
     put(team, UNTAKEN, work[0])
     while take_part(team, 0):
@@ -90,39 +128,36 @@ def together(team, work):
         wait(turn)
 
 
-def do_parts(
-    bounds, first, second, third, layout, problem, point, other, scratch, joined, sums, from_, to, begin, end, size
-):
-    """Do all parts of a piece of work: up to three kernels, by their places, on what the table lists at `bounds`.
-
-    `layout`, the blocks and `sums` are addresses. One kernel on one part, as in small problems, takes no detours.
-    """
-    blocks, listed = (problem, point, other, scratch), get(layout, bounds)
+def do_parts(work):
+    """Do all parts of a piece of work. One kernel on one part, as in small problems, takes no detours."""
+    layout, blocks, (first, second, third) = work.layout, work.blocks, work.kernels
+    listed = get(layout, work.bounds)
     if get(layout, at.PARTS) == 1 and second == at.NOTHING:
         function = get(layout, first)
         for i in range(get(layout, listed), get(layout, listed + 1)):
             call(function, (i, layout, *blocks))
     else:
         kernels = get(layout, first), get(layout, second), get(layout, third)
-        do_several(listed, kernels, layout, blocks, joined, sums, (from_, to), (begin, end), size)
+        do_several(listed, kernels, layout, blocks, work.sums)
+
+
+def address_of_do_parts() -> int:
+    return address_of_function(do_parts, NO_WORK)
 
 
 @compiled
-def do_several(bounds, kernels, layout, blocks, joined, sums, read, written, size):
-    """Do several parts, with a team if there is one and it can help: not if all work is in the first part.
-
-    The sums of all parts lie one after the other, `size` numbers together.
-    """
-    team, parts = get(layout, at.TEAM), get(layout, at.PARTS)
+def do_several(bounds, kernels, layout, blocks, sums):
+    """Do several parts, with a team if there is one and it can help: not if all work is in the first part."""
+    team, parts, joined = get(layout, at.TEAM), get(layout, at.PARTS), sums.joined
     if joined != ALIKE:
-        begin_sums(numbers_at(sums, size), parts, read, written)
+        begin_sums(numbers_at(sums.address, sums.size), parts, sums.read, sums.written)
     if team != 0 and get(layout, bounds + 1) < get(layout, bounds + parts):
         together(team, (parts, bounds, *kernels, layout, *blocks, joined))
     else:
         for part in range(parts):
             do_part(part, table_of(part, 0, parts, joined), bounds, kernels, layout, blocks)
     if joined != ALIKE:
-        join(numbers_at(sums, size), parts, written, joined)
+        join(numbers_at(sums.address, sums.size), parts, sums.written, joined)
 
 
 @compiled

@@ -13,11 +13,7 @@ from numpy import pi
 DIVERGENCE = 1e10  # a residual beyond this, in units of the scales, cannot be mended: the attempt ends at once
 NEAR = 0.3  # changes below this leave the linearisation in place; larger: cheaper iterations, but more of them ...
 CONTRACTION = 0.2  # ... as long as they shrink by this factor from one iteration to the next
-PIECES = (
-    1,
-    4,
-    16,
-)  # into which the way is cut when the first guess fails: more, and steps near walls succeed, at a cost
+PIECES = (1, 4, 16)  # of the way, when the first guess fails: with more, steps near walls succeed, at a cost
 
 # The way back (projection.py, constrained.py; method.md, section 8). Exactness rests on both: they say when a step is
 # taken to be undone by the step back. Smaller means more iterations, and steps that are refused for rounding alone.
@@ -83,7 +79,7 @@ ENOUGH = 0.5  # effective share of the particles below which they are drawn anew
 
 # Guided proposals (metropolis.py; method.md, section 20): how fast the chain mixes.
 FIRST_SHARE, FIRST_WIDTH = 0.1, 0.5  # of 1 - rho; of the random walks
-SHORT, DECADES = 0.5, 2.0  # this share of the moves of a path is shorter, 1 - rho by up to so many powers of ten
+SHORT_MOVES, DECADES = 0.5, 2.0  # this share of the moves of a path is shorter, 1 - rho by up to so many powers of ten
 EVERY = 100  # iterations: how often warm-up adapts
 PATH_TARGET, COORDINATE_TARGET = 0.234, 0.44  # acceptance
 SETTLED = 100.0  # adaptations after which they become smaller

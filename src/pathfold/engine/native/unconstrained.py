@@ -26,7 +26,7 @@ def scales(layout, problem):
 
 
 @compiled
-def evaluate(layout, problem, point, scratch):
+def prepare_unconstrained(layout, problem, point, scratch):
     """Compute the path, phi and its gradient by q; return a status."""
     sums, g = point[layout[at.POINT_SUMS] : layout[at.POINT_SUMS + at.END]], gradient(layout, point)
     misfit, gz, Z = layout[at.SUMS_MISFIT], layout[at.SUMS_GZ], layout[at.Z]
@@ -44,7 +44,7 @@ def evaluate(layout, problem, point, scratch):
 
 
 @compiled
-def potential(layout, point):
+def unconstrained_potential(layout, point):
     """Return minus the log density of q."""
     total = 0.5 * squared_norm(position(layout, point)) + point[layout[at.POINT_SUMS] + layout[at.SUMS_MISFIT]]
     total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
@@ -54,13 +54,13 @@ def potential(layout, point):
 
 
 @compiled
-def draw_momentum(layout, p, rng):
+def draw_unconstrained_momentum(layout, p, rng):
     """Draw the momentum of q / scale, which is standard normal."""
     draw_normals(layout, p, rng)
 
 
 @compiled
-def kick(layout, problem, point, p, t):
+def kick_scaled(layout, problem, point, p, t):
     """Change the momentum by the gradient of the potential, or of what the Gaussian splitting leaves of it."""
     q, g, scale = position(layout, point), gradient(layout, point), scales(layout, problem)
     verlet = problem[setting(layout, at.SETTINGS_VERLET)]
@@ -83,10 +83,10 @@ def drift(layout, problem, origin, target, p, t):
 @compiled
 def unconstrained_step(layout, problem, origin, target, p, t, first, last, scratch):
     """Make one step of size t from (origin, p) to (target, p), which is reversible as it is; return a status."""
-    kick(layout, problem, origin, p, first)
+    kick_scaled(layout, problem, origin, p, first)
     drift(layout, problem, origin, target, p, t)
-    status = evaluate(layout, problem, target, scratch)
+    status = prepare_unconstrained(layout, problem, target, scratch)
     if status != CONVERGED:
         return status
-    kick(layout, problem, target, p, last)
+    kick_scaled(layout, problem, target, p, last)
     return CONVERGED if finite(squared_norm(p)) else NON_FINITE
