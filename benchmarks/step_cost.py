@@ -20,12 +20,12 @@ import numpyro.distributions as dist
 
 from pathfold.engine import Engine
 from pathfold.engine.native.constrained import position_step
-from pathfold.engine.native.dynamics import step
+from pathfold.engine.native.dynamics import prepare, step
 from pathfold.engine.native.manifold import factorise, linearise, project, set_gradient, solve_pushed
 from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Observation, Observations, TimeGrid, simulate
-from pathfold.sampling.initialise import Start, find_start
+from pathfold.sampling.starts import find_starts
 
 INTERVAL = 0.2
 STEP_SIZE = 0.3
@@ -46,7 +46,10 @@ class Case:
         self.p, self.scratch = engine.block("vector"), engine.block("scratch")
         self.counts = np.zeros(COUNTS, dtype=np.int64)
         points = np.zeros((STATIC_POINTS, engine.block_sizes["point"]))
-        find_start(self.layout, self.problem, points, self.p[None], self.scratch, self.rng, Start())
+        start = find_starts(engine, [0], seed=seed, threads=1, relaxation=1.0).point(0)
+        points[0, : start.position.size] = start.position
+        engine.record("point", points[0], "node")[:] = start.nodes
+        prepare(self.layout, self.problem, points[0], self.scratch)
         self.point, self.target, self.back = points[:3]
 
     def momentum(self) -> np.ndarray:

@@ -33,7 +33,7 @@ settings.load_profile("pathfold")
 LONG = """
 test_example_models test_trace test_oracle test_exact_targets test_rows test_step test_native test_experiments
 test_heuristics test_odd_calls test_hierarchy test_roots test_check test_docs_after test_compiled_models test_start
-test_initialise test_scales test_schemes test_report test_refine test_priors test_log_likelihood test_likelihoods
+test_starts test_scales test_schemes test_report test_refine test_priors test_log_likelihood test_likelihoods
 test_random_models
 """.split()
 

@@ -17,8 +17,8 @@ from pathfold.engine import Engine
 from pathfold.engine.status import CONVERGED, RETURNED
 from pathfold.example_models import fitzhugh_nagumo, lorenz63, ornstein_uhlenbeck, sir, van_der_pol
 from pathfold.model import TimeGrid
-from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.scales import relative_spread, set_scales
+from pathfold.sampling.starts import find_starts
 from tests.plain import compiled_native as native
 
 STEPS = (0.05, 1.5)  # sizes, evenly on the logarithm; the last is the longest that warm-up may choose
@@ -70,8 +70,10 @@ class Walk:
         self.momenta = np.zeros((row.STATIC_MOMENTA, e.block_sizes["vector"]))
         self.scratch, self.counts = e.block("scratch"), np.zeros(row.COUNTS, dtype=np.int64)
         self.statistics = np.zeros(row.STATISTICS)
-        begin = Start(relaxation=relative_spread(e), series=grid.series)
-        find_start(e.layout, e.problem, self.points, self.momenta, self.scratch, self.rng, begin)
+        start = find_starts(e, [0], seed=seed, threads=1, relaxation=relative_spread(e)).point(0)
+        self.points[0, : start.position.size] = start.position
+        e.record("point", self.points[0], "node")[:] = start.nodes
+        native.dynamics.prepare(e.layout, e.problem, self.points[0], self.scratch)
 
     def move(self) -> None:
         native.static_hmc.static_transition(

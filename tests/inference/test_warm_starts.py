@@ -72,7 +72,7 @@ def test_the_same_call_begins_where_the_other_ended():
         again.sample_stats["step_size"].values[:, 0], earlier().sample_stats["step_size"].values[:, -1]
     )
     assert again.attrs["integration_times"] == earlier().attrs["integration_times"]
-    assert again.attrs["start_attempts"] == [1, 1]
+    assert np.all(again.starts["way"] == "guess")
     kinetic = again.sample_stats["energy"].values[:, 0] + earlier().sample_stats["lp"].values[:, -1]
     unknowns = 2 + 2 + 40 + 40 * 3 * 2 - 40
     assert np.all(np.abs(kinetic - 0.5 * unknowns) < 6 * np.sqrt(0.5 * unknowns)), "the energy is that of the last draw"
@@ -92,7 +92,7 @@ def test_a_short_warm_up_gives_the_posterior_of_a_long_one(changed):
     observations, options = changed()
     warm, cold = run(observations, start=earlier(), **options), run(observations, **options)
     assert (warm.attrs["warmup"], cold.attrs["warmup"]) == (50, 250)
-    assert warm.attrs["start_attempts"] == [1] * warm.posterior.sizes["chain"]
+    assert np.all(warm.starts["way"] == "guess")
     for name in ("pull", "sigma"):
         x, y = warm.posterior[name].values, cold.posterior[name].values
         error = np.hypot(x.std() / np.sqrt(convergence(x).bulk), y.std() / np.sqrt(convergence(y).bulk))
@@ -103,7 +103,7 @@ def test_a_short_warm_up_gives_the_posterior_of_a_long_one(changed):
 def test_data_that_grow_are_followed():
     first = run(pf.Observations(TIMES[:25], data().values[:25]))
     whole, cold = run(data(), start=first), run(data())
-    assert whole.attrs["start_attempts"] == [1, 1]
+    assert np.all(whole.starts["way"] == "guess")
     for name in ("pull", "sigma"):
         x, y = whole.posterior[name].values, cold.posterior[name].values
         error = np.hypot(x.std() / np.sqrt(convergence(x).bulk), y.std() / np.sqrt(convergence(y).bulk))
@@ -168,7 +168,7 @@ def test_a_panel_whose_parameters_vary(tmp_path):
         first.to_netcdf(tmp_path / "first.nc")
         with xr.open_datatree(tmp_path / "first.nc") as loaded:
             second = pf.sample(mixed, panel, start=loaded, **settings)
-    assert second.attrs["start_attempts"] == [1, 1]
+    assert np.all(second.starts["way"] == "guess")
     assert second.posterior["rate"].sizes["series"] == 3
     table = pf.check(second).table
     assert {"the noise in drug", "the error of y[0]", "rate", "initial_state", "mean"} <= set(table["noise"])

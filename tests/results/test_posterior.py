@@ -193,7 +193,7 @@ def test_attributes():
     assert attrs["created_at"]
     for name in ("compile_seconds", "run_seconds"):
         assert attrs[name] > 0
-    for name in ("chain_seconds", "start_attempts"):
+    for name in ("chain_seconds", "integration_times"):
         assert len(attrs[name]) == CHAINS
         assert min(attrs[name]) > 0
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pathfold as pf
-from tests.sampling.test_initialise import EXAMPLES, example
+from tests.sampling.test_starts import EXAMPLES, example
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_examples_can_be_sampled(name):
         warnings.filterwarnings("ignore", "(.*) of the trajectories failed")  # counted below
         tree = pf.sample(model, data, steps_per_interval=20, chains=4, draws=500, seed=1, progress=False)
     failed = np.mean(tree.sample_stats["status"].values != 0, axis=1)
-    print(name, failed, tree.sample_stats["step_size"].values[:, 0], tree.attrs["start_attempts"])
+    print(name, failed, tree.sample_stats["step_size"].values[:, 0])
     assert failed.max() < 0.12, failed
     for parameter in model.parameters.names:
         draws = tree.posterior[parameter].values

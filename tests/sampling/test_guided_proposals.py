@@ -142,9 +142,9 @@ def test_a_run_that_ended_anywhere_is_taken_up(monkeypatch, tmp_path):
 def test_other_samplers_begin_where_it_ended():
     """With a warm-up of their own, since a random walk has no step size that they could take over."""
     tree = small_run("static", start=guided_run(), warmup=None, draws=20)
-    assert (tree.attrs["warmup"], tree.attrs["start_attempts"]) == (250, CHAINS * [1])
+    assert tree.attrs["warmup"] == 250
     tree = small_run("guided", start=tree, warmup=None, draws=20)
-    assert (tree.attrs["warmup"], tree.attrs["start_attempts"]) == (500, CHAINS * [1])
+    assert tree.attrs["warmup"] == 500
 
 
 def test_after_the_last_observation_the_path_is_free():

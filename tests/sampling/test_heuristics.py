@@ -14,7 +14,6 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import Engine
-from pathfold.engine.native.trajectory import STATIC_POINTS
 from pathfold.example_models import (
     cox_ingersoll_ross,
     fitzhugh_nagumo,
@@ -23,7 +22,7 @@ from pathfold.example_models import (
 )
 from pathfold.model import TimeGrid
 from pathfold.sampling.heuristics import Heuristic, adam, guess_starts
-from pathfold.sampling.initialise import Guess, Start, find_start
+from pathfold.sampling.starts import Point, find_starts
 from tests.dense import Dense
 from tests.thorough import thorough
 
@@ -48,13 +47,12 @@ def flat(engine: Engine, block: np.ndarray) -> np.ndarray:
     return np.concatenate([part.ravel() for part in engine.get_vector(block)])
 
 
-def project(engine: Engine, guess: Guess) -> np.ndarray:
-    """The point that a chain starts from."""
-    points = np.zeros((STATIC_POINTS, engine.block_sizes["point"]))
-    blocks = (engine.layout, engine.problem, points, engine.block("vector")[None], engine.block("scratch"))
+def project(engine: Engine, guess: Point) -> np.ndarray:
+    """The position that a chain starts from."""
     with np.errstate(all="ignore"):  # compiled code does not warn either
-        assert find_start(*blocks, np.random.default_rng(0), Start(guess=guess)) == 1
-    return points[0]
+        starts = find_starts(engine, [0], seed=0, threads=1, relaxation=1.0, guesses={0: guess})
+    assert [candidate.way for candidate in starts.candidates] == ["guess"]
+    return starts.point(0).position
 
 
 type Case = tuple[Heuristic, ModuleType, Callable[[], pf.DiffusionModel]]
@@ -130,7 +128,7 @@ def test_guesses_follow_seed_and_chain_alone_and_can_be_sent():
 def test_unsuitable_models_are_refused_with_another_choice(choice, module, make, says):
     model = make()
     engine = engine_of(model, one_series(module, model))
-    with pytest.raises(pf.InitialisationError, match=says + ".*'adam-states' or 'projection'"):
+    with pytest.raises(pf.InitialisationError, match=says + ".*'adam-states' or 'descent'"):
         guess_starts(engine, choice, 0, [0])
 
 
@@ -170,5 +168,5 @@ def test_runs_are_the_same_whatever_the_threads_and_resumed_or_not(choice, tmp_p
 
 
 def test_unknown_choices_are_refused():
-    with pytest.raises(pf.SettingsError, match="initial_states must be 'projection', 'interpolation'"):
+    with pytest.raises(pf.SettingsError, match="initial_states must be 'descent', 'interpolation'"):
         pf.StaticHMC(initial_states="guess")  # pyright: ignore[reportArgumentType]

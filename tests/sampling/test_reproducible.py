@@ -110,9 +110,8 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     assert max(progress[3]) > WARMUP + 20
 
     started = []
-    real = hamiltonian_chain.find_start
-    for place in ("hamiltonian_chain", "execution"):
-        monkeypatch.setattr(f"pathfold.sampling.{place}.find_start", lambda *a: (started.append(1), real(*a))[1])
+    real = hamiltonian_chain.prepare
+    monkeypatch.setattr(hamiltonian_chain, "prepare", lambda *a: (started.append(1), real(*a))[1])
     resumed = small_run(sampler, checkpoint=folder)
     assert len(started) == CHAINS - len(progress[3]), "chains with a checkpoint do not start again"
     assert_same_draws(plain_run(sampler), resumed)
@@ -195,7 +194,7 @@ def test_a_failing_chain_ends_the_run(monkeypatch):
     def fail(*_):
         raise pf.InitialisationError("no start")
 
-    monkeypatch.setattr("pathfold.sampling.hamiltonian_chain.find_start", fail)
+    monkeypatch.setattr("pathfold.sampling.hamiltonian_chain.prepare", fail)
     with pytest.raises(pf.InitialisationError, match="no start"):
         small_run("static", draws=1_000_000, keep_path="none")
 

@@ -116,7 +116,7 @@ def test_bad_settings_are_named(settings, sentence):
             r"solver must be pf.Solver\(\), with other tolerances or limits, not {'max",
         ),
         ({"observations_per_block": 1}, "observations_per_block must be a whole number of at least 2"),
-        ({"initial_states": 3}, "initial_states must be 'projection', 'interpolation', 'adam' or 'adam-states', not 3"),
+        ({"initial_states": 3}, "initial_states must be 'descent', 'interpolation', 'adam' or 'adam-states', not 3"),
     ],
 )
 def test_bad_settings_of_samplers_are_named_where_they_have_a_meaning(sampler, settings, sentence):
@@ -166,13 +166,13 @@ def test_an_argument_that_there_is_not_is_named():
 @pytest.mark.parametrize(
     ("sampler", "recorded"),
     [
-        (None, ("gaussian", 0, "projection", 1e-9)),
-        (pf.UnconstrainedHMC(), ("stormer-verlet", 0, "projection", 1e-9)),
+        (None, ("gaussian", 0, "descent", 1e-9)),
+        (pf.UnconstrainedHMC(), ("stormer-verlet", 0, "descent", 1e-9)),
         (pf.UnconstrainedHMC(splitting="gaussian", initial_states="adam"), ("gaussian", 0, "adam", 1e-9)),
         (pf.GuidedProposals(initial_states="adam-states"), ("gaussian", 0, "adam-states", 1e-9)),
         (
             pf.DynamicHMC(splitting="stormer-verlet", solver=pf.Solver(1e-6), observations_per_block=3),
-            ("stormer-verlet", 3, "projection", 1e-6),
+            ("stormer-verlet", 3, "descent", 1e-6),
         ),
     ],
 )

@@ -64,8 +64,8 @@ def quick(monkeypatch):
 
 
 def test_a_chain_that_loses_its_worker_goes_on_with_another(tmp_path, monkeypatch):
-    started, real = [], hamiltonian_chain.find_start
-    monkeypatch.setattr(hamiltonian_chain, "find_start", lambda *a: (started.append(1), real(*a))[1])
+    started, real = [], hamiltonian_chain.prepare
+    monkeypatch.setattr(hamiltonian_chain, "prepare", lambda *a: (started.append(1), real(*a))[1])
 
     def lose(task: ChainTask, attempt: int) -> ChainTask:
         if task.index == 1 and attempt < 3:
@@ -108,7 +108,7 @@ def test_what_goes_wrong_in_a_chain_is_no_lost_worker(tmp_path, monkeypatch):
         def failing(*_):
             raise error
 
-        monkeypatch.setattr(hamiltonian_chain, "find_start", failing)
+        monkeypatch.setattr(hamiltonian_chain, "prepare", failing)
 
     fail(pf.InitialisationError("no start"))
     with Workers() as pool, pytest.raises(pf.InitialisationError, match="no start"):

@@ -107,7 +107,7 @@ def find_starts(
         if not guesses:
             candidates = _modes(crew, seed)
             kept = worth_beginning_with(candidates)
-            return Starts(candidates, {chain: kept[i % len(kept)] for i, chain in enumerate(chains)})
+            return Starts(candidates, {chain: kept[chain % len(kept)] for chain in chains})
         outcomes = crew.seek([Attempt("guess", guess=guesses[chain]) for chain in chains])
         failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
         if failures and not again:
