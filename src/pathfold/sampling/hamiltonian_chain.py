@@ -123,8 +123,8 @@ class HamiltonianChain(Chain):
                 "not move the whole state; take more steps_per_interval, a scheme of higher order, or no blocks"
             )
         if not self.dynamic:
-            found = integration_time(self.search, int(self.state[ITERATION]), self.passed + task.warmup)
-            draws.integration_time = float(time_given or found)
+            chosen = integration_time(self.search, int(self.state[ITERATION]), self.passed + task.warmup)
+            draws.integration_time = float(time_given or chosen)
         return made
 
     @property

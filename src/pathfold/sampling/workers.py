@@ -35,7 +35,7 @@ from pathfold.sampling.settings import Settings
 
 Assembly = Callable[[], Sequence[Code]]
 
-ATTEMPTS = 3  # workers that a chain may lose before the run is given up
+LOST_WORKERS = 3  # workers that a chain may lose before the run is given up
 LOOK = 1.0  # seconds between two looks at the folder, of host and workers
 GRACE = 60.0  # seconds that workers have to end when they are asked to; a network disk may take half of it to tell them
 QUIET = 5  # looks that find nobody at work, after which no more is expected of them
@@ -123,8 +123,8 @@ def _in_workers(
     finally:
         crew.end()
         bar.close()
-    found = [crew.results.get(task.index) or (_on_file(task) if interrupted else None) for task in tasks]
-    results = [draws for draws in found if draws is not None]
+    by_task = [crew.results.get(task.index) or (_on_file(task) if interrupted else None) for task in tasks]
+    results = [draws for draws in by_task if draws is not None]
     if not results:
         raise KeyboardInterrupt
     return results, interrupted
@@ -215,12 +215,12 @@ class Crew:
         if not left:
             self.stop.unlink(missing_ok=True)
         for future in self.running.keys() - left:
-            if not future.cancelled() and future.exception() is None and isinstance(found := future.result(), Draws):
-                self.results[self.running[future].index] = found
+            if not future.cancelled() and future.exception() is None and isinstance(draws := future.result(), Draws):
+                self.results[self.running[future].index] = draws
 
     def _give_again(self, task: ChainTask, error: BaseException) -> None:
         self.lost[task.index] = self.lost.get(task.index, 0) + 1
-        if isinstance(error, BrokenExecutor) or self.lost[task.index] >= ATTEMPTS:
+        if isinstance(error, BrokenExecutor) or self.lost[task.index] >= LOST_WORKERS:
             raise self._given_up(task, error) from error
         what = "begins again" if self.folder is None else "goes on from its checkpoint"
         warnings.warn(
