@@ -35,8 +35,8 @@ POOR = 10.0  # log mass below the best mode
 
 type Problem = tuple[pf.DiffusionModel, Any, dict[str, Any]]
 
-# Theophylline in 12 people: the dose (mg/kg), then hours and concentrations (mg/l) after it (Boeckmann, Sheiner and Beal,
-# NONMEM users guide, part V, 1994; the data set Theoph of R, in the public domain). Samples at time 0 are left out.
+# Theophylline in 12 people: the dose (mg/kg), then hours and concentrations (mg/l) after it (Boeckmann, Sheiner and
+# Beal, NONMEM users guide, part V, 1994; the data set Theoph of R, in the public domain). No samples at time 0.
 THEOPHYLLINE = """
 4.02 0.25:2.84 0.57:6.57 1.12:10.5 2.02:9.66 3.82:8.58 5.1:8.36 7.03:7.47 9.05:6.89 12.12:5.94 24.37:3.28
 4.4 0.27:1.72 0.52:7.91 1:8.31 1.92:8.33 3.5:6.85 5.02:6.08 7.03:5.4 9:4.55 12:3.01 24.3:0.9
@@ -242,7 +242,7 @@ def report(name: str, problem: Problem, seeds: int) -> None:
     poor = sum(int(np.sum(potentials > best + POOR)) for potentials in found)
     worst = max((potentials.max() - best for potentials in found), default=np.nan)
     print(
-        f"{name:32s} {CHAINS * len(found):4d} of {CHAINS * seeds} begin, {poor:3d} in a poor mode (worst {worst:7.2f}), "
+        f"{name:32s} {CHAINS * len(found):4d} of {CHAINS * seeds} begin, {poor:3d} in a poor mode (worst {worst:.2f}), "
         f"{1e3 * min(seconds):8.1f} to {1e3 * max(seconds):8.1f} ms",
         flush=True,
     )

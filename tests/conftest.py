@@ -31,10 +31,10 @@ settings.load_profile("pathfold")
 # Files that take a worker ten seconds or more, the longest first: begun first, so that no worker is left with one of
 # them at the end.
 LONG = """
-test_example_models test_trace test_oracle test_exact_targets test_rows test_step test_native test_experiments
-test_heuristics test_odd_calls test_hierarchy test_roots test_check test_docs_after test_compiled_models test_start
-test_starts test_scales test_schemes test_report test_refine test_priors test_log_likelihood test_likelihoods
-test_random_models
+test_experiments test_native test_exact_targets test_example_models test_diagnosis test_odd_calls test_edited_results
+test_transitions test_docs test_reproducible test_check test_workers test_cli test_oracle test_step test_docs_after
+test_heuristics test_likelihoods test_roots test_hierarchy test_trace test_rows test_half_steps
+test_likelihood_distributions test_peers test_checkpoint test_compiled_models test_schemes test_random_models
 """.split()
 
 

@@ -162,7 +162,7 @@ def test_page_warnings(run_page):
         "stuck": "stood still",
         "diverged": "of the trajectories diverged",
         "short_steps": "enters as a plain factor",
-        "impossible": "no start on the manifold was found",
+        "impossible": "no start was found",
     }.items():
         assert part in names[said]
     assert "has not converged" in names["few"]

@@ -117,7 +117,7 @@ def cache(*, verify: bool, clear: bool) -> int:
     return max(_unless_refused(show_cache, place) for place in (user, *shared))
 
 
-def show_cache(place: model_cache.Place) -> int:
+def show_cache(place: model_cache.CacheFolder) -> int:
     """Print the size of a folder of compiled models, and a line for each of them."""
     stored = model_cache.entries(place)
     note = "shared, only read" if place.shared else f"limit {_size(model_cache.limit())}"
@@ -128,7 +128,7 @@ def show_cache(place: model_cache.Place) -> int:
     return 0
 
 
-def verify_cache(place: model_cache.Place) -> int:
+def verify_cache(place: model_cache.CacheFolder) -> int:
     """Check every compiled model of the user, print a line for each that cannot be used, return 1 if there are any."""
     bad = model_cache.verify()
     for file in bad:
@@ -143,14 +143,14 @@ def verify_cache(place: model_cache.Place) -> int:
     return 0
 
 
-def clear_cache(place: model_cache.Place) -> int:
+def clear_cache(place: model_cache.CacheFolder) -> int:
     """Remove every compiled model of the user."""
     number, size = model_cache.clear()
     print(f"{place.path}: {number} {'file' if number == 1 else 'files'} removed, {_size(size)}.")
     return 0
 
 
-def _unless_refused(task: Callable[[model_cache.Place], int], place: model_cache.Place) -> int:
+def _unless_refused(task: Callable[[model_cache.CacheFolder], int], place: model_cache.CacheFolder) -> int:
     """Do a task with a folder of compiled models; if the folder cannot be used, say why and return 1."""
     try:
         return task(place)

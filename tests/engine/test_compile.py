@@ -124,7 +124,7 @@ def test_the_key_depends_on_sources_and_versions_and_what_is_kept_on_the_machine
 
 
 def variant() -> compile.Variant:
-    return compile.Variant(compile.CONSTRAINED, regular=True, complete=True, censored=False, conditioned=False)
+    return compile.Variant(compile.CONSTRAINED_METHOD, regular=True, complete=True, censored=False, conditioned=False)
 
 
 def test_machine_code_of_a_model_that_is_gone_is_freed(monkeypatch):

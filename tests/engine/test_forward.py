@@ -21,15 +21,15 @@ def stepped(grid: TimeGrid, z, starts, rng, after_data) -> np.ndarray:
                             (0, 0, 0, None, None)))  # fmt: skip
     forcing = m.forcing(grid, after_data)[0]
     states = np.empty((len(z), len(grid.starts), m.state_dim))
-    for begin in range(0, len(z), module.LANES):
-        some = slice(begin, begin + module.LANES)
+    for begin in range(0, len(z), module.ABREAST_DRAWS):
+        some = slice(begin, begin + module.ABREAST_DRAWS)
         x = noise = np.empty(0)
         for n in range(len(grid.starts)):
             if n in grid.first:
                 x = starts[some, grid.first.tolist().index(n)]
             for s in range(S):
                 if s % held == 0:
-                    noise = rng.standard_normal((held, m.noise_dim, module.LANES))
+                    noise = rng.standard_normal((held, m.noise_dim, module.ABREAST_DRAWS))
                 v = noise[s % held].T[: len(x)]
                 t = m.clock(jnp.asarray(grid.starts[n] + s * grid.delta[n]), jnp.asarray(forcing[n, s]))
                 x = np.asarray(step(z[some], x, v, grid.delta[n], t))
@@ -43,7 +43,7 @@ def test_every_draw_has_the_states_of_the_model_s_step(monkeypatch, after_data):
     monkeypatch.setattr(module, "STEPS_AT_ONCE", 3)
     grid = TimeGrid.build(panel(), steps_per_interval=4)
     rng = np.random.default_rng(5)
-    D = module.LANES + 3
+    D = module.ABREAST_DRAWS + 3
     z = np.column_stack([rng.normal(size=D), rng.uniform(0.2, 1.0, D), rng.normal(size=D)])
     starts = rng.normal(size=(D, 2, model().augmented_dim))
     found = forward(model()).run(

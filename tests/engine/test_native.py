@@ -13,7 +13,7 @@ import pytest
 from numba.core import caching
 
 from pathfold.engine import Engine
-from pathfold.engine.native.pieces import Entry
+from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import DiffusionModel, Observations, TimeGrid
@@ -149,7 +149,7 @@ import json, warnings
 import numpy as np
 import pathfold as pf
 from pathfold.engine import installation
-from pathfold.engine.native.pieces import Entry
+from pathfold.engine.native.pieces import HostFunction
 from pathfold.example_models import ornstein_uhlenbeck
 from tests.plain import compiled_native
 
@@ -168,7 +168,7 @@ for kind, sampler in (
     )
     listed = {(f.py_func, s) for f, s in (*installation.OF_ALL, *installation.OF_KIND[kind])}
     modules = [m for m in vars(compiled_native).values() if hasattr(m, "__file__")]
-    entries = {id(f): f for m in modules for f in vars(m).values() if isinstance(f, Entry)}.values()
+    entries = {id(f): f for m in modules for f in vars(m).values() if isinstance(f, HostFunction)}.values()
     called = {(f.py_func, s) for f in entries for s in f.overloads}
     earlier = {each for key in installation.OF_KIND if key in found for each in installation.OF_KIND[key]}
     known = listed | {(f.py_func, s) for f, s in earlier}
@@ -192,7 +192,7 @@ def test_what_a_sampler_calls_is_compiled_before_and_nothing_else_is(tmp_path):
 
 
 def entry(function):
-    return Entry(function, {})
+    return HostFunction(function, {})
 
 
 @entry
@@ -230,7 +230,7 @@ def test_a_change_of_any_file_is_noticed(tmp_path):
         getattr(module, name)._cache._cache_file._source_stamp
         for module, name in (
             (compiled_native.chain_loop, "run_hamiltonian"),
-            (compiled_native.start_search, "try_start"),
+            (compiled_native.start_search, "seek"),
         )
     }
     assert stamps == {compiled_native.jit.native_sources()}

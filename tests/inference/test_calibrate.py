@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import pathfold as pf
-from pathfold.inference.calibrate import LEVEL, RANKS, _ranked, bins_for, judged
+from pathfold.inference.calibrate import LEVEL, RANKS, _ranked, bins_for, calibration_of
 from tests.thorough import thorough
 
 TIMES = 0.5 * np.arange(1, 6)
@@ -34,7 +34,7 @@ def model() -> pf.DiffusionModel:
 def ranks_of(draw, runs: int = 400) -> pf.Calibration:
     """Of truths that are draw(rng) where the posterior is standard normal."""
     rng = np.random.default_rng(3)
-    return judged([{"a": [int(np.sum(rng.normal(size=99) < draw(rng))), 99.0]} for _ in range(runs)])
+    return calibration_of([{"a": [int(np.sum(rng.normal(size=99) < draw(rng))), 99.0]} for _ in range(runs)])
 
 
 def test_words_for_ranks():
@@ -53,13 +53,13 @@ def test_words_for_ranks():
         assert f"ranks of a are not uniform (adjusted p-value {found.table['adjusted'].iloc[0]:.2g}" in found.verdict
         assert words in found.verdict
     rng = np.random.default_rng(4)
-    dependent = judged([{"a": [int(rng.choice([0, 99])), 12.0]} for _ in range(100)])
+    dependent = calibration_of([{"a": [int(rng.choice([0, 99])), 12.0]} for _ in range(100)])
     assert "depend on each other too much" in dependent.verdict
-    lost = judged([{"a": [i, 99.0]} for i in range(100)] + [{}, {}])
+    lost = calibration_of([{"a": [i, 99.0]} for i in range(100)] + [{}, {}])
     assert (lost.failed, lost.passed) == (2, False)
     assert "2 runs found no starting point" in lost.verdict
     with pytest.raises(pf.SettingsError, match="none of the 2 runs"):
-        judged([{}, {}])
+        calibration_of([{}, {}])
 
 
 @pytest.mark.parametrize(("runs", "count"), thorough([(199, 2000), (199, 8000), (133, 8000)], (199, 2000)))
@@ -68,7 +68,8 @@ def test_uniform_ranks_raise_no_more_alarms_than_stated(runs, count):
     rng = np.random.default_rng(5)
     tried = [rng.integers(RANKS, size=(runs, 50)) for _ in range(count // 50)]
     tables = [
-        judged([{str(k): [int(rank), 99.0] for k, rank in enumerate(row)} for row in each]).table for each in tried
+        calibration_of([{str(k): [int(rank), 99.0] for k, rank in enumerate(row)} for row in each]).table
+        for each in tried
     ]
     alarms = sum(int((table["p_value"] < LEVEL).sum()) for table in tables)
     assert stats.binomtest(alarms, count, LEVEL).pvalue > 1e-3, alarms

@@ -221,23 +221,29 @@ def test_a_run_that_waits_ends_by_the_clock_on_the_wall(fast):
     assert row["kept"] == [4, 201]
 
 
+@pytest.mark.slow
+def test_a_run_that_fails_has_what_was_drawn_before(fast):
+    row = made(fast("fail", budget=60))
+    assert row["ended"] == "failed: RuntimeError: it did not work"
+    assert row["kept"] == [4, 200]
+
+
 def test_rows_are_saved_at_once_whatever_comes_of_them_and_not_made_again(fast, tmp_path, monkeypatch):
     terms, file = fast("fail", budget=60), tmp_path / "results.json"
     wanted = [("fake", "Ornstein-Uhlenbeck"), ("fake", "redstart counts")]
-    called, run = [], runner.run
+    called = []
 
     def once(sampler: str, problem: str, *rest: Any) -> rows.Row:
         called.append(problem)
         if len(called) == 2:
             raise KeyboardInterrupt
-        return run(sampler, problem, *rest)
+        return saved(sampler, problem, ended="failed: RuntimeError: it did not work")
 
     monkeypatch.setattr(runner, "run", once)
     with pytest.raises(KeyboardInterrupt):
         runner.complete(Results(file), wanted, {"fake": FAKE}, terms, 1)
     (row,) = Results(file).rows.values()
     assert row["ended"] == "failed: RuntimeError: it did not work"
-    assert row["kept"] == [4, 200]  # what was drawn before counts
     monkeypatch.setattr(runner, "run", lambda sampler, problem, *rest: saved("fake", problem, ended="made"))
     runner.complete(Results(file), wanted, {"fake": FAKE}, terms, 2)
     assert [row["ended"][:6] for row in Results(file).rows.values()] == ["failed", "made"]

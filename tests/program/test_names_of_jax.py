@@ -17,7 +17,7 @@ from jax.scipy.special import ndtri
 
 from pathfold.program import rules_of_functions
 from pathfold.program.graph import Graph
-from pathfold.program.interpret import RULES, inputs_of
+from pathfold.program.interpret import RULES, input_nodes
 from pathfold.program.trace import trace
 
 OURS = {"eliminate", "mirror"}  # primitives of `matrices.py`
@@ -114,7 +114,7 @@ def test_a_primitive_has_its_name_and_its_parameters(name):
     missing = parameters - found[name]
     assert not missing, f"JAX has renamed {sorted(missing)} of {name!r}, which has {sorted(found[name])}"
     graph = Graph()
-    trace(graph, function, inputs_of(graph, "x", (3,)))
+    trace(graph, function, input_nodes(graph, "x", (3,)))
 
 
 def test_every_rule_is_for_a_primitive_that_jax_has():

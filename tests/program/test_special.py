@@ -9,7 +9,7 @@ import scipy.special
 from jax import lax
 
 from pathfold.program.graph import Graph
-from pathfold.program.interpret import inputs_of
+from pathfold.program.interpret import input_nodes
 from pathfold.program.trace import trace
 from pathfold.program.unsupported import UnsupportedPrimitive
 from tests.program.kernels import check, evaluate
@@ -110,7 +110,7 @@ def test_functions_of_log_gamma():
 
 def test_order_of_polygamma_must_be_constant():
     g = Graph()
-    x = inputs_of(g, "x", (2,))
+    x = input_nodes(g, "x", (2,))
     with pytest.raises(UnsupportedPrimitive, match="constant order"):
         trace(g, lambda x: lax.polygamma(x[0], x[1]), x)
 

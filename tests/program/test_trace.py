@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from pathfold.errors import ModelError
 from pathfold.program.graph import Graph
-from pathfold.program.interpret import inputs_of
+from pathfold.program.interpret import input_nodes
 from pathfold.program.trace import check_compilable, trace
 from tests.program.kernels import LANES, check, evaluate
 
@@ -457,7 +457,7 @@ def test_while_loop_that_constants_decide():
 
 def test_pytrees_go_in_and_come_out():
     g = Graph()
-    given = {"b": inputs_of(g, "b", (2,)), "a": inputs_of(g, "a", ())}
+    given = {"b": input_nodes(g, "b", (2,)), "a": input_nodes(g, "a", ())}
     out = trace(g, lambda tree: (tree["b"] + tree["a"], {"c": tree["a"]}), given)
     assert out[0].shape == (2,)
     assert out[1]["c"] == given["a"]
@@ -648,7 +648,7 @@ def interpret(g, root, inputs):
 def test_simplification_changes_no_value(expression, inputs):
     inputs = np.asarray(inputs)
     g = Graph()
-    root = build(g, inputs_of(g, "x", (INPUTS,)).tolist(), expression)
+    root = build(g, input_nodes(g, "x", (INPUTS,)).tolist(), expression)
     with np.errstate(all="ignore"):
         expected, size = direct(expression, inputs)
         wiggled = [direct(expression, inputs * (1 + e))[0] for e in (1e-9, -1e-9)]
@@ -670,7 +670,7 @@ def test_every_pair_of_simple_operations_keeps_its_value():
     inputs = np.array([0.7, 1.9, 0.0])
     for expression in outer:
         g = Graph()
-        root = build(g, inputs_of(g, "x", (INPUTS,)).tolist(), expression)
+        root = build(g, input_nodes(g, "x", (INPUTS,)).tolist(), expression)
         with np.errstate(all="ignore"):
             expected, size = direct(expression, inputs)
             found = interpret(g, root, inputs)
@@ -680,7 +680,7 @@ def test_every_pair_of_simple_operations_keeps_its_value():
 
 def test_the_same_expression_is_one_node():
     g = Graph()
-    x = inputs_of(g, "x", (3,))
+    x = input_nodes(g, "x", (3,))
     first = trace(g, lambda x: jnp.sin(x[0] * x[1]) + jnp.exp(x[2]), x)
     count = len(g.ops)
     assert trace(g, lambda x: jnp.exp(x[2]) + jnp.sin(x[1] * x[0]), x) == first
@@ -706,7 +706,7 @@ def test_constants_fold():
 
 def test_zeros_and_ones_vanish():
     g = Graph()
-    x = inputs_of(g, "x", (3,))
+    x = input_nodes(g, "x", (3,))
 
     def same(x):
         return jnp.eye(3) @ (x + 0.0) * 1.0 - jnp.zeros((3, 3)) @ x + 0.0 * x[::-1] / 1.0 + (x[0] ** 0 - 1.0)

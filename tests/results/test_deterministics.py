@@ -15,7 +15,7 @@ from scipy import stats
 
 import pathfold as pf
 from pathfold.results.deterministics import _largest
-from pathfold.results.variables import Drawn
+from pathfold.results.variables import DrawnArray
 from tests.sampling.comparing import mean_scores, threshold
 
 PRIORS: dict[str, tuple[Any, Any]] = {
@@ -194,14 +194,14 @@ def test_whatever_fails_after_the_draws_does_not_lose_them(monkeypatch, place, t
 
 def test_draws_of_which_there_is_no_room_for_a_copy_are_read_where_they_are(monkeypatch):
     expected = short()
-    read, full = Drawn.read, [True]
+    read, full = DrawnArray.read, [True]
 
     def read_later(self, key):
         if full and self.variable.name == "state":
             raise MemoryError
         return read(self, key)
 
-    monkeypatch.setattr(Drawn, "read", read_later)
+    monkeypatch.setattr(DrawnArray, "read", read_later)
     found = short()
     full.clear()
     xr.testing.assert_identical(found.posterior.to_dataset().load(), expected.posterior.to_dataset())

@@ -144,7 +144,7 @@ def test_what_did_not_succeed_is_named_with_times_and_residuals(monkeypatch):
     for choice in ("interpolation", "adam-states"):
         with pytest.raises(pf.InitialisationError, match=r"meet the observations .* by 1 at t = 1\.25 of series 1"):
             guess_starts(engine, choice, 0, [0])
-    monkeypatch.setattr(adam, "ITERATIONS", 20)
+    monkeypatch.setattr(adam, "ITERATIONS_OF_DENSITY", 20)
     with pytest.raises(pf.InitialisationError, match=r"Adam came to a mean square .* at t = 1\.25 of series 1"):
         guess_starts(engine, "adam", 0, [0])
 

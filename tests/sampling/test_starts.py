@@ -207,7 +207,7 @@ def test_starts_do_not_depend_on_the_number_of_threads():
 
 def test_chains_begin_with_the_modes_that_matter():
     point = Point(np.zeros(1), np.zeros(1))
-    candidates = [Candidate("path", point, potential, np.zeros(1)) for potential in (3.0, 1.0, 7.0, 1.5)]
+    candidates = [Candidate("path", point, potential, np.zeros(1)) for potential in (3.0, 1.5, 7.0, 1.0)]
     assert worth_beginning_with(candidates) == [1, 3, 0]
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from pathfold.results.reading import component_names, observation_names
 
-Kind = Literal["path", "observation", "together", "ahead"]
+NoiseKind = Literal["path", "observation", "together", "ahead"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Channel:
     intervals they belong to.
     """
 
-    kind: Kind
+    kind: NoiseKind
     name: str
     values: np.ndarray
     intervals: np.ndarray
@@ -45,7 +45,7 @@ def channels(tree: xr.DataTree) -> list[Channel]:
     at_begins = _states_before(noise, at_ends, first)
     sources: list[Channel] = []
 
-    def add(kind: Kind, name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray | None = None) -> None:
+    def add(kind: NoiseKind, name: str, values: np.ndarray, rows: np.ndarray, states: np.ndarray | None = None) -> None:
         if np.any(rows):
             where = (np.flatnonzero(rows), begins[rows], ends[rows], series[rows])
             sources.append(Channel(kind, name, values[:, rows], *where, None if states is None else states[:, rows]))

@@ -18,7 +18,7 @@ from pathfold.results.reading import is_panel, series_names
 
 
 @dataclass(frozen=True)
-class Piece:
+class Stretch:
     """Times that all draws are carried to, from a state of each, (D, X): `rows` are their places among all times,
     `asked` says what happens in the series (a number); `after_data` says that the state is at a time of the data."""
 
@@ -36,7 +36,7 @@ class Continuation:
     it, zero where the state is known.
     """
 
-    def __init__(self, states: np.ndarray, start_times: np.ndarray, pieces: list[Piece]) -> None:
+    def __init__(self, states: np.ndarray, start_times: np.ndarray, pieces: list[Stretch]) -> None:
         self.states, self.start_times, self.pieces = states, start_times, pieces
         self.fine_steps = np.zeros(len(start_times))
 
@@ -62,7 +62,7 @@ class Continuation:
 def from_the_start(asked: Observations, starts: np.ndarray) -> Continuation:
     """Return the continuation of one series from initial states (D, X)."""
     count, (D, X) = asked.times.size, starts.shape
-    piece = Piece(np.arange(count), 0, asked, starts, after_data=False)
+    piece = Stretch(np.arange(count), 0, asked, starts, after_data=False)
     return Continuation(np.empty((D, count, X)), np.full(count, asked.initial_time), [piece])
 
 
@@ -93,7 +93,7 @@ def along_paths(
             here = (last == m) & ~at_node
             _refuse_events_at(float(node_times[m]), one, _event_times(chosen, k))
             part = _part(one, one.times[here], float(node_times[m]))
-            pieces.append(Piece(rows[here], j, part, state(m), bool(m > 0 and node_times[m] in data_times)))
+            pieces.append(Stretch(rows[here], j, part, state(m), bool(m > 0 and node_times[m] in data_times)))
     return Continuation(out, start_times, pieces)
 
 

@@ -31,7 +31,7 @@ from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
 from pathfold.program.emit import Code, emit
 from pathfold.program.graph import Graph
-from pathfold.program.interpret import inputs_of
+from pathfold.program.interpret import input_nodes
 from pathfold.program.kernel import Kernel, Tracing
 from pathfold.program.machine import Loaded, assemble, machine_name
 from pathfold.program.trace import check_compilable, is_compilable, second_derivative, trace
@@ -50,11 +50,11 @@ class Method:
     observation_noise: bool  # whether the noise of the observations is part of the position
 
 
-CONSTRAINED = Method(
+CONSTRAINED_METHOD = Method(
     at.CONSTRAINED, Records, (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels), 10, True
 )
-UNCONSTRAINED = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
-GUIDED = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
+UNCONSTRAINED_METHOD = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
+GUIDED_METHOD = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class CompiledModel:
 def written(function: Callable, shapes: Sequence[tuple[int, ...]]) -> str:
     """Return the program of a function and its derivatives as text: nodes, loops over arrays in memory, results."""
     graph, structs = Graph(), [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
-    given = [inputs_of(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]
+    given = [input_nodes(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]
     out = trace(graph, second_derivative(function, len(shapes)), *given)
     return repr((graph.ops, graph.statements, [nodes.tolist() for nodes in jax.tree.leaves(out)]))
 

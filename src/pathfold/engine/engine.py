@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.compile import CONSTRAINED, GUIDED, UNCONSTRAINED, Variant, compile_model
+from pathfold.engine.compile import CONSTRAINED_METHOD, GUIDED_METHOD, UNCONSTRAINED_METHOD, Variant, compile_model
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.checks import positive, whole
 from pathfold.program.layout import Record, size_of
@@ -53,7 +53,7 @@ class Engine:
     `engine.native` take the engine's `layout` and `problem`, and blocks that it makes.
     """
 
-    method = CONSTRAINED
+    method = CONSTRAINED_METHOD
     in_parts = True
 
     def __init__(
@@ -239,7 +239,7 @@ class Engine:
 class UnconstrainedEngine(Engine):
     """Compiled potential and gradient of (u, v0, v), with every fine step an interval of its own; no constraint."""
 
-    method = UNCONSTRAINED
+    method = UNCONSTRAINED_METHOD
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)
@@ -254,7 +254,7 @@ class GuidedEngine(Engine):
     piece in no segment; `first_pieces` are the first pieces of all series. Noise of a start belongs to these alone.
     """
 
-    method = GUIDED
+    method = GUIDED_METHOD
     in_parts = False
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:

@@ -19,11 +19,11 @@ from pathfold.program.layout import Record, Use
 from pathfold.program.machine import Loaded, assemble
 from pathfold.program.trace import check_compilable
 
-LANES = 64  # draws abreast: so many that calls are few, so few that what they work on stays in the cache
+ABREAST_DRAWS = 64  # draws abreast: so many that calls are few, so few that what they work on stays in the cache
 STEPS_AT_ONCE = 64  # fine steps whose noise is held at a time
 
 # Places in the layout table of this kernel alone: where its records begin in their blocks.
-CLOCK, DRAW, NOISE, FORCING, CARRY, LENGTH = range(LAYOUT_HEAD, LAYOUT_HEAD + 6)
+CLOCK, DRAW, NOISE, FORCING, CARRY, FORWARD_LENGTH = range(LAYOUT_HEAD, LAYOUT_HEAD + 6)
 
 
 def forward(model: DiffusionModel) -> Forward:
@@ -60,7 +60,7 @@ class Forward:
         def final(state):
             return {"x": state}
 
-        code = emit(Traced(LaneScan("forward", uses, init=init, body=body, final=final)), LANES)
+        code = emit(Traced(LaneScan("forward", uses, init=init, body=body, final=final)), ABREAST_DRAWS)
         self._loaded = Loaded({"forward": assemble(code)})  # the code is there for as long as this is
         call = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 5)
         self.call = call(self._loaded.addresses["forward"])
@@ -81,12 +81,12 @@ class Forward:
         z (D, Z) are the parameters that series share, starts (D, K, augmented) where each series begins; those that
         begin right `after_data` (K,) begin with empty accumulators. A path that is lost is not finite from there on.
         """
-        memory, delta = Memory(self, min(grid.steps, STEPS_AT_ONCE)), grid.delta
+        memory, delta = ForwardMemory(self, min(grid.steps, STEPS_AT_ONCE)), grid.delta
         forcing, _ = self.model.forcing(grid, after_data)
         series = dict(zip(grid.first.tolist(), range(len(grid.first)), strict=True))  # by their first interval
         states = np.empty((len(z), int(keep.sum()), self.model.state_dim))
-        for begin in range(0, len(z), LANES):
-            draws, row = slice(begin, begin + LANES), 0
+        for begin in range(0, len(z), ABREAST_DRAWS):
+            draws, row = slice(begin, begin + ABREAST_DRAWS), 0
             memory.z[:, : len(z[draws])] = z[draws].T
             for n in range(len(grid.starts)):
                 if n in series:
@@ -98,18 +98,19 @@ class Forward:
         return states
 
 
-class Memory:
+class ForwardMemory:
     """The memory of the kernel: parameters and states of some draws, noise and forcing of some fine steps."""
 
     def __init__(self, kernel: Forward, steps: int) -> None:
         Z, X, V, F = kernel.sizes
         self.call, self.steps = kernel.call, steps
-        self.layout = np.zeros(LENGTH, dtype=np.int64)
-        self.clock, self.draw, self.carry = np.zeros(2), np.zeros((Z + X, LANES)), np.zeros(kernel.carried * LANES)
+        self.layout = np.zeros(FORWARD_LENGTH, dtype=np.int64)
+        self.clock, self.carry = np.zeros(2), np.zeros(kernel.carried * ABREAST_DRAWS)
+        self.draw = np.zeros((Z + X, ABREAST_DRAWS))
         self.z, self.x = self.draw[:Z], self.draw[Z:]
-        self.by_step = np.zeros(steps * (V + F) * LANES)
-        self.layout[FORCING] = size = steps * V * LANES
-        self.noise, self.forcing = self.by_step[:size], self.by_step[size:].reshape(steps, F, LANES)
+        self.by_step = np.zeros(steps * (V + F) * ABREAST_DRAWS)
+        self.layout[FORCING] = size = steps * V * ABREAST_DRAWS
+        self.noise, self.forcing = self.by_step[:size], self.by_step[size:].reshape(steps, F, ABREAST_DRAWS)
         blocks = (self.layout, self.clock, self.draw, self.by_step, self.carry)
         self.addresses = [block.ctypes.data for block in blocks]
 

@@ -47,5 +47,5 @@ def _seconds(threads: Sequence[Thread]) -> float:
     """
     if not hasattr(time, "pthread_getcpuclockid"):
         return len(threads) * time.thread_time()
-    clocks = [time.pthread_getcpuclockid(each.ident) for each in threads if each.ident is not None]
+    clocks = [time.pthread_getcpuclockid(thread.ident) for thread in threads if thread.ident is not None]
     return sum(time.clock_gettime(clock) for clock in clocks)

@@ -25,7 +25,7 @@ from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import native_sources
 from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
-from pathfold.engine.native.pieces import Entry
+from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.start_search import seek
 from pathfold.engine.native.team import address_of_do_parts, help_along
@@ -107,7 +107,7 @@ def compile_entries(kind: str) -> None:
     Numba compiles one function at a time, however many threads ask: so the last one, which takes about as long as all
     others together, is compiled in a process of its own, and loaded from what that kept.
     """
-    if not isinstance(run_hamiltonian, Entry):  # plain Python, with NUMBA_DISABLE_JIT=1
+    if not isinstance(run_hamiltonian, HostFunction):  # plain Python, with NUMBA_DISABLE_JIT=1
         return
     *others, (longest, signature) = (*OF_ALL, *OF_KIND[kind])
     helper = None
@@ -124,7 +124,7 @@ def compile_entries(kind: str) -> None:
             helper.wait()
 
 
-def _compiles(entry: Entry, signature: tuple) -> bool:
+def _compiles(entry: HostFunction, signature: tuple) -> bool:
     """Compile or load a function; return whether it was compiled, and others will find it."""
     before = entry.stats.cache_misses.total()
     entry.compile(signature)

@@ -57,7 +57,7 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class CacheFolder:
     """A cache folder, and the environment variable that names it. A shared one is only read."""
 
     path: Path
@@ -89,7 +89,7 @@ def keep(key: str, machine: str, entry: Entry) -> None:
 
     The key is the SHA-256, in hexadecimal, of all that the code depends on, the machine included.
     """
-    place = Place(folder(), shared=False)
+    place = CacheFolder(folder(), shared=False)
     path = place.path / f"{key}.model"
     content = encode(key, machine, entry)
     try:
@@ -105,7 +105,7 @@ def keep(key: str, machine: str, entry: Entry) -> None:
 @contextmanager
 def alone(name: str) -> Iterator[None]:
     """Let processes do the work of this name one after the other; all at once where files cannot be locked."""
-    place, file = Place(folder(), shared=False), folder() / f"{name}.lock"
+    place, file = CacheFolder(folder(), shared=False), folder() / f"{name}.lock"
     with ExitStack() as held:
         with suppress(OSError, Unusable):  # no folder, or no patience left
             _make(place)
@@ -133,24 +133,25 @@ def folder() -> Path:
     return Path(os.path.expanduser(os.environ.get("PATHFOLD_CACHE") or os.path.join(base, "pathfold")))
 
 
-def places() -> list[Place]:
+def places() -> list[CacheFolder]:
     """Return the folders where models are sought, in order: the user's, and $PATHFOLD_SHARED_CACHE if it is set."""
     shared = os.environ.get("PATHFOLD_SHARED_CACHE")
-    return [Place(folder(), shared=False)] + ([Place(Path(os.path.expanduser(shared)), shared=True)] if shared else [])
+    others = [CacheFolder(Path(os.path.expanduser(shared)), shared=True)] if shared else []
+    return [CacheFolder(folder(), shared=False), *others]
 
 
-def entries(place: Place | None = None) -> list[Stored]:
+def entries(place: CacheFolder | None = None) -> list[Stored]:
     """Return every file of a folder, by default the user's, verified; the last used comes first.
 
     The user's folder has none before it is made. A folder that cannot be used gives an `Unusable` or an `OSError`.
     """
-    place = place or Place(folder(), shared=False)
+    place = place or CacheFolder(folder(), shared=False)
     try:
         trusted = _trusted_owners(place)
-        found = _files(place.path, _MODEL_NAME)
+        files = _files(place.path, _MODEL_NAME)
     except FileNotFoundError:
         return []
-    stored = [Stored(path, info.st_size, info.st_mtime, _inspect(path, trusted)) for path, info in found]
+    stored = [Stored(path, info.st_size, info.st_mtime, _inspect(path, trusted)) for path, info in files]
     return sorted(stored, key=lambda file: file.used, reverse=True)
 
 
@@ -161,15 +162,15 @@ def verify() -> list[Stored]:
 
 def clear() -> tuple[int, int]:
     """Remove every compiled model and draft from the user's folder; return how many files and bytes these were."""
-    place = Place(folder(), shared=False)
+    place = CacheFolder(folder(), shared=False)
     try:
         _trusted_owners(place)
-        found = _files(place.path, _MODEL_NAME) + _files(place.path, _DRAFT_NAME)
+        files = _files(place.path, _MODEL_NAME) + _files(place.path, _DRAFT_NAME)
     except FileNotFoundError:
         return 0, 0
-    for path, _ in found:
+    for path, _ in files:
         path.unlink(missing_ok=True)
-    return len(found), sum(info.st_size for _, info in found)
+    return len(files), sum(info.st_size for _, info in files)
 
 
 def limit() -> float:
@@ -188,7 +189,7 @@ def limit() -> float:
     return mib * 2**20
 
 
-def _find_in(place: Place, key: str, machine: str) -> Entry | None:
+def _find_in(place: CacheFolder, key: str, machine: str) -> Entry | None:
     path = place.path
     try:
         trusted = _trusted_owners(place)
@@ -212,7 +213,7 @@ def _find_in(place: Place, key: str, machine: str) -> Entry | None:
     return entry
 
 
-def _trusted_owners(place: Place) -> Set[int]:
+def _trusted_owners(place: CacheFolder) -> Set[int]:
     """Return the users whose files in this folder are trusted, once the folder itself is found safe.
 
     In the user's folder that is the user. Who names a shared folder trusts its owner. The user's folder may be missing
@@ -236,7 +237,7 @@ def _trusted_owners(place: Place) -> Set[int]:
     return trusted
 
 
-def _make(place: Place) -> None:
+def _make(place: CacheFolder) -> None:
     """Make the folder, for this user alone, unless it exists; make sure that it is safe."""
     try:
         _trusted_owners(place)
@@ -256,13 +257,13 @@ def _inspect(path: Path, trusted: Set[int]) -> Header | Refused:
 
 def _files(place: Path, name: re.Pattern[str]) -> list[tuple[Path, os.stat_result]]:
     """Return the files of a folder that have names such as we give; one that disappears meanwhile is left out."""
-    found = []
+    files = []
     with os.scandir(place) as listing:
         for item in listing:
             with suppress(FileNotFoundError):
                 if name.fullmatch(item.name) and not item.is_dir(follow_symlinks=False):
-                    found.append((Path(item.path), item.stat(follow_symlinks=False)))
-    return found
+                    files.append((Path(item.path), item.stat(follow_symlinks=False)))
+    return files
 
 
 def _remove_abandoned_drafts(place: Path) -> None:
@@ -273,9 +274,9 @@ def _remove_abandoned_drafts(place: Path) -> None:
 
 def _remove_least_recently_used(place: Path, *, spared: Path) -> None:
     """Remove files until the folder is within its limit, but never the one that was just written."""
-    found = sorted(_files(place, _MODEL_NAME), key=lambda item: item[1].st_mtime)
-    excess = sum(info.st_size for _, info in found) - limit()
-    for path, info in found:
+    oldest_first = sorted(_files(place, _MODEL_NAME), key=lambda item: item[1].st_mtime)
+    excess = sum(info.st_size for _, info in oldest_first) - limit()
+    for path, info in oldest_first:
         if excess <= 0:
             break
         if path != spared:
@@ -287,7 +288,7 @@ def _sentence(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _warn_of(place: Place, path: Path, reason: OSError | Unusable) -> None:
+def _warn_of(place: CacheFolder, path: Path, reason: OSError | Unusable) -> None:
     why = _sentence(reason) if isinstance(reason, OSError) else str(reason)
     _warn_once(
         place.variable,

@@ -95,7 +95,7 @@ class Records:
         out = []
         for name, records in blocks.items():
             kind, block, suffix = _BLOCKS[name]
-            out += [Use(self[each], block, record_place(kind, each), suffix) for each in records.split()]
+            out += [Use(self[record], block, record_place(kind, record), suffix) for record in records.split()]
         return [*out, Use(self.carry, "scratch", record_place("scratch", "carry"))]
 
 

@@ -147,7 +147,7 @@ def calibrate(
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
     fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
     plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings)
-    records = Records.open(checkpoint, plan)
+    records = RunRecords.open(checkpoint, plan)
     todo = [i for i in range(runs) if i not in records.found]
     if todo:
         records.add(todo[0], plan.run(todo[0]))  # by itself, since it compiles the model
@@ -159,7 +159,7 @@ def calibrate(
         finally:
             for future in futures:
                 future.cancel()
-    return judged([records.found[i] for i in range(runs)])
+    return calibration_of([records.found[i] for i in range(runs)])
 
 
 def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Observations, ...]:
@@ -271,14 +271,14 @@ def _ranked(draws: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, Any]:
 
 
 @dataclass
-class Records:
+class RunRecords:
     """A record of the runs by number, each a line of a file if there is a folder; a line cut short does not count."""
 
     found: dict[int, dict[str, Any]]
     file: Path | None
 
     @classmethod
-    def open(cls, folder: Any, plan: Plan) -> Records:
+    def open(cls, folder: Any, plan: Plan) -> RunRecords:
         if folder is None:
             return cls({}, None)
         if not isinstance(folder, str | os.PathLike):
@@ -308,7 +308,7 @@ def bins_for(runs: int) -> int:
     return next((bins for bins in BINS if runs >= 10 * bins), BINS[-1])
 
 
-def judged(found: Sequence[dict[str, Any]]) -> Calibration:
+def calibration_of(found: Sequence[dict[str, Any]]) -> Calibration:
     """Test the uniformity of the ranks by chi-squared, with Bonferroni's bound over quantities, and put it in words."""
     good = [each for each in found if each]
     failed = len(found) - len(good)

@@ -24,7 +24,7 @@ def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.nda
     if isinstance(censored, tuple):
         if len(censored) != 2:
             raise DataError(f"censored must be an array of -1, 0 and 1, or a pair (low, high), not {told(censored)}")
-        return _of_bounds(values, *(_shaped("bounds", each, values) for each in censored))
+        return _of_bounds(values, *(_shaped("bounds", bound, values) for bound in censored))
     if _are_truth_values(censored):
         raise DataError(
             "censored is of True and False, which does not say on which side the true value lies: give -1 where it is "
@@ -47,7 +47,7 @@ def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.nda
 
 def _are_truth_values(given: Any) -> bool:
     flat = unmasked("censored", given)[0].ravel()
-    return flat.size > 0 and all(isinstance(each, bool | np.bool_) for each in flat)
+    return flat.size > 0 and all(isinstance(entry, bool | np.bool_) for entry in flat)
 
 
 def told_value(value: float, kind: float, upper: float) -> str:

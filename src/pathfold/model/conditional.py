@@ -60,19 +60,19 @@ class ConditionalMap:
 
     @classmethod
     def _probe(cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], quantiles: bool) -> "ConditionalMap":
-        found: list[tuple[NormalMap, Any]] = []
+        probed: list[tuple[NormalMap, Any]] = []
         constant = None
 
         def look(z):
             value = given(z)
-            found.append((_map_of_value(name, value, quantiles=quantiles, standardise=False), _support(value)))
+            probed.append((_map_of_value(name, value, quantiles=quantiles, standardise=False), _support(value)))
 
         if is_function(given):
             traced(name, look, (z,))
         else:
             constant = _map_of_value(name, given, quantiles=quantiles, standardise=True)
-            found.append((constant, _support(given)))
-        ((m, support),) = found
+            probed.append((constant, _support(given)))
+        ((m, support),) = probed
         return cls(name, given, m.shape, m.size, m.excess is None, quantiles, constant=constant, support=support)
 
     @property
@@ -125,7 +125,7 @@ def _support(given: Any) -> Any:
     support: Any = given.support
     while hasattr(support, "base_constraint"):  # a constraint on each element by itself
         support = support.base_constraint
-    return None if any(isinstance(each, Tracer) for each in jax.tree.leaves(support)) else support
+    return None if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(support)) else support
 
 
 def is_function(given: Any) -> bool:

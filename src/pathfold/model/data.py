@@ -151,10 +151,10 @@ def panel_of(data: Any) -> dict[str | int, Observations]:
         names, panel = [_series_name(name) for name in data], list(data.values())
     else:
         panel = list(data) if isinstance(data, Sequence) else [data]
-        names = [i if getattr(each, "name", None) is None else each.name for i, each in enumerate(panel)]
+        names = [i if getattr(series, "name", None) is None else series.name for i, series in enumerate(panel)]
     if not panel:
         raise DataError(f"data are an empty {type(data).__name__}; give at least one pf.Observations")
-    if odd := [each for each in panel if not isinstance(each, Observations)]:
+    if odd := [series for series in panel if not isinstance(series, Observations)]:
         raise DataError(f"data must be pf.Observations, or a list or dict of them, not {told(odd[0])}")
     if any(isinstance(name, str) for name in names):
         names = list(map(str, names))  # a coordinate in a file has one type

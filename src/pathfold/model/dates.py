@@ -122,16 +122,16 @@ def _dated(name: str, given: Any) -> np.ndarray | None:
 def _of_objects(name: str, array: np.ndarray) -> np.ndarray:
     """Convert dates or durations of Python or pandas to NumPy; those with a time zone are taken in UTC."""
 
-    def plain(each: Any) -> Any:
-        if each != each:
+    def plain(date: Any) -> Any:
+        if date != date:
             return None  # becomes NaT
-        if getattr(each, "tzinfo", None) is not None:
-            return each.astimezone(datetime.UTC).replace(tzinfo=None)
-        return each
+        if getattr(date, "tzinfo", None) is not None:
+            return date.astimezone(datetime.UTC).replace(tzinfo=None)
+        return date
 
-    durations = any(hasattr(each, "total_seconds") for each in array.flat if each == each)
+    durations = any(hasattr(date, "total_seconds") for date in array.flat if date == date)
     try:
-        flat = np.array([plain(each) for each in array.flat], "m8[us]" if durations else "M8[us]")
+        flat = np.array([plain(date) for date in array.flat], "m8[us]" if durations else "M8[us]")
     except (TypeError, ValueError, OverflowError) as problem:
         raise DataError(f"{name} cannot be read as dates: {told(array.tolist())}") from problem
     return flat.reshape(array.shape)

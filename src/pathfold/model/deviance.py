@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-NEAR = 0.3  # below it exp(x) - 1 - x loses digits, more with each derivative
-SMALL = 0.2  # likewise for log1p(u) - u
+EXPONENT_NEAR = 0.3  # below it exp(x) - 1 - x loses digits, more with each derivative
+LOGARITHM_NEAR = 0.2  # likewise for log1p(u) - u
 LARGE = 100.0  # exp(3 LARGE) is still a number
 TINY = 1e-100  # a deviance so small that the likelihood is one; derivatives of its square root are still numbers
 STIRLING = 10  # from there on eight terms of Stirling's series are enough
@@ -30,7 +30,7 @@ def root_of(half: Array | float) -> Array:
 def exp_root(x: Array | float) -> Array:
     """Return the root r of r^2 / 2 = exp(x) - 1 - x with the sign of x."""
     x = jnp.asarray(x)
-    near = jnp.abs(x) < NEAR
+    near = jnp.abs(x) < EXPONENT_NEAR
     far = jnp.where(near, 1.0, x)
     return x * jnp.sqrt(jnp.where(near, _exp_series(jnp.where(near, x, 0.0)), 2 * (jnp.expm1(far) - far) / (far * far)))
 
@@ -38,7 +38,7 @@ def exp_root(x: Array | float) -> Array:
 def log_ratio(u: Array | float) -> Array:
     """Return log(1 + u) / u."""
     u = jnp.asarray(u)
-    near = jnp.abs(u) < SMALL
+    near = jnp.abs(u) < LOGARITHM_NEAR
     small, far = jnp.where(near, u, 0.0), jnp.where(near, 1.0, u)
     return jnp.where(near, 1 - 0.5 * small * _log_series(small), jnp.log1p(far) / far)
 
@@ -78,7 +78,7 @@ def _log_cosh(x: Array) -> Array:
 
 def _logit_rest(e: Array, p: Array) -> Array:
     """Return 2 [log1p(p expm1(e)) / p - e] / e^2 for 0 <= p <= 1/2."""
-    near = jnp.abs(e) < NEAR
+    near = jnp.abs(e) < EXPONENT_NEAR
     small, far = jnp.where(near, e, 0.0), jnp.where(near, 1.0, e)
     rest = _exp_series(small)
     ratio = 1 + 0.5 * small * rest  # expm1(e) / e

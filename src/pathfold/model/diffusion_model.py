@@ -453,7 +453,7 @@ class DiffusionModel:
         rng, points = np.random.default_rng(20), []
         for i, t in enumerate((0.0, 0.7, 2.3, 5.1)):
             if self.inputs:
-                inputs = {name: each.values[i % each.values.size] for name, each in self.inputs.items()}
+                inputs = {name: series.values[i % series.values.size] for name, series in self.inputs.items()}
                 t = Clock(t, inputs, dict.fromkeys(inputs, 0.0))
             u = jnp.asarray(rng.standard_normal(self.parameters.size))
             v0 = jnp.asarray(rng.standard_normal(self.start_dim))

@@ -14,7 +14,7 @@ from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.functions import at_values
 from pathfold.model.parameters import Parameters
 
-BLOCK = 4096  # observations drawn at a time, always as many, so that the function is compiled once
+AT_A_TIME = 4096  # observations drawn at a time, always as many, so that the function is compiled once
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Ensemble:
 
     def named(self, series: np.ndarray) -> dict[str, Any]:
         """Return all parameters by name, (D R, ...), for R rows of every draw that belong to these series (R,)."""
-        found = {name: np.repeat(value, len(series), axis=0) for name, value in self.shared.items()}
-        found |= {name: _flat(value[:, series]) for name, value in self.own.items()}
-        return {name: found[name] for name in self.model.priors}
+        by_name = {name: np.repeat(value, len(series), axis=0) for name, value in self.shared.items()}
+        by_name |= {name: _flat(value[:, series]) for name, value in self.own.items()}
+        return {name: by_name[name] for name in self.model.priors}
 
     def draw_starts(self, rng: np.random.Generator) -> np.ndarray:
         """Draw initial states (D, K, X)."""
@@ -71,12 +71,12 @@ class Ensemble:
         drawn = np.empty((count, observation.dim))
         with jax.enable_x64(True), at_values("the observation", "these parameters"):
             compiled = self.model.kept.get(_compiled_draw, self.model)
-            z, t = self.named(series), jax.tree.map(lambda each: np.tile(each, self.count), times)
+            z, t = self.named(series), jax.tree.map(lambda clock: np.tile(clock, self.count), times)
             rows = (x, z, observation.chance(z, rng, count, shared=False), t)
-            for begin in range(0, count, BLOCK):
-                some = np.minimum(np.arange(begin, begin + BLOCK), count - 1)
-                values = compiled(*jax.tree.map(lambda each, some=some: each[some], rows))
-                drawn[begin : begin + BLOCK] = values[: count - begin]
+            for begin in range(0, count, AT_A_TIME):
+                some = np.minimum(np.arange(begin, begin + AT_A_TIME), count - 1)
+                values = compiled(*jax.tree.map(lambda array, some=some: array[some], rows))
+                drawn[begin : begin + AT_A_TIME] = values[: count - begin]
         drawn[~np.isfinite(x).all(axis=1)] = np.nan
         return drawn.reshape(*states.shape[:2], -1)
 
@@ -96,11 +96,11 @@ def _filled_in(
 ) -> dict[str, np.ndarray]:
     """Return parameters by name, (count, ...) each; those that are not known are drawn given the ones before them."""
     with jax.enable_x64(True):
-        found = {name: jnp.asarray(value) for name, value in given.items()}
+        by_name = {name: jnp.asarray(value) for name, value in given.items()}
         for name in parameters.sequence:
             if name in known:
-                found[name] = jnp.asarray(known[name], float)
+                by_name[name] = jnp.asarray(known[name], float)
             else:
                 m = parameters.maps[name]
-                found[name] = jax.vmap(m.push)(found, jnp.asarray(m.draw_each(found, rng, count)))
-        return {name: np.asarray(found[name]) for name in parameters.names}
+                by_name[name] = jax.vmap(m.push)(by_name, jnp.asarray(m.draw_each(by_name, rng, count)))
+        return {name: np.asarray(by_name[name]) for name in parameters.names}

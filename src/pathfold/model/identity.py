@@ -20,8 +20,8 @@ import numpy as np
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.diffusion_model import DiffusionModel
 
-LENGTH = 16  # hexadecimal digits of a hash
-PLAIN = (bool, int, float, str, tuple, np.ndarray, jax.Array)
+DIGITS = 16  # hexadecimal digits of a hash
+PLAIN_VALUES = (bool, int, float, str, tuple, np.ndarray, jax.Array)
 
 
 def identity(model: DiffusionModel) -> dict[str, str]:
@@ -38,20 +38,20 @@ def _parts(model: DiffusionModel) -> dict[str, Any]:
     del functions["scheme"]  # it calls drift and diffusion, and what it adds to them is known without tracing
     misfit, excess = model.observation.misfit, model.observation.excess
     functions["observation"] = (lambda *node: (misfit(*node), excess(*node)), functions["observation"][1])
-    for name, each in {"initial_state": model.initial_state, **_priors(model)}.items():
-        functions[name] = (_map_with_excess(each), functions[name][1])
+    for name, prior in {"initial_state": model.initial_state, **_priors(model)}.items():
+        functions[name] = (_map_with_excess(prior), functions[name][1])
     parts: dict[str, Any] = {name: computation(function, *shapes) for name, (function, shapes) in functions.items()}
-    parts |= {f"input {name!r}": (each.kind, each.times, each.values) for name, each in model.inputs.items()}
+    parts |= {f"input {name!r}": (series.kind, series.times, series.values) for name, series in model.inputs.items()}
     labels = {"names of the states": model.states, "names of the observed components": model.observed}
     return parts | labels | {"scheme": model.scheme, "accumulators": model.jumps.accumulators}
 
 
 def _priors(model: DiffusionModel) -> dict[str, ConditionalMap]:
-    return {f"prior of {name!r}": each for name, each in (model.parameters.maps | model.varying.maps).items()}
+    return {f"prior of {name!r}": prior for name, prior in (model.parameters.maps | model.varying.maps).items()}
 
 
-def _map_with_excess(each: ConditionalMap) -> Callable[..., Any]:
-    return lambda z, v: (each.push(z, v), () if each.excess is None else each.excess(z, v))
+def _map_with_excess(prior: ConditionalMap) -> Callable[..., Any]:
+    return lambda z, v: (prior.push(z, v), () if prior.excess is None else prior.excess(z, v))
 
 
 def computation(function: Callable[..., Any], *shapes: Any) -> Any:
@@ -63,11 +63,11 @@ def computation(function: Callable[..., Any], *shapes: Any) -> Any:
 
 def digest(value: Any) -> str:
     """Return a hash of numbers, arrays, text, jaxprs, Python functions, or tuples, lists and dicts of these."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for word in _words(value):
-        found.update(word if isinstance(word, bytes) else word.encode())
-        found.update(b"\0")
-    return found.hexdigest()[:LENGTH]
+        hashed.update(word if isinstance(word, bytes) else word.encode())
+        hashed.update(b"\0")
+    return hashed.hexdigest()[:DIGITS]
 
 
 def _words(value: Any) -> Iterator[str | bytes]:
@@ -84,13 +84,13 @@ def _words(value: Any) -> Iterator[str | bytes]:
         yield from _words(value.co_consts)
     elif is_dataclass(value) and not isinstance(value, type):
         yield type(value).__name__
-        yield from _words([getattr(value, each.name) for each in fields(value)])
+        yield from _words([getattr(value, field.name) for field in fields(value)])
     elif isinstance(value, Mapping):
-        yield from _words([each for name in sorted(value, key=str) for each in (str(name), value[name])])
+        yield from _words([word for name in sorted(value, key=str) for word in (str(name), value[name])])
     elif isinstance(value, tuple | list):
         yield f"{len(value)} of"
-        for each in value:
-            yield from _words(each)
+        for entry in value:
+            yield from _words(entry)
     elif isinstance(value, np.ndarray | np.generic | jax.Array | float):
         yield from _numbers(np.asarray(value))
     else:
@@ -144,4 +144,4 @@ def _function(function: FunctionType) -> Iterator[str | bytes]:
     yield from _words(function.__defaults__ or ())
     for cell in function.__closure__ or ():
         yield from _words(cell.cell_contents)
-    yield from _words([known[name] for name in code.co_names if isinstance(known.get(name), PLAIN)])
+    yield from _words([known[name] for name in code.co_names if isinstance(known.get(name), PLAIN_VALUES)])

@@ -12,7 +12,7 @@ from pathfold.errors import DataError, PathfoldError, told
 from pathfold.model.names import check_name
 from pathfold.model.real_arrays import check_same_rows, real_array
 
-Kind = Literal["linear", "previous"]
+InputKind = Literal["linear", "previous"]
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -31,10 +31,10 @@ class Input:
 
     times: np.ndarray
     values: np.ndarray
-    kind: Kind
+    kind: InputKind
 
-    def __init__(self, times: Any, values: Any, kind: Kind = "linear"):
-        if not isinstance(kind, str) or kind not in get_args(Kind):
+    def __init__(self, times: Any, values: Any, kind: InputKind = "linear"):
+        if not isinstance(kind, str) or kind not in get_args(InputKind):
             raise DataError(f"an input's kind must be 'linear' or 'previous', not {told(kind)}")
         check_same_rows({"an input's times": times, "an input's values": values})
         times = real_array("an input's times", times).astype(np.float64)
@@ -67,7 +67,7 @@ class Input:
 
 def check_inputs(inputs: Any, error: type[PathfoldError]) -> dict[str, Input]:
     """Return the user's dict of inputs by name, or raise `error` if it is not one."""
-    if not isinstance(inputs, Mapping) or not all(isinstance(each, Input) for each in inputs.values()):
+    if not isinstance(inputs, Mapping) or not all(isinstance(series, Input) for series in inputs.values()):
         raise error(f"inputs must be a dict of name -> pf.Input(times, values), not {told(inputs)}")
     for name in inputs:
         check_name("the input", name, error)

@@ -139,15 +139,15 @@ def _indices(given: Any, states: Sequence[str] | None, state_dim: int) -> tuple[
     if not isinstance(given, Sequence):
         raise ModelError(f"accumulators must be names or indices of states, not {told(given)}")
     indices = []
-    for each in given:
-        if isinstance(each, str):
-            if each not in (states or ()):
+    for state in given:
+        if isinstance(state, str):
+            if state not in (states or ()):
                 known = f"has {listed(states)}" if states else "has no names of states: give states=(...)"
-                raise ModelError(f"accumulators name the state {each!r}; the model {known}")
-            each = list(states or ()).index(each)
-        if isinstance(each, bool) or not isinstance(each, int | np.integer) or not -state_dim <= each < state_dim:
-            raise ModelError(f"accumulators have {told(each)}; the model has states 0 to {state_dim - 1}")
-        indices.append(int(each) % state_dim)
+                raise ModelError(f"accumulators name the state {state!r}; the model {known}")
+            state = list(states or ()).index(state)
+        if isinstance(state, bool) or not isinstance(state, int | np.integer) or not -state_dim <= state < state_dim:
+            raise ModelError(f"accumulators have {told(state)}; the model has states 0 to {state_dim - 1}")
+        indices.append(int(state) % state_dim)
     if len(set(indices)) < len(indices):
         raise ModelError(f"accumulators name a state twice: {told(given)}")
     return tuple(indices)

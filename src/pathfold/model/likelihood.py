@@ -64,9 +64,9 @@ class Likelihood(Observation):
 
     def _traced_blocks(self, x: Any, z: Any, t: Any) -> list[Block]:
         """Return the blocks with traced parameters, which numpyro cannot validate as it would numbers."""
-        found: list[Block] = []
-        traced("the likelihood", lambda *values: found.extend(self._blocks(*values)), (x, z, t))
-        return found
+        blocks: list[Block] = []
+        traced("the likelihood", lambda *values: blocks.extend(self._blocks(*values)), (x, z, t))
+        return blocks
 
     def of(self, state):
         f = self._function
@@ -79,21 +79,21 @@ class Likelihood(Observation):
     def _blocks(self, x: Any, z: Any, t: Any) -> Iterator[Block]:
         value, begin = self._function(x, z, t), 0
         listed = value if isinstance(value, list | tuple) else [value]
-        for each in listed:
-            if not isinstance(each, dist.Distribution):
+        for distribution in listed:
+            if not isinstance(distribution, dist.Distribution):
                 raise ModelError(
-                    f"the likelihood gave {told(each)}; give a numpyro distribution of the observed values, such as "
-                    "dist.Poisson(jnp.exp(x[0])), or a list of them"
+                    f"the likelihood gave {told(distribution)}; give a numpyro distribution of the observed values, "
+                    "such as dist.Poisson(jnp.exp(x[0])), or a list of them"
                 )
-            while isinstance(each, dist.Independent):
-                each = each.base_dist
-            shape = (*each.batch_shape, *each.event_shape)
+            while isinstance(distribution, dist.Independent):
+                distribution = distribution.base_dist
+            shape = (*distribution.batch_shape, *distribution.event_shape)
             if len(shape) > 1 or 0 in shape:
                 raise ModelError(
                     f"the likelihood gave a distribution of shape {shape}, expected () or (Y,): one value a column"
                 )
             width = shape[0] if shape else 1
-            yield Block(each, slice(begin, begin + width), bool(each.event_shape))
+            yield Block(distribution, slice(begin, begin + width), bool(distribution.event_shape))
             begin += width
         if not listed:
             raise ModelError("the likelihood gave an empty list; give a distribution for each observed column")
@@ -107,15 +107,15 @@ class Likelihood(Observation):
         return np.ones(self.dim, dtype=bool)
 
     def factors(self, x, z, t):
-        found = np.zeros(self.dim, dtype=bool)
+        as_factor = np.zeros(self.dim, dtype=bool)
 
         def look(x, z, t, y):
             for block in self._blocks(x, z, t):
                 own = y[block.columns]
-                found[block.columns] = self.plain or block.joint or split(block.distribution, own) is None
+                as_factor[block.columns] = self.plain or block.joint or split(block.distribution, own) is None
 
         traced("the likelihood", look, (x, z, t, struct(self.dim)))
-        return found
+        return as_factor
 
     @property
     def has_density(self):
@@ -132,7 +132,7 @@ class Likelihood(Observation):
             return Split(nothing, nothing.at[0].set(-jnp.asarray(d.log_prob(seen.value))))
         rooted = None if self.plain else split(d, seen.value)
         exact = plain(d, seen.value) if rooted is None else rooted
-        return seen.split(d, Split(*(nothing + each for each in exact)), as_factor=self.plain)
+        return seen.split(d, Split(*(nothing + part for part in exact)), as_factor=self.plain)
 
     def log_density(self, x, z, t, seen):
         parts = [self._log_density_of_block(block, seen.part(block.columns)) for block in self._blocks(x, z, t)]
@@ -160,12 +160,12 @@ class Likelihood(Observation):
         blocks = list(self._blocks(x, z, t))
         keys = jax.random.split(jax.random.wrap_key_data(chance), len(blocks))
         drawn = [jnp.ravel(block.distribution.sample(key)) for block, key in zip(blocks, keys, strict=True)]
-        return jnp.concatenate([each.astype(jnp.float64) for each in drawn])
+        return jnp.concatenate([values.astype(jnp.float64) for values in drawn])
 
     def check_values(self, data, at, kept):
         """Raise for a value outside the support at all points tried, and if no point gives finite likelihoods."""
         states, parameters, times = at()
-        blocks = self._traced_blocks(states[0], parameters[0], jax.tree.map(lambda each: each[0], times))
+        blocks = self._traced_blocks(states[0], parameters[0], jax.tree.map(lambda clock: clock[0], times))
         for block in blocks:
             self._check_block(block, data)
         nothing = np.zeros((len(data.mask), 0))
@@ -176,7 +176,7 @@ class Likelihood(Observation):
         for x, z in zip(states, parameters, strict=True):
             inside |= np.asarray(possible(x, z, times, seen))
             parts = split(x, z, times, seen)
-            number |= all(bool(np.all(np.isfinite(np.where(data.mask, each, 0.0)))) for each in parts)
+            number |= all(bool(np.all(np.isfinite(np.where(data.mask, part, 0.0)))) for part in parts)
         outside = np.argwhere(data.mask & ~inside)
         if outside.size:
             row, column = outside[0]
@@ -225,63 +225,63 @@ class Several(Observation):
     observations: tuple[Observation, ...]
 
     def given(self, x, z, t, *, compilable=None):
-        parts = tuple(each.given(x, z, t, compilable=compilable) for each in self.observations)
-        return replace(self, observations=parts)._of_size(sum(each.dim for each in parts))
+        parts = tuple(part.given(x, z, t, compilable=compilable) for part in self.observations)
+        return replace(self, observations=parts)._of_size(sum(part.dim for part in parts))
 
     def of(self, state):
-        return replace(self, observations=tuple(each.of(state) for each in self.observations))
+        return replace(self, observations=tuple(part.of(state) for part in self.observations))
 
     @property
     def parts(self):
-        ends = np.cumsum([0, *(each.dim for each in self.observations)])
-        return [(slice(ends[i], ends[i + 1]), each) for i, each in enumerate(self.observations)]
+        ends = np.cumsum([0, *(part.dim for part in self.observations)])
+        return [(slice(ends[i], ends[i + 1]), part) for i, part in enumerate(self.observations)]
 
     @property
     def noise_dim(self):
-        return sum(each.noise_dim for each in self.observations)
+        return sum(part.noise_dim for part in self.observations)
 
     def _with_noise(self, w: Array) -> Iterator[tuple[slice, Observation, Array]]:
         begin = 0
-        for columns, each in self.parts:
-            yield columns, each, w[begin : begin + each.noise_dim]
-            begin += each.noise_dim
+        for columns, part in self.parts:
+            yield columns, part, w[begin : begin + part.noise_dim]
+            begin += part.noise_dim
 
     def misfit(self, x, z, w, t, seen):
-        rows = [each.misfit(x, z, own, t, seen.part(columns)) for columns, each, own in self._with_noise(w)]
+        rows = [part.misfit(x, z, own, t, seen.part(columns)) for columns, part, own in self._with_noise(w)]
         return jnp.concatenate(rows)
 
     def excess(self, x, z, w, t, seen):
-        terms = (each.excess(x, z, own, t, seen.part(columns)) for columns, each, own in self._with_noise(w))
+        terms = (part.excess(x, z, own, t, seen.part(columns)) for columns, part, own in self._with_noise(w))
         return sum(terms, start=0.0)
 
     def log_density(self, x, z, t, seen):
-        return jnp.concatenate([each.log_density(x, z, t, seen.part(columns)) for columns, each in self.parts])
+        return jnp.concatenate([part.log_density(x, z, t, seen.part(columns)) for columns, part in self.parts])
 
     def chance(self, z, rng, count, *, shared):
-        return tuple(each.chance(z, rng, count, shared=shared) for each in self.observations)
+        return tuple(part.chance(z, rng, count, shared=shared) for part in self.observations)
 
     def drawn(self, x, z, chance, t):
         parts = zip(self.observations, chance, strict=True)
-        return jnp.concatenate([each.drawn(x, z, own, t) for each, own in parts])
+        return jnp.concatenate([part.drawn(x, z, own, t) for part, own in parts])
 
     def exact(self, draws):
-        return np.concatenate([each.exact(draws) for each in self.observations])
+        return np.concatenate([part.exact(draws) for part in self.observations])
 
     @property
     def unit_rows(self):
-        return np.concatenate([each.unit_rows for each in self.observations])
+        return np.concatenate([part.unit_rows for part in self.observations])
 
     def factors(self, x, z, t):
-        return np.concatenate([each.factors(x, z, t) for each in self.observations])
+        return np.concatenate([part.factors(x, z, t) for part in self.observations])
 
     @property
     def has_density(self):
-        return all(each.has_density for each in self.observations)
+        return all(part.has_density for part in self.observations)
 
     def check(self, z, t, draws):
-        for each in self.observations:
-            each.check(z, t, draws)
+        for part in self.observations:
+            part.check(z, t, draws)
 
     def check_values(self, data, at, kept):
-        for columns, each in self.parts:
-            each.check_values(Seen(*(array[:, columns] for array in data)), at, kept)
+        for columns, part in self.parts:
+            part.check_values(Seen(*(array[:, columns] for array in data)), at, kept)

@@ -43,11 +43,11 @@ def check_labels(what: str, labels: Any, count: int, error: type[PathfoldError])
     """Return the user's names for the `count` components of a vector, if any; raise if they cannot be used."""
     if labels is None:
         return None
-    if isinstance(labels, str) or not isinstance(labels, Sequence) or not all(isinstance(each, str) for each in labels):
+    if isinstance(labels, str) or not isinstance(labels, Sequence) or not all(isinstance(name, str) for name in labels):
         raise error(f"{what} must be a tuple of names, not {told(labels)}")
     if len(labels) != count:
         raise error(f"{what} has {len(labels)} names, {told(tuple(labels))}, for {count} components; give each a name")
-    for i, each in enumerate(labels):
-        if not each.strip() or not each.isprintable() or each in labels[:i]:
-            raise error(f"{what} has the name {told(each)}, which is empty, not printable or there twice; give another")
+    for i, name in enumerate(labels):
+        if not name.strip() or not name.isprintable() or name in labels[:i]:
+            raise error(f"{what} has the name {told(name)}, which is empty, not printable or there twice; give another")
     return tuple(labels)

@@ -268,10 +268,12 @@ class GaussianNoise(StateFunction):
         mean, scale = self.state_function(x, z, t), self._scale(z, t)
         if scale.ndim == 2:
             return _of_first(seen.mask, self._joint_log_density(mean, scale, seen))
-        each = dist.Normal(mean, scale).log_prob(seen.value)
+        log_densities = dist.Normal(mean, scale).log_prob(seen.value)
         if seen.any_censored:
-            each = jnp.where(seen.censored != 0.0, -0.5 * self.censored_root(x, z, t, seen) ** 2, each)
-        return jnp.where(seen.mask > 0.0, each, jnp.nan)
+            log_densities = jnp.where(
+                seen.censored != 0.0, -0.5 * self.censored_root(x, z, t, seen) ** 2, log_densities
+            )
+        return jnp.where(seen.mask > 0.0, log_densities, jnp.nan)
 
     def _joint_log_density(self, mean, scale, seen):
         """Return the joint log density of the observed components; the others count as standard normals at zero."""
@@ -295,7 +297,7 @@ class GaussianNoise(StateFunction):
         if not np.any(data.censored):
             return
         _, z, t = at()
-        scale = np.asarray(self._scale(z[0], jax.tree.map(lambda each: each[0], t)))
+        scale = np.asarray(self._scale(z[0], jax.tree.map(lambda clock: clock[0], t)))
         if scale.ndim == 2:
             raise DataError("censored values need independent noise, but the observation scale is a matrix; give (Y,)")
         if np.any(np.broadcast_to(scale == 0.0, self.dim) & np.any(data.censored, axis=0)):

@@ -116,20 +116,20 @@ class Parameters:
         check_values(values, self.maps)
         if missing := [name for name, m in self.maps.items() if name not in values and m.size and draw is None]:
             raise ModelError(f"no value was given for parameter {listed(missing)}")
-        found = dict(given or {})
+        by_name = dict(given or {})
         with jax.enable_x64(True):
             for name in self.sequence:
                 m = self.maps[name]
                 if name in values:
                     value = real_array(f"the values of parameter {name!r}", values[name], error=ModelError)
                 else:
-                    value = np.asarray(m.push(found, jnp.zeros(0) if draw is None else draw(m, found)))
+                    value = np.asarray(m.push(by_name, jnp.zeros(0) if draw is None else draw(m, by_name)))
                 if value.shape != m.shape:
                     raise ModelError(f"parameter {name!r} was given with shape {value.shape}, expected {m.shape}")
                 if not np.all(np.isfinite(value)):
                     raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
-                found[name] = jnp.asarray(value, float)
-            return np.concatenate([np.zeros(0), *(np.ravel(found[name]) for name in self.names)])
+                by_name[name] = jnp.asarray(value, float)
+            return np.concatenate([np.zeros(0), *(np.ravel(by_name[name]) for name in self.names)])
 
 
 def check_values(values: Any, maps: Mapping[str, ConditionalMap]) -> None:

@@ -110,8 +110,8 @@ class Reactions:
         if not isinstance(network, Mapping) or not network:
             raise ModelError(f'reactions must be a dict such as {{"decay": "A -> 0"}}, not {told(network)}')
         sides = {name: _sides(name, reaction) for name, reaction in network.items()}
-        found = tuple(dict.fromkeys(one for pair in sides.values() for side in pair for one in side))
-        ordered = _in_order(found, species)
+        named = tuple(dict.fromkeys(one for pair in sides.values() for side in pair for one in side))
+        ordered = _in_order(named, species)
         changes = [[made.get(one, 0) - used.get(one, 0) for used, made in sides.values()] for one in ordered]
         rates = {} if rates is None else rates
         if not isinstance(rates, Mapping):
@@ -137,17 +137,17 @@ class Reactions:
     def states(self, given: Any) -> Any:
         """The state, from amounts by species, or from an array where its order is known to the user."""
         if isinstance(given, Mapping):
-            return self._of_amounts(jnp.stack([jnp.asarray(each, float) for each in self._ordered(given)], axis=-1))
+            return self._of_amounts(jnp.stack([jnp.asarray(amount, float) for amount in self._ordered(given)], axis=-1))
         self._refuse_without_names(given)
         return given
 
     def start(self, name: str, given: Any, z: dict[str, Any]) -> ConditionalMap:
         """The map of the initial state, which is given as `states` takes it, with distributions of amounts besides."""
-        found = [given]
+        values = [given]
         if is_function(given):
-            traced(name, lambda z: found.insert(0, given(z)), (z,))
-        if not isinstance(found[0], Mapping):
-            self._refuse_without_names(found[0])
+            traced(name, lambda z: values.insert(0, given(z)), (z,))
+        if not isinstance(values[0], Mapping):
+            self._refuse_without_names(values[0])
             return ConditionalMap.build(name, given, z)
         in_order = (lambda z: self._ordered(given(z))) if is_function(given) else self._ordered(given)
         built = ConditionalMap.build(name, in_order, z)
@@ -207,9 +207,9 @@ class Reactions:
     def least(self, states: Any) -> tuple[str, float]:
         """Return the species with the smallest amount anywhere in these states (..., component), and that amount."""
         with jax.enable_x64(True):
-            found = {name: float(np.nanmin(y)) for name, y in self.amounts(jnp.asarray(states)).items()}
-        name = min(found, key=lambda one: found[one])
-        return name, found[name]
+            smallest = {name: float(np.nanmin(y)) for name, y in self.amounts(jnp.asarray(states)).items()}
+        name = min(smallest, key=lambda one: smallest[one])
+        return name, smallest[name]
 
 
 def _same(x: Any) -> Any:
@@ -234,22 +234,22 @@ def _side(name: str, reaction: str, side: str) -> dict[str, int]:
     if side.strip() in ("", "0"):
         return counts
     for term in side.split("+"):
-        found = _TERM.fullmatch(term.strip())
-        if found is None or found[1].strip("0") == "" != found[1]:
+        match = _TERM.fullmatch(term.strip())
+        if match is None or match[1].strip("0") == "" != match[1]:
             raise ModelError(
                 f"reaction {name!r}, {reaction!r}, has the term {term.strip()!r}; write a species such as 'A', several "
                 "such as '2 A', or 0 for nothing"
             )
-        counts[found[2]] = counts.get(found[2], 0) + int(found[1] or 1)
+        counts[match[2]] = counts.get(match[2], 0) + int(match[1] or 1)
     return counts
 
 
-def _in_order(found: tuple[str, ...], species: Sequence[str] | None) -> tuple[str, ...]:
-    wanted = check_labels("species", species, len(found), ModelError)
+def _in_order(named: tuple[str, ...], species: Sequence[str] | None) -> tuple[str, ...]:
+    wanted = check_labels("species", species, len(named), ModelError)
     if wanted is None:
-        return found
-    if odd := [one for one in wanted if one not in found]:
-        raise ModelError(f"species has {odd[0]!r}, which no reaction names; there are {listed(found)}")
+        return named
+    if odd := [one for one in wanted if one not in named]:
+        raise ModelError(f"species has {odd[0]!r}, which no reaction names; there are {listed(named)}")
     return wanted
 
 

@@ -20,14 +20,14 @@ def real_array(name: str, given: Any, *, error: type[PathfoldError] = DataError,
     if array.dtype.kind in "mM" or (array.dtype == object and any(map(is_date, array.flat))):
         raise error(f"{name} are dates or durations ({array.dtype}); give real numbers")
     if array.dtype == object:
-        empty = np.array([each is None or type(each).__name__ == "NAType" for each in array.flat], dtype=bool)
+        empty = np.array([entry is None or type(entry).__name__ == "NAType" for entry in array.flat], dtype=bool)
         masked = masked | empty.reshape(array.shape)
         array = np.where(masked, 0.0, array)
     if masked.any() and not missing:
         raise error(f"{name} have {np.sum(masked)} masked or missing entries; leave these out or fill them in")
     if array.dtype.kind == "b" and not missing:
         raise error(f"{name} are True or False, {told(given)}; give real numbers")
-    if array.dtype.kind == "c" or (array.dtype == object and any(isinstance(each, complex) for each in array.flat)):
+    if array.dtype.kind == "c" or (array.dtype == object and any(isinstance(entry, complex) for entry in array.flat)):
         raise error(f"{name} are complex; give real numbers")
     if array.dtype.kind not in "biuf" and not _all_numbers(array):
         raise error(f"{name} must be an array of real numbers, not {told(given)}")
@@ -53,7 +53,7 @@ def real_number(name: str, given: Any, *, error: type[PathfoldError] = DataError
 def unmasked(name: str, given: Any, error: type[PathfoldError] = DataError) -> tuple[np.ndarray, np.ndarray]:
     """Return the entries as an array, and a mask of those that are masked."""
     try:
-        if isinstance(given, list | tuple) and any(np.ma.isMaskedArray(each) for each in given):
+        if isinstance(given, list | tuple) and any(np.ma.isMaskedArray(part) for part in given):
             given = np.ma.array(given)
         masked = np.array(np.ma.getmaskarray(given)) if np.ma.isMaskedArray(given) else None
         array = np.asarray(given)
@@ -78,7 +78,9 @@ def check_same_rows(given: dict[str, Any]) -> None:
     Rows are matched by their order, which would then contradict the labels. If one of them is an index itself, labels
     that only count from zero do not contradict it.
     """
-    parts = [(name, part) for name, each in given.items() for part in (each if isinstance(each, tuple) else (each,))]
+    parts = [
+        (name, part) for name, value in given.items() for part in (value if isinstance(value, tuple) else (value,))
+    ]
     indices = [(name, part) for name, part in parts if hasattr(part, "get_indexer")]
     frames = [(name, part.index) for name, part in parts if is_frame(part)]
     if indices:
@@ -94,11 +96,11 @@ def check_same_rows(given: dict[str, Any]) -> None:
 def is_date(value: Any) -> bool:
     """Tell whether this is a date or duration of datetime, NumPy or pandas, by its type or attributes."""
     has = ("isoformat", "total_seconds")
-    return isinstance(value, np.datetime64 | np.timedelta64) or any(hasattr(value, each) for each in has)
+    return isinstance(value, np.datetime64 | np.timedelta64) or any(hasattr(value, attribute) for attribute in has)
 
 
 def _all_numbers(array: np.ndarray) -> bool:
     """Tell whether all objects are numbers; text that reads like a number is not one."""
     return array.dtype == object and all(
-        hasattr(each, "__float__") and not isinstance(each, str | bytes | complex) for each in array.flat
+        hasattr(entry, "__float__") and not isinstance(entry, str | bytes | complex) for entry in array.flat
     )

@@ -25,7 +25,7 @@ class Seen(NamedTuple):
 
     def part(self, columns: slice) -> Seen:
         """Return the part that belongs to some of the components."""
-        return Seen(*(each[columns] if each.shape[0] else each for each in self))
+        return Seen(*(field[columns] if field.shape[0] else field for field in self))
 
     @property
     def any_censored(self) -> bool:

@@ -20,8 +20,8 @@ from pathfold.model.deviance import TINY, logit_root, stirling
 
 type Tails = tuple[Any, Any]
 
-FAR = 5.0  # standard deviations, beyond which a continued fraction is used
-LEVELS = 18  # of the continued fraction: its error at FAR is below rounding
+FRACTION_FROM = 5.0  # standard deviations, beyond which a continued fraction is used
+FRACTION_LEVELS = 18  # of the continued fraction: its error at FRACTION_FROM is below rounding
 MANY = 2.0**70  # with so many trials a binomial is Poisson, and a beta a gamma, to rounding
 
 # The trapezoidal rule after s = exp(t - exp(-t)) resolves an integrand on all scales from s = 0 to some hundreds
@@ -73,24 +73,24 @@ def _upper_normal(r: Array) -> Array:
 
     Its derivative is -h, with h the hazard.
     """
-    negative, far = r < 0, r > FAR
-    x = jnp.where(far, r, FAR)
-    tail = 0.5 * jax.lax.erfc(math.sqrt(0.5) * jnp.where(negative, -r, jnp.where(far, FAR, r)))
+    negative, far = r < 0, r > FRACTION_FROM
+    x = jnp.where(far, r, FRACTION_FROM)
+    tail = 0.5 * jax.lax.erfc(math.sqrt(0.5) * jnp.where(negative, -r, jnp.where(far, FRACTION_FROM, r)))
     near = jnp.where(negative, jnp.log1p(-tail), jnp.log(jnp.where(negative, 1.0, tail)))
     return jnp.where(far, _log_normal(x) - jnp.log(x + _fraction(x)), near)
 
 
 @jax.custom_jvp
 def _hazard(r: Array) -> Array:
-    far = r > FAR
-    return jnp.where(far, r + _fraction(jnp.where(far, r, FAR)), jnp.exp(_log_normal(r) - _upper_normal(r)))
+    far = r > FRACTION_FROM
+    return jnp.where(far, r + _fraction(jnp.where(far, r, FRACTION_FROM)), jnp.exp(_log_normal(r) - _upper_normal(r)))
 
 
 @jax.custom_jvp
 def _hazard_above(r: Array) -> Array:
     """Return h - r, the hazard of the standard normal less r."""
-    far = r > FAR
-    return jnp.where(far, _fraction(jnp.where(far, r, FAR)), _hazard(r) - r)
+    far = r > FRACTION_FROM
+    return jnp.where(far, _fraction(jnp.where(far, r, FRACTION_FROM)), _hazard(r) - r)
 
 
 _upper_normal.defjvps(lambda dr, _, r: -_hazard(r) * dr)
@@ -105,7 +105,7 @@ def _log_normal(r: Array) -> Array:
 def _fraction(r: Array) -> Array:
     """Return h - r = 1 / (r + 2 / (r + 3 / (r + ...))), a continued fraction (Abramowitz and Stegun 26.2.14)."""
     bottom = r
-    for level in range(LEVELS, 1, -1):
+    for level in range(FRACTION_LEVELS, 1, -1):
         bottom = r + level / bottom
     return 1 / bottom
 

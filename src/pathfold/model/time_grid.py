@@ -65,16 +65,16 @@ class TimeGrid:
         """
         by_name = panel_of(data)
         panel = [*by_name.values()]
-        if len(widths := sorted({each.observation_dim for each in panel})) > 1:
+        if len(widths := sorted({series.observation_dim for series in panel})) > 1:
             raise DataError(f"the series of the panel have different widths, {widths}; write NaN for a missing entry")
-        if len(names := {each.components for each in panel if each.components is not None}) > 1:
+        if len(names := {series.components for series in panel if series.components is not None}) > 1:
             columns = " and ".join(sorted(map(str, names)))
             raise DataError(f"the series of the panel have different columns, {columns}; give all the same, in order")
         if (steps_per_interval is None) == (max_step is None):
             raise SettingsError("give exactly one of steps_per_interval and max_step")
 
-        nodes = [_Nodes.of(each) for each in panel]
-        lengths = np.concatenate([each.lengths for each in nodes])
+        nodes = [_Nodes.of(series) for series in panel]
+        lengths = np.concatenate([own.lengths for own in nodes])
         if max_step is None:
             steps, longest = whole("steps_per_interval", steps_per_interval, least=1), np.inf
             _check_count(f"steps_per_interval = {steps}", float(steps) * len(lengths))
@@ -84,25 +84,25 @@ class TimeGrid:
             steps = _ceil(np.median(lengths[lengths > 0]) / max_step) if lengths.any() else 1
             longest = steps * max_step
 
-        cut = [each.cut(longest) for each in nodes]
-        values = np.concatenate([each.values for each in cut])
+        cut = [own.cut(longest) for own in nodes]
+        values = np.concatenate([own.values for own in cut])
         mask = ~np.isnan(values)
-        counts = [len(each.ends) for each in cut]
+        counts = [len(own.ends) for own in cut]
         return cls(
-            starts=np.concatenate([each.starts for each in cut]),
-            ends=np.concatenate([each.ends for each in cut]),
+            starts=np.concatenate([own.starts for own in cut]),
+            ends=np.concatenate([own.ends for own in cut]),
             values=np.where(mask, values, MISSING),
             mask=mask,
-            censored=np.concatenate([each.censored for each in cut]),
-            upper=np.concatenate([each.upper for each in cut]),
-            rows=np.concatenate([each.rows for each in cut]),
+            censored=np.concatenate([own.censored for own in cut]),
+            upper=np.concatenate([own.upper for own in cut]),
+            rows=np.concatenate([own.rows for own in cut]),
             events=_events(panel, cut),
             first=np.cumsum([0, *counts[:-1]], dtype=np.int64),
             series=tuple(by_name),
             steps=steps,
             components=names.pop() if names else tuple(range(widths[0])),
-            inputs=tuple(each.inputs for each in panel),
-            calendars=tuple(each.calendar for each in panel),
+            inputs=tuple(series.inputs for series in panel),
+            calendars=tuple(series.calendar for series in panel),
         )
 
     @property
@@ -138,7 +138,7 @@ class TimeGrid:
     def seen(self, columns: slice = slice(None)) -> Seen:
         """What was observed at the nodes (N, Y), for some of the components."""
         bounds = (self.censored, self.upper) if self.censored.any() else 2 * (np.zeros((len(self.ends), 0)),)
-        return Seen(*(each[:, columns] if each.shape[1] else each for each in (self.values, self.mask, *bounds)))
+        return Seen(*(field[:, columns] if field.shape[1] else field for field in (self.values, self.mask, *bounds)))
 
     @property
     def regular(self) -> bool:
@@ -204,11 +204,11 @@ class _Nodes:
         if np.isinf(longest):
             return self
         counts = [_ceil(length / longest) for length in self.lengths]
-        edges = [np.linspace(*each) for each in zip(self.starts, self.ends, np.add(counts, 1), strict=True)]
+        edges = [np.linspace(*interval) for interval in zip(self.starts, self.ends, np.add(counts, 1), strict=True)]
         last, size = np.cumsum(counts) - 1, sum(counts)
         return _Nodes(
-            np.concatenate([each[:-1] for each in edges]),
-            np.concatenate([each[1:] for each in edges]),
+            np.concatenate([points[:-1] for points in edges]),
+            np.concatenate([points[1:] for points in edges]),
             _spread(self.rows, last, size, False),
             _spread(self.values, last, size, np.nan),
             _spread(self.censored, last, size, 0.0),
@@ -225,14 +225,14 @@ def _spread(array: np.ndarray, at: np.ndarray, size: int, otherwise: Any) -> np.
 
 def _events(panel: Sequence[Observations], cut: Sequence[_Nodes]) -> dict[str, np.ndarray]:
     """Return the amounts at the nodes by event, NaN where none happens; events after the last node are left out."""
-    found = {name: [np.full(len(nodes.ends), np.nan) for nodes in cut] for each in panel for name in each.events}
-    for k, (each, nodes) in enumerate(zip(panel, cut, strict=True)):
-        for name, (times, amounts) in each.events.items():
+    by_name = {name: [np.full(len(nodes.ends), np.nan) for nodes in cut] for series in panel for name in series.events}
+    for k, (series, nodes) in enumerate(zip(panel, cut, strict=True)):
+        for name, (times, amounts) in series.events.items():
             for t, amount in zip(times, amounts, strict=True):
                 n = int(np.argmin(np.abs(nodes.ends - t)))
                 if abs(nodes.ends[n] - t) <= close(t):
-                    found[name][k][n] = amount
-    return {name: np.concatenate(amounts) for name, amounts in found.items()}
+                    by_name[name][k][n] = amount
+    return {name: np.concatenate(amounts) for name, amounts in by_name.items()}
 
 
 def _check_count(setting: str, count: float) -> None:

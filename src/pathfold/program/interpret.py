@@ -59,7 +59,7 @@ def evaluate_constant(g: Graph, eqn, args):
     return [constants_of(g, v) for v in (out if eqn.primitive.multiple_results else [out])]
 
 
-def inputs_of(graph: Graph, name: str, shape: tuple[int, ...]) -> Nodes:
+def input_nodes(graph: Graph, name: str, shape: tuple[int, ...]) -> Nodes:
     """Return an array of the input nodes (name, flat index)."""
     size = int(np.prod(shape, dtype=int))
     return np.array([graph.input(name, i) for i in range(size)], dtype=np.int64).reshape(shape)

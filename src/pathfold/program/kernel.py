@@ -19,7 +19,7 @@ from pathfold.program.graph import WRITTEN_OUT, Graph
 from pathfold.program.layout import Use, size_of
 from pathfold.program.trace import trace
 
-Function = Callable[..., dict]
+KernelPart = Callable[..., dict]
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Kernel:
 
     name: str
     uses: Sequence[Use]
-    body: Function | None = None
-    init: Function | None = None
-    final: Function | None = None
+    body: KernelPart | None = None
+    init: KernelPart | None = None
+    final: KernelPart | None = None
     reverse: bool = False
     fixes: tuple[str, ...] = ()  # fields whose constant entries every reader may rely on: this kernel alone writes them
 
@@ -124,7 +124,7 @@ class Traced:
     def use_of(self, name: str) -> Use:
         return self.kernel.use_of(name)
 
-    def _trace(self, function: Function, *, carried: bool) -> dict[str, np.ndarray]:
+    def _trace(self, function: KernelPart, *, carried: bool) -> dict[str, np.ndarray]:
         arguments = {name: self._argument(name, carried) for name in inspect.signature(function).parameters}
         out = trace(self.graph, lambda a: {k: _array(v) for k, v in function(**a).items()}, arguments)
         if carried:

@@ -19,7 +19,7 @@ from pathfold.program import (  # noqa: F401
     rules_of_products,
 )
 from pathfold.program.graph import Graph
-from pathfold.program.interpret import evaluate, inputs_of
+from pathfold.program.interpret import evaluate, input_nodes
 from pathfold.program.unsupported import UnsupportedPrimitive
 
 
@@ -78,6 +78,6 @@ def is_compilable(function: Callable, *shapes: Any) -> bool:
 def _attempt(name: str, function: Callable, shapes: Sequence) -> None:
     graph = Graph()
     try:
-        trace(graph, function, *(inputs_of(graph, str(i), shape.shape) for i, shape in enumerate(shapes)))
+        trace(graph, function, *(input_nodes(graph, str(i), shape.shape) for i, shape in enumerate(shapes)))
     except UnsupportedPrimitive as problem:
         raise ModelError(f"{name} cannot be compiled to a scalar program: {problem}") from None

@@ -49,7 +49,7 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
     joined = {}
     for name, group in first.children.items():
         datasets = [tree[name].to_dataset() for tree in parts if name in tree.children]
-        if len(datasets) < len(parts):
+        if len(datasets) < len(parts) or name == "starts":  # of which each run has candidates of its own
             continue
         joined[f"/{name}"] = _joined(datasets) if "chain" in group.dims else datasets[0]
     tree = xr.DataTree.from_dict(joined)

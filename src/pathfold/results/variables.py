@@ -38,7 +38,7 @@ class Variable:
         )
 
 
-class Drawn(BackendArray):
+class DrawnArray(BackendArray):
     """A variable (chain, draw, ...) of the draws from `begin` to `end`; `kept` masks the states (interval, step) that
     are kept."""
 
@@ -123,7 +123,7 @@ def along_chains(parts: Sequence[xr.Variable]) -> Any:
     return np.concatenate([part.values for part in parts])
 
 
-def _on_demand(array: Drawn | Joined) -> Any:
+def _on_demand(array: DrawnArray | Joined) -> Any:
     """Wrap an array as data of an xarray.Variable that are read when they are needed, and changed in memory alone."""
     lazy: Any = indexing.LazilyIndexedArray(array)
     return indexing.CopyOnWriteArray(lazy)
@@ -140,7 +140,7 @@ def drawn_dataset(
     """Return the variables of the draws from `begin` to `end`, read now unless they are large and on file."""
     data = {}
     for variable in variables:
-        drawn = Drawn(variable, chains, begin, end, kept)
+        drawn = DrawnArray(variable, chains, begin, end, kept)
         stays = drawn.nbytes > IN_MEMORY and any(chain.begin > begin for chain in chains)
         try:
             values = _on_demand(drawn) if stays else drawn.read((slice(None),) * len(drawn.shape))

@@ -85,7 +85,7 @@ class Chain(ABC):
         draws.main_seconds += 0.0 if warming_up else seconds
         self.piece = max(1, min(PIECE, int(PIECE_SECONDS * made / max(own, 1e-9))))
         thin = 1 if warming_up else self.task.thin
-        drawn = {name: each[thin - 1 - draws.since : made : thin] for name, each in room.items()}
+        drawn = {name: rows[thin - 1 - draws.since : made : thin] for name, rows in room.items()}
         draws.add(drawn)
         draws.since = (draws.since + made) % thin
         if made and draws.since == 0 and not warming_up:
@@ -112,7 +112,7 @@ class Chain(ABC):
 
     def _room(self, count: int) -> dict[str, np.ndarray]:
         """Return the arrays that these transitions are written to, without room for states that are not kept."""
-        room = {name: each[:count] for name, each in self.rooms.items()}
+        room = {name: rows[:count] for name, rows in self.rooms.items()}
         if self.draws.made < self.draws.unkept:
             room |= {name: room[name][:, :0] for name in STATES}
         return room
@@ -137,7 +137,7 @@ class Chain(ABC):
             "seconds": np.array([d.seconds, d.main_seconds]),
             "since": np.array(d.since),
             "held": np.array([*d.held], dtype=np.int64),
-            **{f"held_{name}": np.array([getattr(each, name) for each in d.held.values()]) for name in Held._fields},
+            **{f"held_{name}": np.array([getattr(draw, name) for draw in d.held.values()]) for name in Held._fields},
             "integration_time": np.array(d.integration_time),
         }
         self._unless_full(lambda: checkpoint.save(d, state))

@@ -102,9 +102,9 @@ class Checkpoint:
 
     def load(self, draws: Draws) -> dict[str, Any] | None:
         """Verify the files, let `draws` refer to them, and return the saved state; None if nothing was saved."""
-        if (found := self.state()) is None:
+        if (saved := self.state()) is None:
             return None
-        made, self.checksums, state = found
+        made, self.checksums, state = saved
         for name in ARRAYS:
             self._verify(name, _size(name, draws, made))
         self.written = self.counted = draws.begin = draws.made = made
@@ -218,15 +218,15 @@ def _claim(folder: Path, fingerprint: dict[str, Any]) -> None:
             )
         _write(mark, json.dumps(mine, sort_keys=True))
         return
-    found = None
+    theirs = None
     with suppress(OSError, ValueError):
-        found = json.loads(mark.read_text())
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        theirs = json.loads(mark.read_text())
+    if not isinstance(theirs, dict) or theirs.get("format") != FORMAT:
         raise SettingsError(
             f"the file {mark} is damaged, or no checkpoint of this version of pathfold; give another folder"
         )
     mine = json.loads(json.dumps(mine))
-    if differing := sorted(name for name in mine.keys() | found.keys() if mine.get(name) != found.get(name)):
+    if differing := sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name)):
         raise SettingsError(
             f"the checkpoint folder {folder} belongs to a run with another model, other data or other settings: give "
             f"the same ones to resume it, or another folder to start afresh (not the same: {', '.join(differing)})"

@@ -168,16 +168,16 @@ class Draws:
         row = getattr(self, name).shape[1:]
         assert self.folder is not None
         first, count = self.place(name, begin), self.place(name, end) - self.place(name, begin)
-        found, size = np.zeros(0), _product(row)
+        numbers, size = np.zeros(0), _product(row)
         if count * size:
             file = rows_file(self.folder, self.chain, name)
             try:
-                found = np.fromfile(file, count=count * size, offset=8 * first * size)
+                numbers = np.fromfile(file, count=count * size, offset=8 * first * size)
             except OSError as error:
                 raise self._lost(file, error.strerror or str(error)) from None
-            if found.size < count * size:
+            if numbers.size < count * size:
                 raise self._lost(file, "it is shorter than it was")
-        return found.reshape(count, *row)
+        return numbers.reshape(count, *row)
 
     def _lost(self, file: Path, reason: str) -> SettingsError:
         return SettingsError(
@@ -193,7 +193,7 @@ class Draws:
             rows = self._in_memory(name, begin, made)
             return rows if self.folder is None else rows.copy()
 
-        held = {number: each for number, each in self.held.items() if number <= count}
+        held = {number: draw for number, draw in self.held.items() if number <= count}
         return replace(self, **self._each(alone), held=held, begin=begin, made=made)
 
     def _each(self, make: Callable[[str], np.ndarray]) -> dict[str, Any]:

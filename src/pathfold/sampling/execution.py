@@ -293,7 +293,7 @@ def worth_keeping(results: list[Draws], warmup: int) -> tuple[list[Draws], list[
     lengths = sorted((max(0, d.made - warmup) for d in results), reverse=True)
     most = max(range(len(lengths)), key=lambda i: (i + 1) * lengths[i])
     enough = [max(0, d.made - warmup) >= lengths[most] for d in results]
-    kept, left_out = ([d for d, each in zip(results, enough, strict=True) if each == which] for which in (True, False))
+    kept, left_out = ([d for d, has in zip(results, enough, strict=True) if has == which] for which in (True, False))
     return kept, left_out
 
 

@@ -56,7 +56,7 @@ def guided_start(engine: Engine, guided: GuidedEngine, point: np.ndarray, refere
     nodes = engine.get("point", point, "node", "x_node")
     starts = engine.get("point", point, "path", "x")
     ends = np.concatenate([starts[:, 1:], nodes[:, None]], axis=1)
-    path = [each.reshape(guided.intervals, -1) for each in (starts, ends)]
+    path = [states.reshape(guided.intervals, -1) for states in (starts, ends)]
     if reference == "endpoint":
         path = 2 * [_endpoints(guided, path[1])]
     for field, states in zip(("x_start", "x_node"), path, strict=True):

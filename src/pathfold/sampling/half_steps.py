@@ -52,11 +52,11 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
         status = first_order_shift(fine.layout, fine.problem, point, moved, scratch)
         for shift, variance, prior in (_of_parameters(fine, point, moved), _of_starts(fine, point, moved, scratch)):
             spread = np.sqrt(np.where(variance > LEAST * prior, variance, np.nan))
-            found = np.divide(shift, spread, out=np.zeros_like(shift), where=prior != 0.0)  # what is fixed stays
-            yield found if status == CONVERGED else np.full_like(found, np.nan)
+            relative = np.divide(shift, spread, out=np.zeros_like(shift), where=prior != 0.0)  # what is fixed stays
+            yield relative if status == CONVERGED else np.full_like(relative, np.nan)
 
-    found = [[tuple(shifts(chain.held[number])) for number in numbers] for chain in chains]
-    z, x0 = (np.array([[each[i] for each in chain] for chain in found]) for i in range(2))
+    by_chain = [[tuple(shifts(chain.held[number])) for number in numbers] for chain in chains]
+    z, x0 = (np.array([[draw[i] for draw in chain] for chain in by_chain]) for i in range(2))
     return Shift(np.array(numbers, dtype=np.int64) - warmup - 1, z, x0)
 
 

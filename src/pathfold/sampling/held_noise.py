@@ -73,17 +73,17 @@ def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -
     model = engine.model
     names, own = names_of_normals(model)
     held = [[chain.held[number] for number in numbers] for chain in chains]
-    parts = [[_parts(engine, grid, each) for each in chain] for chain in held]
+    parts = [[_parts(engine, grid, draw) for draw in chain] for chain in held]
     columns, draws = _columns(model.observation), np.array(numbers, dtype=np.int64) - warmup - 1
-    u, v0, w, v = (np.array([[each[i] for each in chain] for chain in parts]) for i in range(4))
-    whole = (np.array([[getattr(each, name) for each in chain] for chain in held]) for name in ("z", "x0", "nodes"))
+    u, v0, w, v = (np.array([[draw[i] for draw in chain] for chain in parts]) for i in range(4))
+    whole = (np.array([[getattr(draw, name) for draw in chain] for chain in held]) for name in ("z", "x0", "nodes"))
     return Noise(draws, u, v0, w, v, _standard(engine), names, own, columns, *whole)
 
 
 def names_of_normals(model: DiffusionModel) -> tuple[list[str], list[str]]:
     """Return the name of the parameter or state that each of u, and each of v0, belongs to."""
-    shared = [name for name, each in model.parameters.maps.items() for _ in range(each.size)]
-    own = [name for name, each in model.varying.maps.items() for _ in range(each.size)]
+    shared = [name for name, m in model.parameters.maps.items() for _ in range(m.size)]
+    own = [name for name, m in model.varying.maps.items() for _ in range(m.size)]
     return shared, [*own, *["initial_state"] * model.initial_state.size]
 
 
@@ -117,7 +117,7 @@ def _observation_noise(model: DiffusionModel, grid: TimeGrid, draw: Held) -> np.
         return w - jnp.linalg.pinv(E) @ r
 
     with jax.enable_x64(True):
-        seen = jax.tree.map(lambda each: jnp.asarray(each, float), grid.seen())
+        seen = jax.tree.map(lambda field: jnp.asarray(field, float), grid.seen())
         return np.asarray(jax.vmap(conditioned)(fresh, states, model.clocks(grid)[1], seen))
 
 
@@ -145,8 +145,10 @@ def _has_standard_noise(observation: Observation) -> bool:
 
 def _columns(observation: Observation) -> np.ndarray:
     """Return the observed column that each of w belongs to; -1 where it belongs to several."""
-    found = [np.zeros(0, dtype=np.int64)]
+    of_parts = [np.zeros(0, dtype=np.int64)]
     for columns, part in observation.parts:
         own = not isinstance(part, NoisyObservation)
-        found.append(np.arange(columns.start, columns.stop) if own and part.noise_dim else np.full(part.noise_dim, -1))
-    return np.concatenate(found)
+        of_parts.append(
+            np.arange(columns.start, columns.stop) if own and part.noise_dim else np.full(part.noise_dim, -1)
+        )
+    return np.concatenate(of_parts)

@@ -60,7 +60,7 @@ class Window:
         chance = max(0.0, 1.0 - np.sqrt(self.size / seen)) ** 2
         root = np.linalg.cholesky(self._mass)
         slowness, directions = np.linalg.eigh(root.T @ (self._products / max(1.0, seen - 1.0)) @ root)
-        added = np.array([max(0.0, chance / each - 1.0) if each > 0.0 else 0.0 for each in slowness])
+        added = np.array([max(0.0, chance / slow - 1.0) if slow > 0.0 else 0.0 for slow in slowness])
         columns = root @ directions
         inverse = np.linalg.inv(one + (columns * added) @ columns.T)
         return Coordinates((one - inverse) @ self._mean, np.linalg.cholesky(inverse))

@@ -52,10 +52,10 @@ class Selection:
     def columns(self, model: DiffusionModel) -> dict[str, list[int]]:
         """Return the entries of the last axis that are kept, for every array of the draws of which not all are."""
         own = [model.state_dim + i for i in self._places(model.varying)]
-        found = {"z": [*self._places(model.parameters)], "x0": [*self.components, *own]}
-        found |= {name: [*self.components] for name in ("nodes", "path")}
+        kept = {"z": [*self._places(model.parameters)], "x0": [*self.components, *own]}
+        kept |= {name: [*self.components] for name in ("nodes", "path")}
         sizes = {"z": model.parameters.z_size, "x0": model.augmented_dim}
-        return {name: each for name, each in found.items() if len(each) < sizes.get(name, model.state_dim)}
+        return {name: places for name, places in kept.items() if len(places) < sizes.get(name, model.state_dim)}
 
     def _places(self, parameters: Parameters) -> Iterator[int]:
         """Yield the places of the parameters that are kept, among all of their values."""

@@ -123,7 +123,7 @@ def refuse_moved(verb: str, moved: Mapping[str, object], sampler: Any) -> None:
         if name not in OF_SAMPLERS:
             raise TypeError(f"pf.{verb}() got an unexpected keyword argument {name!r}")
         kind = type(sampler) if isinstance(sampler, Sampler) else StaticHMC
-        if name not in {each.name for each in fields(kind)}:
+        if name not in {setting.name for setting in fields(kind)}:
             raise SettingsError(f"{name} has no meaning for pf.{kind.__name__}(): leave it out")
         instead = "leave it out" if value is None else f"write sampler=pf.{kind.__name__}({name}={told(value)})"
         raise SettingsError(f"{name} is a setting of the sampler now: {instead}")

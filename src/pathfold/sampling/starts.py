@@ -125,10 +125,13 @@ def find_starts(
 
 
 def worth_beginning_with(candidates: Sequence[Candidate]) -> list[int]:
-    """Return the places of candidates whose mass is not far below that of the best, the best first."""
+    """Return the places of candidates whose mass is not far below that of the best, those of the best mode first.
+
+    Within a mode they keep their order: which of them is lower is a matter of rounding.
+    """
     potentials = np.array([candidate.potential for candidate in candidates])
-    order = np.argsort(potentials, kind="stable")
-    return [int(i) for i in order if potentials[i] <= potentials[order[0]] + WORTH]
+    below = (potentials - potentials.min()) // SAME
+    return [int(i) for i in np.argsort(below, kind="stable") if below[i] * SAME < WORTH]
 
 
 def _modes(crew: Crew, seed: int) -> list[Candidate]:
@@ -160,7 +163,7 @@ def best_parts(engine: Engine, candidates: Sequence[Candidate]) -> Point | None:
 
     Given the parameters series are independent: each may have been led astray in another search.
     """
-    best = candidates[worth_beginning_with(candidates)[0]]
+    best = min(candidates, key=lambda candidate: candidate.potential)
     shares = np.stack([candidate.shares for candidate in candidates])
     chosen = shares.argmin(axis=0)
     if np.all(best.shares <= shares.min(axis=0) + SAME):

@@ -67,7 +67,7 @@ class Earlier:
 
     @property
     def digest(self) -> str:
-        arrays = (getattr(self, each.name) for each in fields(self))
+        arrays = (getattr(self, field.name) for field in fields(self))
         return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays if a is not None)).hexdigest()
 
 
@@ -125,7 +125,9 @@ def _own(model: DiffusionModel, u: np.ndarray, v0: np.ndarray) -> np.ndarray:
     """Return the values that vary between series (series, values), from the normals."""
     with jax.enable_x64(True):
         z = model.parameters.unflatten(model.parameters.push(jnp.asarray(u)))
-        return np.stack([np.asarray(model.varying.push(jnp.asarray(each[: model.varying.size]), z)) for each in v0])
+        return np.stack(
+            [np.asarray(model.varying.push(jnp.asarray(normals[: model.varying.size]), z)) for normals in v0]
+        )
 
 
 def _nodes(earlier: Earlier, chain: int, rows: np.ndarray, series: int) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +163,7 @@ def carried_over(v: np.ndarray, edges: np.ndarray, fresh: np.ndarray, new_edges:
 def _seen(v: np.ndarray, edges: np.ndarray, new_edges: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Return increments between new edges of the process made from v, linear between edges and constant beyond them."""
     process = np.vstack([np.zeros(v.shape[1]), np.cumsum(v * np.sqrt(np.diff(edges))[:, None], axis=0)])
-    increments = np.stack([np.diff(np.interp(new_edges, edges, each)) for each in process.T], axis=1)
+    increments = np.stack([np.diff(np.interp(new_edges, edges, component)) for component in process.T], axis=1)
     length = np.sqrt(np.diff(new_edges))[:, None]
     return np.divide(increments, length, out=np.zeros_like(like), where=length > 0.0)
 

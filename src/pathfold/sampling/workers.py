@@ -28,14 +28,15 @@ from pathfold.program.emit import Code
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import Checkpoint, InUse
 from pathfold.sampling.draws import Draws
+from pathfold.sampling.meeting import meet
 from pathfold.sampling.progress import Progress
-from pathfold.sampling.run_chain import run_chain
+from pathfold.sampling.run_chain import run_chain, run_through_warmup, run_to_the_end, save
 from pathfold.sampling.samplers import kind_of
 from pathfold.sampling.settings import Settings
 
 Assembly = Callable[[], Sequence[Code]]
 
-ATTEMPTS = 3  # workers that a chain may lose before the run is given up
+LOST_WORKERS = 3  # workers that a chain may lose before the run is given up
 LOOK = 1.0  # seconds between two looks at the folder, of host and workers
 GRACE = 60.0  # seconds that workers have to end when they are asked to; a network disk may take half of it to tell them
 QUIET = 5  # looks that find nobody at work, after which no more is expected of them
@@ -57,36 +58,51 @@ def _in_threads(tasks: list[ChainTask], settings: Settings) -> tuple[list[Draws]
     if own:
         tasks = [replace(task, helpers=_helpers(i, len(tasks), threads)) for i, task in enumerate(tasks)]
     bar = Progress(monitors, _iterations(tasks[0]), show=settings.progress)
-    interrupted = False
-    futures: list[Future[Draws]] = []
     try:
-        futures = [pool.submit(run_chain, task, monitor) for task, monitor in zip(tasks, monitors, strict=True)]
-        try:
-            while wait_for(futures, timeout=0.2).not_done:
-                bar.update()
-                if any(f.done() and f.exception() for f in futures):
-                    break
-        except KeyboardInterrupt:
-            if not _can_be_interrupted():
-                raise
-            interrupted = True
-        failed = next((f for f in futures if f.done() and f.exception()), None)
-        if interrupted or failed:
-            for monitor in monitors:
-                monitor.stop[0] = 1
-            for future in futures:
-                future.cancel()
-        if failed:
-            failed.result()
-        results = [future.result() for future in futures if not future.cancelled()]
-        if not results:
-            raise KeyboardInterrupt
+        warm, interrupted = _all(pool, run_through_warmup, tasks, monitors, bar)
+        if not interrupted:
+            for chain in meet(warm, monitors):
+                save(chain)
+        of_chains = dict(zip((task.index for task in tasks), monitors, strict=True))
+        results, again = _all(pool, run_to_the_end, warm, [of_chains[chain.task.index] for chain in warm], bar)
     finally:
         for monitor in monitors:
             monitor.stop[0] = 1
         bar.close()
         if own:
             pool.shutdown(wait=True, cancel_futures=True)
+    return results, interrupted or again
+
+
+def _all[G, R](
+    pool: Executor, work: Callable[[G, Monitor], R], given: Sequence[G], monitors: Sequence[Monitor], bar: Progress
+) -> tuple[list[R], bool]:
+    """Do the work of every chain in the pool; return the results, and whether it was cut short by Ctrl-C.
+
+    An error in one of them ends all, and is raised.
+    """
+    interrupted = False
+    futures = [pool.submit(work, each, monitor) for each, monitor in zip(given, monitors, strict=True)]
+    try:
+        while wait_for(futures, timeout=0.2).not_done:
+            bar.update()
+            if any(f.done() and f.exception() for f in futures):
+                break
+    except KeyboardInterrupt:
+        if not _can_be_interrupted():
+            raise
+        interrupted = True
+    failed = next((f for f in futures if f.done() and f.exception()), None)
+    if interrupted or failed:
+        for monitor in monitors:
+            monitor.stop[0] = 1
+        for future in futures:
+            future.cancel()
+    if failed:
+        failed.result()
+    results = [future.result() for future in futures if not future.cancelled()]
+    if not results:
+        raise KeyboardInterrupt
     return results, interrupted
 
 
@@ -123,8 +139,8 @@ def _in_workers(
     finally:
         crew.end()
         bar.close()
-    found = [crew.results.get(task.index) or (_on_file(task) if interrupted else None) for task in tasks]
-    results = [draws for draws in found if draws is not None]
+    by_task = [crew.results.get(task.index) or (_on_file(task) if interrupted else None) for task in tasks]
+    results = [draws for draws in by_task if draws is not None]
     if not results:
         raise KeyboardInterrupt
     return results, interrupted
@@ -215,12 +231,12 @@ class Crew:
         if not left:
             self.stop.unlink(missing_ok=True)
         for future in self.running.keys() - left:
-            if not future.cancelled() and future.exception() is None and isinstance(found := future.result(), Draws):
-                self.results[self.running[future].index] = found
+            if not future.cancelled() and future.exception() is None and isinstance(draws := future.result(), Draws):
+                self.results[self.running[future].index] = draws
 
     def _give_again(self, task: ChainTask, error: BaseException) -> None:
         self.lost[task.index] = self.lost.get(task.index, 0) + 1
-        if isinstance(error, BrokenExecutor) or self.lost[task.index] >= ATTEMPTS:
+        if isinstance(error, BrokenExecutor) or self.lost[task.index] >= LOST_WORKERS:
             raise self._given_up(task, error) from error
         what = "begins again" if self.folder is None else "goes on from its checkpoint"
         warnings.warn(

@@ -39,6 +39,7 @@ from .thresholds import (
     ABSORPTIONS,
     CALMINGS,
     DESCENTS,
+    IDLE,
     LEAST_GAIN,
     NEARLY,
     SHORTEN,
@@ -301,7 +302,7 @@ def go_down(layout, problem, points, d, most, scratch, counts):
     linearise(layout, problem, origin, scratch)
     if factorise(layout, problem, origin, scratch) != CONVERGED:
         return inf
-    value, fraction = constrained_potential(layout, origin), 1.0
+    value, fraction, idle = constrained_potential(layout, origin), 1.0, 0
     for _ in range(most):
         set_gradient(layout, problem, origin, scratch)
         copy(position(layout, origin), d)
@@ -314,22 +315,24 @@ def go_down(layout, problem, points, d, most, scratch, counts):
             break
         lower = move_along(layout, problem, origin, target, d, fraction, scratch, counts)
         while not (lower < value) and fraction > SHORTEST_SEARCH:
-            fraction *= shorter(promised * fraction, lower - value)
+            fraction = max(0.1 * fraction, min(0.5 * fraction, lowest(promised, fraction, value - lower)))
             lower = move_along(layout, problem, origin, target, d, fraction, scratch, counts)
         if not (lower < value):
             break
         gained, value = value - lower, lower
         copy(target, origin)
-        if gained < LEAST_GAIN and fraction == 1.0:
+        idle = idle + 1 if gained < LEAST_GAIN else 0
+        if idle == IDLE:
             break
-        fraction = min(1.0, 2.0 * fraction) if gained > 0.5 * promised * fraction * (1.0 - 0.5 * fraction) else fraction
+        fraction = max(SHORTEN * fraction, min(1.0, lowest(promised, fraction, gained)))
     return value
 
 
 @compiled
-def shorter(promised, rise):
-    """Return by what to shorten a step that promised to go down, to first order, and rose instead: 0.1 to 0.5."""
-    return max(0.1, min(0.5, 0.5 * promised / (promised + rise))) if finite(rise) else 0.25
+def lowest(promised, fraction, gained):
+    """Return where a parabola is lowest that has the slope -`promised` at 0, and has fallen by `gained` at a fraction."""
+    bend = promised * fraction - gained
+    return 0.5 * promised * fraction**2 / bend if bend > 0.0 else 1.0
 
 
 @compiled

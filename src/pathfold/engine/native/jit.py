@@ -16,7 +16,7 @@ from numba.core.ccallback import CFunc
 from numba.core.types import UniTuple
 from numba.extending import intrinsic, overload
 
-from .pieces import CompilesWholes, Entry
+from .pieces import CompilesWholes, HostFunction
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
 _OPTIONS: dict[str, Any] = {
@@ -35,7 +35,7 @@ def compiled[F: Callable](function: F) -> F:
     """
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function
-    entry: Any = Entry(function, _OPTIONS)
+    entry: Any = HostFunction(function, _OPTIONS)
     with suppress(RuntimeError):
         entry.enable_caching()
         _stamp(entry)

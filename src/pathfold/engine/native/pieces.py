@@ -77,7 +77,7 @@ class CompilesWholes(Compiler):
         return super().define_pipelines()
 
 
-class Entry(CPUDispatcher):
+class HostFunction(CPUDispatcher):
     """A function as the host calls it; native functions find the piece in its place."""
 
     def __init__(self, function: Callable, options: dict[str, Any]) -> None:

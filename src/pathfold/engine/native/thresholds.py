@@ -62,12 +62,12 @@ SHRINK = 0.2  # of its relaxation, with every iteration: smaller is faster, and 
 EXACT = 1e-6  # relaxations below this fraction of the first one are zero
 SHORTEST_PROJECTION = 1.0 / 64.0  # a step of it that does not help is halved down to this
 CALMINGS = 12  # halvings of the noise of a path that is not finite; from the middle on, of the parameters too
-STEEPER, NEARLY = 0.1, 1e-3  # on the way down the relaxation shrinks by this, and ends there: a projection follows
+STEEPER, NEARLY = 0.1, 3e-4  # on the way down the relaxation shrinks by this, and ends there: a projection follows
 ABSORPTIONS = 4  # of misfits by the noise of observations: one would do where rows are affine in it
 COARSE = 1e-4  # tolerance of projections on the way
 DESCENTS = 60  # evaluations of a path on the way down, steps along the manifold
 SHORTEN, SHORTEST_SEARCH = 0.25, 1.0 / 300.0  # a step down that does not help is shortened, down to this
-LEAST_GAIN = 0.05  # of log density: a step has to gain more for another one to be made
+LEAST_GAIN, IDLE = 0.05, 3  # of log density: steps that promise less, or so many that gain less, are the last ones
 
 # The particle filter (particles.py; method.md, section 19): its estimate is unbiased for every choice but MET's.
 SWEEPS = 2  # of the guide: the path without noise is what it is linearised along first

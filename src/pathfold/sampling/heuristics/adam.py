@@ -17,9 +17,10 @@ from pathfold.errors import InitialisationError
 from pathfold.model import GaussianNoise
 from pathfold.sampling.heuristics.prior_paths import Attempt, Failure, Paths, Position
 
-STEP_SIZE, DECAYS, STABILITY = 0.1, (0.8, 0.999), 1e-8  # paper, summary of algorithmic parameters
-MISFIT, ITERATIONS = 1.0, 5000  # "adam" ends with a mean square of the observation noise below this; it gives up then
-GAP, ITERATIONS_OF_STATES = 1e-6, 1000  # "adam-states" with a mean square of the gaps, relative to the states
+ADAM_STEP, DECAYS, STABILITY = 0.1, (0.8, 0.999), 1e-8  # paper, summary of algorithmic parameters
+# A search ends with a mean square below the first number, or gives up after so many iterations.
+MISFIT, ITERATIONS_OF_DENSITY = 1.0, 5000  # "adam": of the observation noise
+GAP, ITERATIONS_OF_STATES = 1e-6, 1000  # "adam-states": of the gaps, relative to the states
 
 
 def adam_update(objective: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +34,7 @@ def adam_update(objective: Callable[..., Any]) -> Callable[..., Any]:
     def update(i, q, m1, m2, *args):
         g, besides = slope(q, *args)
         m1, m2 = decay1 * m1 + (1 - decay1) * g, decay2 * m2 + (1 - decay2) * g**2
-        change = STEP_SIZE * (m1 / (1 - decay1**i)) / (jnp.sqrt(m2 / (1 - decay2**i)) + STABILITY)
+        change = ADAM_STEP * (m1 / (1 - decay1**i)) / (jnp.sqrt(m2 / (1 - decay2**i)) + STABILITY)
         return besides, q - change, m1, m2
 
     return update
@@ -57,7 +58,7 @@ def adam(paths: Paths) -> Attempt:
     if not isinstance(f.model.observation, GaussianNoise):
         raise InitialisationError(
             "initial_states='adam' is for additive Gaussian observation noise, pf.GaussianNoise; this model has "
-            f"pf.{type(f.model.observation).__name__}: use 'adam-states' or 'projection'"
+            f"pf.{type(f.model.observation).__name__}: use 'adam-states' or 'descent'"
         )
     _, unravel = ravel_pytree(paths.draw(np.random.default_rng()))
 
@@ -79,7 +80,7 @@ def adam(paths: Paths) -> Attempt:
     update = adam_update(objective)
 
     def attempt(rng):
-        q, criterion, (w, nodes) = minimise(update, ravel_pytree(paths.draw(rng))[0], MISFIT, ITERATIONS)
+        q, criterion, (w, nodes) = minimise(update, ravel_pytree(paths.draw(rng))[0], MISFIT, ITERATIONS_OF_DENSITY)
         if not criterion < MISFIT:
             stage = f"Adam came to a mean square of {criterion:.2g} of the observation noise; largest are"
             remedy = "Take a wider prior for the scale of the noise, or more steps_per_interval"

@@ -17,7 +17,7 @@ from pathfold.sampling.starts import Point, name_worst
 
 Heuristic = Literal["interpolation", "adam", "adam-states"]
 
-ATTEMPTS = 10  # prior draws that a heuristic begins with
+GUESS_ATTEMPTS = 10  # prior draws that a heuristic begins with
 
 _HEURISTICS: dict[Heuristic, Callable[[Paths], Attempt]] = {
     "interpolation": interpolation,
@@ -35,17 +35,17 @@ def guess_starts(engine: Engine, choice: Heuristic, seed: int, chains: Iterable[
 
 def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain: int) -> Point:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain, 0)))
-    found = None
-    for _ in range(ATTEMPTS):
-        found = attempt(rng)
-        if isinstance(found, Position):
+    last = None
+    for _ in range(GUESS_ATTEMPTS):
+        last = attempt(rng)
+        if isinstance(last, Position):
             point = engine.block("point")
-            engine.set_vector(point, found.u, found.v0, found.w, found.v)
-            engine.set("point", point, "node", "x_node", found.nodes)
+            engine.set_vector(point, last.u, last.v0, last.w, last.v)
+            engine.set("point", point, "node", "x_node", last.nodes)
             return Point(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
-    assert found is not None
-    residuals = name_worst(found.residuals, engine.grid.ends, engine.grid.first, engine.grid.series)
+    assert last is not None
+    residuals = name_worst(last.residuals, engine.grid.ends, engine.grid.first, engine.grid.series)
     raise InitialisationError(
-        f"initial_states={choice!r} found no start for chain {chain} in {ATTEMPTS} prior draws. In the last one "
-        f"{found.stage} {residuals}. {found.remedy}, or leave initial_states at 'descent'"
+        f"initial_states={choice!r} found no start for chain {chain} in {GUESS_ATTEMPTS} prior draws. In the last one "
+        f"{last.stage} {residuals}. {last.remedy}, or leave initial_states at 'descent'"
     )

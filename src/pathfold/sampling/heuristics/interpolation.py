@@ -45,7 +45,7 @@ def interpolation(paths: Paths) -> Attempt:
             raise InitialisationError(
                 "initial_states='interpolation' needs a step that is linear in its noise, with df/dv of full row rank; "
                 f"that of pf.{type(model.scheme).__name__} with {model.wiener_dim} column(s) of diffusion for "
-                f"{model.state_dim} state(s) {fault}: use 'adam-states' or 'projection'"
+                f"{model.state_dim} state(s) {fault}: use 'adam-states' or 'descent'"
             )
         return Position(u, v0, paths.no_noise, v, nodes)
 
