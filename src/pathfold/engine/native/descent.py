@@ -330,7 +330,7 @@ def go_down(layout, problem, points, d, most, scratch, counts):
 
 @compiled
 def lowest(promised, fraction, gained):
-    """Return where a parabola is lowest that has the slope -`promised` at 0 and has fallen by `gained` at `fraction`."""
+    """Return where a parabola is lowest that has the slope -`promised` at 0, and fell by `gained` at `fraction`."""
     bend = promised * fraction - gained
     return 0.5 * promised * fraction**2 / bend if bend > 0.0 else 1.0
 
