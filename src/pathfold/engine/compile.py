@@ -23,7 +23,7 @@ import numpy as np
 
 from pathfold.engine import model_cache
 from pathfold.engine import table as at
-from pathfold.engine.equations import gram, guided, lebesgue, linearise, log_det, newton
+from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton
 from pathfold.engine.model_functions import ModelFunctions, check_size
 from pathfold.engine.native.jit import address_of_function
 from pathfold.engine.native.team import do_parts
@@ -56,6 +56,7 @@ CONSTRAINED = Method(
 )
 UNCONSTRAINED = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
 GUIDED = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
+LAPLACE = Method(at.LAPLACE, laplace.LaplaceRecords, (laplace.kernels,), 0, True)
 
 
 @dataclass(frozen=True)

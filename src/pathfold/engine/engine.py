@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.compile import CONSTRAINED, GUIDED, UNCONSTRAINED, Variant, compile_model
+from pathfold.engine.compile import CONSTRAINED, GUIDED, LAPLACE, UNCONSTRAINED, Variant, compile_model
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.checks import positive, whole
 from pathfold.program.layout import Record, size_of
@@ -244,6 +244,21 @@ class UnconstrainedEngine(Engine):
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)
         self.record("problem", self.problem, "metric")[:] = 1.0
+
+
+class LaplaceEngine(Engine):
+    """Compiled operations on the paths of given parameters, which stand in the problem (method.md, section 21)."""
+
+    method = LAPLACE
+
+    def _make_layout(self) -> np.ndarray:
+        layout = super()._make_layout()
+        layout[at.U] = 0
+        return layout
+
+    def give(self, problem: np.ndarray, u: np.ndarray) -> None:
+        """Write the parameters, as normals, to a problem."""
+        self.set("problem", problem, "coordinates", "centre", u)
 
 
 class GuidedEngine(Engine):
