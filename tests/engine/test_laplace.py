@@ -104,7 +104,7 @@ def pass_errors(case: Case, *, curved: bool, scale: float = 0.3) -> tuple[dict[s
     engine.set("point", point, "node", "x_node", nodes)
     engine.set("point", point, "dual", "lam_at", lam * d.mask)
     engine.set("point", point, "dual", "eta_at", eta)
-    code, args = plain_native().laplace, (engine.layout, engine.problem)
+    code, args = plain_native().inner_mode, (engine.layout, engine.problem)
     with np.errstate(all="ignore"):
         code.simulate(*args, point, scratch)
         set_start_multipliers(engine, point, scratch)
@@ -191,7 +191,7 @@ def test_without_curvature_it_is_the_gram_matrix_of_the_noise():
     engine.set("point", point, "node", "x_node", d.node_states(q))
     native, args = plain_native(), (engine.layout, engine.problem)
     native.manifold.linearise(*args, point, scratch)
-    assert native.laplace.newton_pass(*args, point, change, 0.0, scratch) == CONVERGED
+    assert native.inner_mode.newton_pass(*args, point, change, 0.0, scratch) == CONVERGED
     found = float(engine.get("point", point, "sums", "log_det"))
     assert native.manifold.factorise(*args, point, scratch) == CONVERGED
     assert relative(found, engine.get("point", point, "sums", "log_det")) < 1e-13

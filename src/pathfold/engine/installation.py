@@ -20,7 +20,9 @@ from pathfold.engine import model_cache
 from pathfold.engine.native import metropolis
 from pathfold.engine.native.chain_loop import Work, run
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
+from pathfold.engine.native.fibre import draw_pair, room_size
 from pathfold.engine.native.first_order import first_order_shift
+from pathfold.engine.native.inner_mode import inner_mode
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import address_of_function, native_sources
 from pathfold.engine.native.manifold import linearise
@@ -67,6 +69,11 @@ OF_KIND: dict[str, Entries] = {
         (metropolis.begin, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
         (metropolis.exchange_noise, (_LAYOUT, _BLOCK, _BLOCK, boolean)),
         (metropolis.run, (*_MOVES, *_DRAWN)),
+    ),
+    "laplace": (
+        (room_size, (_LAYOUT,)),
+        (inner_mode, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, boolean, _BLOCK)),
+        (draw_pair, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK, _RNG, _BLOCK, _COUNTS)),
     ),
 }
 

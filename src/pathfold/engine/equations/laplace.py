@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 
 from pathfold.engine.equations import gram, linearise, newton
 from pathfold.engine.equations.gram import SINGULAR
@@ -43,7 +44,8 @@ class LaplaceRecords(Records):
             {"eA": (X, X), "eQ": (X, X), "eO": (X, X), "eb": (X,), "eg": (X,), "el": (), "en": ()}
             | {"curv_h": (N, N), "slope_h": (N,)}
             | {"ahead": (X,), "gain": (X, X), "S_inv": (Y, Y), "misfit_h": (Y,), "HD": (Y, X)}
-            | {"seen_mean": (N,), "seen_cov": (N, X)}
+            | {"seen_mean": (N,), "seen_cov": (N, X), "P_ahead": (X, X), "M_ahead": (X, X)}
+            | {"end_precision": (X,)}
             | {"lam_up": (Y,), "eta_up": (X,), "dx_start": (X,), "dx_node": (X,)},
         )
         self.element_start = Record(
@@ -54,10 +56,14 @@ class LaplaceRecords(Records):
         self.gains = Record(
             "gains",
             "step",
-            {"Gx": (X, X), "Gr": (X, X), "g_state": (X,), "Kx": (V, X), "Kr": (V, X), "k_noise": (V,)},
+            {"Gx": (X, X), "Gr": (X, X), "g_state": (X,), "Kx": (V, X), "Kr": (V, X), "k_noise": (V,)}
+            | {"root": (V, V), "spread": (X, V)},
+        )
+        self.tied = Record(
+            "tied", "lane", {"dx_loose": (X,), "end_loose": (X,), "tie": (X,), "dx_tied": (X,), "squares": ()}
         )
         self.blocks["point"] = [*self.blocks["point"], "dual", "dual_start"]
-        self.blocks["scratch"] = [*self.blocks["scratch"], "element", "element_start", "gains"]
+        self.blocks["scratch"] = [*self.blocks["scratch"], "element", "element_start", "gains", "tied"]
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
@@ -73,6 +79,10 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
         _eliminate_nodes(r, n),
         _multipliers(r, n),
         _noise_change(r),
+        _loose_nodes(r, n),
+        _loose_noise(r),
+        _tied_noise(r),
+        _mixed_log_det(r, n),
     ]
 
 
@@ -101,13 +111,13 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
     Lam = d^2 (mu.f) by (x, v), R = I + Lam_vv; a step is the element (F - Sv R^{-1} Lam_vx, Sv R^{-1} Sv^T,
     Lam_xx - Lam_xv R^{-1} Lam_vx, ...). The gains give state and noise after the step from the change dx before it and
-    the costate rho at the end of the interval.
+    the costate rho at the end of the interval; the root is that of the precision of the step's noise, given the state
+    before it and nothing of the end, or where that has a precision of its own, with that.
     """
 
-    def init(eta_at):
-        zero = jnp.zeros((n.X, n.X))
-        element = {"eA": jnp.eye(n.X), "eQ": zero, "eO": zero, "eb": jnp.zeros(n.X), "eg": jnp.zeros(n.X)}
-        return {"mu": eta_at, **element, "el": 0.0, "en": 0.0}
+    def init(eta_at, end_precision):
+        element = {"eA": jnp.eye(n.X), "eQ": jnp.zeros((n.X, n.X)), "eO": jnp.diag(end_precision)}
+        return {"mu": eta_at, **element, "eb": jnp.zeros(n.X), "eg": jnp.zeros(n.X), "el": 0.0, "en": 0.0}
 
     def body(mu, eA, eQ, eO, eb, eg, el, en, z, x, v, delta, t_start, s, forcing, curved):
         t = f.clock(t_start + s * delta, forcing)
@@ -121,6 +131,7 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         D, pivots = eliminate(jnp.eye(n.X) + Q @ eO)
         Gx, Gr, g_state = D @ A, -D @ Q @ eA.T, D @ (b - Q @ eg)
         pulled = Sv @ R_inv  # (R^{-1} Sv^T)^T
+        root = jnp.linalg.cholesky(jnp.eye(n.V) + vv + lower_mirrored(Sv.T @ eO @ Sv), symmetrize_input=False)
         log_R, negative_R = _log(R_pivots)
         log_D, negative_D = _log(pivots)
         return {
@@ -130,6 +141,8 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
             "Kx": -R_inv @ vx - pulled.T @ (eO @ Gx),
             "Kr": -pulled.T @ (eA.T + eO @ Gr),
             "k_noise": -R_inv @ v - pulled.T @ (eO @ g_state + eg),
+            "root": root,
+            "spread": solve_triangular(root, Sv.T, lower=True).T,
             "mu": F.T @ mu,
             "eA": eA @ Gx,
             "eQ": lower_mirrored(eQ - eA @ Gr),
@@ -227,6 +240,7 @@ def _eliminate_nodes(r: Records, n: Sizes) -> Kernel:
         return {
             "ahead": ahead,
             "gain": gain,
+            "M_ahead": M,
             "S_inv": Sig_inv,
             "misfit_h": misfit,
             "HD": (rows @ cov)[:, : n.X],
@@ -293,3 +307,78 @@ def _noise_change(r: Records) -> Kernel:
 
     uses = r.uses(gradient="v", scratch="element gains")
     return LaneScan("noise_change", uses, init=init, body=body)
+
+
+def _loose_nodes(r: Records, n: Sizes) -> Kernel:
+    """Covariances of the states at start and end of each interval, given all before it and the precision of its end."""
+
+    def init(P0):
+        return {"P": P0}
+
+    def body(P, eA, eQ, eO, seen_cov):
+        E, _ = eliminate(jnp.eye(n.X) + P @ eO)
+        ahead = lower_mirrored(E @ P)
+        gain = ahead @ eA.T
+        return {"P_ahead": ahead, "gain": gain, "M_ahead": lower_mirrored(eA @ gain + eQ), "P": seen_cov[: n.X]}
+
+    return NodeScan("loose_nodes", r.uses(scratch="element element_start"), init=init, body=body)
+
+
+def _loose_noise(r: Records) -> Kernel:
+    """Forward inside an interval: noise drawn from its law given the state at the start, and nothing of the end.
+
+    On entry `v_g` are standard normals.
+    """
+
+    def init(dx_loose):
+        return {"dx": dx_loose}
+
+    def body(dx, Gx, Kx, root, spread, v_g):
+        return {"v_g": Kx @ dx + solve_triangular(root, v_g, lower=True, trans=1), "dx": Gx @ dx + spread @ v_g}
+
+    def final(dx):
+        return {"end_loose": dx}
+
+    return LaneScan("loose_noise", r.uses(gradient="v", scratch="gains tied"), init=init, body=body, final=final)
+
+
+def _tied_noise(r: Records) -> Kernel:
+    """Forward inside an interval: the noise, moved so that start and end are what they are to be; and its square.
+
+    With the state eliminated the square is that of root^T (dv - Kx dx), summed over the steps.
+    """
+
+    def init(dx_tied, dx_loose):
+        return {"dx": dx_tied, "moved": dx_tied - dx_loose, "squares": 0.0}
+
+    def body(dx, moved, squares, Gx, Gr, Kx, Kr, root, spread, tie, v_g):
+        v = v_g + Kx @ moved + Kr @ tie
+        own = root.T @ (v - Kx @ dx)
+        return {"v_g": v, "dx": Gx @ dx + spread @ own, "moved": Gx @ moved + Gr @ tie, "squares": squares + own @ own}
+
+    def final(squares):
+        return {"squares": squares}
+
+    return LaneScan("tied_noise", r.uses(gradient="v", scratch="gains tied"), init=init, body=body, final=final)
+
+
+def _mixed_log_det(r: Records, n: Sizes) -> Kernel:
+    """log|det J(n) J(n*)^T| of two points of a fibre, as in `newton._cross_factorise`; NaN if it is not positive."""
+
+    def init(B0, B0_new, log_det):
+        return {"P": B0_new @ B0.T, "log_det": log_det}
+
+    def body(P, log_det, A, A_new, cross, H, H_new, Hw, Hw_new, mask):
+        M = A_new @ P @ A.T + cross
+        S_inv, pivots = eliminate(ones_where_missing(H_new @ M @ H.T + Hw_new @ Hw.T, mask))
+        sign = 1.0
+        for each in pivots:
+            sign = jnp.where(each > 0.0, sign, -sign)
+        logs = sum(jnp.log(jnp.abs(each)) for each in pivots)
+        return {"P": M - M @ H.T @ S_inv @ H_new @ M, "log_det": log_det + jnp.where(sign > 0.0, logs, jnp.nan)}
+
+    def final(log_det):
+        return {"log_det": log_det}
+
+    uses = r.uses(problem="grid", origin="start node", target="start node", scratch="newton newton_sums")
+    return NodeScan("mixed_log_det", uses, init=init, body=body, final=final)

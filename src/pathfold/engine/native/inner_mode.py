@@ -16,7 +16,7 @@ from .lanes import of_interval, of_series, setting
 from .manifold import evaluate_start, sums_of
 from .parts import ADDED, NONE, each_chunk, over_chunks, over_series, summed
 from .small import finite
-from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED
+from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
 from .vector import clear_idle, copy, position, squared_norm
 
 AT, TRIAL, INNER_POINTS = range(3)  # rows of the table of points
@@ -146,7 +146,7 @@ def inner_mode(layout, problem, points, change, warm, scratch):
     point = points[AT]
     simulate(layout, problem, point, scratch)
     curved, size, passes = 1.0 if warm else 0.0, 0.0, 0
-    for _ in range(INNER_ITERATIONS):
+    for _ in range(WARM_ITERATIONS if warm else INNER_ITERATIONS):
         before, passes = size, passes + 1
         status = newton_pass(layout, problem, point, change, curved, scratch)
         size = largest(change)

@@ -1,0 +1,196 @@
+"""The Laplace approximation of p(u, y), with the path integrated out, as a function of the parameters u.
+
+Each value is found from the mode of other parameters, its origin, and depends on these two alone: points are spread
+over threads, and the answers are the same for any number of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+
+from pathfold.engine import Engine, LaplaceEngine
+from pathfold.engine import table as at
+from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
+from pathfold.engine.native.inner_mode import AT, inner_mode
+from pathfold.engine.native.trajectory import COUNTS, CURRENT, STATIC_POINTS
+from pathfold.engine.status import CONVERGED
+from pathfold.model.row_constants import row_constants
+from pathfold.sampling.initialise import Start, find_start
+from pathfold.sampling.scales import relative_spread, set_scales
+
+PIECES = (1, 4, 16)  # into which the way from the origin is cut, if it cannot be gone at once
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Parameters, the point of their most probable noise, and the log of the approximate density there."""
+
+    u: np.ndarray
+    point: np.ndarray
+    log_density: float
+
+
+class Pair(NamedTuple):
+    """Two points of a fibre: logs of their weights, initial states (2, series, X), node states (2, interval, X)."""
+
+    log_weights: np.ndarray
+    starts: np.ndarray
+    nodes: np.ndarray
+
+
+class Room:
+    """Memory of one thread."""
+
+    def __init__(self, engine: LaplaceEngine) -> None:
+        self.problem = engine.problem.copy()
+        self.points = np.zeros((FIBRE_POINTS, engine.block_sizes["point"]))
+        self.change, self.scratch = engine.block("vector"), engine.block("scratch")
+        self.work, self.counts = np.zeros(room_size(engine.layout)), np.zeros(COUNTS, dtype=np.int64)
+
+
+class Marginal:
+    """log p~(u, y) at many parameters at once, and draws of paths given them. `prior` says whether p(u) counts."""
+
+    def __init__(self, full: Engine, *, threads: int | None, prior: bool = True) -> None:
+        self.full, self.prior = full, prior
+        self.engine = LaplaceEngine(full.model, full.grid, solver=None)
+        for record, field in (("settings", "state_scale"), ("grid", "row_scale")):
+            values = full.get("problem", full.problem, record, field)
+            self.engine.set("problem", self.engine.problem, record, field, values)
+        self.constant = float(row_constants(full.model, full.grid, np.arange(full.intervals)).sum())
+        self.workers = threads or os.cpu_count() or 1
+        self.passes = 0
+        self._rooms: SimpleQueue[Room] = SimpleQueue()
+        for _ in range(self.workers):
+            self._rooms.put(Room(self.engine))
+
+    @property
+    def size(self) -> int:
+        return self.full.sizes.U
+
+    @contextmanager
+    def _room(self) -> Iterator[Room]:
+        room = self._rooms.get()
+        try:
+            yield room
+        finally:
+            self._rooms.put(room)
+
+    def _spread[T](self, function: Callable[[int], T], count: int) -> list[T]:
+        """Call a function of 0, ..., count - 1 in as many threads as there are."""
+        if self.workers == 1 or count == 1:
+            return [function(i) for i in range(count)]
+        with ThreadPoolExecutor(self.workers) as pool:
+            return [*pool.map(function, range(count))]
+
+    def _inner(self, room: Room, u: np.ndarray, *, warm: bool) -> float:
+        """Find the inner mode from the point of the room; return the log density, -inf if there is none."""
+        self.engine.give(room.problem, u)
+        blocks = room.problem, room.points, room.change, warm, room.scratch
+        status, potential, log_det, passes = inner_mode(self.engine.layout, *blocks)
+        self.passes += passes
+        if status != CONVERGED:
+            return -np.inf
+        excess = float(self.engine.get("point", room.points[AT], "theta", "excess_u")[()])
+        log_prior = -0.5 * float(u @ u) - 0.5 * u.size * np.log(2 * np.pi) - excess if self.prior else 0.0
+        value = log_prior + self.constant - potential - 0.5 * log_det
+        return value if np.isfinite(value) else -np.inf
+
+    def _reach(self, room: Room, u: np.ndarray, origin: Origin) -> float:
+        """Go from the origin to the mode of other parameters, in pieces if need be."""
+        for pieces in PIECES:
+            room.points[AT] = origin.point
+            for k in range(1, pieces + 1):
+                value = self._inner(room, origin.u + k / pieces * (u - origin.u), warm=True)
+                if value == -np.inf:
+                    break
+            else:
+                return value
+        return -np.inf
+
+    def values(self, u: np.ndarray, origin: Origin) -> np.ndarray:
+        """Return log densities at parameters (count, U); -inf where no inner mode was found."""
+
+        def value(i: int) -> float:
+            with self._room() as room:
+                return self._reach(room, u[i], origin)
+
+        return np.array(self._spread(value, len(u)))
+
+    def reached(self, u: np.ndarray, origin: Origin) -> Origin | None:
+        """Return the mode of other parameters as an origin, or None if none was found."""
+        with self._room() as room:
+            value = self._reach(room, u, origin)
+            return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
+
+    def pairs(self, u: np.ndarray, origin: Origin, seed: int) -> list[Pair | None]:
+        """Draw two paths for each of some parameters, with weights; None where there is no inner mode."""
+
+        def pair(i: int) -> Pair | None:
+            with self._room() as room:
+                return self._pair(room, u[i], origin, (seed, i))
+
+        return self._spread(pair, len(u))
+
+    def _pair(self, room: Room, u: np.ndarray, origin: Origin, key: tuple[int, int]) -> Pair | None:
+        if self._reach(room, u, origin) == -np.inf:
+            return None
+        seed, number = key
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
+        blocks = room.problem, room.points, room.change, room.work, rng, room.scratch, room.counts
+        log_weights = np.array(draw_pair(self.engine.layout, *blocks))
+        x0 = [self.engine.get("point", point, "start", "x0") for point in room.points[1:]]
+        nodes = [self.engine.get("point", point, "node", "x_node") for point in room.points[1:]]
+        return Pair(log_weights, np.array(x0), np.array(nodes))
+
+    def held(self, u: np.ndarray, origin: Origin, key: tuple[int, int], sign: int) -> tuple[np.ndarray, ...]:
+        """Return the noise (v0, w, v) and the fine states (interval, step, X) of one path of a pair drawn before."""
+        with self._room() as room:
+            self._pair(room, u, origin, key)
+            point = room.points[1 + sign]
+            _, v0, w, v = self.engine.get_vector(point)
+            return v0, w, v, self.engine.get("point", point, "path", "x")
+
+    def origin_at(self, u: np.ndarray, v0: np.ndarray, w: np.ndarray, v: np.ndarray, nodes: np.ndarray) -> Origin | None:
+        """Return the inner mode of u that is found from some noise and node states, without multipliers."""
+        with self._room() as room:
+            room.points[AT] = 0.0
+            self.engine.set_vector(room.points[AT], np.zeros(0), v0, w, v)
+            self.engine.set("point", room.points[AT], "node", "x_node", nodes)
+            value = self._inner(room, u, warm=False)
+            return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
+
+
+def prepared(full: Engine) -> None:
+    """Set the scales of an engine of the constrained method, as every search for a start needs them."""
+    set_scales(full)
+
+
+class Found(NamedTuple):
+    """A point of the manifold: its normals, node states, and the covariance of u that the constraints give there."""
+
+    u: np.ndarray
+    v0: np.ndarray
+    w: np.ndarray
+    v: np.ndarray
+    nodes: np.ndarray
+    covariance: np.ndarray
+
+
+def found_start(full: Engine, seed: int, number: int, series: Sequence[str | int], remark: str) -> Found:
+    """Find a point of the manifold, as chains do; each number gives another one."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 4)))
+    points, momenta = np.zeros((STATIC_POINTS, full.block_sizes["point"])), full.block("vector")[None]
+    start = Start(relaxation=relative_spread(full), series=series, remark=remark)
+    find_start(full.layout, full.problem, points, momenta, full.block("scratch"), rng, start)
+    point, U = points[CURRENT], int(full.layout[at.U])
+    covariance = full.get("point", point, "sums", "C_inv").reshape(U, U)
+    return Found(*full.get_vector(point), full.get("point", point, "node", "x_node"), covariance)
