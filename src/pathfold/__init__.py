@@ -29,7 +29,7 @@ from pathfold.analysis import (
 )
 from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
-from pathfold.inference import Calibration, Refinement, calibrate, refine, sample
+from pathfold.inference import Calibration, Refinement, calibrate, fit, refine, sample
 from pathfold.model import (
     DiffusionModel,
     GaussianNoise,
@@ -81,6 +81,7 @@ __all__ = [
     "check",
     "combine",
     "evidence",
+    "fit",
     "log_likelihood",
     "open_checkpoint",
     "plot_calibration",

@@ -25,12 +25,11 @@ SHORTEST = 1.0 / 64.0
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode: its origin, and minus the second derivatives of the log density by u; whether it is one, and no edge."""
+    """A mode: its origin, and minus the second derivatives of the log density by u; whether the climb came to an end."""
 
     origin: Origin
     hessian: np.ndarray
     converged: bool
-    iterations: int
 
     @property
     def covariance(self) -> np.ndarray:
@@ -39,29 +38,42 @@ class Mode:
         return (vectors / np.maximum(values, 0.25)) @ vectors.T
 
 
-def climb(marginal: Marginal, origin: Origin, covariance: np.ndarray, report: Callable[[], None]) -> Mode:
-    """Go from an origin to the mode near it (BFGS with gradients by differences), and compute the curvature there."""
-    L, size = np.linalg.cholesky(covariance), marginal.size
-    inverse, g, converged, iteration = np.eye(size), _gradient(marginal, origin, L), False, 0
-    for iteration in range(1, ITERATIONS + 1):
+def climb(
+    marginal: Marginal, origin: Origin, covariance: np.ndarray, report: Callable[[], None], free: np.ndarray | None = None
+) -> tuple[Origin, bool]:
+    """Go from an origin to the mode near it, by BFGS with gradients by differences; return whether it was reached.
+
+    Of the parameters only some are `free` to move, if these are given.
+    """
+    L = _factor(covariance, free)
+    size, g = L.shape[1], _gradient(marginal, origin, L)
+    inverse = np.eye(size)
+    for _ in range(ITERATIONS):
         report()
         p = inverse @ g
-        gain = float(g @ p)
-        if gain < DECREMENT:
-            converged = True
-            break
+        if float(g @ p) < DECREMENT:
+            return origin, True
         p *= min(1.0, LONGEST / np.abs(L @ p).max())
         moved = _step(marginal, origin, L @ p, float(g @ p))
         if moved is None:
             if np.array_equal(inverse, np.eye(size)):
-                break
+                return origin, False
             inverse = np.eye(size)
             continue
-        s, y = np.linalg.solve(L, moved.u - origin.u), -g
+        s, y = np.linalg.lstsq(L, moved.u - origin.u)[0], -g
         origin, g = moved, _gradient(marginal, moved, L)
         y = -(g + y)  # of minus the log density
         inverse = _updated(inverse, s, y)
-    return Mode(origin, curvature(marginal, origin, L), converged, iteration)
+    return origin, False
+
+
+def _factor(covariance: np.ndarray, free: np.ndarray | None) -> np.ndarray:
+    """Return L (U, free) with L L^T the covariance of the free parameters given the others; 0 for these."""
+    if free is None:
+        return np.linalg.cholesky(covariance)
+    L = np.zeros((len(covariance), int(free.sum())))
+    L[free] = np.linalg.cholesky(np.linalg.inv(np.linalg.inv(covariance)[np.ix_(free, free)]))
+    return L
 
 
 def _step(marginal: Marginal, origin: Origin, change: np.ndarray, slope: float) -> Origin | None:
@@ -88,17 +100,20 @@ def _updated(inverse: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _gradient(marginal: Marginal, origin: Origin, L: np.ndarray) -> np.ndarray:
     """The gradient of the log density by s, by central differences, or one-sided ones where a value is missing."""
-    size, h = marginal.size, DIFFERENCE
+    h = DIFFERENCE
     steps = h * np.concatenate([L.T, -L.T])
-    up, down = np.split(marginal.values(origin.u + steps, origin), 2) if size else (np.zeros(0), np.zeros(0))
+    up, down = np.split(marginal.values(origin.u + steps, origin), 2)
     known, here = np.isfinite(up) & np.isfinite(down), origin.log_density
     one_sided = np.where(np.isfinite(up), up - here, np.where(np.isfinite(down), here - down, 0.0))
     return np.where(known, 0.5 * (up - down), one_sided) / h
 
 
-def curvature(marginal: Marginal, origin: Origin, L: np.ndarray) -> np.ndarray:
-    """Minus the second derivatives of the log density by u, by differences of values; unknown ones are the prior's."""
-    size, here = marginal.size, origin.log_density
+def curvature(marginal: Marginal, origin: Origin, covariance: np.ndarray) -> np.ndarray:
+    """Minus the second derivatives of the log density by u, by differences of values; unknown ones are the prior's.
+
+    Differences are taken along coordinates in which the covariance, a guess of the posterior's, is the identity.
+    """
+    L, size, here = np.linalg.cholesky(covariance), marginal.size, origin.log_density
 
     def values(steps: np.ndarray) -> np.ndarray:
         return marginal.values(origin.u + steps @ L.T, origin) - here

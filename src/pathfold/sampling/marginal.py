@@ -24,7 +24,7 @@ from pathfold.engine.native.trajectory import COUNTS, CURRENT, STATIC_POINTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
 from pathfold.sampling.initialise import Start, find_start
-from pathfold.sampling.scales import relative_spread, set_scales
+from pathfold.sampling.scales import relative_spread
 
 PIECES = (1, 4, 16)  # into which the way from the origin is cut, if it cannot be gone at once
 
@@ -39,11 +39,11 @@ class Origin:
 
 
 class Pair(NamedTuple):
-    """Two points of a fibre: logs of their weights, initial states (2, series, X), node states (2, interval, X)."""
+    """Two points of a fibre: logs of their weights, initial states (2, series, X), states (2, interval, step, X)."""
 
     log_weights: np.ndarray
     starts: np.ndarray
-    nodes: np.ndarray
+    states: np.ndarray
 
 
 class Room:
@@ -131,33 +131,50 @@ class Marginal:
             value = self._reach(room, u, origin)
             return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
 
-    def pairs(self, u: np.ndarray, origin: Origin, seed: int) -> list[Pair | None]:
-        """Draw two paths for each of some parameters, with weights; None where there is no inner mode."""
+    def pairs(self, u: np.ndarray, origin: Origin, seed: int, *, fine: bool = False) -> list[Pair]:
+        """Draw two paths for each of some parameters, with weights; with states after every `fine` step or at nodes."""
 
-        def pair(i: int) -> Pair | None:
+        def pair(i: int) -> Pair:
             with self._room() as room:
-                return self._pair(room, u[i], origin, (seed, i))
+                log_weights = self._draw_pair(room, u[i], origin, (seed, i))
+                x0 = [self.engine.get("point", point, "start", "x0") for point in room.points[1:]]
+                return Pair(log_weights, np.array(x0), np.array([self._states(point, fine) for point in room.points[1:]]))
 
         return self._spread(pair, len(u))
 
-    def _pair(self, room: Room, u: np.ndarray, origin: Origin, key: tuple[int, int]) -> Pair | None:
+    def _draw_pair(self, room: Room, u: np.ndarray, origin: Origin, key: tuple[int, int]) -> np.ndarray:
         if self._reach(room, u, origin) == -np.inf:
-            return None
+            return np.full(2, -np.inf)
         seed, number = key
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
         blocks = room.problem, room.points, room.change, room.work, rng, room.scratch, room.counts
-        log_weights = np.array(draw_pair(self.engine.layout, *blocks))
-        x0 = [self.engine.get("point", point, "start", "x0") for point in room.points[1:]]
-        nodes = [self.engine.get("point", point, "node", "x_node") for point in room.points[1:]]
-        return Pair(log_weights, np.array(x0), np.array(nodes))
+        return np.array(draw_pair(self.engine.layout, *blocks))
 
-    def held(self, u: np.ndarray, origin: Origin, key: tuple[int, int], sign: int) -> tuple[np.ndarray, ...]:
-        """Return the noise (v0, w, v) and the fine states (interval, step, X) of one path of a pair drawn before."""
+    def _states(self, point: np.ndarray, fine: bool) -> np.ndarray:
+        """Return the states (interval, step, X) after every step, or after the last of each interval alone."""
+        nodes = self.engine.get("point", point, "node", "x_node")[:, None]
+        return np.concatenate([self.engine.get("point", point, "path", "x")[:, 1:], nodes], axis=1) if fine else nodes
+
+    def noise(self, u: np.ndarray, origin: Origin, key: tuple[int, int], sign: int) -> tuple[np.ndarray, ...]:
+        """Return the noise (v0, w, v), initial and node states of one path of a pair that was drawn with that key."""
         with self._room() as room:
-            self._pair(room, u, origin, key)
-            point = room.points[1 + sign]
-            _, v0, w, v = self.engine.get_vector(point)
-            return v0, w, v, self.engine.get("point", point, "path", "x")
+            self._draw_pair(room, u, origin, key)
+            return self._parts(room.points[1 + sign])
+
+    def _parts(self, point: np.ndarray) -> tuple[np.ndarray, ...]:
+        states = self.engine.get("point", point, "start", "x0"), self.engine.get("point", point, "node", "x_node")
+        return *self.engine.get_vector(point)[1:], *states
+
+    def modes(self, u: np.ndarray, origin: Origin, *, fine: bool = False) -> list[Pair]:
+        """Return the most probable path for each of some parameters, as a pair of one and the same."""
+
+        def mode(i: int) -> Pair:
+            with self._room() as room:
+                found = self._reach(room, u[i], origin) > -np.inf
+                x0, states = self.engine.get("point", room.points[AT], "start", "x0"), self._states(room.points[AT], fine)
+                return Pair(np.full(2, 0.0 if found else -np.inf), np.array(2 * [x0]), np.array(2 * [states]))
+
+        return self._spread(mode, len(u))
 
     def origin_at(self, u: np.ndarray, v0: np.ndarray, w: np.ndarray, v: np.ndarray, nodes: np.ndarray) -> Origin | None:
         """Return the inner mode of u that is found from some noise and node states, without multipliers."""
@@ -167,11 +184,6 @@ class Marginal:
             self.engine.set("point", room.points[AT], "node", "x_node", nodes)
             value = self._inner(room, u, warm=False)
             return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
-
-
-def prepared(full: Engine) -> None:
-    """Set the scales of an engine of the constrained method, as every search for a start needs them."""
-    set_scales(full)
 
 
 class Found(NamedTuple):
