@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -276,18 +274,11 @@ class _Fitted:
             modes=1 + self.others,
         )
 
-    def _pushed(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the parameters (count, Z) of normals, and their slopes (count, Z, U)."""
-        push = self.model.parameters.push
-        with jax.enable_x64(True):
-            z, slopes = jax.vmap(lambda u: (push(u), jax.jacfwd(push)(u)))(jnp.asarray(u))
-        return np.asarray(z), np.asarray(slopes)
-
     def _dataset(self) -> dict[str, Any]:
         """Return what is known at the mode: normals, curvature, and every parameter with its standard error."""
         labels, hessian = normal_labels(self.model), self.mode.hessian
         values, vectors = np.linalg.eigh(hessian)
-        (z,), (slope,) = self._pushed(self.mode.origin.u[None])
+        z, slope = self.marginal.parameters(self.mode.origin.u)
         covariance = np.linalg.pinv(hessian, hermitian=True) if len(hessian) else hessian
         errors = np.sqrt(np.maximum(0.0, np.einsum("zu,uv,zv->z", slope, covariance, slope)))
         names = ("parameter_normal", "parameter_normal_2")
@@ -337,7 +328,7 @@ class _Fitted:
         logs = np.array([pair.log_weights for pair in result.pairs])
         first = 1.0 / (1.0 + np.exp(np.clip(logs[:, 1] - logs[:, 0], -700.0, 700.0)))
         signs = (rng.random(places.size) > first[places]).astype(int)
-        z, _ = self._pushed(explored.u[result.numbers])
+        z = np.array([pair.z for pair in result.pairs])
         starts = np.array([result.pairs[i].starts[k] for i, k in zip(places, signs, strict=True)])
         states = np.array([result.pairs[i].states[k] for i, k in zip(places, signs, strict=True)])
         statistics = {

@@ -20,6 +20,7 @@ from pathfold.engine import Engine, LaplaceEngine
 from pathfold.engine import table as at
 from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
 from pathfold.engine.native.inner_mode import AT, inner_mode
+from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.trajectory import COUNTS, CURRENT, STATIC_POINTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
@@ -39,8 +40,12 @@ class Origin:
 
 
 class Pair(NamedTuple):
-    """Two points of a fibre: logs of their weights, initial states (2, series, X), states (2, interval, step, X)."""
+    """Two points of a fibre: logs of their weights, initial states (2, series, X), states (2, interval, step, X).
 
+    z are the parameters that they belong to.
+    """
+
+    z: np.ndarray
     log_weights: np.ndarray
     starts: np.ndarray
     states: np.ndarray
@@ -137,10 +142,14 @@ class Marginal:
         def pair(i: int) -> Pair:
             with self._room() as room:
                 log_weights = self._draw_pair(room, u[i], origin, (seed, i))
-                x0 = [self.engine.get("point", point, "start", "x0") for point in room.points[1:]]
-                return Pair(log_weights, np.array(x0), np.array([self._states(point, fine) for point in room.points[1:]]))
+                return self._pair(room.points, log_weights, room.points[1:], fine)
 
         return self._spread(pair, len(u))
+
+    def _pair(self, points: np.ndarray, log_weights: np.ndarray, both: Sequence[np.ndarray], fine: bool) -> Pair:
+        x0 = np.array([self.engine.get("point", point, "start", "x0") for point in both])
+        z = self.engine.get("point", points[AT], "theta", "z")
+        return Pair(z, log_weights, x0, np.array([self._states(point, fine) for point in both]))
 
     def _draw_pair(self, room: Room, u: np.ndarray, origin: Origin, key: tuple[int, int]) -> np.ndarray:
         if self._reach(room, u, origin) == -np.inf:
@@ -171,10 +180,18 @@ class Marginal:
         def mode(i: int) -> Pair:
             with self._room() as room:
                 found = self._reach(room, u[i], origin) > -np.inf
-                x0, states = self.engine.get("point", room.points[AT], "start", "x0"), self._states(room.points[AT], fine)
-                return Pair(np.full(2, 0.0 if found else -np.inf), np.array(2 * [x0]), np.array(2 * [states]))
+                log_weights = np.full(2, 0.0 if found else -np.inf)
+                return self._pair(room.points, log_weights, 2 * [room.points[AT]], fine)
 
         return self._spread(mode, len(u))
+
+    def parameters(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return z (Z,) and its slopes dz/du (Z, U)."""
+        full, point = self.full, self.full.block("point")
+        full.set("point", point, "u", "u", u)
+        with np.errstate(all="ignore"):
+            linearise(full.layout, full.problem, point, full.block("scratch"))
+        return full.get("point", point, "theta", "z"), full.get("point", point, "theta", "D")
 
     def origin_at(self, u: np.ndarray, v0: np.ndarray, w: np.ndarray, v: np.ndarray, nodes: np.ndarray) -> Origin | None:
         """Return the inner mode of u that is found from some noise and node states, without multipliers."""
