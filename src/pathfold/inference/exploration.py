@@ -13,6 +13,7 @@ from pathfold.sampling.marginal import Marginal
 from pathfold.sampling.proposal import Proposal
 
 ROUNDS = (4, 4, 2)  # by which the points are divided; each fits the proposal to all points before
+MORE, ENOUGH = 2, 0.5  # rounds like the last that may follow, while its effective share is less than that
 TAIL = 0.2  # of the weights, at most, that the shape of their tail is fitted to
 
 
@@ -51,20 +52,21 @@ def explore(marginal: Marginal, mode: Mode, points: int, seed: int, report: Call
         value = mode.origin.log_density
         return Explored(np.zeros((1, 0)), np.array([value]), np.zeros(1), 0, value)
     cube = qmc.Sobol(size + 1, seed=np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,))))
-    proposal, proposals, rounds, values = Proposal(mode.origin.u, mode.covariance), [], [], []
     counts = [2 ** max(1, round(np.log2(points / each))) for each in ROUNDS]
-    for count in counts:
+    proposal, proposals, u, log_density = Proposal(mode.origin.u, mode.covariance), [], np.zeros((0, size)), np.zeros(0)
+    for number in range(len(ROUNDS) + MORE):
         report()
-        uniforms = np.clip(cube.random(count), 1e-12, 1.0 - 1e-12)
-        rounds.append(proposal.of_uniforms(uniforms))
-        values.append(marginal.values(rounds[-1], mode.origin))
-        proposals.append(proposal)
-        u, log_density = np.concatenate(rounds), np.concatenate(values)
-        mixture = np.stack([each.log_student(u) + np.log(n / len(u)) for each, n in zip(proposals, counts, strict=False)])
+        first, count = len(u), counts[min(number, len(ROUNDS) - 1)]
+        proposals.append((proposal, count))
+        new = proposal.of_uniforms(np.clip(cube.random(count), 1e-12, 1.0 - 1e-12))
+        u, log_density = np.concatenate([u, new]), np.append(log_density, marginal.values(new, mode.origin))
+        mixture = np.stack([each.log_student(u) + np.log(n / len(u)) for each, n in proposals])
         ratios = log_density - np.logaddexp.reduce(mixture, axis=0)
         proposal = proposal.refitted(u, ratios)
+        if number >= len(ROUNDS) - 1 and effective(ratios[first:]) > ENOUGH * count:
+            break
     total = np.logaddexp.reduce(ratios)
-    return Explored(u, log_density, ratios - total, len(u) - counts[-1], float(total - np.log(len(u))))
+    return Explored(u, log_density, ratios - total, first, float(total - np.log(len(u))))
 
 
 def effective(log_weights: np.ndarray) -> float:
