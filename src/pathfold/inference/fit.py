@@ -314,9 +314,9 @@ class _Fitted:
         log_weight = np.full(len(explored.u), -np.inf)
         log_weight[result.numbers] = np.log(np.maximum(result.weights, 1e-300))
         return {name: ((), value) for name, value in numbers.items()} | {
-            "point": (("point", "parameter_normal"), explored.u),
-            "point_log_density": ("point", explored.log_density),
-            "point_log_weight": ("point", log_weight),
+            "explored": (("point", "parameter_normal"), explored.u),
+            "explored_log_density": ("point", explored.log_density),
+            "explored_log_weight": ("point", log_weight),
             "correction_slope": ("parameter_normal", result.slope),
         }
 
