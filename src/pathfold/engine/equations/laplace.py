@@ -101,9 +101,15 @@ def _given_parameters(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 
 def _log(pivots):
-    """Return log|det| of what was eliminated, and the number of its negative pivots."""
-    negative = jnp.where(pivots < 0.0, 1.0, 0.0)
-    return sum(jnp.log(jnp.abs(each)) for each in pivots), sum(negative)
+    """Return log|det| of what was eliminated, and whether it is negative, as 0 or 1."""
+    return sum(jnp.log(jnp.abs(each)) for each in pivots), _is_negative(pivots)
+
+
+def _is_negative(pivots):
+    sign = 1.0
+    for each in pivots:
+        sign = jnp.where(each < 0.0, -sign, sign)
+    return 0.5 - 0.5 * sign
 
 
 def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -260,13 +266,13 @@ def _eliminate_nodes(r: Records, n: Sizes) -> Kernel:
 
 
 def _log_rows(pivots, covariance):
-    """Return log|Sigma| and minus the number of its negative pivots; NaN where rounding has eaten a pivot.
+    """Return log|Sigma| and, if its determinant is negative, minus one; NaN where rounding has eaten a pivot.
 
-    A negative pivot makes up for one that was negative before: K has as many negative eigenvalues as there are rows.
+    A negative one makes up for one that was negative before: K has as many negative eigenvalues as there are rows.
     """
     known = [jnp.abs(p) > SINGULAR * jnp.abs(covariance[j, j]) for j, p in enumerate(pivots)]
     logs = sum(jnp.where(ok, jnp.log(jnp.abs(p)), jnp.nan) for ok, p in zip(known, pivots, strict=True))
-    return logs, -sum(jnp.where(pivots < 0.0, 1.0, 0.0))
+    return logs, -_is_negative(pivots)
 
 
 def _multipliers(r: Records, n: Sizes) -> Kernel:
@@ -371,11 +377,8 @@ def _mixed_log_det(r: Records, n: Sizes) -> Kernel:
     def body(P, log_det, A, A_new, cross, H, H_new, Hw, Hw_new, mask):
         M = A_new @ P @ A.T + cross
         S_inv, pivots = eliminate(ones_where_missing(H_new @ M @ H.T + Hw_new @ Hw.T, mask))
-        sign = 1.0
-        for each in pivots:
-            sign = jnp.where(each > 0.0, sign, -sign)
-        logs = sum(jnp.log(jnp.abs(each)) for each in pivots)
-        return {"P": M - M @ H.T @ S_inv @ H_new @ M, "log_det": log_det + jnp.where(sign > 0.0, logs, jnp.nan)}
+        logs, negative = _log(pivots)
+        return {"P": M - M @ H.T @ S_inv @ H_new @ M, "log_det": log_det + jnp.where(negative > 0.0, jnp.nan, logs)}
 
     def final(log_det):
         return {"log_det": log_det}

@@ -35,7 +35,8 @@ def newton_pass(layout, problem, point, change, curved, scratch):
     """Compute the Newton step from a point that was simulated: changes of noise and nodes, new multipliers.
 
     The noise's goes to `change`, all else to scratch, log|det K| to the sums. With `curved` 0 the curvature of the
-    constraint is left out. Returns a status: the step is none if K has not as many negative eigenvalues as rows.
+    constraint is left out. Returns a status: with an odd number of negative determinants on the way K has not as many
+    negative eigenvalues as there are rows, and the step would lead to a saddle.
     """
     problem[setting(layout, at.SETTINGS_CURVED)] = curved
     sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
@@ -49,8 +50,7 @@ def newton_pass(layout, problem, point, change, curved, scratch):
     over_series(at.MULTIPLIERS, layout, problem, point, change, scratch)
     over_chunks(at.NOISE_CHANGE, layout, problem, point, change, scratch)
     clear_idle(layout, change)
-    good = finite(sums[log_det]) and fabs(sums[negatives]) < 0.5
-    return CONVERGED if good else NON_FINITE
+    return CONVERGED if finite(sums[log_det]) and int(fabs(sums[negatives])) % 2 == 0 else NON_FINITE
 
 
 @compiled
