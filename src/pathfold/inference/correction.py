@@ -51,7 +51,9 @@ def corrected(explored: Explored, numbers: np.ndarray, pairs: list[Pair]) -> Cor
     if whole.sum() > 2 * (u.shape[1] + 2):
         w = weights[whole] / weights[whole].sum()
         centred = u[whole] - w @ u[whole]
-        coefficients = np.linalg.lstsq(np.sqrt(w)[:, None] * np.column_stack([np.ones_like(w), centred]), np.sqrt(w) * means)[0]
+        coefficients = np.linalg.lstsq(
+            np.sqrt(w)[:, None] * np.column_stack([np.ones_like(w), centred]), np.sqrt(w) * means
+        )[0]
         left = means - coefficients[0] - centred @ coefficients[1:]
         spread = float(np.sqrt(w @ left**2))
         if failed <= MOST_FAILED:

@@ -238,7 +238,9 @@ class _Fitted:
         result = corrected(explored, numbers, draw(explored.u[numbers], origin, self.seed, fine=fine))
         signs = self._signs(explored, result, pairs)
         laplace = self._dataset() | self._explored(explored, result, signs)
-        tree = fitted_tree(self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs))
+        tree = fitted_tree(
+            self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
+        )
         tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or ["nothing speaks against it"]}
         return tree
 
@@ -339,7 +341,9 @@ class _Fitted:
         noise = None
         if pairs:
             held = np.unique(np.linspace(0, shape[1] - 1, HELD).astype(np.int64))
-            chosen = [[self._noise(explored, result, z, places, signs, k * shape[1] + i) for i in held] for k in range(CHAINS)]
+            chosen = [
+                [self._noise(explored, result, z, places, signs, k * shape[1] + i) for i in held] for k in range(CHAINS)
+            ]
             noise = gathered(self.marginal.full, held, chosen)
 
         def by_chain(array: np.ndarray) -> np.ndarray:

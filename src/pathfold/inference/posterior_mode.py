@@ -39,7 +39,11 @@ class Mode:
 
 
 def climb(
-    marginal: Marginal, origin: Origin, covariance: np.ndarray, report: Callable[[], None], free: np.ndarray | None = None
+    marginal: Marginal,
+    origin: Origin,
+    covariance: np.ndarray,
+    report: Callable[[], None],
+    free: np.ndarray | None = None,
 ) -> tuple[Origin, bool]:
     """Go from an origin to the mode near it, by BFGS with gradients by differences; return whether it was reached.
 

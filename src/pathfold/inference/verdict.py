@@ -42,21 +42,42 @@ class Signs:
 
     def listed(self) -> Iterator[Sign]:
         yield Sign(
-            float(not self.converged), 0.0, 1.0, "the climb to the mode came to no end: the density has an edge or a ridge there"
+            float(not self.converged),
+            0.0,
+            1.0,
+            "the climb to the mode came to no end: the density has an edge or a ridge there",
         )
-        yield Sign(self.modes - 1, 0.0, 1.0, f"{self.modes} modes of parameters and path are about as probable, of which it knows one")
+        yield Sign(
+            self.modes - 1,
+            0.0,
+            1.0,
+            f"{self.modes} modes of parameters and path are about as probable, of which it knows one",
+        )
         yield Sign(self.pareto_k, 0.5, 0.7, f"weights of parameters have a heavy tail (Pareto k {self.pareto_k:.2f})")
         yield Sign(
-            -self.effective_share, -0.5, -0.2, f"the posterior is far from what its proposal is: {100 * self.effective_share:.0f} % of the points are effective"
+            -self.effective_share,
+            -0.5,
+            -0.2,
+            f"the posterior is far from what its proposal is: {100 * self.effective_share:.0f} % of the points are effective",
         )
         yield Sign(
-            self.points_failed, 0.02, 0.1, f"at {100 * self.points_failed:.1f} % of the parameters tried no path was found"
+            self.points_failed,
+            0.02,
+            0.1,
+            f"at {100 * self.points_failed:.1f} % of the parameters tried no path was found",
         )
         if self.pairs_failed is None:
             yield Sign(0.5, 0.0, 1.0, "the approximation was not compared with paths (pairs=False)")
             return
-        yield Sign(self.pairs_failed, 0.1, 0.2, f"{100 * self.pairs_failed:.0f} % of the paths drawn did not reach the data")
-        yield Sign(self.pair_spread, 0.5, 1.5, f"paths are far from Gaussian: the logs of their weights spread by {self.pair_spread:.2f}")
+        yield Sign(
+            self.pairs_failed, 0.1, 0.2, f"{100 * self.pairs_failed:.0f} % of the paths drawn did not reach the data"
+        )
+        yield Sign(
+            self.pair_spread,
+            0.5,
+            1.5,
+            f"paths are far from Gaussian: the logs of their weights spread by {self.pair_spread:.2f}",
+        )
         yield Sign(self.shift, 0.1, 0.5, f"paths move {self.shifted} by {self.shift:.2f} standard deviations")
 
     def reasons(self) -> list[str]:

@@ -55,7 +55,11 @@ def fitted_tree(
     if drawn is not None:
         chains = [_chain(k) for k in range(len(drawn.z))]
         groups = _drawn_groups(model, grid, settings, drawn, chains)
-    groups |= {"laplace": laplace, "observed_data": observed_dataset(model, grid), "constant_data": constant_dataset(grid)}
+    groups |= {
+        "laplace": laplace,
+        "observed_data": observed_dataset(model, grid),
+        "constant_data": constant_dataset(grid),
+    }
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
     tree.attrs = attributes(model, grid, {"method": LAPLACE, **settings}) | of_chains(chains)
     return tree

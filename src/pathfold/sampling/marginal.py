@@ -27,7 +27,7 @@ from pathfold.model.row_constants import row_constants
 from pathfold.sampling.initialise import Start, find_start
 from pathfold.sampling.scales import relative_spread
 
-PIECES = (1, 4, 16)  # into which the way from the origin is cut, if it cannot be gone at once
+PIECES = (1, 4)  # into which the way from the origin is cut, if it cannot be gone at once
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,9 @@ class Marginal:
             linearise(full.layout, full.problem, point, full.block("scratch"))
         return full.get("point", point, "theta", "z"), full.get("point", point, "theta", "D")
 
-    def origin_at(self, u: np.ndarray, v0: np.ndarray, w: np.ndarray, v: np.ndarray, nodes: np.ndarray) -> Origin | None:
+    def origin_at(
+        self, u: np.ndarray, v0: np.ndarray, w: np.ndarray, v: np.ndarray, nodes: np.ndarray
+    ) -> Origin | None:
         """Return the inner mode of u that is found from some noise and node states, without multipliers."""
         with self._room() as room:
             room.points[AT] = 0.0
