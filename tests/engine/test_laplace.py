@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, seed, settings
 
-import pathfold as pf
 from pathfold.engine import LaplaceEngine
 from pathfold.engine.equations import laplace
 from pathfold.engine.status import CONVERGED

@@ -140,7 +140,7 @@ def by_quadrature(a: float, y: float, noise: float) -> float:
 
 
 def bias(noise: float) -> tuple[float, float]:
-    """How far the mean weight of 10,000 pairs is from p(y | u) / p~(y | u), in standard errors; and the latter's log."""
+    """How far the mean weight of 10,000 pairs is from p(y | u) / p~(y | u), in standard errors; its log."""
     data = pf.Observations([1.0], [[1.6]], initial_time=0.0)
     marginal, origin = marginal_of(curved(noise), data, 2, prior=False)
     u = np.array([0.4])

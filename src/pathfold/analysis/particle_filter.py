@@ -14,7 +14,7 @@ from pathfold.engine import GuidedEngine
 from pathfold.engine.native.particles import filter_particles
 from pathfold.engine.status import CONVERGED, NOT_AFFINE
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, Likelihood, NoisyObservation, Seen, TimeGrid
+from pathfold.model import DiffusionModel, NoisyObservation, Seen, TimeGrid
 from pathfold.model.observation import no_density
 from pathfold.model.row_constants import row_constants
 from pathfold.schemes import StrongOrder1p5

@@ -145,7 +145,8 @@ def _verdict_of_fit(tree: xr.DataTree) -> Iterator[str]:
     """Write that this is an approximation, and how far it can be trusted."""
     verdict = tree.attrs["verdict"]
     words = {"good": "good", "rough": "rough", "sample": "not to be relied on: sample instead"}[verdict]
-    yield f'<p class="{"good" if verdict == "good" else "bad"}">This is a Laplace approximation (pf.fit); it is {words}.</p>'
+    tone = "good" if verdict == "good" else "bad"
+    yield f'<p class="{tone}">This is a Laplace approximation (pf.fit); it is {words}.</p>'
     yield "<ul>" + "".join(f"<li>{escape(sentence)}.</li>" for sentence in reasons_of(tree)) + "</ul>"
 
 

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import xarray as xr
@@ -16,6 +16,7 @@ from pathfold.engine.installation import compile_sampler
 from pathfold.errors import InitialisationError
 from pathfold.inference.correction import Corrected, corrected, resample, with_weight
 from pathfold.inference.exploration import Explored, explore
+from pathfold.inference.identifiability import sentences
 from pathfold.inference.posterior_mode import Mode, climb, curvature
 from pathfold.inference.verdict import Signs
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
@@ -46,7 +47,7 @@ def fit(
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     draws: int = 1000,
-    points: int = 256,
+    points: int | None = None,
     pairs: bool = True,
     starts: int = 3,
     prior: bool = True,
@@ -58,8 +59,9 @@ def fit(
     """Approximate the posterior in about a second, and say how far that can be trusted.
 
     The path is integrated out by Laplace's method, with second derivatives; the parameters are explored by importance
-    sampling about their mode; and both are corrected by pairs of paths drawn exactly, where that is possible. The answer
-    depends on model, data, settings and `seed` alone, not on `threads`. docs/first_look.md says what to make of it.
+    sampling about their mode; and both are corrected by pairs of paths that meet the data, where that is possible. The
+    answer depends on model, data, settings and `seed` alone, not on `threads`. docs/first_look.md says what to make of
+    it.
 
     Parameters
     ----------
@@ -75,10 +77,11 @@ def fit(
         How many draws of parameters and paths the results have, in four parts that look like chains. They are drawn
         from the points explored: more of them than points say nothing new.
     points
-        How many parameters are tried, about: a power of two.
+        How many parameters are tried, about, a power of two: 256, or for more than six parameters 512, for more than
+        twelve 1024, unless it is given. Where few of them are effective, up to twice as many.
     pairs
-        Whether paths are drawn for them, two for each. Without, the paths of the results are the most probable ones, and
-        the verdict is at best "rough".
+        Whether paths are drawn for them, two for each. Without, the paths of the results are the most probable ones,
+        and the verdict is at best "rough".
     starts
         From how many starts the mode is sought; if they lead to several, the verdict says so.
     prior
@@ -111,12 +114,15 @@ def fit(
     check_model(model)
     for observations in panel_of(data).values():
         check_data(model, observations)
-    draws, points = whole("draws", draws, least=CHAINS), whole("points", points, least=16)
+    draws, size = whole("draws", draws, least=CHAINS), model.parameters.size
+    points = (
+        (256 if size <= 6 else 512 if size <= 12 else 1024) if points is None else whole("points", points, least=16)
+    )
     pairs, prior = truth("pairs", pairs), truth("prior", prior)
     starts, seed = whole("starts", starts, least=1), whole("seed", seed, least=0)
     keep_path = cast(KeepPath, choice("keep_path", keep_path, get_args(KeepPath)))
     threads = None if threads is None else whole("threads", threads, least=1)
-    say = _Saying(truth("progress", progress))
+    say = Saying(truth("progress", progress))
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     begin = time.perf_counter()
     marginal = prepare_marginal(model, grid, threads=threads, prior=prior, announce=progress)
@@ -146,7 +152,7 @@ def fit(
     return tree
 
 
-class _Saying:
+class Saying:
     """Says on one line what is being done, if that is wanted."""
 
     def __init__(self, wanted: bool) -> None:
@@ -169,7 +175,7 @@ def prepare_marginal(
     return Marginal(full, threads=threads, prior=prior)
 
 
-def find_modes(marginal: Marginal, starts: int, seed: int, say: _Saying) -> tuple[Mode, int]:
+def find_modes(marginal: Marginal, starts: int, seed: int, say: Saying) -> tuple[Mode, int]:
     """Climb from several starts; return the highest mode, and how many others are about as probable."""
     found: list[tuple[Origin, bool]] = []
     covariance, failure = np.eye(marginal.size), None
@@ -219,7 +225,7 @@ class _Fitted:
     mode: Mode
     others: int
     seed: int
-    say: _Saying
+    say: Saying
 
     @property
     def model(self) -> DiffusionModel:
@@ -242,6 +248,7 @@ class _Fitted:
             self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
         )
         tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or ["nothing speaks against it"]}
+        tree.attrs["identifiability"] = self._identifiability()
         return tree
 
     def likelihood(self, settings: dict[str, Any]) -> xr.DataTree:
@@ -255,7 +262,12 @@ class _Fitted:
         if not self.mode.converged:
             reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
         tree.attrs |= {"verdict": "rough" if reasons else "good", "reasons": reasons or ["nothing speaks against it"]}
+        tree.attrs["identifiability"] = self._identifiability()
         return tree
+
+    def _identifiability(self) -> list[str]:
+        hessian = self.mode.hessian if self.marginal.prior else self.mode.hessian + np.eye(self.marginal.size)
+        return sentences(self.marginal, self.mode.origin.u, hessian, normal_labels(self.model))
 
     def _signs(self, explored: Explored, result: Corrected, pairs: bool) -> Signs:
         before = np.exp(explored.log_weights[result.numbers])

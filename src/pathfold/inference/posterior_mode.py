@@ -1,4 +1,4 @@
-"""The mode of log p~(u, y) and its curvature there, by differences: quasi-Newton in coordinates that suit the posterior.
+"""The mode of log p~(u, y) and its curvature there, by differences: quasi-Newton in coordinates that suit it.
 
 Coordinates s have u = m + L s, with L L^T the covariance that the constraints give to first order at the start
 (method.md, section 5): there the posterior is round, within a factor of two or so.
@@ -25,7 +25,7 @@ SHORTEST = 1.0 / 64.0
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode: its origin, and minus the second derivatives of the log density by u; whether the climb came to an end."""
+    """A mode: its origin, and minus the second derivatives of the log density by u; whether the climb ended there."""
 
     origin: Origin
     hessian: np.ndarray

@@ -58,7 +58,7 @@ class Signs:
             -self.effective_share,
             -0.5,
             -0.2,
-            f"the posterior is far from what its proposal is: {100 * self.effective_share:.0f} % of the points are effective",
+            f"the posterior has an odd shape: {100 * self.effective_share:.0f} % of the points are effective",
         )
         yield Sign(
             self.points_failed,

@@ -132,7 +132,7 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         xx, vx, vv = Lam[: n.X, : n.X], Lam[n.X :, : n.X], Lam[n.X :, n.X :]
         R_inv, R_pivots = eliminate(jnp.eye(n.V) + vv)
         R_inv = lower_mirrored(R_inv)
-        A, Q, O = F - Sv @ (R_inv @ vx), lower_mirrored(Sv @ R_inv @ Sv.T), lower_mirrored(xx - vx.T @ R_inv @ vx)
+        A, Q, own = F - Sv @ (R_inv @ vx), lower_mirrored(Sv @ R_inv @ Sv.T), lower_mirrored(xx - vx.T @ R_inv @ vx)
         b, g = -Sv @ (R_inv @ v), -vx.T @ (R_inv @ v)
         D, pivots = eliminate(jnp.eye(n.X) + Q @ eO)
         Gx, Gr, g_state = D @ A, -D @ Q @ eA.T, D @ (b - Q @ eg)
@@ -152,7 +152,7 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
             "mu": F.T @ mu,
             "eA": eA @ Gx,
             "eQ": lower_mirrored(eQ - eA @ Gr),
-            "eO": lower_mirrored(O + A.T @ eO @ Gx),
+            "eO": lower_mirrored(own + A.T @ eO @ Gx),
             "eb": eb + eA @ g_state,
             "eg": g + A.T @ (eO @ g_state + eg),
             "el": el + log_R + log_D,

@@ -241,9 +241,9 @@ def tie_start(layout, point, vector, k, x, work, scratch):
 def draw_tangent(layout, problem, point, vector, work, rng, scratch):
     """Draw a tangent vector at the mode, with the curvature there as its precision.
 
-    Every interval is drawn by itself, with its end held loosely, and then tied to the next. How loosely does not matter,
-    since the end is given in the end; held not at all, the noise of an interval may have no law. Returns the square of
-    the vector in its precision, and whether all went well.
+    Every interval is drawn by itself, its end held loosely, and then tied to the next. How loosely does not matter,
+    since the end is given at last; not held at all, the noise of an interval may have no law. Returns the square of the
+    vector in its precision, and whether all went well.
     """
     draw_normals(layout, vector, rng)
     set_end_precision(layout, HELD, scratch)
