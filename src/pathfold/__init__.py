@@ -19,6 +19,7 @@ from pathfold.analysis import (
     plot_marginals,
     plot_paths,
     plot_predictions,
+    plot_profile,
     plot_refinement,
     posterior_predictive,
     predict,
@@ -29,7 +30,7 @@ from pathfold.analysis import (
 )
 from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
-from pathfold.inference import Calibration, Refinement, calibrate, refine, sample
+from pathfold.inference import Calibration, Refinement, calibrate, compare, fit, profile, refine, sample
 from pathfold.model import (
     DiffusionModel,
     GaussianNoise,
@@ -80,7 +81,9 @@ __all__ = [
     "calibrate",
     "check",
     "combine",
+    "compare",
     "evidence",
+    "fit",
     "log_likelihood",
     "open_checkpoint",
     "plot_calibration",
@@ -88,10 +91,12 @@ __all__ = [
     "plot_marginals",
     "plot_paths",
     "plot_predictions",
+    "plot_profile",
     "plot_refinement",
     "posterior_predictive",
     "predict",
     "prior_predictive",
+    "profile",
     "refine",
     "report",
     "residuals",

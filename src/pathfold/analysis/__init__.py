@@ -10,6 +10,7 @@ from pathfold.analysis.plots import (
     plot_marginals,
     plot_paths,
     plot_predictions,
+    plot_profile,
     plot_refinement,
 )
 from pathfold.analysis.predict import predict
@@ -30,6 +31,7 @@ __all__ = [
     "plot_marginals",
     "plot_paths",
     "plot_predictions",
+    "plot_profile",
     "plot_refinement",
     "posterior_predictive",
     "predict",

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from scipy.special import gammaln
 
 from pathfold.analysis.log_likelihood import PARTICLES
 from pathfold.analysis.particle_filter import ParticleFilter
@@ -23,10 +22,10 @@ from pathfold.model import Data, DiffusionModel
 from pathfold.model.checks import whole
 from pathfold.results.reading import check_posterior
 from pathfold.results.same_model import checked
+from pathfold.sampling.proposal import Proposal, log_normal
 
 DRAWS = 1000
 ROUNDS, SHARE = 3, 5  # of fitting the proposal, each with a fifth as many draws
-FREEDOM, WIDER = 5.0, 1.5  # degrees of freedom of the proposal; how much wider than the posterior draws it is at first
 DEFENSIVE = 0.1  # of the draws, about, come from the standard normal
 FEW = 50  # effective draws below which a standard error says little
 
@@ -106,9 +105,9 @@ def evidence(
     rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
     proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))
     for _ in range(ROUNDS):
-        u, log_density = proposal.draw(rng, max(10, draws // SHARE))
+        u, log_density = proposal.draw(rng, max(10, draws // SHARE), DEFENSIVE)
         proposal = proposal.refitted(u, integrand(u) - log_density)
-    u, log_density = proposal.draw(rng, draws)
+    u, log_density = proposal.draw(rng, draws, DEFENSIVE)
     return _estimate(integrand(u) - log_density)
 
 
@@ -132,59 +131,13 @@ class _Integrand:
     def __call__(self, u: np.ndarray) -> np.ndarray:
         with jax.enable_x64(True):
             z, excess = (np.asarray(array) for array in self._pushed(jnp.asarray(u)))
-        log_prior = _log_normal(u) - excess
+        log_prior = log_normal(u) - excess
         known = np.isfinite(z).all(axis=1) & np.isfinite(log_prior)
         out = np.full(len(u), -np.inf)
         seed = int(self.seeds.spawn(1)[0].generate_state(1)[0])
         ahead = self.filter(z[known], seed, threads=self.threads)
         out[known] = ahead.sum(axis=1) + log_prior[known]
         return out
-
-
-def _log_normal(u: np.ndarray) -> np.ndarray:
-    return -0.5 * (u**2).sum(axis=1) - 0.5 * u.shape[1] * np.log(2 * np.pi)
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Student's t about `mean` with scale matrix `cov`, mixed with a standard normal."""
-
-    mean: np.ndarray
-    cov: np.ndarray
-
-    @classmethod
-    def of_draws(cls, u: np.ndarray) -> Proposal:
-        """Fit a proposal to posterior draws; they are few, so shrink correlations, add what is left of the prior."""
-        count, size = u.shape
-        spread = np.cov(u, rowvar=False).reshape(size, size) if count > 1 else np.eye(size)
-        shrunk = (count * spread + (size + 1) * np.diag(np.diag(spread))) / (count + size + 1)
-        return cls(u.mean(axis=0), WIDER * shrunk + np.eye(size) / (10 * count))
-
-    def refitted(self, u: np.ndarray, log_weights: np.ndarray) -> Proposal:
-        """Return a proposal with the weighted moments of draws, as far as these are effective."""
-        if not np.isfinite(log_weights.max()):
-            return self
-        w = np.exp(log_weights - np.logaddexp.reduce(log_weights))
-        mean, before, effective = w @ u, len(self.mean) + 1, 1.0 / (w**2).sum()
-        cov = (u - mean).T @ (w[:, None] * (u - mean))
-        share = effective / (effective + before)
-        return Proposal(share * mean + (1 - share) * self.mean, share * cov + (1 - share) * self.cov)
-
-    def draw(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return `count` draws and their log density: of the mixture with each stratum's share of the draws."""
-        size, plain = len(self.mean), round(DEFENSIVE * count)
-        normals = rng.standard_normal((count, size))
-        scale = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(count, 1)))
-        u = self.mean + scale * normals @ np.linalg.cholesky(self.cov).T
-        u[:plain] = normals[:plain]
-        share = plain / count
-        return u, np.logaddexp(np.log1p(-share) + self._log_student(u), np.log(share) + _log_normal(u))
-
-    def _log_student(self, u: np.ndarray) -> np.ndarray:
-        size, root = len(self.mean), np.linalg.cholesky(self.cov)
-        distance = (np.linalg.solve(root, (u - self.mean).T) ** 2).sum(axis=0)
-        student = gammaln(0.5 * (FREEDOM + size)) - gammaln(0.5 * FREEDOM) - 0.5 * size * np.log(np.pi * FREEDOM)
-        return student - np.log(np.diag(root)).sum() - 0.5 * (FREEDOM + size) * np.log1p(distance / FREEDOM)
 
 
 def _estimate(log_weights: np.ndarray) -> Evidence:

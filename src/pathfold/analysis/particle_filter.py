@@ -14,8 +14,9 @@ from pathfold.engine import GuidedEngine
 from pathfold.engine.native.particles import filter_particles
 from pathfold.engine.status import CONVERGED, NOT_AFFINE
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, Likelihood, NoisyObservation, Seen, TimeGrid
+from pathfold.model import DiffusionModel, NoisyObservation, Seen, TimeGrid
 from pathfold.model.observation import no_density
+from pathfold.model.row_constants import row_constants
 from pathfold.schemes import StrongOrder1p5
 
 
@@ -34,33 +35,7 @@ class ParticleFilter:
 
     @cached_property
     def _constants(self) -> np.ndarray:
-        """The terms of each observation's log density that the native code leaves out, since they depend on y alone."""
-        grid, nodes, total = self.engine.grid, self.engine.nodes, np.zeros(len(self.engine.nodes))
-        for columns, part in self.model.observation.parts:
-            if isinstance(part, Likelihood):
-                total += self._of_likelihood(columns, part)
-            else:
-                exactly = grid.mask[nodes, columns] & (grid.censored[nodes, columns] == 0)
-                total -= 0.5 * np.log(2 * np.pi) * exactly.sum(axis=1)
-        return total
-
-    def _of_likelihood(self, columns: slice, part: Likelihood) -> np.ndarray:
-        """Return log p + 1/2 root^2 + remainder, the same at all states, taken where the least is lost to rounding."""
-        grid, nodes = self.engine.grid, self.engine.nodes
-
-        def constant(x, z, t, seen):
-            split = part.split(x, z, t, seen)
-            root = seen.of_observed(0.5 * split.root**2)
-            return jnp.nansum(part.log_density(x, z, t, seen)) + root + seen.of_observed(split.remainder), root
-
-        with jax.enable_x64(True):
-            seen = jax.tree.map(lambda array: jnp.asarray(array[nodes], float), grid.seen(columns))
-            clock = jax.tree.map(lambda array: array[nodes], self.model.clocks(grid)[1])
-            at_point = jax.jit(jax.vmap(constant, (None, None, 0, 0)))
-            at_points = [at_point(jnp.asarray(x), z, clock, seen) for x, z, _ in self.model.points()]
-        constants, roots = (np.array(values) for values in zip(*at_points, strict=True))
-        roots[~np.isfinite(constants)] = np.inf
-        return constants[np.argmin(roots, axis=0), np.arange(len(nodes))]
+        return row_constants(self.model, self.engine.grid, self.engine.nodes)
 
     def __call__(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> np.ndarray:
         """Return log densities (draw, observation) given parameters (draw, Z); -inf where all particles were lost.

@@ -21,6 +21,7 @@ from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR
 from pathfold.errors import SettingsError, told
 from pathfold.results.convergence import judged
 from pathfold.results.diagnostics import troubles
+from pathfold.results.fitted import is_fit, reasons_of
 from pathfold.results.prior import kept_parameters, parameter_names
 from pathfold.results.reading import check_posterior, component_names, observation_names
 
@@ -126,7 +127,9 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
 def _verdict(tree: xr.DataTree) -> Iterator[str]:
     """Write what a reader should know first."""
     sentences = list(troubles(tree, kept_parameters(tree)))
-    if sentences:
+    if is_fit(tree):
+        yield from _verdict_of_fit(tree)
+    elif sentences:
         yield '<p class="bad">The draws should not be trusted yet:</p><ul>'
         yield "".join(f"<li>{escape(sentence)}.</li>" for sentence in sentences) + "</ul>"
     else:
@@ -138,16 +141,25 @@ def _verdict(tree: xr.DataTree) -> Iterator[str]:
         yield f'<p class="{tone}">{words} (smallest adjusted p-value {result.p_value:.2g}).</p>'
 
 
+def _verdict_of_fit(tree: xr.DataTree) -> Iterator[str]:
+    """Write that this is an approximation, and how far it can be trusted."""
+    verdict = tree.attrs["verdict"]
+    words = {"good": "good", "rough": "rough", "sample": "not to be relied on: sample instead"}[verdict]
+    tone = "good" if verdict == "good" else "bad"
+    yield f'<p class="{tone}">This is a Laplace approximation (pf.fit); it is {words}.</p>'
+    yield "<ul>" + "".join(f"<li>{escape(sentence)}.</li>" for sentence in reasons_of(tree)) + "</ul>"
+
+
 def _parameters(tree: xr.DataTree) -> Iterator[str]:
     names = kept_parameters(tree)
-    head = ["", "mean", "sd", "5 %", "median", "95 %", "bulk ESS", "tail ESS", "R-hat"]
-    rows = []
+    head, of_chains = ["", "mean", "sd", "5 %", "median", "95 %"], ["bulk ESS", "tail ESS", "R-hat"]
+    head, rows = head if is_fit(tree) else [*head, *of_chains], []
     for name in names:
         for label, x, convergence in judged(tree.posterior[name]):
             low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
             numbers = [f"{value:.4g}" for value in (x.mean(), x.std(), low, middle, high)]
             bulk, tail, rhat = f"{convergence.bulk:.0f}", f"{convergence.tail:.0f}", f"{convergence.rhat:.3f}"
-            rows.append([label, *numbers, bulk, tail, rhat])
+            rows.append([label, *numbers, *([] if is_fit(tree) else [bulk, tail, rhat])])
     if not rows:
         yield "<p>Every parameter is fixed.</p>"
         return

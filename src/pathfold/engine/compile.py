@@ -23,7 +23,7 @@ import numpy as np
 
 from pathfold.engine import model_cache
 from pathfold.engine import table as at
-from pathfold.engine.equations import gram, guided, lebesgue, linearise, log_det, newton
+from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton
 from pathfold.engine.model_functions import ModelFunctions, check_size
 from pathfold.engine.native.team import address_of_do_parts
 from pathfold.engine.records import Records, Sizes
@@ -55,6 +55,7 @@ CONSTRAINED_METHOD = Method(
 )
 UNCONSTRAINED_METHOD = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
 GUIDED_METHOD = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
+LAPLACE_METHOD = Method(at.LAPLACE, laplace.LaplaceRecords, (laplace.kernels,), 0, True)
 
 
 @dataclass(frozen=True)

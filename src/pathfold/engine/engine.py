@@ -8,7 +8,14 @@ from typing import Literal
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.compile import CONSTRAINED_METHOD, GUIDED_METHOD, UNCONSTRAINED_METHOD, Variant, compile_model
+from pathfold.engine.compile import (
+    CONSTRAINED_METHOD,
+    GUIDED_METHOD,
+    LAPLACE_METHOD,
+    UNCONSTRAINED_METHOD,
+    Variant,
+    compile_model,
+)
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.checks import positive, whole
 from pathfold.program.layout import Record, size_of
@@ -244,6 +251,21 @@ class UnconstrainedEngine(Engine):
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)
         self.record("problem", self.problem, "metric")[:] = 1.0
+
+
+class LaplaceEngine(Engine):
+    """Compiled operations on the paths of given parameters, which stand in the problem (method.md, section 21)."""
+
+    method = LAPLACE_METHOD
+
+    def _make_layout(self) -> np.ndarray:
+        layout = super()._make_layout()
+        layout[at.U] = 0
+        return layout
+
+    def give(self, problem: np.ndarray, u: np.ndarray) -> None:
+        """Write the parameters, as normals, to a problem."""
+        self.set("problem", problem, "coordinates", "centre", u)
 
 
 class GuidedEngine(Engine):

@@ -21,6 +21,8 @@ from pathfold.engine.native import metropolis
 from pathfold.engine.native.chain_loop import Work, run_hamiltonian
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
 from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.fibre import draw_pair, room_size
+from pathfold.engine.native.inner_mode import inner_mode
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import native_sources
 from pathfold.engine.native.manifold import first_order_shift, linearise
@@ -69,6 +71,11 @@ OF_KIND: dict[str, Entries] = {
         (metropolis.begin, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
         (metropolis.exchange_noise, (_LAYOUT, _BLOCK, _BLOCK, boolean)),
         (metropolis.run_guided, (*_MOVES, *_DRAWN)),
+    ),
+    "laplace": (
+        (room_size, (_LAYOUT,)),
+        (inner_mode, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, boolean, _BLOCK)),
+        (draw_pair, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK, _RNG, _BLOCK, _COUNTS)),
     ),
 }
 

@@ -165,6 +165,18 @@ class ModelFunctions:
         hessian = jax.jacfwd(jax.jacfwd(step))(zxv)
         return lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(x.size))
 
+    def step_curvature(self, z, x, v, delta, t, mu):
+        """Return the Hessian of mu.f by (x, v)."""
+
+        def step(xv):
+            return self.step(z, xv[: x.size], xv[x.size :], delta, t)
+
+        xv = jnp.concatenate([x, v])
+        if x.size * xv.size**2 > LARGEST_HESSIAN:
+            return lower_mirrored(jax.jacfwd(jax.grad(lambda q: mu @ step(q)))(xv))
+        hessian = jax.jacfwd(jax.jacfwd(step))(xv)
+        return sum(mu[k] * lower_mirrored(hessian[k]) for k in range(x.size))
+
 
 def _real(function: Callable) -> Callable:
     return lambda *args: jnp.asarray(function(*args), dtype=float)

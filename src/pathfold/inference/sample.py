@@ -186,9 +186,9 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
     of_chains = tree.noise["chain"].values.tolist()
     if gone := [chain for chain in of_chains if chain not in tree.sample_stats["chain"].values]:
         raise SettingsError(f"start has the noise of chain {gone[0]}, but not its step size; select the same of both")
-    step_sizes = tree.sample_stats["step_size"].sel(chain=of_chains).values[:, -1]
-    if tree.attrs["sampler"] == "GuidedProposals":
-        step_sizes = np.zeros_like(step_sizes)
+    step_sizes = np.zeros(chains)
+    if "step_size" in tree.sample_stats and tree.attrs["sampler"] != "GuidedProposals":
+        step_sizes = tree.sample_stats["step_size"].sel(chain=of_chains).values[:, -1]
 
     integration_times = dict(zip(tree.attrs["chain_numbers"], tree.attrs["integration_times"], strict=True))
     return Earlier(

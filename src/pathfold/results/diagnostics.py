@@ -12,6 +12,7 @@ import xarray as xr
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.results.convergence import Convergence, judged, labels, scalars
+from pathfold.results.fitted import is_fit, reasons_of
 from pathfold.results.variables import in_blocks
 from pathfold.sampling.draws import Draws, spared
 
@@ -49,6 +50,9 @@ def troubles(
 ) -> Iterator[str]:
     """Return a sentence for everything that is amiss, the worst first."""
     draws = tree.posterior.sizes["draw"]
+    if is_fit(tree):
+        yield from reasons_of(tree) if tree.attrs["verdict"] != "good" else ()
+        return
     if draws == 0:
         return
     if phrases := np.atleast_1d(tree.attrs.get("left_out", [])).tolist():  # a file has a list of one as it is

@@ -73,9 +73,11 @@ def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
     Y = model.observation_dim
     w, seen = jnp.zeros(model.observation_noise_dim), Seen(np.full(Y, 0.5), np.ones(Y), np.zeros(0), np.zeros(0))
     with jax.enable_x64(True):
-        slopes = jax.jacfwd(lambda x: model.observation.misfit(x, z, w, t, seen))(x)
+        # Compiled, since NumPyro refuses numbers that are not finite, as a logarithm's may be here, but no traced ones.
+        slopes = jax.jit(jax.jacfwd(lambda x: model.observation.misfit(x, z, w, t, seen)))(x)
     signs = np.zeros((model.observation_dim, model.noise_dim), dtype=np.int64)
-    signs[:, : model.wiener_dim] = np.sign(np.nan_to_num(np.asarray(slopes) @ diffusion))
+    with np.errstate(invalid="ignore"):
+        signs[:, : model.wiener_dim] = np.sign(np.nan_to_num(np.asarray(slopes) @ diffusion))
     return signs
 
 

@@ -116,7 +116,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
     claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
-    with _explained(model, grid, settings.seed), claimed:
+    with explained(model, grid, settings.seed), claimed:
         indices = range(settings.chains) if alone is None else [alone]
         tasks, starts = _with_starts(task, engine, sampled, settings, indices)
         where = settings if alone is None else replace(settings, executor=None)
@@ -177,7 +177,7 @@ def check_draws_fit(shape: Shape, settings: Settings) -> None:
 
 
 @contextmanager
-def _explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[None]:
+def explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[None]:
     """Put the cause, where one is seen, at the beginning of the error that no start was found."""
     try:
         yield

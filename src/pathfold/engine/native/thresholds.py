@@ -84,3 +84,12 @@ EVERY = 100  # iterations: how often warm-up adapts
 PATH_TARGET, COORDINATE_TARGET = 0.234, 0.44  # acceptance
 SETTLED = 100.0  # adaptations after which they become smaller
 RENEWALS = (0.05, 0.1, 0.2, 0.5)  # of warm-up: when the reference becomes the mean of the paths since the last time
+
+# The inner mode of the Laplace approximation (laplace.py; method.md, section 21).
+INNER_ITERATIONS, WARM_ITERATIONS = 60, 20  # passes before a solve is given up; from a mode of other parameters
+INNER_TOLERANCE = 1e-8  # largest change of the noise, in prior standard deviations, at which the mode is found ...
+STALLED = 1e-6  # ... or, where rounding keeps changes from shrinking any more, this
+TRUSTED = 1e-5  # steps shorter than this are taken without looking at the merit, which has no digits left for them
+HELD = (
+    1000.0  # how precisely the ends of intervals are held while their noise is drawn, in units of their own precision
+)

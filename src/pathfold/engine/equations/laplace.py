@@ -1,0 +1,387 @@
+"""The inner problem of the Laplace approximation (method.md, section 21): kernels of one Newton pass with curvature.
+
+Given the parameters, the noise that is most probable minimises V = 1/2 |n|^2 + eps subject to the rows of the
+constraint. A pass solves the linearised conditions of that minimum, with or without the curvature of the constraint,
+as a filter and a smoother on the lifted path, and finds log|det K| of their matrix K = [W J^T; J 0] on the way.
+
+An interval, or a part of one, is an element: what its noise makes of a change dx of the state at its start and of the
+costate rho at its end, rho.(A dx + b) - 1/2 rho.Q rho + 1/2 dx.O dx + g.dx, and l, the log of the determinant of what
+was eliminated. The parameters stand in the problem; positions have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+
+from pathfold.engine.equations import gram, linearise, newton
+from pathfold.engine.equations.gram import SINGULAR
+from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.records import Records, Sizes
+from pathfold.model import Seen
+from pathfold.program.kernel import Kernel, LaneScan, NodeScan
+from pathfold.program.layout import Record
+from pathfold.program.matrices import eliminate, lower_mirrored, ones_where_missing
+
+
+class LaplaceRecords(Records):
+    """Records of a path given the parameters: no columns of u, but multipliers, elements and gains."""
+
+    def __init__(self, n: Sizes, *, regular: bool, censored: int, metric: bool) -> None:
+        super().__init__(replace(n, U=0), regular=regular, censored=censored, metric=False)
+        X, V, Y, V0, N = n.X, n.V, n.Y, n.V0, n.X + n.W
+        self.settings = Record("settings", "shared", {**self.settings.fields, "curved": ()})
+        self.coordinates = Record("coordinates", "shared", {"centre": (n.U,)})
+        self.dual = Record("dual", "lane", {"lam_at": (Y,), "eta_at": (X,)})
+        self.dual_start = Record("dual_start", "series", {"rho_at": (X,)})
+        self.sums = Record("sums", "shared", {**self.sums.fields, "negatives": ()})
+        self.element = Record(
+            "element",
+            "lane",
+            {"eA": (X, X), "eQ": (X, X), "eO": (X, X), "eb": (X,), "eg": (X,), "el": (), "en": ()}
+            | {"curv_h": (N, N), "slope_h": (N,)}
+            | {"ahead": (X,), "gain": (X, X), "S_inv": (Y, Y), "misfit_h": (Y,), "HD": (Y, X)}
+            | {"seen_mean": (N,), "seen_cov": (N, X), "P_ahead": (X, X), "M_ahead": (X, X)}
+            | {"end_precision": (X,)}
+            | {"lam_up": (Y,), "eta_up": (X,), "dx_start": (X,), "dx_node": (X,)},
+        )
+        self.element_start = Record(
+            "element_start",
+            "series",
+            {"P0": (X, X), "m0": (X,), "R0_inv": (V0, V0), "pull0": (V0,), "l0": (), "negatives0": (), "rho_up": (X,)},
+        )
+        self.gains = Record(
+            "gains",
+            "step",
+            {"Gx": (X, X), "Gr": (X, X), "g_state": (X,), "Kx": (V, X), "Kr": (V, X), "k_noise": (V,)}
+            | {"root": (V, V), "spread": (X, V)},
+        )
+        self.tied = Record(
+            "tied", "lane", {"dx_loose": (X,), "end_loose": (X,), "tie": (X,), "dx_tied": (X,), "squares": ()}
+        )
+        self.blocks["point"] = [*self.blocks["point"], "dual", "dual_start"]
+        self.blocks["scratch"] = [*self.blocks["scratch"], "element", "element_start", "gains", "tied"]
+
+
+def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    """Return the kernels of the path given the parameters, those of sections 3 to 5 and 8 among them."""
+    n = replace(n, U=0)
+    shared = [*linearise.kernels(f, r, n), *gram.kernels(f, r, n), *newton.kernels(f, r, n)]
+    return [
+        _given_parameters(f, r, n),
+        *(each for each in shared if each.name != "parameters"),
+        _elements(f, r, n),
+        _row_curvature(f, r, n),
+        _start_elements(f, r, n),
+        _eliminate_nodes(r, n),
+        _multipliers(r, n),
+        _noise_change(r),
+        _loose_nodes(r, n),
+        _loose_noise(r),
+        _tied_noise(r),
+        _mixed_log_det(r, n),
+    ]
+
+
+def _given_parameters(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """z = g_z(u) of the parameters that the problem gives, and the part of their prior that is not standard normal."""
+
+    def final(centre):
+        return {
+            "z": f.parameters(centre),
+            "D": jnp.zeros((n.Z, 0)),
+            "excess_u": f.parameter_excess(centre),
+            "excess_u_gradient": jnp.zeros(0),
+        }
+
+    return NodeScan("parameters", r.uses(problem="coordinates", point="theta"), final=final, fixes=("D",))
+
+
+def _log(pivots):
+    """Return log|det| of what was eliminated, and whether it is negative, as 0 or 1."""
+    return sum(jnp.log(jnp.abs(each)) for each in pivots), _is_negative(pivots)
+
+
+def _is_negative(pivots):
+    sign = 1.0
+    for each in pivots:
+        sign = jnp.where(each < 0.0, -sign, sign)
+    return 0.5 - 0.5 * sign
+
+
+def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Backward inside an interval, with the costate mu: the element of all steps from s on, and the gains of step s.
+
+    Lam = d^2 (mu.f) by (x, v), R = I + Lam_vv; a step is the element (F - Sv R^{-1} Lam_vx, Sv R^{-1} Sv^T,
+    Lam_xx - Lam_xv R^{-1} Lam_vx, ...). The gains give state and noise after the step from the change dx before it and
+    the costate rho at the end of the interval; the root is that of the precision of the step's noise, given the state
+    before it and nothing of the end, or where that has a precision of its own, with that.
+    """
+
+    def init(eta_at, end_precision):
+        element = {"eA": jnp.eye(n.X), "eQ": jnp.zeros((n.X, n.X)), "eO": jnp.diag(end_precision)}
+        return {"mu": eta_at, **element, "eb": jnp.zeros(n.X), "eg": jnp.zeros(n.X), "el": 0.0, "en": 0.0}
+
+    def body(mu, eA, eQ, eO, eb, eg, el, en, z, x, v, delta, t_start, s, forcing, curved):
+        t = f.clock(t_start + s * delta, forcing)
+        _, _, F, Sv = f.step_jacobians(z, x, v, delta, t)
+        Lam = curved * f.step_curvature(z, x, v, delta, t, mu)
+        xx, vx, vv = Lam[: n.X, : n.X], Lam[n.X :, : n.X], Lam[n.X :, n.X :]
+        R_inv, R_pivots = eliminate(jnp.eye(n.V) + vv)
+        R_inv = lower_mirrored(R_inv)
+        A, Q, own = F - Sv @ (R_inv @ vx), lower_mirrored(Sv @ R_inv @ Sv.T), lower_mirrored(xx - vx.T @ R_inv @ vx)
+        b, g = -Sv @ (R_inv @ v), -vx.T @ (R_inv @ v)
+        D, pivots = eliminate(jnp.eye(n.X) + Q @ eO)
+        Gx, Gr, g_state = D @ A, -D @ Q @ eA.T, D @ (b - Q @ eg)
+        pulled = Sv @ R_inv  # (R^{-1} Sv^T)^T
+        root = jnp.linalg.cholesky(jnp.eye(n.V) + vv + lower_mirrored(Sv.T @ eO @ Sv), symmetrize_input=False)
+        log_R, negative_R = _log(R_pivots)
+        log_D, negative_D = _log(pivots)
+        return {
+            "Gx": Gx,
+            "Gr": Gr,
+            "g_state": g_state,
+            "Kx": -R_inv @ vx - pulled.T @ (eO @ Gx),
+            "Kr": -pulled.T @ (eA.T + eO @ Gr),
+            "k_noise": -R_inv @ v - pulled.T @ (eO @ g_state + eg),
+            "root": root,
+            "spread": solve_triangular(root, Sv.T, lower=True).T,
+            "mu": F.T @ mu,
+            "eA": eA @ Gx,
+            "eQ": lower_mirrored(eQ - eA @ Gr),
+            "eO": lower_mirrored(own + A.T @ eO @ Gx),
+            "eb": eb + eA @ g_state,
+            "eg": g + A.T @ (eO @ g_state + eg),
+            "el": el + log_R + log_D,
+            "en": en + negative_R + negative_D,
+        }
+
+    def final(eA, eQ, eO, eb, eg, el, en):
+        return {"eA": eA, "eQ": eQ, "eO": eO, "eb": eb, "eg": eg, "el": el, "en": en}
+
+    uses = r.uses(problem="settings grid forcing", point="theta v path dual", scratch="element gains")
+    return LaneScan("elements", uses, init=init, body=body, final=final, reverse=True)
+
+
+def _row_curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """Lam_h = d^2 (eps + lam.h) and the gradient of eps, by (x, w), at the nodes."""
+
+    def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, lam_at, curved):
+        t, seen = f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
+
+        def excess(xw):
+            return jnp.asarray(f.node_excess(z, xw[: n.X], xw[n.X :], t, seen), z.dtype)
+
+        def lagrangian(xw):
+            return excess(xw) + lam_at @ f.rows(z, xw[: n.X], xw[n.X :], t, seen)
+
+        xw = jnp.concatenate([x_node, w])
+        curvature = lower_mirrored(jax.jacfwd(jax.jacfwd(lagrangian))(xw))
+        return {"curv_h": curved * curvature, "slope_h": jax.jacfwd(excess)(xw)}
+
+    uses = r.uses(problem="settings grid", point="theta w node dual", scratch="element")
+    return LaneScan("row_curvature", uses, final=final, fixes=("curv_h", "slope_h"))
+
+
+def _start_elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """P_0 = B0 (I + Lam_0)^{-1} B0^T with Lam_0 = d^2 (eps_0 + rho_0.x_0) by v0, and the mean that goes with it."""
+
+    def final(z, v0, B0, rho_at, excess_v0_gradient, curved):
+        if not n.V0:
+            none = {"R0_inv": jnp.zeros((0, 0)), "pull0": jnp.zeros(0), "l0": 0.0, "negatives0": 0.0}
+            return {"P0": jnp.zeros((n.X, n.X)), "m0": jnp.zeros(n.X), **none}
+
+        def lagrangian(v0):
+            return jnp.asarray(f.start_excess(z, v0), z.dtype) + rho_at @ f.start(z, v0)
+
+        curvature = lower_mirrored(jax.jacfwd(jax.jacfwd(lagrangian))(v0))
+        R_inv, pivots = eliminate(jnp.eye(n.V0) + curved * curvature)
+        R_inv, pull = lower_mirrored(R_inv), v0 + excess_v0_gradient
+        l0, negatives = _log(pivots)
+        return {
+            "P0": lower_mirrored(B0 @ R_inv @ B0.T),
+            "m0": -B0 @ (R_inv @ pull),
+            "R0_inv": R_inv,
+            "pull0": pull,
+            "l0": l0,
+            "negatives0": negatives,
+        }
+
+    uses = r.uses(problem="settings", point="theta v0 start dual_start", scratch="element_start")
+    return NodeScan("start_elements", uses, final=final)
+
+
+def _eliminate_nodes(r: Records, n: Sizes) -> Kernel:
+    """Forward filter with curvature: P~ = (I + P O)^{-1} P, M = A P~ A^T + Q, then the node's curvature and its rows.
+
+    Over (x, w) the covariance is D = diag(M, I), with the curvature of the node D (I + Lam_h D)^{-1}, and with its rows
+    that of Joseph's form. Means go along: gaps, misfits and the noise that is there, -v of a change.
+    """
+
+    def init(P0, m0, l0, negatives0, log_det, negatives):
+        return {"P": P0, "m": m0, "log_det": log_det + l0, "negatives": negatives + negatives0}
+
+    def body(P, m, log_det, negatives, eA, eQ, eO, eb, eg, el, en, gap, o, H, Hw, w, curv_h, slope_h, mask):
+        E, pivots = eliminate(jnp.eye(n.X) + P @ eO)
+        ahead, gain = E @ (m - P @ eg), E @ P @ eA.T
+        M, mean = lower_mirrored(eA @ gain + eQ), eA @ ahead + eb + gap
+        none, N = jnp.zeros((n.X, n.W)), n.X + n.W
+        free = jnp.block([[M, none], [none.T, jnp.eye(n.W)]])
+        tilt, node_pivots = eliminate(jnp.eye(N) + curv_h @ free)
+        cov = lower_mirrored(free @ tilt)
+        mean = jnp.concatenate([mean, -w])
+        mean = mean - cov @ (curv_h @ mean + slope_h)
+        rows = jnp.concatenate([H, Hw], axis=1)
+        Sig = lower_mirrored(ones_where_missing(rows @ cov @ rows.T, mask))
+        Sig_inv, row_pivots = eliminate(Sig)
+        Sig_inv = lower_mirrored(Sig_inv)
+        K = cov @ rows.T @ Sig_inv
+        I_KH = jnp.eye(N) - K @ rows
+        misfit = o + rows @ mean
+        seen_mean, seen_cov = mean - K @ misfit, lower_mirrored(I_KH @ cov @ I_KH.T)
+        logs = [_log(pivots), _log(node_pivots), _log_rows(row_pivots, Sig)]
+        return {
+            "ahead": ahead,
+            "gain": gain,
+            "M_ahead": M,
+            "S_inv": Sig_inv,
+            "misfit_h": misfit,
+            "HD": (rows @ cov)[:, : n.X],
+            "seen_mean": seen_mean,
+            "seen_cov": seen_cov[:, : n.X],
+            "P": seen_cov[: n.X, : n.X],
+            "m": seen_mean[: n.X],
+            "log_det": log_det + el + sum(each for each, _ in logs),
+            "negatives": negatives + en + sum(each for _, each in logs),
+        }
+
+    def final(log_det, negatives):
+        return {"log_det": log_det, "negatives": negatives}
+
+    uses = r.uses(problem="grid", point="w node sums", scratch="newton element element_start")
+    return NodeScan("eliminate_nodes", uses, init=init, body=body, final=final)
+
+
+def _log_rows(pivots, covariance):
+    """Return log|Sigma| and, if its determinant is negative, minus one; NaN where rounding has eaten a pivot.
+
+    A negative one makes up for one that was negative before: K has as many negative eigenvalues as there are rows.
+    """
+    known = [jnp.abs(p) > SINGULAR * jnp.abs(covariance[j, j]) for j, p in enumerate(pivots)]
+    logs = sum(jnp.where(ok, jnp.log(jnp.abs(p)), jnp.nan) for ok, p in zip(known, pivots, strict=True))
+    return logs, -_is_negative(pivots)
+
+
+def _multipliers(r: Records, n: Sizes) -> Kernel:
+    """Backward over nodes: new multipliers lam, eta, rho_0, and the changes of node states, w and v0."""
+
+    def init():
+        return {"rho": jnp.zeros(n.X)}
+
+    def body(rho, H, curv_h, slope_h, S_inv, misfit_h, HD, seen_mean, seen_cov, ahead, gain, eA, eO, eg):
+        lam = S_inv @ (misfit_h - HD @ rho)
+        change = seen_mean - seen_cov @ rho
+        eta = H.T @ lam + curv_h[: n.X] @ change + slope_h[: n.X] + rho
+        before = ahead - gain @ eta
+        return {
+            "lam_up": lam,
+            "eta_up": eta,
+            "dx_node": change[: n.X],
+            "w_g": change[n.X :],
+            "dx_start": before,
+            "rho": eA.T @ eta + eO @ before + eg,
+        }
+
+    def final(rho, B0, R0_inv, pull0):
+        return {"rho_up": rho, "v0_g": -R0_inv @ (pull0 + B0.T @ rho)}
+
+    uses = r.uses(point="start node", gradient="v0 w", scratch="element element_start")
+    return NodeScan("multipliers", uses, init=init, body=body, final=final, reverse=True)
+
+
+def _noise_change(r: Records) -> Kernel:
+    """Forward inside an interval: the change of the noise of every step, from that of the state at its start."""
+
+    def init(dx_start):
+        return {"dx": dx_start}
+
+    def body(dx, Gx, Gr, g_state, Kx, Kr, k_noise, eta_up):
+        return {"v_g": k_noise + Kx @ dx + Kr @ eta_up, "dx": g_state + Gx @ dx + Gr @ eta_up}
+
+    uses = r.uses(gradient="v", scratch="element gains")
+    return LaneScan("noise_change", uses, init=init, body=body)
+
+
+def _loose_nodes(r: Records, n: Sizes) -> Kernel:
+    """Covariances of the states at start and end of each interval, given all before it and the precision of its end."""
+
+    def init(P0):
+        return {"P": P0}
+
+    def body(P, eA, eQ, eO, seen_cov):
+        E, _ = eliminate(jnp.eye(n.X) + P @ eO)
+        ahead = lower_mirrored(E @ P)
+        gain = ahead @ eA.T
+        return {"P_ahead": ahead, "gain": gain, "M_ahead": lower_mirrored(eA @ gain + eQ), "P": seen_cov[: n.X]}
+
+    return NodeScan("loose_nodes", r.uses(scratch="element element_start"), init=init, body=body)
+
+
+def _loose_noise(r: Records) -> Kernel:
+    """Forward inside an interval: noise drawn from its law given the state at the start, and nothing of the end.
+
+    On entry `v_g` are standard normals.
+    """
+
+    def init(dx_loose):
+        return {"dx": dx_loose}
+
+    def body(dx, Gx, Kx, root, spread, v_g):
+        return {"v_g": Kx @ dx + solve_triangular(root, v_g, lower=True, trans=1), "dx": Gx @ dx + spread @ v_g}
+
+    def final(dx):
+        return {"end_loose": dx}
+
+    return LaneScan("loose_noise", r.uses(gradient="v", scratch="gains tied"), init=init, body=body, final=final)
+
+
+def _tied_noise(r: Records) -> Kernel:
+    """Forward inside an interval: the noise, moved so that start and end are what they are to be; and its square.
+
+    With the state eliminated the square is that of root^T (dv - Kx dx), summed over the steps.
+    """
+
+    def init(dx_tied, dx_loose):
+        return {"dx": dx_tied, "moved": dx_tied - dx_loose, "squares": 0.0}
+
+    def body(dx, moved, squares, Gx, Gr, Kx, Kr, root, spread, tie, v_g):
+        v = v_g + Kx @ moved + Kr @ tie
+        own = root.T @ (v - Kx @ dx)
+        return {"v_g": v, "dx": Gx @ dx + spread @ own, "moved": Gx @ moved + Gr @ tie, "squares": squares + own @ own}
+
+    def final(squares):
+        return {"squares": squares}
+
+    return LaneScan("tied_noise", r.uses(gradient="v", scratch="gains tied"), init=init, body=body, final=final)
+
+
+def _mixed_log_det(r: Records, n: Sizes) -> Kernel:
+    """log|det J(n) J(n*)^T| of two points of a fibre, as in `newton._cross_factorise`; NaN if it is not positive."""
+
+    def init(B0, B0_new, log_det):
+        return {"P": B0_new @ B0.T, "log_det": log_det}
+
+    def body(P, log_det, A, A_new, cross, H, H_new, Hw, Hw_new, mask):
+        M = A_new @ P @ A.T + cross
+        S_inv, pivots = eliminate(ones_where_missing(H_new @ M @ H.T + Hw_new @ Hw.T, mask))
+        logs, negative = _log(pivots)
+        return {"P": M - M @ H.T @ S_inv @ H_new @ M, "log_det": log_det + jnp.where(negative > 0.0, jnp.nan, logs)}
+
+    def final(log_det):
+        return {"log_det": log_det}
+
+    uses = r.uses(problem="grid", origin="start node", target="start node", scratch="newton newton_sums")
+    return NodeScan("mixed_log_det", uses, init=init, body=body, final=final)

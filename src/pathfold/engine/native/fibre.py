@@ -1,0 +1,304 @@
+"""Draws on the fibre, the paths that meet the data given the parameters, about the most probable one.
+
+A draw is a tangent vector from the Gaussian law whose precision is the curvature at the mode, projected onto the fibre
+along the rows of the Jacobian there; its weight is what the fibre's own density has to do with that (method.md,
+section 21). On entry the scratch holds the pass that found the mode.
+"""
+
+from __future__ import annotations
+
+from numpy import fabs, inf
+
+from pathfold.engine import table as at
+from pathfold.engine.status import CONVERGED
+
+from .inner_mode import AT, inner_potential, simulate
+from .jit import compiled
+from .lanes import of_interval, of_series
+from .manifold import factorise, linearise, newton_sums, sums_of
+from .parts import ADDED, NONE, over_chunks, over_series, summed
+from .projection import clear_multipliers, copy_nodes, shoot, solve_position
+from .small import finite, semidefinite_root, solve_semidefinite, times, times_transposed
+from .thresholds import HELD
+from .vector import copy, draw_normals, gradient, position
+
+PLUS, MINUS, FIBRE_POINTS = range(1, 4)  # rows of the table of points, after that of the mode
+
+
+@compiled
+def gather(block, begin, stride, count, out):
+    """Copy numbers that lie a stride apart."""
+    for i in range(count):
+        out[i] = block[begin + i * stride]
+
+
+@compiled
+def scatter(values, block, begin, stride, count):
+    for i in range(count):
+        block[begin + i * stride] = values[i]
+
+
+@compiled
+def quadratic(matrix, vector, n):
+    """x^T A x."""
+    total = 0.0
+    for i in range(n):
+        for j in range(n):
+            total += vector[i] * matrix[i * n + j] * vector[j]
+    return total
+
+
+@compiled
+def room_size(layout):
+    """Return how many numbers the draws need to work with: eight square matrices."""
+    size = max(layout[at.X] + layout[at.W], layout[at.Y], layout[at.V0], 1)
+    return 8 * size * size + 8 * size
+
+
+@compiled
+def rooms(layout, work):
+    """Return four matrices and eight vectors of the room."""
+    size = max(layout[at.X] + layout[at.W], layout[at.Y], layout[at.V0], 1)
+    square, end = size * size, 8 * size * size
+    matrices = work[:square], work[square : 2 * square], work[2 * square : 3 * square], work[3 * square : 4 * square]
+    a, b = work[end : end + size], work[end + size : end + 2 * size]
+    c, d = work[end + 2 * size : end + 3 * size], work[end + 3 * size : end + 4 * size]
+    return matrices, (a, b, c, d)
+
+
+@compiled
+def set_end_precision(layout, factor, scratch):
+    """Give the end of every interval a precision: a multiple of that which it has before its observation."""
+    X, lanes = layout[at.X], layout[at.LANES]
+    for n in range(layout[at.INTERVALS]):
+        M = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_M_AHEAD, n)
+        end = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_END_PRECISION, n)
+        for i in range(X):
+            variance = fabs(scratch[M + (i * X + i) * lanes])
+            scratch[end + i * lanes] = factor / variance if variance > 0.0 else 0.0
+
+
+@compiled
+def draw_loose_starts(layout, work, rng, scratch):
+    """Draw the change of state at the start of every interval, given all that lies before it; return if that went."""
+    X, lanes, good = layout[at.X], layout[at.LANES], True
+    (matrix, root, scale, _), (x, normals, _, _) = rooms(layout, work)
+    for k in range(layout[at.SERIES]):
+        gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_P0, k), 1, X * X, scale)
+        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
+            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_P_AHEAD, n), lanes, X * X, matrix)
+            good = semidefinite_root(matrix, scale, root, X) and good
+            for i in range(X):
+                normals[i] = rng.standard_normal()
+            times(root, normals, x, X, X)
+            scatter(x, scratch, of_interval(layout, at.SCRATCH_TIED, at.TIED_DX_LOOSE, n), lanes, X)
+            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_M_AHEAD, n), lanes, X * X, scale)
+    return good
+
+
+@compiled
+def tie_observation(layout, point, vector, n, x, work, scratch):
+    """Move the drawn noise of an observation so that its rows are met to first order, given the change x of the state.
+
+    It has the precision I + Lam_ww and the slope Lam_wx x. Returns the square of (x, w) with the node's curvature, and
+    whether all went well.
+    """
+    X, W, Y, lanes = layout[at.X], layout[at.W], layout[at.Y], layout[at.LANES]
+    N = X + W
+    (curvature, matrix, root, rows), (_, w, b, r) = rooms(layout, work)
+    gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_CURV_H, n), lanes, N * N, curvature)
+    place = of_interval(layout, at.VECTOR_W, at.W_W, n)
+    gather(vector, place, lanes, W, w)
+    good = True
+    if W > 0:
+        for i in range(W):
+            for j in range(W):
+                matrix[i * W + j] = curvature[(X + i) * N + X + j] + (1.0 if i == j else 0.0)
+        good = semidefinite_root(matrix, matrix, root, W)
+        for i in range(W - 1, -1, -1):  # w = L^{-T} normals
+            for k in range(i + 1, W):
+                w[i] -= root[k * W + i] * w[k]
+            w[i] /= root[i * W + i]
+        for i in range(W):
+            b[i] = 0.0
+            for j in range(X):
+                b[i] += curvature[(X + i) * N + j] * x[j]
+        solve_semidefinite(root, b, W)
+        for i in range(W):
+            w[i] -= b[i]
+        H, Hw = of_interval(layout, at.POINT_NODE, at.NODE_H, n), of_interval(layout, at.POINT_NODE, at.NODE_HW, n)
+        for j in range(Y):  # the rows of R^{-1} Hw^T, and what the rows are missed by
+            r[j] = 0.0
+            for i in range(X):
+                r[j] += point[H + (j * X + i) * lanes] * x[i]
+            for i in range(W):
+                rows[j * W + i] = point[Hw + (j * W + i) * lanes]
+                r[j] += rows[j * W + i] * w[i]
+            solve_semidefinite(root, rows[j * W : (j + 1) * W], W)
+        for j in range(Y):
+            for k in range(Y):
+                total = 0.0
+                for i in range(W):
+                    total += point[Hw + (j * W + i) * lanes] * rows[k * W + i]
+                matrix[j * Y + k] = total
+        good = semidefinite_root(matrix, matrix, root, Y) and good
+        solve_semidefinite(root, r, Y)
+        times_transposed(rows, r, b, Y, W)
+        for i in range(W):
+            w[i] -= b[i]
+        scatter(w, vector, place, lanes, W)
+    squares = 0.0
+    for i in range(N):
+        left = x[i] if i < X else w[i - X]
+        if i >= X:
+            squares += left * left
+        for j in range(N):
+            squares += left * curvature[i * N + j] * (x[j] if j < X else w[j - X])
+    return squares, good
+
+
+@compiled
+def tie_nodes(layout, point, vector, work, rng, scratch):
+    """Go back over the nodes of all series and draw their states, each given the one after it.
+
+    The loose draw of an interval is moved to end where it is to: by the costate M^{-1} (its end less the state there).
+    Returns the squares of nodes and starts, and whether all went well.
+    """
+    X, V0, lanes = layout[at.X], layout[at.V0], layout[at.LANES]
+    squares, good = 0.0, True
+    (scale, matrix, root, _), (x, y, tie, moved) = rooms(layout, work)
+    for k in range(layout[at.SERIES]):
+        first, end = layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]
+        gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_SEEN_COV, end - 1), lanes, X * X, matrix)
+        gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_M_AHEAD, end - 1), lanes, X * X, scale)
+        good = semidefinite_root(matrix, scale, root, X) and good
+        for i in range(X):
+            y[i] = rng.standard_normal()
+        times(root, y, x, X, X)
+        for n in range(end - 1, first - 1, -1):
+            of_node, well = tie_observation(layout, point, vector, n, x, work, scratch)
+            good = good and well
+            precision = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_END_PRECISION, n)
+            for i in range(X):
+                of_node -= scratch[precision + i * lanes] * x[i] * x[i]
+            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_M_AHEAD, n), lanes, X * X, matrix)
+            good = semidefinite_root(matrix, matrix, root, X) and good
+            gather(scratch, of_interval(layout, at.SCRATCH_TIED, at.TIED_END_LOOSE, n), lanes, X, tie)
+            for i in range(X):
+                tie[i] -= x[i]
+            solve_semidefinite(root, tie, X)
+            scatter(tie, scratch, of_interval(layout, at.SCRATCH_TIED, at.TIED_TIE, n), lanes, X)
+            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_GAIN, n), lanes, X * X, matrix)
+            times(matrix, tie, moved, X, X)
+            gather(scratch, of_interval(layout, at.SCRATCH_TIED, at.TIED_DX_LOOSE, n), lanes, X, x)
+            for i in range(X):
+                x[i] -= moved[i]
+            scatter(x, scratch, of_interval(layout, at.SCRATCH_TIED, at.TIED_DX_TIED, n), lanes, X)
+            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_O, n), lanes, X * X, matrix)
+            squares += of_node + quadratic(matrix, x, X)
+        if V0 > 0:
+            of_start, well = tie_start(layout, point, vector, k, x, work, scratch)
+            squares, good = squares + of_start, good and well
+    return squares, good
+
+
+@compiled
+def tie_start(layout, point, vector, k, x, work, scratch):
+    """Move the drawn noise of an initial state so that it changes by x; return its square, and if all went well."""
+    X, V0 = layout[at.X], layout[at.V0]
+    (R_inv, matrix, root, _), (_, v, b, r) = rooms(layout, work)
+    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_R0_INV, k), 1, V0 * V0, R_inv)
+    good = semidefinite_root(R_inv, R_inv, root, V0)
+    place = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
+    gather(vector, place, 1, V0, b)
+    times(root, b, v, V0, V0)
+    B0 = of_series(layout, at.POINT_START, at.START_B0, k)
+    for i in range(X):
+        r[i] = -x[i]
+        for j in range(V0):
+            r[i] += point[B0 + i * V0 + j] * v[j]
+    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_P0, k), 1, X * X, matrix)
+    good = semidefinite_root(matrix, matrix, root, X) and good
+    solve_semidefinite(root, r, X)
+    for j in range(V0):
+        b[j] = 0.0
+        for i in range(X):
+            b[j] += point[B0 + i * V0 + j] * r[i]
+    for i in range(V0):
+        for j in range(V0):
+            v[i] -= R_inv[i * V0 + j] * b[j]
+    scatter(v, vector, place, 1, V0)
+    copy(v[:V0], b)
+    good = semidefinite_root(R_inv, R_inv, root, V0) and good
+    solve_semidefinite(root, b, V0)
+    squares = 0.0
+    for i in range(V0):
+        squares += v[i] * b[i]
+    return squares, good
+
+
+@compiled
+def draw_tangent(layout, problem, point, vector, work, rng, scratch):
+    """Draw a tangent vector at the mode, with the curvature there as its precision.
+
+    Every interval is drawn by itself, its end held loosely, and then tied to the next. How loosely does not matter,
+    since the end is given at last; not held at all, the noise of an interval may have no law. Returns the square of the
+    vector in its precision, and whether all went well.
+    """
+    draw_normals(layout, vector, rng)
+    set_end_precision(layout, HELD, scratch)
+    over_chunks(at.ELEMENTS, layout, problem, point, vector, scratch)
+    over_series(at.LOOSE_NODES, layout, problem, point, vector, scratch)
+    good = draw_loose_starts(layout, work, rng, scratch)
+    over_chunks(at.LOOSE_NOISE, layout, problem, point, vector, scratch)
+    squares, well = tie_nodes(layout, point, vector, work, rng, scratch)
+    over_chunks(at.TIED_NOISE, layout, problem, point, vector, scratch)
+    for n in range(layout[at.INTERVALS]):
+        squares += scratch[of_interval(layout, at.SCRATCH_TIED, at.TIED_SQUARES, n)]
+    set_end_precision(layout, 0.0, scratch)
+    return squares, good and well and finite(squares)
+
+
+@compiled
+def mixed_log_det(layout, problem, origin, target, scratch):
+    """log|det J(n) J(n*)^T| of a point of the fibre; not finite if the fibre was left behind a fold."""
+    clear_multipliers(layout, scratch)
+    shoot(layout, problem, origin, target, True, scratch)
+    sums, log_det = newton_sums(layout, scratch), layout[at.SUMS_LOG_DET]
+    sums[log_det] = 0.0
+    of = log_det, log_det + 1
+    summed(at.BY_SERIES, ADDED, sums, NONE, of, at.MIXED_LOG_DET, layout, problem, origin, target, scratch)
+    return sums[log_det]
+
+
+@compiled
+def onto_fibre(layout, problem, origin, target, tangent, sign, scratch, counts):
+    """Project the mode moved along the tangent, or against it, onto the fibre; return V + log|det| or infinity."""
+    copy_nodes(layout, origin, target)
+    q, q_new, displacement = position(layout, origin), position(layout, target), gradient(layout, target)
+    for i in range(q.size):
+        displacement[i] = sign * tangent[i]
+        q_new[i] = q[i] + displacement[i]
+    if solve_position(layout, problem, origin, target, q[:0], scratch, counts) != CONVERGED:
+        return inf
+    log_det = mixed_log_det(layout, problem, origin, target, scratch)
+    simulate(layout, problem, target, scratch)
+    return inner_potential(layout, target) + log_det
+
+
+@compiled
+def draw_pair(layout, problem, points, tangent, work, rng, scratch, counts):
+    """Draw two points of the fibre on either side of the mode, at points[PLUS] and points[MINUS].
+
+    Returns the logs of their weights, by which their law becomes that of the fibre; -inf of one that was not reached.
+    """
+    origin = points[AT]
+    potential = inner_potential(layout, origin)
+    squares, good = draw_tangent(layout, problem, origin, tangent, work, rng, scratch)
+    linearise(layout, problem, origin, scratch)
+    if not good or factorise(layout, problem, origin, scratch) != CONVERGED:
+        return -inf, -inf
+    level = potential + 0.5 * squares + sums_of(layout, origin)[layout[at.SUMS_LOG_DET]]
+    plus = level - onto_fibre(layout, problem, origin, points[PLUS], tangent, 1.0, scratch, counts)
+    minus = level - onto_fibre(layout, problem, origin, points[MINUS], tangent, -1.0, scratch, counts)
+    return plus if finite(plus) else -inf, minus if finite(minus) else -inf

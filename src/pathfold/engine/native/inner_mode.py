@@ -1,0 +1,170 @@
+"""The noise that is most probable given parameters and data, and the curvature there (method.md, section 21).
+
+The unknowns of the solve are the noise, the states at the nodes and the multipliers of rows and gaps; the parameters
+stand in the problem. A pass is one Newton step for all of them, with the curvature of the constraint or without.
+"""
+
+from __future__ import annotations
+
+from numpy import fabs
+
+from pathfold.engine import table as at
+from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
+
+from .jit import compiled
+from .lanes import of_interval, of_series, setting
+from .manifold import evaluate_start, sums_of
+from .parts import ADDED, NONE, each_chunk, over_chunks, over_series, summed
+from .small import finite
+from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
+from .vector import clear_idle, copy, position, squared_norm
+
+AT, TRIAL, INNER_POINTS = range(3)  # rows of the table of points
+
+
+@compiled
+def simulate(layout, problem, point, scratch):
+    """Compute the path from the point's noise and node states, with gaps, misfits and the rows' Jacobians."""
+    evaluate_start(layout, problem, point, scratch)
+    over_series(at.LINK, layout, problem, point, point, scratch)
+    each_chunk(at.SIMULATE, at.OBSERVE, at.NOTHING, layout, problem, point, point, scratch)
+
+
+@compiled
+def newton_pass(layout, problem, point, change, curved, scratch):
+    """Compute the Newton step from a point that was simulated: changes of noise and nodes, new multipliers.
+
+    The noise's goes to `change`, all else to scratch, log|det K| to the sums. With `curved` 0 the curvature of the
+    constraint is left out. Returns a status: with an odd number of negative determinants on the way K has not as many
+    negative eigenvalues as there are rows, and the step would lead to a saddle.
+    """
+    problem[setting(layout, at.SETTINGS_CURVED)] = curved
+    sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
+    negatives = layout[at.SUMS_NEGATIVES]
+    each_chunk(at.ELEMENTS, at.ROW_CURVATURE, at.NOTHING, layout, problem, point, change, scratch)
+    over_series(at.START_ELEMENTS, layout, problem, point, change, scratch)
+    sums[log_det] = 0.0
+    sums[negatives] = 0.0
+    both = min(log_det, negatives), max(log_det, negatives) + 1
+    summed(at.BY_SERIES, ADDED, sums, NONE, both, at.ELIMINATE_NODES, layout, problem, point, change, scratch)
+    over_series(at.MULTIPLIERS, layout, problem, point, change, scratch)
+    over_chunks(at.NOISE_CHANGE, layout, problem, point, change, scratch)
+    clear_idle(layout, change)
+    return CONVERGED if finite(sums[log_det]) and int(fabs(sums[negatives])) % 2 == 0 else NON_FINITE
+
+
+@compiled
+def inner_potential(layout, point):
+    """V = 1/2 |n|^2 + excess of initial states and nodes."""
+    total = 0.5 * squared_norm(position(layout, point))
+    for k in range(layout[at.SERIES]):
+        total += point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
+    for n in range(layout[at.INTERVALS]):
+        total += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
+    return total
+
+
+@compiled
+def penalty(layout, scratch):
+    """Return the sum of all gaps and misfits, each with twice its new multiplier: exact in the sense of penalties."""
+    total, lanes = 0.0, layout[at.LANES]
+    for n in range(layout[at.INTERVALS]):
+        gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
+        eta = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_ETA_UP, n)
+        for i in range(layout[at.X]):
+            total += fabs(2.0 * scratch[gap + i * lanes] * scratch[eta + i * lanes])
+        o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
+        lam = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_LAM_UP, n)
+        for j in range(layout[at.Y]):
+            total += fabs(2.0 * scratch[o + j * lanes] * scratch[lam + j * lanes])
+    return total
+
+
+@compiled
+def largest(vector):
+    """Return the largest absolute entry; not finite if one is not."""
+    found = 0.0
+    for i in range(vector.size):
+        size = fabs(vector[i])
+        if not (size <= found):
+            found = size
+    return found
+
+
+@compiled
+def advance(layout, origin, target, change, fraction, scratch):
+    """Write the origin moved by a fraction of the Newton step to the target: noise, nodes and multipliers."""
+    lanes, X, Y = layout[at.LANES], layout[at.X], layout[at.Y]
+    q, q_new = position(layout, origin), position(layout, target)
+    for i in range(q.size):
+        q_new[i] = q[i] + fraction * change[i]
+    for n in range(layout[at.INTERVALS]):
+        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+        moved = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_DX_NODE, n)
+        eta = of_interval(layout, at.POINT_DUAL, at.DUAL_ETA_AT, n)
+        eta_up = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_ETA_UP, n)
+        for i in range(0, X * lanes, lanes):
+            target[node + i] = origin[node + i] + fraction * scratch[moved + i]
+            target[eta + i] = origin[eta + i] + fraction * (scratch[eta_up + i] - origin[eta + i])
+        lam = of_interval(layout, at.POINT_DUAL, at.DUAL_LAM_AT, n)
+        lam_up = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_LAM_UP, n)
+        for j in range(0, Y * lanes, lanes):
+            target[lam + j] = origin[lam + j] + fraction * (scratch[lam_up + j] - origin[lam + j])
+    for k in range(layout[at.SERIES]):
+        rho = of_series(layout, at.POINT_DUAL_START, at.DUAL_START_RHO_AT, k)
+        rho_up = of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_RHO_UP, k)
+        for i in range(X):
+            target[rho + i] = origin[rho + i] + fraction * (scratch[rho_up + i] - origin[rho + i])
+
+
+@compiled
+def search(layout, problem, points, change, size, scratch):
+    """Shorten the step until it lowers V plus the penalty; return the fraction, or 0 if none does.
+
+    On entry scratch has the gaps of points[AT], in the end those of points[TRIAL]. Steps that are tiny are taken as
+    they are: their effect is lost in rounding.
+    """
+    merit = inner_potential(layout, points[AT]) + penalty(layout, scratch)
+    fraction = 1.0
+    while fraction > SHORTEST_SEARCH:
+        advance(layout, points[AT], points[TRIAL], change, fraction, scratch)
+        simulate(layout, problem, points[TRIAL], scratch)
+        merit_new = inner_potential(layout, points[TRIAL]) + penalty(layout, scratch)
+        if merit_new < merit or (fraction * size < TRUSTED and finite(merit_new)):
+            return fraction
+        fraction *= 0.5
+    return 0.0
+
+
+@compiled
+def inner_mode(layout, problem, points, change, warm, scratch):
+    """Move points[AT] to the most probable noise given the parameters; return a status, V, log|det K| and the passes.
+
+    From a mode of other parameters it begins `warm`, with the multipliers that it has and with curvature; else the
+    first passes are without it, which are always defined.
+    """
+    point = points[AT]
+    simulate(layout, problem, point, scratch)
+    curved, size, passes = 1.0 if warm else 0.0, 0.0, 0
+    for _ in range(WARM_ITERATIONS if warm else INNER_ITERATIONS):
+        before, passes = size, passes + 1
+        status = newton_pass(layout, problem, point, change, curved, scratch)
+        size = largest(change)
+        if status != CONVERGED or not finite(size):
+            if curved == 0.0:
+                return NON_FINITE, 0.0, 0.0, passes
+            curved = 0.0
+            continue
+        stalled = size < STALLED and size > 0.5 * before
+        if curved == 1.0 and (size < INNER_TOLERANCE or stalled):
+            return CONVERGED, inner_potential(layout, point), sums_of(layout, point)[layout[at.SUMS_LOG_DET]], passes
+        fraction = search(layout, problem, points, change, size, scratch)
+        if fraction == 0.0:
+            if curved == 0.0:
+                return NOT_CONVERGED, 0.0, 0.0, passes
+            simulate(layout, problem, point, scratch)
+            curved = 0.0
+            continue
+        copy(points[TRIAL], point)
+        curved = 1.0 if fraction * size < NEAR or (curved == 1.0 and fraction == 1.0) else 0.0
+    return NOT_CONVERGED, 0.0, 0.0, passes

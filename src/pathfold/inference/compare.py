@@ -1,0 +1,81 @@
+"""Candidate models beside each other: pf.compare."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from pathfold.errors import InitialisationError, SettingsError, told
+from pathfold.inference.fit import fit
+from pathfold.model import Data, DiffusionModel
+
+
+def compare(
+    models: Mapping[str, DiffusionModel],
+    data: Data,
+    *,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> pd.DataFrame:
+    """Compare candidate models of the same data by their evidence, in seconds: one fit for each.
+
+    The evidence is that of `pf.fit`, corrected by pairs of paths; where the verdict of a fit is "sample", so is that of
+    its row, and `pf.evidence` says more.
+
+    Parameters
+    ----------
+    models
+        Models by name.
+    data
+        Observations, as `pf.sample` takes them.
+    steps_per_interval
+        The number of fine steps between neighbouring observations. Give this or `max_step`.
+    max_step
+        The greatest length of a fine step.
+    seed
+        A whole number: the same gives the same table.
+    threads
+        How many threads; one per core by default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By model, the most probable first: `log_evidence`, the `difference` from the best, its posterior `probability`
+        if all were equally likely before, the number of `parameters`, the `verdict` of the fit and its first `reason`.
+        Of a model that has no start, NaN.
+    """
+    if not isinstance(models, Mapping) or not models:
+        raise SettingsError(f"models must be a dict of models by name, not {told(models)}")
+    rows = {}
+    for name, model in models.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="this fit should not be relied on")
+                tree = fit(
+                    model, data, steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, threads=threads
+                )
+        except InitialisationError as error:
+            rows[name] = {
+                "log_evidence": np.nan,
+                "parameters": model.parameters.size,
+                "verdict": "none",
+                "reason": str(error),
+            }
+            continue
+        rows[name] = {
+            "log_evidence": float(tree.laplace["log_evidence"]),
+            "parameters": tree.laplace.sizes["parameter_normal"],
+            "verdict": tree.attrs["verdict"],
+            "reason": tree.attrs["reasons"][0],
+        }
+    table = pd.DataFrame.from_dict(rows, orient="index").sort_values("log_evidence", ascending=False)
+    logs = table["log_evidence"].to_numpy()
+    table.insert(1, "difference", logs - np.nanmax(logs) if np.isfinite(logs).any() else logs)
+    odds = np.exp(np.nan_to_num(table["difference"].to_numpy(), nan=-np.inf))
+    table.insert(2, "probability", odds / odds.sum() if odds.sum() > 0.0 else odds)
+    return table

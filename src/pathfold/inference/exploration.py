@@ -1,0 +1,98 @@
+"""Exploring log p~(u, y) beyond its mode: adaptive importance sampling with quasi-random points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import qmc
+
+from pathfold.inference.posterior_mode import Mode
+from pathfold.sampling.marginal import Marginal
+from pathfold.sampling.proposal import Proposal
+
+ROUNDS = (4, 4, 2)  # by which the points are divided; each fits the proposal to all points before
+MORE, ENOUGH = 2, 0.5  # rounds like the last that may follow, while its effective share is less than that
+TAIL = 0.2  # of the weights, at most, that the shape of their tail is fitted to
+
+
+@dataclass(frozen=True)
+class Explored:
+    """Points (count, U), the logs of their densities and of their weights, which sum to one; -inf where none was found.
+
+    `first` is where the last round begins; `log_evidence` is log p~(y).
+    """
+
+    u: np.ndarray
+    log_density: np.ndarray
+    log_weights: np.ndarray
+    first: int
+    log_evidence: float
+
+    @property
+    def failed(self) -> float:
+        """The share of points of the last round without an inner mode."""
+        return float(np.mean(~np.isfinite(self.log_density[self.first :])))
+
+    @property
+    def effective_share(self) -> float:
+        """The effective share of the points of the last round."""
+        return effective(self.log_weights[self.first :]) / (len(self.u) - self.first)
+
+    @property
+    def pareto_k(self) -> float:
+        return pareto_k(self.log_weights)
+
+
+def explore(marginal: Marginal, mode: Mode, points: int, seed: int, report: Callable[[], None]) -> Explored:
+    """Draw points about the mode, weigh them, fit the proposal to them and draw again; weigh all by the mixture."""
+    size = marginal.size
+    if not size:
+        value = mode.origin.log_density
+        return Explored(np.zeros((1, 0)), np.array([value]), np.zeros(1), 0, value)
+    cube = qmc.Sobol(size + 1, seed=np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,))))
+    counts = [2 ** max(1, round(np.log2(points / each))) for each in ROUNDS]
+    proposal, proposals, u, log_density = Proposal(mode.origin.u, mode.covariance), [], np.zeros((0, size)), np.zeros(0)
+    for number in range(len(ROUNDS) + MORE):
+        report()
+        first, count = len(u), counts[min(number, len(ROUNDS) - 1)]
+        proposals.append((proposal, count))
+        new = proposal.of_uniforms(np.clip(cube.random(count), 1e-12, 1.0 - 1e-12))
+        u, log_density = np.concatenate([u, new]), np.append(log_density, marginal.values(new, mode.origin))
+        mixture = np.stack([each.log_student(u) + np.log(n / len(u)) for each, n in proposals])
+        ratios = log_density - np.logaddexp.reduce(mixture, axis=0)
+        proposal = proposal.refitted(u, ratios)
+        if number >= len(ROUNDS) - 1 and effective(ratios[first:]) > ENOUGH * count:
+            break
+    total = np.logaddexp.reduce(ratios)
+    return Explored(u, log_density, ratios - total, first, float(total - np.log(len(u))))
+
+
+def effective(log_weights: np.ndarray) -> float:
+    """Return how many points of equal weight would be as good."""
+    known = log_weights[np.isfinite(log_weights)]
+    if not known.size:
+        return 0.0
+    return float(np.exp(2 * np.logaddexp.reduce(known) - np.logaddexp.reduce(2 * known)))
+
+
+def pareto_k(log_weights: np.ndarray) -> float:
+    """Return the shape of the tail of weights (Vehtari, Simpson, Gelman, Yao and Gabry 2024), by Zhang and Stephens."""
+    known = np.sort(log_weights[np.isfinite(log_weights)])
+    count = int(min(TAIL * known.size, 3 * np.sqrt(known.size)))
+    if count < 5:
+        return np.inf if known.size < 5 else 0.0
+    tail = np.exp(known - known[-1])
+    x = tail[-count:] - tail[-count - 1]
+    x = x[x > 0.0]
+    if x.size < 5:
+        return -np.inf  # all of the largest are the same
+    n, grid = x.size, 30 + int(np.sqrt(x.size))
+    quartile = x[int(n / 4 + 0.5) - 1]
+    b = (1.0 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3.0 * quartile) + 1.0 / x[-1]
+    k = np.log1p(-b[:, None] * x).mean(axis=1)
+    profile = n * (np.log(-b / k) - k - 1.0)
+    weights = np.exp(profile - np.logaddexp.reduce(profile))
+    shape = np.log1p(-float(b @ weights) * x).mean()
+    return float((n * shape + 5.0) / (n + 10.0))  # with a prior that is worth ten observations at 0.5

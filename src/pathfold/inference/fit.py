@@ -1,0 +1,372 @@
+"""A quick answer with a verdict: pf.fit, a marginal Laplace approximation that is explored, corrected and judged."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+import numpy as np
+import xarray as xr
+
+from pathfold.engine import Engine
+from pathfold.engine.installation import compile_sampler
+from pathfold.errors import InitialisationError
+from pathfold.inference.correction import Corrected, corrected, resample, with_weight
+from pathfold.inference.exploration import Explored, explore
+from pathfold.inference.identifiability import sentences
+from pathfold.inference.posterior_mode import Mode, climb, curvature
+from pathfold.inference.verdict import Signs
+from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
+from pathfold.model.check_data import check_data
+from pathfold.model.checks import choice, truth, whole
+from pathfold.model.diffusion_model import check_model
+from pathfold.model.names import dimensions
+from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
+from pathfold.sampling.execution import explained
+from pathfold.sampling.held_noise import gathered
+from pathfold.sampling.marginal import Marginal, Origin, found_starts
+from pathfold.sampling.scales import set_scales
+from pathfold.sampling.settings import KeepPath
+
+CHAINS = 4  # parts that the draws come in, so that pf.sample(start=fit) has a start for every chain
+HELD = 4  # draws of each whose noise is kept
+SAME_MODE = 0.5  # modes are the same if they are nearer than this, in standard deviations of the parameters ...
+SAME_PATH = 1.0  # ... and the noise of their paths, in prior standard deviations
+PROBABLE = 5.0  # modes whose log density is lower by more do not count
+
+
+def fit(
+    model: DiffusionModel,
+    data: Data,
+    *,
+    steps_per_interval: int | None = None,
+    max_step: float | None = None,
+    draws: int = 1000,
+    points: int | None = None,
+    pairs: bool = True,
+    starts: int = 3,
+    prior: bool = True,
+    keep_path: KeepPath = "nodes",
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool = False,
+) -> xr.DataTree:
+    """Approximate the posterior in about a second, and say how far that can be trusted.
+
+    The path is integrated out by Laplace's method, with second derivatives; the parameters are explored by importance
+    sampling about their mode; and both are corrected by pairs of paths that meet the data, where that is possible. The
+    answer depends on model, data, settings and `seed` alone, not on `threads`. docs/first_look.md says what to make of
+    it.
+
+    Parameters
+    ----------
+    model
+        A `pf.DiffusionModel`.
+    data
+        `pf.Observations`, or a list or dict of them, as `pf.sample` takes.
+    steps_per_interval
+        The number of fine steps between neighbouring observations. Give this or `max_step`.
+    max_step
+        The greatest length of a fine step; long gaps between observations are split.
+    draws
+        How many draws of parameters and paths the results have, in four parts that look like chains. They are drawn
+        from the points explored: more of them than points say nothing new.
+    points
+        How many parameters are tried, about, a power of two: 256, or for more than six parameters 512, for more than
+        twelve 1024, unless it is given. Where few of them are effective, up to twice as many.
+    pairs
+        Whether paths are drawn for them, two for each. Without, the paths of the results are the most probable ones,
+        and the verdict is at best "rough".
+    starts
+        From how many starts the mode is sought; if they lead to several, the verdict says so.
+    prior
+        Whether the prior counts. Without it the mode is that of the likelihood, with standard errors, and there are no
+        draws.
+    keep_path
+        Of which times the states are kept: the "nodes" (observation times), "all" after every fine step, or "none".
+    seed
+        A whole number: the same gives the same answer.
+    threads
+        How many threads; one per core by default.
+    progress
+        Whether to say what is being done.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups `posterior`, `sample_stats`, `noise`, `laplace`, `observed_data` and `constant_data`, for ArviZ and for
+        what takes results of `pf.sample`, its `start=` as well. The attributes `verdict` ("good", "rough" or "sample")
+        and `reasons` say how far to trust it. A verdict of "sample" warns.
+
+    Examples
+    --------
+    >>> from pathfold.example_models import EXAMPLES
+    >>> example = EXAMPLES["ornstein_uhlenbeck"]
+    >>> fit = pf.fit(example.model(), example.data(), steps_per_interval=5)
+    >>> fit.attrs["verdict"]
+    'good'
+    """
+    check_model(model)
+    for observations in panel_of(data).values():
+        check_data(model, observations)
+    draws, size = whole("draws", draws, least=CHAINS), model.parameters.size
+    points = (
+        (256 if size <= 6 else 512 if size <= 12 else 1024) if points is None else whole("points", points, least=16)
+    )
+    pairs, prior = truth("pairs", pairs), truth("prior", prior)
+    starts, seed = whole("starts", starts, least=1), whole("seed", seed, least=0)
+    keep_path = cast(KeepPath, choice("keep_path", keep_path, get_args(KeepPath)))
+    threads = None if threads is None else whole("threads", threads, least=1)
+    say = Saying(truth("progress", progress))
+    grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    begin = time.perf_counter()
+    marginal = prepare_marginal(model, grid, threads=threads, prior=prior, announce=progress)
+    compiled = time.perf_counter()
+    with explained(model, grid, seed):
+        mode, others = find_modes(marginal, starts, seed, say)
+    settings = {
+        "chains": CHAINS,
+        "draws": draws // CHAINS,
+        "warmup": 0,
+        "seed": seed,
+        "keep": "all",
+        "keep_path": keep_path,
+        "sampler": "Laplace",
+        "steps_per_interval": grid.steps,
+        "prior": int(prior),
+    }
+    fitted = _Fitted(marginal, mode, others, seed, say)
+    tree = fitted.tree(settings, points, pairs) if prior else fitted.likelihood(settings)
+    tree.attrs |= {"compile_seconds": compiled - begin, "run_seconds": time.perf_counter() - compiled}
+    if tree.attrs["verdict"] == "sample":
+        warnings.warn(
+            f"this fit should not be relied on: {tree.attrs['reasons'][0]}; sample instead, with "
+            "pf.sample(model, data, ..., start=fit)",
+            stacklevel=2,
+        )
+    return tree
+
+
+class Saying:
+    """Says on one line what is being done, if that is wanted."""
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted, self.last = wanted, ""
+
+    def __call__(self, what: str) -> Callable[[], None]:
+        if self.wanted and what != self.last:
+            self.last = what
+            print(f"pathfold: {what}", flush=True)
+        return lambda: None
+
+
+def prepare_marginal(
+    model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool, announce: bool
+) -> Marginal:
+    """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
+    compile_sampler("laplace", announce=announce)
+    full = Engine(model, grid)
+    set_scales(full)
+    return Marginal(full, threads=threads, prior=prior)
+
+
+def find_modes(marginal: Marginal, starts: int, seed: int, say: Saying) -> tuple[Mode, int]:
+    """Climb from several starts; return the highest mode, and how many others are about as probable."""
+    found: list[tuple[Origin, bool]] = []
+    covariance = np.eye(marginal.size)
+    for number, start in enumerate(found_starts(marginal.full, seed, marginal.workers)[:starts]):
+        report = say(f"seeking the mode, start {number + 1}")
+        origin = marginal.origin_at(*start[:-1])
+        if origin is not None:
+            found.append(climb(marginal, origin, start.covariance, report))
+            covariance = start.covariance if len(found) == 1 else covariance
+    if not found:
+        raise InitialisationError(
+            "a path that meets the data was found, but from it no most probable one; pf.sample needs none"
+        )
+    best, converged = max(found, key=lambda each: each[0].log_density)
+    report = say("computing the curvature")
+    report()
+    mode = Mode(best, curvature(marginal, best, covariance), converged)
+    return mode, sum(_is_other(marginal, mode, each) for each, _ in found)
+
+
+def _is_other(marginal: Marginal, mode: Mode, other: Origin) -> bool:
+    """Whether another mode is about as probable, and not the same."""
+    if other.log_density < mode.origin.log_density - PROBABLE:
+        return False
+    away = other.u - mode.origin.u
+    far = float(away @ mode.hessian @ away) > SAME_MODE**2
+    size = marginal.engine.block_sizes["vector"]
+    return far or float(np.abs(other.point[:size] - mode.origin.point[:size]).max()) > SAME_PATH
+
+
+@dataclass
+class _Fitted:
+    """A mode, and what becomes of it."""
+
+    marginal: Marginal
+    mode: Mode
+    others: int
+    seed: int
+    say: Saying
+
+    @property
+    def model(self) -> DiffusionModel:
+        return self.marginal.full.model
+
+    @property
+    def grid(self) -> TimeGrid:
+        return self.marginal.full.grid
+
+    def tree(self, settings: dict[str, Any], points: int, pairs: bool) -> xr.DataTree:
+        explored = explore(self.marginal, self.mode, points, self.seed, self.say("exploring the parameters"))
+        numbers = with_weight(explored)
+        self.say("drawing paths")
+        fine, origin = settings["keep_path"] == "all", self.mode.origin
+        draw = self.marginal.pairs if pairs else lambda u, origin, _, fine: self.marginal.modes(u, origin, fine=fine)
+        result = corrected(explored, numbers, draw(explored.u[numbers], origin, self.seed, fine=fine))
+        signs = self._signs(explored, result, pairs)
+        laplace = self._dataset() | self._explored(explored, result, signs)
+        tree = fitted_tree(
+            self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
+        )
+        tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or ["nothing speaks against it"]}
+        tree.attrs["identifiability"] = self._identifiability()
+        return tree
+
+    def likelihood(self, settings: dict[str, Any]) -> xr.DataTree:
+        """Return the maximum of the likelihood, its standard errors, and information criteria."""
+        size, rows = self.marginal.size, int(self.grid.mask.sum())
+        best = self.mode.origin.log_density
+        criteria = {"log_likelihood": best, "aic": 2.0 * size - 2.0 * best, "bic": size * np.log(rows) - 2.0 * best}
+        dataset = xr.Dataset(self._dataset() | {name: ((), value) for name, value in criteria.items()})
+        tree = fitted_tree(self.model, self.grid, settings, dataset, None)
+        reasons = list(_flat_directions(self.mode, normal_labels(self.model)))
+        if not self.mode.converged:
+            reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
+        tree.attrs |= {"verdict": "rough" if reasons else "good", "reasons": reasons or ["nothing speaks against it"]}
+        tree.attrs["identifiability"] = self._identifiability()
+        return tree
+
+    def _identifiability(self) -> list[str]:
+        hessian = self.mode.hessian if self.marginal.prior else self.mode.hessian + np.eye(self.marginal.size)
+        return sentences(self.marginal, self.mode.origin.u, hessian, normal_labels(self.model))
+
+    def _signs(self, explored: Explored, result: Corrected, pairs: bool) -> Signs:
+        before = np.exp(explored.log_weights[result.numbers])
+        before, u = before / before.sum(), explored.u[result.numbers]
+        mean = before @ u
+        spread = np.sqrt(before @ (u - mean) ** 2)
+        shifts = np.abs(result.weights @ u - mean) / np.maximum(spread, 1e-300)
+        worst = int(np.argmax(shifts)) if shifts.size else 0
+        return Signs(
+            converged=self.mode.converged,
+            pareto_k=explored.pareto_k if self.marginal.size else 0.0,
+            effective_share=explored.effective_share,
+            points_failed=explored.failed,
+            pairs_failed=result.failed if pairs else None,
+            pair_spread=result.spread,
+            shift=float(shifts[worst]) if shifts.size else 0.0,
+            shifted=normal_labels(self.model)[worst] if shifts.size else "",
+            modes=1 + self.others,
+        )
+
+    def _dataset(self) -> dict[str, Any]:
+        """Return what is known at the mode: normals, curvature, and every parameter with its standard error."""
+        labels, hessian = normal_labels(self.model), self.mode.hessian
+        values, vectors = np.linalg.eigh(hessian)
+        z, slope = self.marginal.parameters(self.mode.origin.u)
+        covariance = np.linalg.pinv(hessian, hermitian=True) if len(hessian) else hessian
+        errors = np.sqrt(np.maximum(0.0, np.einsum("zu,uv,zv->z", slope, covariance, slope)))
+        names = ("parameter_normal", "parameter_normal_2")
+        dataset: dict[str, Any] = {
+            "mode": ("parameter_normal", self.mode.origin.u),
+            "hessian": (names, hessian),
+            "eigenvalue": ("direction", values),
+            "eigenvector": (("parameter_normal", "direction"), vectors),
+            "log_density": ((), self.mode.origin.log_density),
+            "parameter_normal": labels,
+            "parameter_normal_2": labels,
+            "statistic": ["mode", "standard_error"],
+        }
+        begin = 0
+        for name, shape in self.model.parameters.shapes.items():
+            end = begin + int(np.prod(shape, dtype=int))
+            both = np.stack([z[begin:end].reshape(shape), errors[begin:end].reshape(shape)])
+            dataset[f"{name}_at_mode"] = (("statistic", *dimensions(name, len(shape))), both)
+            begin = end
+        return dataset
+
+    def _explored(self, explored: Explored, result: Corrected, signs: Signs) -> dict[str, Any]:
+        numbers = {
+            "log_evidence": result.log_evidence,
+            "pareto_k": signs.pareto_k,
+            "effective_share": signs.effective_share,
+            "points_failed": signs.points_failed,
+            "pairs_failed": np.nan if signs.pairs_failed is None else signs.pairs_failed,
+            "pair_spread": signs.pair_spread,
+            "shift": signs.shift,
+            "modes": signs.modes,
+        }
+        log_weight = np.full(len(explored.u), -np.inf)
+        log_weight[result.numbers] = np.log(np.maximum(result.weights, 1e-300))
+        return {name: ((), value) for name, value in numbers.items()} | {
+            "explored": (("point", "parameter_normal"), explored.u),
+            "explored_log_density": ("point", explored.log_density),
+            "explored_log_weight": ("point", log_weight),
+            "correction_slope": ("parameter_normal", result.slope),
+        }
+
+    def _draws(self, explored: Explored, result: Corrected, settings: dict[str, Any], pairs: bool) -> FittedDraws:
+        """Draw points by weight, and of each one of its two paths, by their weights."""
+        shape = CHAINS, settings["draws"]
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(6,)))
+        places = resample(result.weights, shape[0] * shape[1], rng)
+        logs = np.array([pair.log_weights for pair in result.pairs])
+        first = 1.0 / (1.0 + np.exp(np.clip(logs[:, 1] - logs[:, 0], -700.0, 700.0)))
+        signs = (rng.random(places.size) > first[places]).astype(int)
+        z = np.array([pair.z for pair in result.pairs])
+        starts = np.array([result.pairs[i].starts[k] for i, k in zip(places, signs, strict=True)])
+        states = np.array([result.pairs[i].states[k] for i, k in zip(places, signs, strict=True)])
+        statistics = {
+            "lp": explored.log_density[result.numbers][places] + result.log_correction[places],
+            "log_correction": result.log_correction[places],
+            "point": result.numbers[places].astype(float),
+        }
+        noise = None
+        if pairs:
+            held = np.unique(np.linspace(0, shape[1] - 1, HELD).astype(np.int64))
+            chosen = [
+                [self._noise(explored, result, z, places, signs, k * shape[1] + i) for i in held] for k in range(CHAINS)
+            ]
+            noise = gathered(self.marginal.full, held, chosen)
+
+        def by_chain(array: np.ndarray) -> np.ndarray:
+            return array.reshape(*shape, *array.shape[1:])
+
+        return FittedDraws(
+            by_chain(z[places]),
+            by_chain(starts),
+            by_chain(states),
+            {name: by_chain(values) for name, values in statistics.items()},
+            noise,
+        )
+
+    def _noise(self, explored: Explored, result: Corrected, z, places, signs, i: int) -> tuple[np.ndarray, ...]:
+        place = int(places[i])
+        u = explored.u[result.numbers[place]]
+        v0, w, v, x0, nodes = self.marginal.noise(u, self.mode.origin, (self.seed, place), int(signs[i]))
+        return u, v0, w, v, z[place], x0, nodes[:, : self.model.state_dim]
+
+
+def _flat_directions(mode: Mode, labels: list[str]):
+    """Say which combinations of parameters the likelihood leaves open."""
+    values, vectors = np.linalg.eigh(mode.hessian)
+    for value, vector in zip(values, vectors.T, strict=True):
+        if value < 0.05:
+            parts = [labels[i] for i in np.argsort(-np.abs(vector)) if abs(vector[i]) > 0.3]
+            yield f"the likelihood is flat along {' and '.join(parts)}: their standard errors say nothing"

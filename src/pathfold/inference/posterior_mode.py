@@ -1,0 +1,145 @@
+"""The mode of log p~(u, y) and its curvature there, by differences: quasi-Newton in coordinates that suit it.
+
+Coordinates s have u = m + L s, with L L^T the covariance that the constraints give to first order at the start
+(method.md, section 5): there the posterior is round, within a factor of two or so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pathfold.sampling.marginal import Marginal, Origin
+
+ITERATIONS = 80
+DIFFERENCE = 1e-3  # of a coordinate, for gradients
+SECOND_DIFFERENCE = 0.2  # of a posterior standard deviation, for second derivatives
+LONGEST = 1.0  # prior standard deviations that a step may change a parameter by
+FARTHEST = 6.0  # prior standard deviations beyond which a likelihood is not climbed
+DECREMENT = 1e-6  # expected gain at which the mode is found
+SLOPE = 1e-4  # share of the expected gain that a step must have
+SHORTEST = 1.0 / 64.0
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode: its origin, and minus the second derivatives of the log density by u; whether the climb ended there."""
+
+    origin: Origin
+    hessian: np.ndarray
+    converged: bool
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """The inverse of the curvature, of which directions with none are as wide as twice the prior."""
+        values, vectors = np.linalg.eigh(self.hessian)
+        return (vectors / np.maximum(values, 0.25)) @ vectors.T
+
+
+def climb(
+    marginal: Marginal,
+    origin: Origin,
+    covariance: np.ndarray,
+    report: Callable[[], None],
+    free: np.ndarray | None = None,
+) -> tuple[Origin, bool]:
+    """Go from an origin to the mode near it, by BFGS with gradients by differences; return whether it was reached.
+
+    Of the parameters only some are `free` to move, if these are given.
+    """
+    L = _factor(covariance, free)
+    size, g = L.shape[1], _gradient(marginal, origin, L)
+    inverse = np.eye(size)
+    for _ in range(ITERATIONS):
+        report()
+        p = inverse @ g
+        if float(g @ p) < DECREMENT:
+            return origin, True
+        p *= min(1.0, LONGEST / np.abs(L @ p).max())
+        moved = _step(marginal, origin, L @ p, float(g @ p))
+        if moved is None:
+            if np.array_equal(inverse, np.eye(size)):
+                return origin, False
+            inverse = np.eye(size)
+            continue
+        s, y = np.linalg.lstsq(L, moved.u - origin.u)[0], -g
+        origin, g = moved, _gradient(marginal, moved, L)
+        y = -(g + y)  # of minus the log density
+        inverse = _updated(inverse, s, y)
+    return origin, False
+
+
+def _factor(covariance: np.ndarray, free: np.ndarray | None) -> np.ndarray:
+    """Return L (U, free) with L L^T the covariance of the free parameters given the others; 0 for these."""
+    if free is None:
+        return np.linalg.cholesky(covariance)
+    L = np.zeros((len(covariance), int(free.sum())))
+    L[free] = np.linalg.cholesky(np.linalg.inv(np.linalg.inv(covariance)[np.ix_(free, free)]))
+    return L
+
+
+def _step(marginal: Marginal, origin: Origin, change: np.ndarray, slope: float) -> Origin | None:
+    """Return the first of ever shorter steps that gains enough."""
+    fraction = 1.0
+    while fraction >= SHORTEST:
+        u = origin.u + fraction * change
+        if np.abs(u).max() < FARTHEST:
+            moved = marginal.reached(u, origin)
+            if moved is not None and moved.log_density > origin.log_density + SLOPE * fraction * slope:
+                return moved
+        fraction *= 0.5
+    return None
+
+
+def _updated(inverse: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the BFGS update of an inverse Hessian; the same where the curvature along the step is not positive."""
+    along = float(s @ y)
+    if along <= 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
+        return inverse
+    left = np.eye(len(s)) - np.outer(s, y) / along
+    return left @ inverse @ left.T + np.outer(s, s) / along
+
+
+def _gradient(marginal: Marginal, origin: Origin, L: np.ndarray) -> np.ndarray:
+    """The gradient of the log density by s, by central differences, or one-sided ones where a value is missing."""
+    h = DIFFERENCE
+    steps = h * np.concatenate([L.T, -L.T])
+    up, down = np.split(marginal.values(origin.u + steps, origin), 2)
+    known, here = np.isfinite(up) & np.isfinite(down), origin.log_density
+    one_sided = np.where(np.isfinite(up), up - here, np.where(np.isfinite(down), here - down, 0.0))
+    return np.where(known, 0.5 * (up - down), one_sided) / h
+
+
+def curvature(marginal: Marginal, origin: Origin, covariance: np.ndarray) -> np.ndarray:
+    """Minus the second derivatives of the log density by u, by differences of values; unknown ones are the prior's.
+
+    Differences are taken along coordinates in which the covariance, a guess of the posterior's, is the identity.
+    """
+    L, size, here = np.linalg.cholesky(covariance), marginal.size, origin.log_density
+
+    def values(steps: np.ndarray) -> np.ndarray:
+        return marginal.values(origin.u + steps @ L.T, origin) - here
+
+    def diagonal(h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        up, down = values(np.diag(h)), values(-np.diag(h))
+        return up, down, -(up + down) / h**2
+
+    if not size:
+        return np.zeros((0, 0))
+    _, _, rough = diagonal(np.full(size, 0.05))
+    widths = 1.0 / np.sqrt(np.clip(np.where(np.isfinite(rough), rough, 1.0), 0.01, 1e4))
+    h = SECOND_DIFFERENCE * widths
+    up, down, own = diagonal(h)
+    pairs = [(i, j) for i in range(size) for j in range(i)]
+    both = np.zeros((len(pairs), size))
+    for row, (i, j) in zip(both, pairs, strict=True):
+        row[i], row[j] = h[i], h[j]
+    forth, back = values(both), values(-both)
+    hessian = np.diag(np.where(np.isfinite(own), own, 1.0))
+    for k, (i, j) in enumerate(pairs):
+        mixed = -(forth[k] + back[k] - up[i] - down[i] - up[j] - down[j]) / (2.0 * h[i] * h[j])
+        hessian[i, j] = hessian[j, i] = mixed if np.isfinite(mixed) else 0.0
+    inner = np.linalg.inv(L)
+    return inner.T @ hessian @ inner

@@ -1,0 +1,232 @@
+"""The Laplace approximation of p(u, y), with the path integrated out, as a function of the parameters u.
+
+Each value is found from the mode of other parameters, its origin, and depends on these two alone: points are spread
+over threads, and the answers are the same for any number of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+
+from pathfold.engine import Engine, LaplaceEngine
+from pathfold.engine import table as at
+from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
+from pathfold.engine.native.inner_mode import AT, inner_mode
+from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.trajectory import COUNTS
+from pathfold.engine.status import CONVERGED
+from pathfold.model.row_constants import row_constants
+from pathfold.sampling.scales import relative_spread
+from pathfold.sampling.starts import Point, find_starts, worth_beginning_with
+
+PIECES = (1, 4)  # into which the way from the origin is cut, if it cannot be gone at once
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Parameters, the point of their most probable noise, and the log of the approximate density there."""
+
+    u: np.ndarray
+    point: np.ndarray
+    log_density: float
+
+
+class Pair(NamedTuple):
+    """Two points of a fibre: logs of their weights, initial states (2, series, X), states (2, interval, step, X).
+
+    z are the parameters that they belong to.
+    """
+
+    z: np.ndarray
+    log_weights: np.ndarray
+    starts: np.ndarray
+    states: np.ndarray
+
+
+class Room:
+    """Memory of one thread."""
+
+    def __init__(self, engine: LaplaceEngine) -> None:
+        self.problem = engine.problem.copy()
+        self.points = np.zeros((FIBRE_POINTS, engine.block_sizes["point"]))
+        self.change, self.scratch = engine.block("vector"), engine.block("scratch")
+        self.work, self.counts = np.zeros(room_size(engine.layout)), np.zeros(COUNTS, dtype=np.int64)
+
+
+class Marginal:
+    """log p~(u, y) at many parameters at once, and draws of paths given them. `prior` says whether p(u) counts."""
+
+    def __init__(self, full: Engine, *, threads: int | None, prior: bool = True) -> None:
+        self.full, self.prior = full, prior
+        self.engine = LaplaceEngine(full.model, full.grid, solver=None)
+        for record, field in (("settings", "state_scale"), ("grid", "row_scale")):
+            values = full.get("problem", full.problem, record, field)
+            self.engine.set("problem", self.engine.problem, record, field, values)
+        self.constant = float(row_constants(full.model, full.grid, np.arange(full.intervals)).sum())
+        self.workers = threads or os.cpu_count() or 1
+        self.passes = 0
+        self._rooms: SimpleQueue[Room] = SimpleQueue()
+        for _ in range(self.workers):
+            self._rooms.put(Room(self.engine))
+
+    @property
+    def size(self) -> int:
+        return self.full.sizes.U
+
+    @contextmanager
+    def _room(self) -> Iterator[Room]:
+        room = self._rooms.get()
+        try:
+            yield room
+        finally:
+            self._rooms.put(room)
+
+    def _spread[T](self, function: Callable[[int], T], count: int) -> list[T]:
+        """Call a function of 0, ..., count - 1 in as many threads as there are."""
+        if self.workers == 1 or count == 1:
+            return [function(i) for i in range(count)]
+        with ThreadPoolExecutor(self.workers) as pool:
+            return [*pool.map(function, range(count))]
+
+    def _inner(self, room: Room, u: np.ndarray, *, warm: bool) -> float:
+        """Find the inner mode from the point of the room; return the log density, -inf if there is none."""
+        self.engine.give(room.problem, u)
+        blocks = room.problem, room.points, room.change, warm, room.scratch
+        status, potential, log_det, passes = inner_mode(self.engine.layout, *blocks)
+        self.passes += passes
+        if status != CONVERGED:
+            return -np.inf
+        excess = float(self.engine.get("point", room.points[AT], "theta", "excess_u")[()])
+        log_prior = -0.5 * float(u @ u) - 0.5 * u.size * np.log(2 * np.pi) - excess if self.prior else 0.0
+        value = log_prior + self.constant - potential - 0.5 * log_det
+        return value if np.isfinite(value) else -np.inf
+
+    def _reach(self, room: Room, u: np.ndarray, origin: Origin) -> float:
+        """Go from the origin to the mode of other parameters, in pieces if need be."""
+        for pieces in PIECES:
+            room.points[AT] = origin.point
+            for k in range(1, pieces + 1):
+                value = self._inner(room, origin.u + k / pieces * (u - origin.u), warm=True)
+                if value == -np.inf:
+                    break
+            else:
+                return value
+        return -np.inf
+
+    def values(self, u: np.ndarray, origin: Origin) -> np.ndarray:
+        """Return log densities at parameters (count, U); -inf where no inner mode was found."""
+
+        def value(i: int) -> float:
+            with self._room() as room:
+                return self._reach(room, u[i], origin)
+
+        return np.array(self._spread(value, len(u)))
+
+    def reached(self, u: np.ndarray, origin: Origin) -> Origin | None:
+        """Return the mode of other parameters as an origin, or None if none was found."""
+        with self._room() as room:
+            value = self._reach(room, u, origin)
+            return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
+
+    def pairs(self, u: np.ndarray, origin: Origin, seed: int, *, fine: bool = False) -> list[Pair]:
+        """Draw two paths for each of some parameters, with weights; with states after every `fine` step or at nodes."""
+
+        def pair(i: int) -> Pair:
+            with self._room() as room:
+                log_weights = self._draw_pair(room, u[i], origin, (seed, i))
+                return self._pair(room.points, log_weights, room.points[1:], fine)
+
+        return self._spread(pair, len(u))
+
+    def _pair(self, points: np.ndarray, log_weights: np.ndarray, both: Sequence[np.ndarray], fine: bool) -> Pair:
+        x0 = np.array([self.engine.get("point", point, "start", "x0") for point in both])
+        z = self.engine.get("point", points[AT], "theta", "z")
+        return Pair(z, log_weights, x0, np.array([self._states(point, fine) for point in both]))
+
+    def _draw_pair(self, room: Room, u: np.ndarray, origin: Origin, key: tuple[int, int]) -> np.ndarray:
+        if self._reach(room, u, origin) == -np.inf:
+            return np.full(2, -np.inf)
+        seed, number = key
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
+        blocks = room.problem, room.points, room.change, room.work, rng, room.scratch, room.counts
+        return np.array(draw_pair(self.engine.layout, *blocks))
+
+    def _states(self, point: np.ndarray, fine: bool) -> np.ndarray:
+        """Return the states (interval, step, X) after every step, or after the last of each interval alone."""
+        nodes = self.engine.get("point", point, "node", "x_node")[:, None]
+        return np.concatenate([self.engine.get("point", point, "path", "x")[:, 1:], nodes], axis=1) if fine else nodes
+
+    def noise(self, u: np.ndarray, origin: Origin, key: tuple[int, int], sign: int) -> tuple[np.ndarray, ...]:
+        """Return the noise (v0, w, v), initial and node states of one path of a pair that was drawn with that key."""
+        with self._room() as room:
+            self._draw_pair(room, u, origin, key)
+            return self._parts(room.points[1 + sign])
+
+    def _parts(self, point: np.ndarray) -> tuple[np.ndarray, ...]:
+        states = self.engine.get("point", point, "start", "x0"), self.engine.get("point", point, "node", "x_node")
+        return *self.engine.get_vector(point)[1:], *states
+
+    def modes(self, u: np.ndarray, origin: Origin, *, fine: bool = False) -> list[Pair]:
+        """Return the most probable path for each of some parameters, as a pair of one and the same."""
+
+        def mode(i: int) -> Pair:
+            with self._room() as room:
+                found = self._reach(room, u[i], origin) > -np.inf
+                log_weights = np.full(2, 0.0 if found else -np.inf)
+                return self._pair(room.points, log_weights, 2 * [room.points[AT]], fine)
+
+        return self._spread(mode, len(u))
+
+    def parameters(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return z (Z,) and its slopes dz/du (Z, U)."""
+        full, point = self.full, self.full.block("point")
+        full.set("point", point, "u", "u", u)
+        with np.errstate(all="ignore"):
+            linearise(full.layout, full.problem, point, full.block("scratch"))
+        return full.get("point", point, "theta", "z"), full.get("point", point, "theta", "D")
+
+    def origin_at(
+        self, u: np.ndarray, v0: np.ndarray, w: np.ndarray, v: np.ndarray, nodes: np.ndarray
+    ) -> Origin | None:
+        """Return the inner mode of u that is found from some noise and node states, without multipliers."""
+        with self._room() as room:
+            room.points[AT] = 0.0
+            self.engine.set_vector(room.points[AT], np.zeros(0), v0, w, v)
+            self.engine.set("point", room.points[AT], "node", "x_node", nodes)
+            value = self._inner(room, u, warm=False)
+            return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
+
+
+class Found(NamedTuple):
+    """A point of the manifold: its normals, node states, and the covariance of u that the constraints give there."""
+
+    u: np.ndarray
+    v0: np.ndarray
+    w: np.ndarray
+    v: np.ndarray
+    nodes: np.ndarray
+    covariance: np.ndarray
+
+
+def found_starts(full: Engine, seed: int, threads: int) -> list[Found]:
+    """Find points of the manifold that chains would begin with, those of the best mode first."""
+    starts = find_starts(full, [0], seed=seed, threads=threads, relaxation=relative_spread(full))
+    return [_found(full, starts.candidates[place].point) for place in worth_beginning_with(starts.candidates)]
+
+
+def _found(full: Engine, start: Point) -> Found:
+    point, U = full.block("point"), int(full.layout[at.U])
+    point[: start.position.size] = start.position
+    full.record("point", point, "node")[:] = start.nodes
+    prepare(full.layout, full.problem, point, full.block("scratch"))
+    covariance = full.get("point", point, "sums", "C_inv").reshape(U, U)
+    return Found(*full.get_vector(point), full.get("point", point, "node", "x_node"), covariance)

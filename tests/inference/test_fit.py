@@ -1,0 +1,248 @@
+"""pf.fit: its answer, its verdict, and that all which takes results of pf.sample takes it."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+
+import pathfold as pf
+from pathfold.example_models import EXAMPLES
+from pathfold.inference.correction import corrected, resample
+from pathfold.inference.exploration import Explored, effective, pareto_k
+from pathfold.inference.verdict import Signs
+from pathfold.sampling.marginal import Pair
+from tests.inference.test_marginal import DATA, gaussian_log_likelihood, ornstein_uhlenbeck
+
+STEPS = 4
+
+
+@pytest.fixture(scope="module")
+def model() -> pf.DiffusionModel:
+    return ornstein_uhlenbeck(0.2)
+
+
+@pytest.fixture(scope="module")
+def fitted(model) -> xr.DataTree:
+    return pf.fit(model, DATA, steps_per_interval=STEPS, threads=1)
+
+
+def by_quadrature() -> tuple[np.ndarray, np.ndarray, float]:
+    """Means and standard deviations of the normals u, and the log evidence, on a grid: the likelihood is Gaussian."""
+    axis = np.linspace(-4.5, 4.5, 25)
+    u = np.stack([each.ravel() for each in np.meshgrid(axis, axis, axis, indexing="ij")], axis=1)
+    logs = np.array([gaussian_log_likelihood(each, DATA, STEPS, 0.2) for each in u])
+    logs += -0.5 * (u**2).sum(axis=1) - 1.5 * np.log(2.0 * np.pi)
+    w = np.exp(logs - np.logaddexp.reduce(logs))
+    mean = w @ u
+    return mean, np.sqrt(w @ (u - mean) ** 2), float(np.logaddexp.reduce(logs) + 3.0 * np.log(axis[1] - axis[0]))
+
+
+def test_the_posterior_of_a_linear_model(fitted):
+    """Laplace's method is exact here: what is left is the error of 256 quasi-random points, or of 1000 draws."""
+    mean, sd, log_evidence = by_quadrature()
+    w = np.exp(fitted.laplace["explored_log_weight"].values)
+    u = fitted.laplace["explored"].values
+    assert fitted.attrs["verdict"] == "good", fitted.attrs["reasons"]
+    assert np.abs((w @ u - mean) / sd).max() < 0.08
+    assert np.abs(np.log(np.sqrt(w @ (u - w @ u) ** 2) / sd)).max() < 0.08
+    assert abs(float(fitted.laplace["log_evidence"]) - log_evidence) < 0.05
+    theta = np.log(fitted.posterior["theta"].values) / 0.5
+    assert abs(theta.mean() - mean[0]) / sd[0] < 0.1
+
+
+def test_the_same_answer_with_any_number_of_threads(model, fitted):
+    again = pf.fit(model, DATA, steps_per_interval=STEPS, threads=3)
+    for group in ("posterior", "laplace", "noise"):
+        xr.testing.assert_identical(again[group].to_dataset(), fitted[group].to_dataset())
+    other = pf.fit(model, DATA, steps_per_interval=STEPS, threads=1, seed=1)
+    assert not np.array_equal(other.posterior["theta"], fitted.posterior["theta"])
+
+
+def test_what_takes_results_takes_a_fit(model, fitted, tmp_path):
+    predicted = pf.predict(model, fitted, [3.0, 4.0])
+    assert predicted.predictions.sizes["draw"] > 0
+    assert "posterior_predictive" in pf.posterior_predictive(model, fitted).children
+    assert pf.check(fitted).p_value > 0.05
+    page = pf.report(fitted, tmp_path / "report.html").read_text()
+    assert "This is a Laplace approximation (pf.fit); it is good." in page
+    assert "R-hat" not in page
+    fitted.to_netcdf(tmp_path / "fit.nc")
+    with xr.open_datatree(tmp_path / "fit.nc") as read:
+        assert "Laplace approximation" in pf.report(read, tmp_path / "again.html").read_text()
+
+
+def test_chains_start_from_a_fit(model, fitted):
+    with pytest.warns(UserWarning, match="effective draws"):
+        posterior = pf.sample(
+            model, DATA, steps_per_interval=STEPS, start=fitted, warmup=50, draws=20, progress=False, threads=1
+        )
+    assert posterior.attrs["start_attempts"] == [1, 1, 1, 1]
+    starts = fitted.noise["parameter_noise"].isel(draw=-1).values
+    assert len(np.unique(starts, axis=0)) == 4, "each chain has a start of its own"
+
+
+def test_noise_and_states_belong_together(model, fitted):
+    """The noise of a draw, put through the model, gives its states and meets the data."""
+    draw = fitted.noise.isel(chain=1, draw=2)
+    number = int(draw["draw"])
+    theta, mu, sigma = (float(fitted.posterior[name][1, number]) for name in ("theta", "mu", "sigma"))
+    x, begin = mu + 0.7 * float(draw["initial_noise"].values[0, 0]), 0.0
+    for n, t in enumerate(DATA.times):
+        delta = (t - begin) / STEPS
+        for v in draw["path_noise"].values[n, :, 0]:
+            x, begin = x + delta * theta * (mu - x) + sigma * np.sqrt(delta) * v, t
+        assert abs(x - float(fitted.posterior["state"][1, number, n, 0])) < 1e-6
+        assert abs(x + 0.2 * float(draw["observation_noise"].values[n, 0]) - DATA.values[n, 0]) < 1e-6
+
+
+def test_a_state_at_which_a_logarithm_is_infinite():
+    """Noise of the draws is kept although the observation is not defined at the initial state."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: 1.0 - z["rate"] * x,
+        diffusion=lambda x, z: 0.1 * x[:, None],
+        parameters={"rate": dist.LogNormal(0.0, 0.5)},
+        initial_state=[0.0],
+        observation=pf.Likelihood(lambda x, z: dist.LogNormal(jnp.log(x[0]), 0.2)),
+    )
+    data = pf.Observations([0.5, 1.0, 1.5], [[0.4], [0.7], [0.8]], initial_time=0.0)
+    assert "noise" in pf.fit(model, data, steps_per_interval=3, threads=1, points=64).children
+
+
+def test_without_pairs_the_verdict_is_at_best_rough(model):
+    fit = pf.fit(model, DATA, steps_per_interval=STEPS, pairs=False, keep_path="all", points=64, threads=1)
+    assert fit.attrs["verdict"] == "rough"
+    assert fit.posterior.sizes["time"] == STEPS * len(DATA.times)
+
+
+def test_maximum_likelihood(model):
+    fit = pf.fit(model, DATA, steps_per_interval=STEPS, prior=False, threads=1)
+    u = fit.laplace["mode"].values
+    best = gaussian_log_likelihood(u, DATA, STEPS, 0.2)
+    assert abs(float(fit.laplace["log_likelihood"]) - best) < 1e-8
+    for step in 1e-2 * np.concatenate([np.eye(3), -np.eye(3)]):
+        assert gaussian_log_likelihood(u + step, DATA, STEPS, 0.2) < best + 1e-4
+    assert float(fit.laplace["aic"]) == pytest.approx(6.0 - 2.0 * best)
+    assert float(fit.laplace["bic"]) == pytest.approx(3.0 * np.log(5) - 2.0 * best)
+    assert "posterior" not in fit.children
+
+
+def test_a_panel_whose_values_vary_between_series():
+    """What varies is integrated out with the path, series by series; the answer is that of a linear mixed model."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: z["level"] - x,
+        diffusion=lambda x, z: jnp.array([[0.5]]),
+        parameters={
+            "mean": dist.Normal(0.0, 1.0),
+            "level": pf.Varying(lambda z: dist.Normal(z["mean"], 0.8)),
+        },
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+    )
+    rng = np.random.default_rng(0)
+    panel = [pf.Observations([1.0, 2.0], rng.normal(0.5, 0.8, size=(2, 1)), initial_time=0.0) for _ in range(6)]
+    fit = pf.fit(model, panel, steps_per_interval=2, threads=1)
+    steps, columns = 0.5, []
+    weight, level, rows = np.zeros(4), 0.0, []
+    for n in range(4):
+        weight, level = (1.0 - steps) * weight, (1.0 - steps) * level + steps
+        weight[n] = 0.5 * np.sqrt(steps)
+        if n % 2:
+            rows.append(weight.copy())
+            columns.append(level)
+    B, g = np.array(rows), np.array(columns)
+    precision = np.linalg.inv(B @ B.T + 0.09 * np.eye(2) + 0.64 * np.outer(g, g))
+    information = 1.0 + 6.0 * g @ precision @ g
+    mean = sum(float(g @ precision @ each.values[:, 0]) for each in panel) / information
+    assert float(fit.laplace["mode"][0]) == pytest.approx(mean, abs=1e-3)
+    assert float(fit.laplace["hessian"][0, 0]) == pytest.approx(information, rel=1e-5)
+    assert fit.posterior["level"].dims == ("chain", "draw", "series")
+    assert fit.attrs["verdict"] == "good"
+
+
+SIGNS = {
+    "converged": True,
+    "pareto_k": 0.2,
+    "effective_share": 0.8,
+    "points_failed": 0.0,
+    "pairs_failed": 0.0,
+    "pair_spread": 0.1,
+    "shift": 0.05,
+    "shifted": "a",
+    "modes": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "words"),
+    [
+        ({}, "good", None),
+        ({"pareto_k": 0.6}, "rough", "heavy tail"),
+        ({"pareto_k": 0.8}, "sample", "heavy tail"),
+        ({"effective_share": 0.3}, "rough", "30 % of the points"),
+        ({"effective_share": 0.1}, "sample", "effective"),
+        ({"points_failed": 0.2}, "sample", "20.0 % of the parameters"),
+        ({"pairs_failed": 0.15}, "rough", "15 % of the paths"),
+        ({"pairs_failed": None}, "rough", "pairs=False"),
+        ({"pair_spread": np.nan}, "sample", "far from Gaussian"),
+        ({"shift": 0.6}, "sample", "move a by 0.60"),
+        ({"modes": 2}, "sample", "2 modes"),
+        ({"converged": False}, "sample", "came to no end"),
+    ],
+)
+def test_verdicts(change, verdict, words):
+    signs = Signs(**(SIGNS | change))
+    assert signs.verdict == verdict
+    assert (signs.reasons() == []) if words is None else words in signs.reasons()[0]
+
+
+def test_the_correction_finds_the_slope_of_the_bias():
+    """Log weights of pairs with a slope of 0.3 and a spread of 0.4: the mean moves by the slope times the variance."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(400, 1))
+    noise = 0.4 * rng.normal(size=400)
+    explored = Explored(u, np.zeros(400), np.full(400, -np.log(400.0)), 0, 0.0)
+    logs = 0.3 * u[:, 0] + noise - 0.5 * 0.4**2
+    pairs = [Pair(u[0], np.array([each, each]), u[:1], u[:1]) for each in logs]
+    result = corrected(explored, np.arange(400), pairs)
+    error = 0.4 / np.sqrt(400 * u.var())
+    assert abs(result.slope[0] - 0.3) < 4 * error
+    assert result.spread == pytest.approx(0.4, abs=0.06)
+    assert abs(result.weights @ u[:, 0] - (u.mean() + 0.3 * u.var())) < 0.1
+    failing = [Pair(u[0], np.array([-np.inf, each]), u[:1], u[:1]) for each in logs[:100]] + pairs[100:]
+    assert corrected(explored, np.arange(400), failing).slope[0] == 0.0, "with 12 % of failures there is none"
+
+
+def test_weights():
+    rng = np.random.default_rng(0)
+    assert effective(np.zeros(50)) == pytest.approx(50.0)
+    for shape in (0.3, 0.9):  # the tail of U^-shape is Pareto with that shape
+        found = np.mean([pareto_k(-shape * np.log(rng.random(4000))) for _ in range(20)])
+        assert abs(found - shape) < 0.1
+    weights = np.array([0.1, 0.2, 0.7])
+    np.testing.assert_array_equal(np.bincount(resample(weights, 1000, rng)), [100, 200, 700])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"points": 3}, "points must be a whole number of at least 16"),
+        ({"pairs": 200}, "pairs must be True or False"),
+        ({"keep_path": "some"}, "keep_path must be"),
+        ({"starts": 0}, "starts must be a whole number"),
+    ],
+)
+def test_settings_are_checked(model, settings, words):
+    with pytest.raises(pf.SettingsError, match=words):
+        pf.fit(model, DATA, **{"steps_per_interval": STEPS, **settings})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sir", "double_well"])
+def test_where_it_fails_it_says_so(name):
+    example = EXAMPLES[name]
+    with pytest.warns(UserWarning, match="should not be relied on"):
+        fit = pf.fit(example.model(), example.data(), steps_per_interval=example.steps_per_interval)
+    assert fit.attrs["verdict"] == "sample"

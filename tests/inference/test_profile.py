@@ -1,0 +1,140 @@
+"""pf.profile, pf.compare, and what a fit says of identifiability."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy.optimize import minimize
+
+import pathfold as pf
+from tests.inference.test_marginal import gaussian_log_likelihood, ornstein_uhlenbeck
+
+STEPS = 4
+
+
+def simulated() -> pf.Observations:
+    """Forty values of the process with theta = 1.2, mu = 0.3, sigma = 0.6 and noise of 0.2."""
+    rng, x, values = np.random.default_rng(3), 0.5, []
+    for _ in range(40):
+        for _ in range(STEPS):
+            x += 0.1 * 1.2 * (0.3 - x) + 0.6 * np.sqrt(0.1) * rng.normal()
+        values.append([x + 0.2 * rng.normal()])
+    return pf.Observations(0.4 * np.arange(1, 41), values, initial_time=0.0)
+
+
+DATA = simulated()
+
+
+@pytest.fixture(scope="module")
+def model() -> pf.DiffusionModel:
+    return ornstein_uhlenbeck(0.2)
+
+
+def maximised(held: dict[int, float]) -> float:
+    """The log likelihood with some normals held, over all others, by a simplex search on the dense covariance."""
+    free = [k for k in range(3) if k not in held]
+
+    def loss(x):
+        u = np.zeros(3)
+        u[[*held]], u[free] = [*held.values()], x
+        return -gaussian_log_likelihood(u, DATA, STEPS, 0.2)
+
+    found = minimize(loss, np.zeros(len(free)), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8})
+    return -float(found.fun)
+
+
+def test_a_profile_is_the_maximum_over_the_others(model):
+    profile = pf.profile(model, DATA, "mu", steps_per_interval=STEPS, threads=1)
+    top = maximised({})
+    for i in range(0, profile.sizes["mu"], 3):
+        expected = maximised({1: float(profile["mu"][i])}) - top
+        assert float(profile["log_density"][i]) == pytest.approx(expected, abs=2e-3)
+    low, high = profile["interval"].values
+    for end in (low, high):
+        assert maximised({1: end}) - top == pytest.approx(-0.5 * 1.959964**2, abs=0.05)
+    assert low < float(profile["maximum"]) < high
+    figure = pf.plot_profile(profile)
+    assert "95 %" in figure.axes[0].get_title()
+
+
+def test_a_profile_of_two_parameters(model):
+    profile = pf.profile(model, DATA, ("mu", "sigma"), steps_per_interval=STEPS, threads=1)
+    assert profile["log_density"].dims == ("mu", "sigma")
+    top = maximised({})
+    for i, j in ((4, 4), (2, 6), (8, 1)):
+        held = {1: float(profile["mu"][i]), 2: 2.0 * (np.log(float(profile["sigma"][j])) + 1.0)}
+        assert float(profile["log_density"][i, j]) == pytest.approx(maximised(held) - top, abs=5e-3)
+    assert pf.plot_profile(profile).axes[0].get_ylabel() == "sigma"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("nu", "'nu', which is no parameter"),
+        (("mu", "mu"), "two different ones"),
+        (("mu", "theta", "sigma"), "one parameter"),
+    ],
+)
+def test_names_are_checked(model, names, words):
+    with pytest.raises(pf.SettingsError, match=words):
+        pf.profile(model, DATA, names, steps_per_interval=STEPS)
+
+
+def test_a_parameter_whose_prior_depends_on_others_has_no_profile():
+    model = pf.DiffusionModel(
+        drift=lambda x, z: z["level"] - x,
+        diffusion=lambda x, z: jnp.array([[0.5]]),
+        parameters={"mean": dist.Normal(0.0, 1.0), "level": lambda z: dist.Normal(z["mean"], 1.0)},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+    )
+    with pytest.raises(pf.SettingsError, match="the prior of level depends on other parameters"):
+        pf.profile(model, DATA, "level", steps_per_interval=2, threads=1)
+
+
+def product(spread: float = 1.0) -> pf.DiffusionModel:
+    """Of a and b the path knows the product alone."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: -z["a"] * z["b"] * x,
+        diffusion=lambda x, z: jnp.array([[0.1]]),
+        parameters={"a": dist.LogNormal(0.0, 0.5), "b": dist.LogNormal(0.0, 0.5)},
+        initial_state=[spread],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.05),
+    )
+
+
+DECAY = pf.Observations(0.25 * np.arange(1, 9), np.exp(-0.25 * np.arange(1, 9))[:, None], initial_time=0.0)
+
+
+def test_identifiability_in_words():
+    fit = pf.fit(product(), DECAY, steps_per_interval=3, threads=1)
+    best, worst = fit.attrs["identifiability"]
+    assert best.startswith(("the data know a * b to", "the data know b * a to"))
+    assert 2.0 < float(best.split()[-2]) < 30.0
+    assert worst in {
+        "the data say next to nothing of a - 1.0 b (in prior standard deviations)",
+        "the data say next to nothing of b - 1.0 a (in prior standard deviations)",
+    }
+    profile = pf.profile(product(), DECAY, "a", steps_per_interval=3, threads=1)
+    assert np.isinf(profile["interval"].values).all(), "a by itself is not identified by the likelihood"
+
+
+def test_models_are_compared_by_their_evidence(model):
+    other = pf.DiffusionModel(
+        drift=lambda x, z: 0.0 * x,
+        diffusion=lambda x, z: jnp.array([[z["sigma"]]]),
+        parameters={"sigma": dist.LogNormal(-1, 0.5)},
+        initial_state=[dist.Normal(0.0, 0.7)],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.2),
+    )
+    table = pf.compare({"walk": other, "returning": model}, DATA, steps_per_interval=STEPS, threads=1)
+    for name, each in (("walk", other), ("returning", model)):
+        fit = pf.fit(each, DATA, steps_per_interval=STEPS, threads=1)
+        assert table.loc[name, "log_evidence"] == float(fit.laplace["log_evidence"])
+    assert table["difference"].iloc[0] == 0.0
+    assert table["probability"].sum() == pytest.approx(1.0)
+    assert table["parameters"].to_dict() == {"walk": 1, "returning": 3}
+    with pytest.raises(pf.SettingsError, match="models must be a dict of models"):
+        pf.compare([model], DATA, steps_per_interval=STEPS)
