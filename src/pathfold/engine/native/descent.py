@@ -17,7 +17,7 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
-from .lanes import of_interval, of_series, setting
+from .lanes import noise_of_interval, of_interval, of_series, setting
 from .manifold import (
     clear_residuals,
     constrained_potential,
@@ -77,13 +77,10 @@ def factorise_by_series(layout, problem, point, shares, scratch):
 @compiled
 def squares_of_interval(layout, q, n):
     """Return |v_n|^2 + |w_n|^2."""
-    lanes, steps = layout[at.LANES], layout[at.STEPS]
-    chunk, lane, total = n // lanes, n % lanes, 0.0
-    for record, rows in ((at.VECTOR_W, 1), (at.VECTOR_V, steps)):
-        size = layout[record + at.SIZE] * rows
-        begin = layout[record] + chunk * size * lanes + lane
-        for i in range(size):
-            total += q[begin + i * lanes] ** 2
+    lanes, total = layout[at.LANES], 0.0
+    for begin, size in noise_of_interval(layout, n):
+        for i in range(begin, begin + size * lanes, lanes):
+            total += q[i] ** 2
     return total
 
 
@@ -144,7 +141,7 @@ def direct(layout, problem, point, d, scratch):
 def move(layout, origin, target, d, fraction, fractions):
     """Move the parameters by a fraction of d, the noise of every series by a fraction of its own."""
     q, q_new = position(layout, origin), position(layout, target)
-    lanes, steps = layout[at.LANES], layout[at.STEPS]
+    lanes = layout[at.LANES]
     for i in range(layout[at.U]):
         j = layout[at.VECTOR_U] + i
         q_new[j] = q[j] + fraction * d[j]
@@ -153,11 +150,8 @@ def move(layout, origin, target, d, fraction, fractions):
             j = layout[at.VECTOR_V0] + k * layout[at.V0] + i
             q_new[j] = q[j] + fractions[k] * d[j]
         for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-            for record, rows in ((at.VECTOR_W, 1), (at.VECTOR_V, steps)):
-                size = layout[record + at.SIZE] * rows
-                begin = layout[record] + (n // lanes) * size * lanes + n % lanes
-                for i in range(size):
-                    j = begin + i * lanes
+            for begin, size in noise_of_interval(layout, n):
+                for j in range(begin, begin + size * lanes, lanes):
                     q_new[j] = q[j] + fractions[k] * d[j]
 
 
@@ -209,15 +203,13 @@ def calm(layout, problem, point, scratch):
 @compiled
 def scale_series(layout, q, k, factor):
     """Multiply all noise of a series."""
-    lanes, steps = layout[at.LANES], layout[at.STEPS]
+    lanes = layout[at.LANES]
     for i in range(layout[at.V0]):
         q[layout[at.VECTOR_V0] + k * layout[at.V0] + i] *= factor
     for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-        for record, rows in ((at.VECTOR_W, 1), (at.VECTOR_V, steps)):
-            size = layout[record + at.SIZE] * rows
-            begin = layout[record] + (n // lanes) * size * lanes + n % lanes
-            for i in range(size):
-                q[begin + i * lanes] *= factor
+        for begin, size in noise_of_interval(layout, n):
+            for i in range(begin, begin + size * lanes, lanes):
+                q[i] *= factor
 
 
 @compiled
@@ -229,7 +221,7 @@ def absorb(layout, problem, point, scratch):
         for n in range(layout[at.INTERVALS]):
             o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
             Hw = of_interval(layout, at.POINT_NODE, at.NODE_HW, n)
-            w = layout[at.VECTOR_W] + (n // lanes) * W * lanes + n % lanes
+            w, _ = noise_of_interval(layout, n)[0]
             for j in range(layout[at.Y]):
                 square = 0.0
                 for i in range(W):

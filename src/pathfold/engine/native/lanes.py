@@ -32,3 +32,15 @@ def of_series(layout, record, field, k):
 def setting(layout, field):
     """Return where a setting lies in the problem."""
     return layout[at.PROBLEM_SETTINGS] + layout[field]
+
+
+@compiled
+def noise_of_interval(layout, n):
+    """Return where the noise of interval n begins in a vector, and how many numbers it has: w_n, then all v_{n,s}.
+
+    They follow at strides of layout[LANES].
+    """
+    lanes = layout[at.LANES]
+    w_size, v_size = layout[at.VECTOR_W + at.SIZE], layout[at.VECTOR_V + at.SIZE] * layout[at.STEPS]
+    w, v = layout[at.VECTOR_W] + (n // lanes) * w_size * lanes, layout[at.VECTOR_V] + (n // lanes) * v_size * lanes
+    return (w + n % lanes, w_size), (v + n % lanes, v_size)
