@@ -21,9 +21,8 @@ from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR
 from pathfold.errors import SettingsError, told
 from pathfold.results.convergence import judged
 from pathfold.results.diagnostics import troubles
-from pathfold.results.fitted import is_fit, reasons_of
 from pathfold.results.prior import kept_parameters, parameter_names
-from pathfold.results.reading import check_posterior, component_names, observation_names
+from pathfold.results.reading import check_posterior, component_names, is_fit, observation_names, reasons_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ import xarray as xr
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.results.convergence import Convergence, judged, labels, scalars
-from pathfold.results.fitted import is_fit, reasons_of
+from pathfold.results.reading import is_fit, reasons_of
 from pathfold.results.variables import in_blocks
 from pathfold.sampling.draws import Draws, spared
 

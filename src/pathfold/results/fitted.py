@@ -18,21 +18,10 @@ from pathfold.results.posterior import (
     observed_dataset,
     of_chains,
 )
+from pathfold.results.reading import LAPLACE
 from pathfold.sampling import Run
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.held_noise import Noise, names_of_normals
-
-LAPLACE = "laplace"  # the attribute `method` of what pf.fit returns
-
-
-def is_fit(tree: xr.DataTree) -> bool:
-    """Return whether results are an approximation, by pf.fit, and no draws of chains."""
-    return tree.attrs.get("method") == LAPLACE
-
-
-def reasons_of(tree: xr.DataTree) -> list[str]:
-    """Return the sentences that the verdict of a fit goes with."""
-    return np.atleast_1d(tree.attrs["reasons"]).tolist()  # a file has a list of one as it is
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from pathfold.errors import SettingsError, told
 from pathfold.model import Input
 from pathfold.model.dates import Calendar
 
+LAPLACE = "laplace"  # the attribute `method` of what pf.fit returns
 NEEDED = ("labels", "priors", "steps_per_interval", "keep_path")  # attributes without which results cannot be read
 BY_CHAIN = ("chain_seconds", "main_seconds", "integration_times")  # lists, in order of chain_numbers
 LISTS = ("chain_numbers", *BY_CHAIN, "plain_factors", "iterations")
@@ -219,3 +220,13 @@ def calendars_of(tree: xr.DataTree) -> list[Calendar | None]:
     if written is None:
         return [None for _ in series_names(tree)]
     return [calendar and Calendar.read(calendar) for calendar in written]
+
+
+def is_fit(tree: xr.DataTree) -> bool:
+    """Return whether results are an approximation, by pf.fit, and no draws of chains."""
+    return tree.attrs.get("method") == LAPLACE
+
+
+def reasons_of(tree: xr.DataTree) -> list[str]:
+    """Return the sentences that the verdict of a fit goes with."""
+    return np.atleast_1d(tree.attrs["reasons"]).tolist()  # a file has a list of one as it is
