@@ -42,6 +42,7 @@ ENOUGH = 3  # rounds, if something is, though no two searches ended at the same 
 SAME = 1.0  # two searches that end so near in log mass ended at the same mode
 WORTH = 5.0  # modes with a log mass so far below the best are none to begin with
 FAR = 3.0  # prior standard deviations: parameters that had to move further are named
+EXPLODED = 1e6  # a path that misses the data by more, in units of their sizes, is as good as not finite
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ def none_found(engine: Engine, failures: Sequence[Failure], tried: str) -> Initi
     """Return the error that no start was found, with how near the best search came and where that was."""
     grid, model = engine.grid, engine.model
     common = max({failure.status for failure in failures}, key=[failure.status for failure in failures].count)
-    finite = [failure for failure in failures if np.isfinite(failure.residual)]
+    finite = [failure for failure in failures if failure.residual < EXPLODED]
     if not finite:
         return InitialisationError(
             f"no start was found in {tried}, since none found a path that is finite: {MEANING[common]}. Check the "
