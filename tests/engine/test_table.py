@@ -7,11 +7,11 @@ from unittest.mock import MagicMock
 import pytest
 
 from pathfold.engine import table as at
-from pathfold.engine.compile import CONSTRAINED, GUIDED, UNCONSTRAINED
+from pathfold.engine.compile import CONSTRAINED, GUIDED, LAPLACE, UNCONSTRAINED
 from pathfold.engine.records import Sizes
 
 SIZES = Sizes(X=2, V=2, U=2, Z=2, Y=1, W=1, V0=2, IN=1, F=1)
-METHODS = (CONSTRAINED, UNCONSTRAINED, GUIDED)
+METHODS = (CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE)
 
 
 def records():
