@@ -15,8 +15,8 @@ import xarray as xr
 from scipy import stats
 
 import pathfold as pf
-from pathfold.analysis.evidence import Proposal
 from pathfold.model import Seen
+from pathfold.sampling.proposal import Proposal
 from tests.analysis.test_particle_filter import (
     COARSE,
     HOPS,

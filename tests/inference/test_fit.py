@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import arviz as az
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -69,9 +70,24 @@ def test_what_takes_results_takes_a_fit(model, fitted, tmp_path):
     page = pf.report(fitted, tmp_path / "report.html").read_text()
     assert "This is a Laplace approximation (pf.fit); it is good." in page
     assert "R-hat" not in page
+    assert "power-scaling sensitivity" in page
+    with pytest.raises(pf.SettingsError, match="part 0 of combine's list is a fit"):
+        pf.combine([fitted])
     fitted.to_netcdf(tmp_path / "fit.nc")
     with xr.open_datatree(tmp_path / "fit.nc") as read:
         assert "Laplace approximation" in pf.report(read, tmp_path / "again.html").read_text()
+
+
+def test_the_log_prior_is_that_of_the_draws(model, fitted):
+    """Of every parameter, so that ArviZ finds what rests on the prior; of a run of pf.sample as well."""
+    with pytest.warns(UserWarning, match="has not converged"):
+        posterior = pf.sample(model, DATA, steps_per_interval=STEPS, warmup=20, draws=20, progress=False, threads=1)
+    for tree in (fitted, posterior):
+        theta, mu = tree.posterior["theta"].values, tree.posterior["mu"].values
+        expected = -np.log(theta) - 0.5 * (np.log(theta) / 0.5) ** 2 - np.log(0.5 * np.sqrt(2.0 * np.pi))
+        np.testing.assert_allclose(tree.log_prior["theta"].values, expected, rtol=1e-9)
+        np.testing.assert_allclose(tree.log_prior["mu"].values, -0.5 * mu**2 - 0.5 * np.log(2.0 * np.pi), rtol=1e-9)
+    assert float(az.psense(fitted, group="prior", var_names=["mu"])["mu"]) > 0.02
 
 
 def test_chains_start_from_a_fit(model, fitted):

@@ -26,7 +26,6 @@ from pathfold.sampling.proposal import Proposal, log_normal
 
 DRAWS = 1000
 ROUNDS, SHARE = 3, 5  # of fitting the proposal, each with a fifth as many draws
-DEFENSIVE = 0.1  # of the draws, about, come from the standard normal
 FEW = 50  # effective draws below which a standard error says little
 
 
@@ -105,9 +104,9 @@ def evidence(
     rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
     proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))
     for _ in range(ROUNDS):
-        u, log_density = proposal.draw(rng, max(10, draws // SHARE), DEFENSIVE)
+        u, log_density = proposal.draw(rng, max(10, draws // SHARE))
         proposal = proposal.refitted(u, integrand(u) - log_density)
-    u, log_density = proposal.draw(rng, draws, DEFENSIVE)
+    u, log_density = proposal.draw(rng, draws)
     return _estimate(integrand(u) - log_density)
 
 

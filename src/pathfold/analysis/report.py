@@ -19,7 +19,7 @@ from pathfold.analysis.check import check
 from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot_predictions
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR
 from pathfold.errors import SettingsError, told
-from pathfold.results.convergence import judged
+from pathfold.results.convergence import judged, labels
 from pathfold.results.diagnostics import troubles
 from pathfold.results.prior import kept_parameters, parameter_names
 from pathfold.results.reading import check_posterior, component_names, is_fit, observation_names, reasons_of
@@ -27,6 +27,7 @@ from pathfold.results.reading import check_posterior, component_names, is_fit, o
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SENSITIVE = 0.05  # to the power of the prior: beyond this a parameter rests on it
 MOST_SERIES = 4  # of a panel that are drawn
 MOST_COMPONENTS = 6
 MOST_DRAWS = 400  # of paths that bands are made of
@@ -163,7 +164,27 @@ def _parameters(tree: xr.DataTree) -> Iterator[str]:
         yield "<p>Every parameter is fixed.</p>"
         return
     yield _table(head, rows)
+    yield from _prior(tree, names)
     yield _picture(plot_marginals(tree))
+
+
+def _prior(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
+    """Write which parameters rest on the prior, by ArviZ's power-scaling sensitivity; nothing where it is not there."""
+    try:
+        from arviz import psense
+    except ImportError:
+        return
+    if "log_prior" not in tree.children:
+        return
+    found = psense(tree, var_names=names, group="prior")
+    resting = [
+        f"{label} ({float(value):.2g})"
+        for name in names
+        for label, value in zip(labels(tree.posterior[name]), np.ravel(found[name].values), strict=True)
+        if value > SENSITIVE
+    ]
+    words = f"What is said of {', '.join(resting)} rests on the prior too" if resting else "Little rests on the prior"
+    yield (f'<p class="note">{escape(words)} (power-scaling sensitivity, of which more than {SENSITIVE:g} counts).</p>')
 
 
 def _paths(tree: xr.DataTree) -> Iterator[str]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import qmc
 
 from pathfold.inference.posterior_mode import Mode
 from pathfold.sampling.marginal import Marginal
@@ -47,6 +46,8 @@ class Explored:
 
 def explore(marginal: Marginal, mode: Mode, points: int, seed: int, report: Callable[[], None]) -> Explored:
     """Draw points about the mode, weigh them, fit the proposal to them and draw again; weigh all by the mixture."""
+    from scipy.stats import qmc  # which takes long to import, and few need
+
     size = marginal.size
     if not size:
         value = mode.origin.log_density

@@ -13,7 +13,7 @@ import xarray as xr
 from pathfold.errors import SettingsError, told
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.prior import kept_parameters
-from pathfold.results.reading import BY_CHAIN, check_posterior
+from pathfold.results.reading import BY_CHAIN, check_posterior, is_fit
 from pathfold.results.same_model import differing
 from pathfold.results.variables import along_chains
 
@@ -42,6 +42,8 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
         check_posterior(tree, "observed_data", "constant_data", "sample_stats", name=f"part {i} of combine's list")
         for i, tree in enumerate(trees)
     ]
+    if fits := [i for i, tree in enumerate(parts) if is_fit(tree)]:
+        raise SettingsError(f"part {fits[0]} of combine's list is a fit: combine joins chains of pf.sample")
     first = parts[0]
     for i, other in enumerate(parts[1:], start=1):
         _check_same(first, other, i)

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.results.log_prior import log_prior_dataset
 from pathfold.results.noise_group import noise_dataset
 from pathfold.results.posterior import (
     attributes,
@@ -65,6 +66,8 @@ def _drawn_groups(
         "posterior": draws_dataset(model, grid, drawn.z, drawn.starts, states[:, :, kept], keep_path),
         "sample_stats": xr.Dataset(statistics, coordinates),
     }
+    if (log_prior := log_prior_dataset(model, groups["posterior"])) is not None:
+        groups["log_prior"] = log_prior
     if drawn.noise is not None:
         groups["noise"] = noise_dataset(Run(model, grid, settings, chains, {}), drawn.noise)
     return groups

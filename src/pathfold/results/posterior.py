@@ -24,6 +24,7 @@ from pathfold.model.identity import identity
 from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.diagnostics import where_left_out
+from pathfold.results.log_prior import log_prior_dataset
 from pathfold.results.model_text import model_text
 from pathfold.results.noise_group import noise_dataset
 from pathfold.results.prior import priors_text
@@ -38,14 +39,14 @@ from pathfold.sampling.starts import Starts
 
 
 def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callable[..., Any]]) -> xr.DataTree:
-    """Make the groups posterior, sample_stats, observed_data, constant_data, noise, half_step_shift, starts, warmup_*.
+    """Make the groups posterior, sample_stats, observed_data, constant_data, noise, half_step_shift, starts, log_prior.
 
     What cannot be made besides the draws is left out, with a warning.
     """
     made = run.chains[0].made
     warmup, form = min(run.settings["warmup"], made), Form.of(run.model, run.grid, run.settings, run.keep)
     groups = {"/posterior": form.posterior(run.chains, warmup, made)}
-    others: dict[str, Callable[[], xr.Dataset]] = {
+    others: dict[str, Callable[[], xr.Dataset | None]] = {
         "sample_stats": lambda: form.statistics(run.chains, warmup, made),
         "observed_data": lambda: observed_dataset(run.model, run.grid),
         "constant_data": lambda: constant_dataset(run.grid),
@@ -56,6 +57,7 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
         others["half_step_shift"] = lambda: shift_dataset(run, shift)
     if (starts := run.starts) is not None and starts.candidates:
         others["starts"] = lambda: starts_dataset(run, starts)
+    others["log_prior"] = lambda: log_prior_dataset(run.model, groups["/posterior"])
     if keep_warmup:
         others["warmup_posterior"] = lambda: form.posterior(run.chains, 0, warmup)
         others["warmup_sample_stats"] = lambda: form.statistics(run.chains, 0, warmup)

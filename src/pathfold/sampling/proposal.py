@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import chdtri, gammaln, ndtri
 
 FREEDOM, WIDER = 5.0, 1.5  # degrees of freedom of the proposal; how much wider than the posterior draws it is at first
+DEFENSIVE = 0.1  # of the draws, about, come from the standard normal
 
 
 def log_normal(u: np.ndarray) -> np.ndarray:
@@ -39,12 +40,9 @@ class Proposal:
         share = effective / (effective + before)
         return Proposal(share * mean + (1 - share) * self.mean, share * cov + (1 - share) * self.cov)
 
-    def draw(self, rng: np.random.Generator, count: int, defensive: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return `count` draws and their log density: of the mixture with each stratum's share of the draws.
-
-        About the `defensive` share comes from the standard normal.
-        """
-        size, plain = len(self.mean), round(defensive * count)
+    def draw(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return `count` draws and their log density: of the mixture with each stratum's share of the draws."""
+        size, plain = len(self.mean), round(DEFENSIVE * count)
         normals = rng.standard_normal((count, size))
         scale = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(count, 1)))
         u = self.mean + scale * normals @ np.linalg.cholesky(self.cov).T

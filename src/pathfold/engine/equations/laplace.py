@@ -67,7 +67,7 @@ class LaplaceRecords(Records):
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    """Return the kernels of the path given the parameters, those of sections 3 to 5 and 8 among them."""
+    """Return the kernels of the path given the parameters: its linearisation, factor and solves, and those below."""
     n = replace(n, U=0)
     shared = [*linearise.kernels(f, r, n), *gram.kernels(f, r, n), *newton.kernels(f, r, n)]
     return [
