@@ -42,10 +42,11 @@ class Origin:
 class Pair(NamedTuple):
     """Two points of a fibre: logs of their weights, initial states (2, series, X), states (2, interval, step, X).
 
-    z are the parameters that they belong to.
+    z are the parameters that they belong to, with the log of their approximate density.
     """
 
     z: np.ndarray
+    log_density: float
     log_weights: np.ndarray
     starts: np.ndarray
     states: np.ndarray
@@ -136,23 +137,33 @@ class Marginal:
             value = self._reach(room, u, origin)
             return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
 
-    def pairs(self, u: np.ndarray, origin: Origin, seed: int, *, fine: bool = False) -> list[Pair]:
-        """Draw two paths for each of some parameters, with weights; with states after every `fine` step or at nodes."""
+    def pairs(
+        self, u: np.ndarray, origin: Origin, seed: int, first: int = 0, *, drawn: bool = True, fine: bool = False
+    ) -> list[Pair]:
+        """Return log densities at parameters (count, U), and two paths for each, with weights.
+
+        The paths are drawn, with the seed and the number of the parameters, which count from `first` on; or else both
+        are the most probable one. Their states are those after every `fine` step, or at nodes.
+        """
 
         def pair(i: int) -> Pair:
             with self._room() as room:
-                log_weights = self._draw_pair(room, u[i], origin, (seed, i))
-                return self._pair(room.points, log_weights, room.points[1:], fine)
+                value = self._reach(room, u[i], origin)
+                if not drawn:
+                    logs = np.full(2, 0.0 if value > -np.inf else -np.inf)
+                    return self._pair(room, value, logs, 2 * [room.points[AT]], fine)
+                return self._pair(room, value, self._draw_pair(room, value, (seed, first + i)), room.points[1:], fine)
 
         return self._spread(pair, len(u))
 
-    def _pair(self, points: np.ndarray, log_weights: np.ndarray, both: Sequence[np.ndarray], fine: bool) -> Pair:
+    def _pair(self, room: Room, value: float, logs: np.ndarray, both: Sequence[np.ndarray], fine: bool) -> Pair:
         x0 = np.array([self.engine.get("point", point, "start", "x0") for point in both])
-        z = self.engine.get("point", points[AT], "theta", "z")
-        return Pair(z, log_weights, x0, np.array([self._states(point, fine) for point in both]))
+        z = self.engine.get("point", room.points[AT], "theta", "z")
+        return Pair(z, value, logs, x0, np.array([self._states(point, fine) for point in both]))
 
-    def _draw_pair(self, room: Room, u: np.ndarray, origin: Origin, key: tuple[int, int]) -> np.ndarray:
-        if self._reach(room, u, origin) == -np.inf:
+    def _draw_pair(self, room: Room, value: float, key: tuple[int, int]) -> np.ndarray:
+        """Draw a pair about the mode that was just found in the room; return the logs of their weights."""
+        if value == -np.inf:
             return np.full(2, -np.inf)
         seed, number = key
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
@@ -167,23 +178,12 @@ class Marginal:
     def noise(self, u: np.ndarray, origin: Origin, key: tuple[int, int], sign: int) -> tuple[np.ndarray, ...]:
         """Return the noise (v0, w, v), initial and node states of one path of a pair that was drawn with that key."""
         with self._room() as room:
-            self._draw_pair(room, u, origin, key)
+            self._draw_pair(room, self._reach(room, u, origin), key)
             return self._parts(room.points[1 + sign])
 
     def _parts(self, point: np.ndarray) -> tuple[np.ndarray, ...]:
         states = self.engine.get("point", point, "start", "x0"), self.engine.get("point", point, "node", "x_node")
         return *self.engine.get_vector(point)[1:], *states
-
-    def modes(self, u: np.ndarray, origin: Origin, *, fine: bool = False) -> list[Pair]:
-        """Return the most probable path for each of some parameters, as a pair of one and the same."""
-
-        def mode(i: int) -> Pair:
-            with self._room() as room:
-                found = self._reach(room, u[i], origin) > -np.inf
-                log_weights = np.full(2, 0.0 if found else -np.inf)
-                return self._pair(room.points, log_weights, 2 * [room.points[AT]], fine)
-
-        return self._spread(mode, len(u))
 
     def parameters(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return z (Z,) and its slopes dz/du (Z, U)."""
