@@ -98,7 +98,8 @@ def main() -> None:
             warnings.simplefilter("ignore")
             row = rows.setdefault(name, {})
             row["fitted"] = fitted(EXAMPLES[name])
-            row.setdefault("sampled", {}) or row.update(sampled=sampled(EXAMPLES[name]))
+            if "sampled" not in row:
+                row["sampled"] = sampled(EXAMPLES[name])
         KEPT.write_text(json.dumps({each: rows[each] for each in EXAMPLES if each in rows}, indent=1) + "\n")
         print(table({name: row}).splitlines()[-1], row["fitted"]["reasons"], flush=True)
     if args.draw:

@@ -54,6 +54,7 @@ def explore(mode: Mode, points: int, seed: int, report: Callable[[], None], draw
         return Explored(u, np.array([mode.origin.log_density]), np.zeros(1), 0, mode.origin.log_density, draw(u, 0))
     uniforms = Uniforms(size + 1, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,))))
     proposal, proposals, u, pairs = Proposal(mode.origin.u, mode.covariance), [], np.zeros((0, size)), []
+    first, log_density, ratios = 0, np.zeros(0), np.zeros(0)
     for number in range(len(ROUNDS) + MORE):
         report()
         first, count = len(u), max(4, points // ROUNDS[min(number, len(ROUNDS) - 1)])

@@ -113,12 +113,12 @@ class Marginal:
     def _reach(self, room: Room, u: np.ndarray, origin: Origin) -> float:
         """Go from the origin to the mode of other parameters, in pieces if need be."""
         for pieces in PIECES:
-            room.points[AT] = origin.point
+            room.points[AT], value = origin.point, -np.inf
             for k in range(1, pieces + 1):
                 value = self._inner(room, origin.u + k / pieces * (u - origin.u), warm=True)
                 if value == -np.inf:
                     break
-            else:
+            if value > -np.inf:
                 return value
         return -np.inf
 
@@ -152,7 +152,8 @@ class Marginal:
                 if not drawn:
                     logs = np.full(2, 0.0 if value > -np.inf else -np.inf)
                     return self._pair(room, value, logs, 2 * [room.points[AT]], fine)
-                return self._pair(room, value, self._draw_pair(room, value, (seed, first + i)), room.points[1:], fine)
+                logs = self._draw_pair(room, value, (seed, first + i))
+                return self._pair(room, value, logs, [*room.points[1:]], fine)
 
         return self._spread(pair, len(u))
 
@@ -224,4 +225,5 @@ def found_start(full: Engine, seed: int, number: int, series: Sequence[str | int
     find_start(full.layout, full.problem, points, momenta, full.block("scratch"), rng, start)
     point, U = points[CURRENT], int(full.layout[at.U])
     covariance = full.get("point", point, "sums", "C_inv").reshape(U, U)
-    return Found(*full.get_vector(point), full.get("point", point, "node", "x_node"), covariance)
+    u, v0, w, v = full.get_vector(point)
+    return Found(u, v0, w, v, full.get("point", point, "node", "x_node"), covariance)
