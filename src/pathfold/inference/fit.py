@@ -77,8 +77,8 @@ def fit(
         How many draws of parameters and paths the results have, in four parts that look like chains. They are drawn
         from the points explored: more of them than points say nothing new.
     points
-        How many parameters are tried: 256, or for more than six parameters 512, for more than twelve 1024, unless it
-        is given. Where few of them are effective, up to twice as many.
+        How many parameters are tried: 256, or for more than three parameters 512, for more than eight 1024, unless
+        it is given. Where few of them are effective, up to twice as many.
     pairs
         Whether paths are drawn for them, two for each. Without, the paths of the results are the most probable ones,
         and the verdict is at best "rough".
@@ -115,9 +115,7 @@ def fit(
     for observations in panel_of(data).values():
         check_data(model, observations)
     draws, size = whole("draws", draws, least=CHAINS), model.parameters.size
-    points = (
-        (256 if size <= 6 else 512 if size <= 12 else 1024) if points is None else whole("points", points, least=16)
-    )
+    points = (256 if size <= 3 else 512 if size <= 8 else 1024) if points is None else whole("points", points, least=16)
     pairs, prior = truth("pairs", pairs), truth("prior", prior)
     starts, seed = whole("starts", starts, least=1), whole("seed", seed, least=0)
     keep_path = cast(KeepPath, choice("keep_path", keep_path, get_args(KeepPath)))
