@@ -8,6 +8,7 @@ import numpy as np
 
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
+from pathfold.results.fitted import is_fit
 from pathfold.results.prior import parameter_names
 from pathfold.results.reading import check_posterior
 from pathfold.sampling.warm_start import Earlier
@@ -47,4 +48,5 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         integration_times=np.array([integration_times[each] for each in of_chains], dtype=float),
         centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
         factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
+        fitted=is_fit(tree),
     )
