@@ -28,7 +28,7 @@ WARMUP, DRAWS = 250, 1000  # of each of four chains
 def moments(tree: xr.DataTree, names: list[str]) -> dict[str, list[float]]:
     """Mean and standard deviation of every scalar parameter."""
     named = [pair for name in names if name in tree.posterior for pair in scalars(tree.posterior[name])]
-    return {label: [float(x.mean()), float(x.std())] for label, x in named if x.std() > 0.0}
+    return {label: [float(x.mean()), float(x.std())] for label, x in named}
 
 
 def sampled(example: Example) -> dict[str, Any]:
@@ -69,8 +69,10 @@ def fitted(example: Example) -> dict[str, Any]:
 def errors(row: dict[str, Any]) -> tuple[float, float]:
     """The largest error of a mean, in standard deviations, and of the log of a standard deviation."""
     ours, theirs = row["fitted"]["moments"], row["sampled"]["moments"]
-    means = [abs(ours[k][0] - theirs[k][0]) / theirs[k][1] for k in theirs]
-    return max(means), max(abs(np.log(ours[k][1] / theirs[k][1])) for k in theirs)
+    random = [name for name in theirs if theirs[name][1] > 0.0]
+    means = [abs(ours[k][0] - theirs[k][0]) / theirs[k][1] for k in random]
+    with np.errstate(divide="ignore"):
+        return max(means), max(abs(np.log(ours[k][1] / theirs[k][1])) for k in random)
 
 
 def table(rows: dict[str, Any]) -> str:
@@ -98,7 +100,8 @@ def main() -> None:
             warnings.simplefilter("ignore")
             row = rows.setdefault(name, {})
             row["fitted"] = fitted(EXAMPLES[name])
-            row.setdefault("sampled", {}) or row.update(sampled=sampled(EXAMPLES[name]))
+            if "sampled" not in row:
+                row["sampled"] = sampled(EXAMPLES[name])
         KEPT.write_text(json.dumps({each: rows[each] for each in EXAMPLES if each in rows}, indent=1) + "\n")
         print(table({name: row}).splitlines()[-1], row["fitted"]["reasons"], flush=True)
     if args.draw:

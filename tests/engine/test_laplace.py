@@ -45,7 +45,7 @@ class Lifted:
         z = m.parameters.unflatten(m.parameters.push(jnp.asarray(self.u)))
         times, node_times = m.clocks(d.grid)
         begin, gaps, misfits = dict(zip(d.grid.first, v0, strict=True)), [], []
-        total, x = 0.5 * noise @ noise, None
+        total, x = 0.5 * noise @ noise, jnp.zeros(m.augmented_dim)
         for n in range(d.N):
             if n in begin:
                 x, total = m.start(z, begin[n]), total + m.start_excess(z, begin[n])

@@ -137,4 +137,4 @@ def test_models_are_compared_by_their_evidence(model):
     assert table["probability"].sum() == pytest.approx(1.0)
     assert table["parameters"].to_dict() == {"walk": 1, "returning": 3}
     with pytest.raises(pf.SettingsError, match="models must be a dict of models"):
-        pf.compare([model], DATA, steps_per_interval=STEPS)
+        pf.compare([model], DATA, steps_per_interval=STEPS)  # pyright: ignore[reportArgumentType]

@@ -93,7 +93,7 @@ def two_series() -> xr.DataTree:
 
 def test_groups():
     assert set(one_series().children) == {
-        "posterior", "sample_stats", "observed_data", "constant_data", "noise", "half_step_shift", "log_prior",
+        "posterior", "sample_stats", "observed_data", "constant_data", "noise", "half_step_shift", "starts", "log_prior",
         "warmup_posterior", "warmup_sample_stats",
     }  # fmt: skip
     assert set(two_series().children) == {
@@ -103,6 +103,7 @@ def test_groups():
         "constant_data",
         "noise",
         "half_step_shift",
+        "starts",
         "log_prior",
     }
 

@@ -74,7 +74,7 @@ def test_examples_start_at_a_mode_on_the_manifold(name):
     engine, dense, potentials = engine_of(model, data, 5), Dense(model, TimeGrid.build(data, steps_per_interval=5)), []
     for number in range(4):
         starts = search(engine, number)
-        candidate = starts.candidates[starts.of_chains[0]]
+        candidate = min(starts.candidates, key=lambda each: each.potential)
         q = position(engine, candidate.point)
         assert np.abs(dense.constraint(q)).max() < 1e-8 * max(1.0, np.abs(data.values).max())
         potential = 0.5 * q @ q + dense.excess(q) + 0.5 * dense.log_det_gram(q)

@@ -35,11 +35,13 @@ def with_weight(explored: Explored) -> np.ndarray:
     return np.flatnonzero(explored.log_weights > np.log(LIGHT / len(explored.u)))
 
 
-def corrected(explored: Explored, numbers: np.ndarray, pairs: list[Pair]) -> Corrected:
+def corrected(explored: Explored) -> Corrected:
     """Regress the logs of the pairs' mean weights on u, and add the line to the log weights of the points.
 
     Where too many paths fail nothing is added: they do not fail at random.
     """
+    numbers = with_weight(explored)
+    pairs = [explored.pairs[i] for i in numbers]
     u, logs = explored.u[numbers], np.array([pair.log_weights for pair in pairs])
     weights = np.exp(explored.log_weights[numbers])
     weights = weights / weights.sum()

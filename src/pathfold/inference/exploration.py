@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pathfold.inference.posterior_mode import Mode
-from pathfold.sampling.marginal import Marginal
+from pathfold.sampling.marginal import Pair
 from pathfold.sampling.proposal import Proposal
 
 ROUNDS = (4, 4, 2)  # by which the points are divided; each fits the proposal to all points before
 MORE, ENOUGH = 2, 0.5  # rounds like the last that may follow, while its effective share is less than that
+Draw = Callable[[np.ndarray, int], list[Pair]]  # densities and paths at points, of which the first has that number
 TAIL = 0.2  # of the weights, at most, that the shape of their tail is fitted to
 
 
@@ -20,7 +21,7 @@ TAIL = 0.2  # of the weights, at most, that the shape of their tail is fitted to
 class Explored:
     """Points (count, U), the logs of their densities and of their weights, which sum to one; -inf where none was found.
 
-    `first` is where the last round begins; `log_evidence` is log p~(y).
+    `first` is where the last round begins; `log_evidence` is log p~(y); `pairs` are paths, two for each point.
     """
 
     u: np.ndarray
@@ -28,6 +29,7 @@ class Explored:
     log_weights: np.ndarray
     first: int
     log_evidence: float
+    pairs: list[Pair]
 
     @property
     def failed(self) -> float:
@@ -44,30 +46,44 @@ class Explored:
         return pareto_k(self.log_weights)
 
 
-def explore(marginal: Marginal, mode: Mode, points: int, seed: int, report: Callable[[], None]) -> Explored:
+def explore(mode: Mode, points: int, seed: int, report: Callable[[], None], draw: Draw) -> Explored:
     """Draw points about the mode, weigh them, fit the proposal to them and draw again; weigh all by the mixture."""
-    from scipy.stats import qmc  # which takes long to import, and few need
-
-    size = marginal.size
+    size = mode.origin.u.size
     if not size:
-        value = mode.origin.log_density
-        return Explored(np.zeros((1, 0)), np.array([value]), np.zeros(1), 0, value)
-    cube = qmc.Sobol(size + 1, seed=np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,))))
-    counts = [2 ** max(1, round(np.log2(points / each))) for each in ROUNDS]
-    proposal, proposals, u, log_density = Proposal(mode.origin.u, mode.covariance), [], np.zeros((0, size)), np.zeros(0)
+        u = np.zeros((1, 0))
+        return Explored(u, np.array([mode.origin.log_density]), np.zeros(1), 0, mode.origin.log_density, draw(u, 0))
+    uniforms = Uniforms(size + 1, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,))))
+    proposal, proposals, u, pairs = Proposal(mode.origin.u, mode.covariance), [], np.zeros((0, size)), []
+    first, log_density, ratios = 0, np.zeros(0), np.zeros(0)
     for number in range(len(ROUNDS) + MORE):
         report()
-        first, count = len(u), counts[min(number, len(ROUNDS) - 1)]
+        first, count = len(u), max(4, points // ROUNDS[min(number, len(ROUNDS) - 1)])
         proposals.append((proposal, count))
-        new = proposal.of_uniforms(np.clip(cube.random(count), 1e-12, 1.0 - 1e-12))
-        u, log_density = np.concatenate([u, new]), np.append(log_density, marginal.values(new, mode.origin))
+        new = proposal.of_uniforms(uniforms.next(count))
+        u, pairs = np.concatenate([u, new]), pairs + draw(new, first)
+        log_density = np.array([pair.log_density for pair in pairs])
         mixture = np.stack([each.log_student(u) + np.log(n / len(u)) for each, n in proposals])
         ratios = log_density - np.logaddexp.reduce(mixture, axis=0)
         proposal = proposal.refitted(u, ratios)
         if number >= len(ROUNDS) - 1 and effective(ratios[first:]) > ENOUGH * count:
             break
     total = np.logaddexp.reduce(ratios)
-    return Explored(u, log_density, ratios - total, first, float(total - np.log(len(u))))
+    return Explored(u, log_density, ratios - total, first, float(total - np.log(len(u))), pairs)
+
+
+class Uniforms:
+    """Quasi-random points of the unit cube: multiples of a generalised golden ratio (Roberts 2018)."""
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        ratio = 2.0
+        for _ in range(60):  # the root of x^(d + 1) = x + 1
+            ratio = (1.0 + ratio) ** (1.0 / (size + 1))
+        self.steps, self.begin, self.made = ratio ** -np.arange(1.0, size + 1), rng.random(size), 0
+
+    def next(self, count: int) -> np.ndarray:
+        numbers = self.made + np.arange(1, count + 1)
+        self.made += count
+        return np.clip((self.begin + numbers[:, None] * self.steps) % 1.0, 1e-12, 1.0 - 1e-12)
 
 
 def effective(log_weights: np.ndarray) -> float:

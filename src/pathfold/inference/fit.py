@@ -14,7 +14,7 @@ import xarray as xr
 from pathfold.engine import Engine
 from pathfold.engine.installation import compile_sampler
 from pathfold.errors import InitialisationError
-from pathfold.inference.correction import Corrected, corrected, resample, with_weight
+from pathfold.inference.correction import Corrected, corrected, resample
 from pathfold.inference.exploration import Explored, explore
 from pathfold.inference.identifiability import sentences
 from pathfold.inference.posterior_mode import Mode, climb, curvature
@@ -27,7 +27,11 @@ from pathfold.model.names import dimensions
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.execution import explained
 from pathfold.sampling.held_noise import gathered
+<<<<<<< HEAD
 from pathfold.sampling.marginal import Marginal, Origin, found_starts
+=======
+from pathfold.sampling.marginal import Marginal, Origin, Pair, found_start
+>>>>>>> fit
 from pathfold.sampling.scales import set_scales
 from pathfold.sampling.settings import KeepPath
 
@@ -47,7 +51,7 @@ def fit(
     draws: int = 1000,
     points: int | None = None,
     pairs: bool = True,
-    starts: int = 3,
+    starts: int = 2,
     prior: bool = True,
     keep_path: KeepPath = "nodes",
     seed: int = 0,
@@ -75,8 +79,8 @@ def fit(
         How many draws of parameters and paths the results have, in four parts that look like chains. They are drawn
         from the points explored: more of them than points say nothing new.
     points
-        How many parameters are tried, about, a power of two: 256, or for more than six parameters 512, for more than
-        twelve 1024, unless it is given. Where few of them are effective, up to twice as many.
+        How many parameters are tried: 256, or for more than three parameters 512, for more than eight 1024, unless
+        it is given. Where few of them are effective, up to twice as many.
     pairs
         Whether paths are drawn for them, two for each. Without, the paths of the results are the most probable ones,
         and the verdict is at best "rough".
@@ -113,9 +117,7 @@ def fit(
     for observations in panel_of(data).values():
         check_data(model, observations)
     draws, size = whole("draws", draws, least=CHAINS), model.parameters.size
-    points = (
-        (256 if size <= 6 else 512 if size <= 12 else 1024) if points is None else whole("points", points, least=16)
-    )
+    points = (256 if size <= 3 else 512 if size <= 8 else 1024) if points is None else whole("points", points, least=16)
     pairs, prior = truth("pairs", pairs), truth("prior", prior)
     starts, seed = whole("starts", starts, least=1), whole("seed", seed, least=0)
     keep_path = cast(KeepPath, choice("keep_path", keep_path, get_args(KeepPath)))
@@ -223,12 +225,13 @@ class _Fitted:
         return self.marginal.full.grid
 
     def tree(self, settings: dict[str, Any], points: int, pairs: bool) -> xr.DataTree:
-        explored = explore(self.marginal, self.mode, points, self.seed, self.say("exploring the parameters"))
-        numbers = with_weight(explored)
-        self.say("drawing paths")
-        fine, origin = settings["keep_path"] == "all", self.mode.origin
-        draw = self.marginal.pairs if pairs else lambda u, origin, _, fine: self.marginal.modes(u, origin, fine=fine)
-        result = corrected(explored, numbers, draw(explored.u[numbers], origin, self.seed, fine=fine))
+        fine = settings["keep_path"] == "all"
+
+        def draw(u: np.ndarray, first: int) -> list[Pair]:
+            return self.marginal.pairs(u, self.mode.origin, self.seed, first, drawn=pairs, fine=fine)
+
+        explored = explore(self.mode, points, self.seed, self.say("exploring parameters and paths"), draw)
+        result = corrected(explored)
         signs = self._signs(explored, result, pairs)
         laplace = self._dataset() | self._explored(explored, result, signs)
         tree = fitted_tree(
@@ -358,8 +361,9 @@ class _Fitted:
 
     def _noise(self, explored: Explored, result: Corrected, z, places, signs, i: int) -> tuple[np.ndarray, ...]:
         place = int(places[i])
-        u = explored.u[result.numbers[place]]
-        v0, w, v, x0, nodes = self.marginal.noise(u, self.mode.origin, (self.seed, place), int(signs[i]))
+        number = int(result.numbers[place])
+        u = explored.u[number]
+        v0, w, v, x0, nodes = self.marginal.noise(u, self.mode.origin, (self.seed, number), int(signs[i]))
         return u, v0, w, v, z[place], x0, nodes[:, : self.model.state_dim]
 
 

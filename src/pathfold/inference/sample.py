@@ -74,14 +74,14 @@ def sample(
         How many chains.
     warmup
         Iterations at the beginning of each chain that adapt the sampler and are not draws: 250, or 50 after a warm
-        start; of `pf.GuidedProposals()` 500, each of several moves.
+        start, 100 after a fit; of `pf.GuidedProposals()` 500, each of several moves.
     draws
         Draws per chain after warm-up.
     seed
         A whole number: the same gives the same draws.
     start
         Results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
-        step sizes and integration times.
+        step sizes and integration times; or of `pf.fit`, to begin at draws of the approximation.
     sampler
         `pf.StaticHMC()`, the default, `pf.DynamicHMC()`, `pf.UnconstrainedHMC()` or `pf.GuidedProposals()`, with
         settings of its own.

@@ -53,7 +53,7 @@ class Signs:
             1.0,
             f"{self.modes} modes of parameters and path are about as probable, of which it knows one",
         )
-        yield Sign(self.pareto_k, 0.5, 0.7, f"weights of parameters have a heavy tail (Pareto k {self.pareto_k:.2f})")
+        yield Sign(self.pareto_k, 0.6, 0.7, f"weights of parameters have a heavy tail (Pareto k {self.pareto_k:.2f})")
         yield Sign(
             -self.effective_share,
             -0.5,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -23,18 +23,23 @@ def log_prior_dataset(model: DiffusionModel, posterior: xr.Dataset) -> xr.Datase
     if not names or any(name not in posterior for name in names):
         return None
     values = {name: posterior[name].transpose("chain", "draw", ...).values for name in names}
-
-    def densities(z: Mapping[str, Any]) -> dict[str, Any]:
-        given = {name: model.priors[name] for name in names}
-        drawn = {name: prior(z) if _is_function(prior) else prior for name, prior in given.items()}
-        return {name: _log_density(prior, z[name]) for name, prior in drawn.items() if _is_random(prior)}
-
     with jax.enable_x64(True):
-        found = jax.jit(jax.vmap(jax.vmap(densities)))({name: jnp.asarray(each) for name, each in values.items()})
+        found = model.kept.get(_densities, model)({name: jnp.asarray(each) for name, each in values.items()})
     if not found:
         return None
     coordinates = {name: posterior[name].values for name in ("chain", "draw")}
     return xr.Dataset({name: (("chain", "draw"), np.asarray(each)) for name, each in found.items()}, coordinates)
+
+
+def _densities(model: DiffusionModel) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Return the compiled log densities of the parameters, as a function of their values (chain, draw, ...) by name."""
+
+    def densities(z: Mapping[str, Any]) -> dict[str, Any]:
+        drawn = {name: model.priors[name] for name in z}
+        drawn = {name: prior(z) if _is_function(prior) else prior for name, prior in drawn.items()}
+        return {name: _log_density(prior, z[name]) for name, prior in drawn.items() if _is_random(prior)}
+
+    return jax.jit(jax.vmap(jax.vmap(densities)))
 
 
 def _is_function(prior: Any) -> bool:

@@ -43,10 +43,11 @@ class Origin:
 class Pair(NamedTuple):
     """Two points of a fibre: logs of their weights, initial states (2, series, X), states (2, interval, step, X).
 
-    z are the parameters that they belong to.
+    z are the parameters that they belong to, with the log of their approximate density.
     """
 
     z: np.ndarray
+    log_density: float
     log_weights: np.ndarray
     starts: np.ndarray
     states: np.ndarray
@@ -113,12 +114,12 @@ class Marginal:
     def _reach(self, room: Room, u: np.ndarray, origin: Origin) -> float:
         """Go from the origin to the mode of other parameters, in pieces if need be."""
         for pieces in PIECES:
-            room.points[AT] = origin.point
+            room.points[AT], value = origin.point, -np.inf
             for k in range(1, pieces + 1):
                 value = self._inner(room, origin.u + k / pieces * (u - origin.u), warm=True)
                 if value == -np.inf:
                     break
-            else:
+            if value > -np.inf:
                 return value
         return -np.inf
 
@@ -137,23 +138,34 @@ class Marginal:
             value = self._reach(room, u, origin)
             return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
 
-    def pairs(self, u: np.ndarray, origin: Origin, seed: int, *, fine: bool = False) -> list[Pair]:
-        """Draw two paths for each of some parameters, with weights; with states after every `fine` step or at nodes."""
+    def pairs(
+        self, u: np.ndarray, origin: Origin, seed: int, first: int = 0, *, drawn: bool = True, fine: bool = False
+    ) -> list[Pair]:
+        """Return log densities at parameters (count, U), and two paths for each, with weights.
+
+        The paths are drawn, with the seed and the number of the parameters, which count from `first` on; or else both
+        are the most probable one. Their states are those after every `fine` step, or at nodes.
+        """
 
         def pair(i: int) -> Pair:
             with self._room() as room:
-                log_weights = self._draw_pair(room, u[i], origin, (seed, i))
-                return self._pair(room.points, log_weights, room.points[1:], fine)
+                value = self._reach(room, u[i], origin)
+                if not drawn:
+                    logs = np.full(2, 0.0 if value > -np.inf else -np.inf)
+                    return self._pair(room, value, logs, 2 * [room.points[AT]], fine)
+                logs = self._draw_pair(room, value, (seed, first + i))
+                return self._pair(room, value, logs, [*room.points[1:]], fine)
 
         return self._spread(pair, len(u))
 
-    def _pair(self, points: np.ndarray, log_weights: np.ndarray, both: Sequence[np.ndarray], fine: bool) -> Pair:
+    def _pair(self, room: Room, value: float, logs: np.ndarray, both: Sequence[np.ndarray], fine: bool) -> Pair:
         x0 = np.array([self.engine.get("point", point, "start", "x0") for point in both])
-        z = self.engine.get("point", points[AT], "theta", "z")
-        return Pair(z, log_weights, x0, np.array([self._states(point, fine) for point in both]))
+        z = self.engine.get("point", room.points[AT], "theta", "z")
+        return Pair(z, value, logs, x0, np.array([self._states(point, fine) for point in both]))
 
-    def _draw_pair(self, room: Room, u: np.ndarray, origin: Origin, key: tuple[int, int]) -> np.ndarray:
-        if self._reach(room, u, origin) == -np.inf:
+    def _draw_pair(self, room: Room, value: float, key: tuple[int, int]) -> np.ndarray:
+        """Draw a pair about the mode that was just found in the room; return the logs of their weights."""
+        if value == -np.inf:
             return np.full(2, -np.inf)
         seed, number = key
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
@@ -168,23 +180,12 @@ class Marginal:
     def noise(self, u: np.ndarray, origin: Origin, key: tuple[int, int], sign: int) -> tuple[np.ndarray, ...]:
         """Return the noise (v0, w, v), initial and node states of one path of a pair that was drawn with that key."""
         with self._room() as room:
-            self._draw_pair(room, u, origin, key)
+            self._draw_pair(room, self._reach(room, u, origin), key)
             return self._parts(room.points[1 + sign])
 
     def _parts(self, point: np.ndarray) -> tuple[np.ndarray, ...]:
         states = self.engine.get("point", point, "start", "x0"), self.engine.get("point", point, "node", "x_node")
         return *self.engine.get_vector(point)[1:], *states
-
-    def modes(self, u: np.ndarray, origin: Origin, *, fine: bool = False) -> list[Pair]:
-        """Return the most probable path for each of some parameters, as a pair of one and the same."""
-
-        def mode(i: int) -> Pair:
-            with self._room() as room:
-                found = self._reach(room, u[i], origin) > -np.inf
-                log_weights = np.full(2, 0.0 if found else -np.inf)
-                return self._pair(room.points, log_weights, 2 * [room.points[AT]], fine)
-
-        return self._spread(mode, len(u))
 
     def parameters(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return z (Z,) and its slopes dz/du (Z, U)."""
@@ -229,4 +230,5 @@ def _found(full: Engine, start: Point) -> Found:
     full.record("point", point, "node")[:] = start.nodes
     prepare(full.layout, full.problem, point, full.block("scratch"))
     covariance = full.get("point", point, "sums", "C_inv").reshape(U, U)
-    return Found(*full.get_vector(point), full.get("point", point, "node", "x_node"), covariance)
+    u, v0, w, v = full.get_vector(point)
+    return Found(u, v0, w, v, full.get("point", point, "node", "x_node"), covariance)

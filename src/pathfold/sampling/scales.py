@@ -12,7 +12,7 @@ from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.thresholds import GUESSES
 
-DRAWS = 5  # of the prior, always the same
+DRAWS = 5  # of the prior, always the same: of the parameters from the centre to a full draw
 
 
 def set_scales(engine: Engine) -> None:
@@ -52,7 +52,8 @@ def _median_sizes(engine: Engine, guesses: int, unit: np.ndarray) -> tuple[np.nd
     states, rows = np.zeros((DRAWS, engine.sizes.X)), np.zeros((2, DRAWS, engine.sizes.Y))
     for draw in range(DRAWS):
         u, v0, w, v = (rng.standard_normal(part.shape) for part in engine.get_vector(point))
-        engine.set_vector(point, u, v0, 0.0 * w if unit.any() else w, v)
+        spread = draw / (DRAWS - 1)  # a wide prior has draws that say nothing of the data's size; its centre may, too
+        engine.set_vector(point, spread * u, v0, 0.0 * w if unit.any() else w, v)
         guess_nodes(engine.layout, engine.problem, point, guesses, scratch)
         linearise(engine.layout, engine.problem, point, scratch)
         gap = engine.get("scratch", scratch, "newton", "gap")

@@ -14,8 +14,8 @@ from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice, positive, truth, whole
 from pathfold.sampling.samplers import GuidedProposals, Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.selection import Selection
+from pathfold.sampling.warm_start import AFTER_FIT, Earlier
 from pathfold.sampling.warm_start import WARMUP as WARM_START
-from pathfold.sampling.warm_start import Earlier
 
 KeepPath = Literal["nodes", "all", "none"]
 WARMUP = 250
@@ -141,8 +141,9 @@ def _checked_warmup(given: Any, start: Earlier | None, sampler: Sampler) -> int:
     if given is None and isinstance(sampler, GuidedProposals):
         return GUIDED_WARMUP
     if given is None:
-        known = start is not None and start.has_pace and not isinstance(sampler, UnconstrainedHMC)
-        return WARM_START if known else WARMUP
+        if start is None or isinstance(sampler, UnconstrainedHMC):
+            return WARMUP
+        return AFTER_FIT if start.fitted else WARM_START if start.has_pace else WARMUP
     return whole("warmup", given, least=0)
 
 

@@ -20,6 +20,7 @@ from pathfold.sampling.parameter_metric import Coordinates
 from pathfold.sampling.starts import Point
 
 WARMUP = 50  # iterations, unless they are given
+AFTER_FIT = 100  # the same where the start is a fit, which has no step sizes to go on with
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Earlier:
     integration_times: np.ndarray
     centres: np.ndarray | None = None  # (chain, U), of a metric of the parameters if they had one
     factors: np.ndarray | None = None  # (chain, U, U)
+    fitted: bool = False  # whether it is a fit, and its draws no chain's
 
     def pace(self, chain: int) -> Pace:
         """Return the pace for a chain of the new run; if it has more chains, the earlier ones are taken in turn."""

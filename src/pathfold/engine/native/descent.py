@@ -11,7 +11,7 @@ which is that of the manifold at rho = 0. One step of Gauss and Newton goes alon
 
 from __future__ import annotations
 
-from numpy import inf
+from numpy import inf, sqrt
 
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
@@ -295,6 +295,7 @@ def go_down(layout, problem, points, d, most, scratch, counts):
     if factorise(layout, problem, origin, scratch) != CONVERGED:
         return inf
     value, fraction, idle = constrained_potential(layout, origin), 1.0, 0
+    least = LEAST_GAIN * sqrt(layout[at.SERIES])
     for _ in range(most):
         set_gradient(layout, problem, origin, scratch)
         copy(position(layout, origin), d)
@@ -303,7 +304,7 @@ def go_down(layout, problem, points, d, most, scratch, counts):
         for i in range(d.size):
             d[i] = -d[i] - slope[i]
         promised = squared_norm(d)
-        if 0.5 * promised < LEAST_GAIN:
+        if 0.5 * promised < least:
             break
         lower = move_along(layout, problem, origin, target, d, fraction, scratch, counts)
         while not (lower < value) and fraction > SHORTEST_SEARCH:
@@ -313,7 +314,7 @@ def go_down(layout, problem, points, d, most, scratch, counts):
             break
         gained, value = value - lower, lower
         copy(target, origin)
-        idle = idle + 1 if gained < LEAST_GAIN else 0
+        idle = idle + 1 if gained < least else 0
         if idle == IDLE:
             break
         fraction = max(SHORTEN * fraction, min(1.0, lowest(promised, fraction, gained)))

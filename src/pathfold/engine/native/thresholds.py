@@ -67,7 +67,8 @@ ABSORPTIONS = 4  # of misfits by the noise of observations: one would do where r
 COARSE = 1e-4  # tolerance of projections on the way
 DESCENTS = 60  # evaluations of a path on the way down, steps along the manifold
 SHORTEN, SHORTEST_SEARCH = 0.25, 1.0 / 300.0  # a step down that does not help is shortened, down to this
-LEAST_GAIN, IDLE = 0.05, 3  # of log density: steps that promise less, or so many that gain less, are the last ones
+# Steps that promise to gain less log density, times the root of the number of series, or so many that do, are the last.
+LEAST_GAIN, IDLE = 0.05, 3
 
 # The particle filter (particles.py; method.md, section 19): its estimate is unbiased for every choice but MET's.
 SWEEPS = 2  # of the guide: the path without noise is what it is linearised along first
