@@ -93,8 +93,8 @@ def two_series() -> xr.DataTree:
 
 def test_groups():
     assert set(one_series().children) == {
-        "posterior", "sample_stats", "observed_data", "constant_data", "noise", "half_step_shift", "starts", "log_prior",
-        "warmup_posterior", "warmup_sample_stats",
+        "posterior", "sample_stats", "observed_data", "constant_data", "noise", "half_step_shift", "starts",
+        "log_prior", "warmup_posterior", "warmup_sample_stats",
     }  # fmt: skip
     assert set(two_series().children) == {
         "posterior",

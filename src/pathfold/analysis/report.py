@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SENSITIVE = 0.05  # to the power of the prior: beyond this a parameter rests on it
+FEW = 100  # draws, of which no tail can be told
 MOST_SERIES = 4  # of a panel that are drawn
 MOST_COMPONENTS = 6
 MOST_DRAWS = 400  # of paths that bands are made of
@@ -174,7 +175,7 @@ def _prior(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
         from arviz import psense
     except ImportError:
         return
-    if "log_prior" not in tree.children:
+    if "log_prior" not in tree.children or tree.posterior["draw"].size * tree.posterior["chain"].size < FEW:
         return
     found = psense(tree, var_names=names, group="prior")
     resting = [

@@ -27,11 +27,7 @@ from pathfold.model.names import dimensions
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.execution import explained
 from pathfold.sampling.held_noise import gathered
-<<<<<<< HEAD
-from pathfold.sampling.marginal import Marginal, Origin, found_starts
-=======
-from pathfold.sampling.marginal import Marginal, Origin, Pair, found_start
->>>>>>> fit
+from pathfold.sampling.marginal import Marginal, Origin, Pair, found_starts
 from pathfold.sampling.scales import set_scales
 from pathfold.sampling.settings import KeepPath
 

@@ -19,7 +19,7 @@ from pathfold.results.deterministics import check_deterministics, keys_of
 from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.prior import parameter_names
-from pathfold.results.reading import check_posterior
+from pathfold.results.reading import check_posterior, is_fit
 from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
 from pathfold.sampling.alone import check_pilot
 from pathfold.sampling.selection import Selection
@@ -205,4 +205,5 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         integration_times=np.array([integration_times[chain] for chain in of_chains], dtype=float),
         centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
         factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
+        fitted=is_fit(tree),
     )
