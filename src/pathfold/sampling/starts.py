@@ -130,9 +130,14 @@ def worth_beginning_with(candidates: Sequence[Candidate]) -> list[int]:
 
     Within a mode they keep their order: which of them is lower is a matter of rounding.
     """
-    potentials = np.array([candidate.potential for candidate in candidates])
-    below = (potentials - potentials.min()) // SAME
+    potentials, unit = np.array([candidate.potential for candidate in candidates]), _unit(len(candidates[0].shares))
+    below = (potentials - potentials.min()) // (SAME * unit)
     return [int(i) for i in np.argsort(below, kind="stable") if below[i] * SAME < WORTH]
+
+
+def _unit(series: int) -> float:
+    """Return what log masses are compared in: one, more in large panels, where a descent ends further from its mode."""
+    return max(1.0, 0.2 * np.sqrt(series))
 
 
 def _modes(crew: Crew, seed: int) -> list[Candidate]:
@@ -152,7 +157,7 @@ def _modes(crew: Crew, seed: int) -> list[Candidate]:
             joined = crew.seek([Attempt("parts", guess=parts)])[0]
             candidates += [joined] if isinstance(joined, Candidate) else []
         potentials = sorted(candidate.potential for candidate in candidates)
-        agreed = len(potentials) > 1 and potentials[1] - potentials[0] < SAME
+        agreed = len(potentials) > 1 and potentials[1] - potentials[0] < SAME * _unit(engine.series)
         if (agreed and number + 1 >= least) or (candidates and number + 1 >= ENOUGH):
             return candidates
     searched = sum(len(FIRST[i]) if i < len(FIRST) else len(OTHERS) for i in range(ROUNDS))
