@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 import warnings
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -142,8 +143,9 @@ def test_every_argument_is_described(name):
         assert undescribed(name, thing) == []
 
 
-def test_transform_is_described():
-    assert undescribed("transform", pf.DiffusionModel.transform) == []
+@pytest.mark.parametrize("method", [pf.DiffusionModel.transform, pf.Observations.from_frame])
+def test_public_methods_are_described(method):
+    assert undescribed(method.__name__, method) == []
 
 
 def test_an_argument_without_description_is_caught():
@@ -166,9 +168,9 @@ def test_an_argument_without_description_is_caught():
     assert undescribed("f", function) == ["f(b)", "f(c)", "f has no d"]
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", [*PUBLIC, "Observations.from_frame"])
 def test_examples_of_docstrings_run(name):
-    tests = doctest.DocTestFinder(recurse=False).find(getattr(pf, name), name, globs={"pf": pf})
+    tests = doctest.DocTestFinder(recurse=False).find(attrgetter(name)(pf), name, globs={"pf": pf})
     for test in tests:
         assert doctest.DocTestRunner().run(test).failed == 0
 
