@@ -11,10 +11,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
+from pathfold.model import build_parameters
+from pathfold.model.check_data import check_data
 from tests.sampling.small_run import model_and_data
 
 ROOT = Path(__file__).parents[1]
@@ -194,6 +197,20 @@ def test_examples_on_models_and_data(monkeypatch):
     assert [*names["model"].inputs] == ["heating", "outside"]
     assert [*names["panel"]] == ["plant 0", "plant 1", "plant 2", "plant 3"]
     assert names["outbreak"].states == names["network"].species == ("S", "I")
+
+
+def test_examples_on_populations(monkeypatch):
+    given = []
+    monkeypatch.setattr(pf, "sample", lambda model, data, **settings: given.append((model, data)))
+    names: dict[str, Any] = {}
+    exec(blocks("populations.md"), names)
+    ((model, patients),) = given
+    for series in patients.values():
+        check_data(model, series)
+    assert patients[2].censored[:, 0].tolist()[-1] == -1.0
+    with jax.enable_x64(True):
+        _, varying = build_parameters(names["parameters"])
+    assert varying.shapes == {"effects": (2,), "CL": (), "V": ()}
 
 
 def take_few_draws(monkeypatch, **sizes: int) -> None:

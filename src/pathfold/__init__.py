@@ -40,6 +40,7 @@ from pathfold.model import (
     Observations,
     Reactions,
     Varying,
+    read_nonmem,
 )
 from pathfold.results import combine, open_checkpoint
 from pathfold.sampling import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
@@ -92,6 +93,7 @@ __all__ = [
     "posterior_predictive",
     "predict",
     "prior_predictive",
+    "read_nonmem",
     "refine",
     "report",
     "residuals",

@@ -24,7 +24,7 @@ class DataTable:
 
     @classmethod
     def read(cls, given: Any) -> DataTable:
-        """Take a DataFrame, what pandas makes one of, or the path of a CSV file, in which a lone dot is missing too."""
+        """Take a DataFrame, what pandas makes one of, or the path of a CSV file."""
         if isinstance(given, str | os.PathLike):
             table = cls(_read_file(given), "line")
         else:
@@ -121,6 +121,6 @@ def _frame_of(given: Any) -> pd.DataFrame:
 
 
 def _missing(cells: pd.Series) -> np.ndarray:
-    """Mark the cells that have nothing in them, or only blanks."""
-    blank = [isinstance(cell, str) and not cell.strip() for cell in cells]
+    """Mark the cells that have nothing in them, or only blanks or a lone dot."""
+    blank = [isinstance(cell, str) and cell.strip() in ("", ".") for cell in cells]
     return cells.isna().to_numpy() | np.array(blank, dtype=bool)
