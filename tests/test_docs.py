@@ -207,6 +207,8 @@ def test_examples_on_populations(monkeypatch):
     ((model, patients),) = given
     for series in patients.values():
         check_data(model, series)
+    for series in names["cells"].values():
+        check_data(names["by_group"], series)
     assert patients[2].censored[:, 0].tolist()[-1] == -1.0
     with jax.enable_x64(True):
         _, varying = build_parameters(names["parameters"])

@@ -94,6 +94,19 @@ def test_a_value_of_an_input_that_rows_of_one_time_repeat_counts_once():
     assert data.inputs["u"].written() == {"times": [1.0, 2.0], "values": [5.0, 6.0], "kind": "linear"}
 
 
+def test_covariates_hold_from_the_start_until_another_value_follows():
+    table = {"id": [1, 2, 1, 1], "t": [3, 1, 2, 4], "y": [0.1, 0.2, 0.3, 0.4], "w": [70.0, 60.0, 70.0, 72.0]}
+    table["old"] = [None, 0, 1, None]
+    given: dict[str, Any] = {"series": "id", "time": "t", "values": "y"}
+    panel = pf.Observations.from_frame(table, covariates=["w", "old"], **given)
+    assert panel[1].inputs["w"].written() == {"times": [0.0, 4.0], "values": [70.0, 72.0], "kind": "previous"}
+    assert panel[1].inputs["old"].written() == {"times": [0.0], "values": [1.0], "kind": "previous"}
+    assert panel[2].inputs["w"].values.tolist() == [60.0]
+    dated = {**table, "t": [f"2026-03-0{day}" for day in table["t"]]}
+    panel = pf.Observations.from_frame(dated, covariates="w", unit="days", **given)
+    assert panel[1].inputs["w"].times.tolist() == [0.0, 2.0]
+
+
 def test_bounds_have_columns_of_their_own():
     table = {"t": [2, 1], "a": [0.1, 0.5], "b": [3.0, 4.0], "low": [-1, None], "high": [0, 1]}
     data = pf.Observations.from_frame(table, time="t", values=["a", "b"], censored={"b": "high"})
@@ -129,6 +142,9 @@ def test_bounds_have_columns_of_their_own():
         ({}, {"inputs": {"u": ("leaves",)}}, ("a column, or a pair",)),
         ({}, {"inputs": {"u": ("leaves", "stairs")}}, ("series 'b'", "'linear' or 'previous'")),
         ({"u": [1.0, None, None, None, None]}, {"inputs": {"u": "u"}}, ("series 'a'", "input 'u' has no value")),
+        ({"u": [1.0, 1.0, 1.0, None, 1.0]}, {"covariates": "u"}, ("series 'a': row 3, column 'u' is empty",)),
+        ({}, {"covariates": "leaves", "initial_time": [1.0]}, ("initial_time must be a finite number",)),
+        ({}, {"covariates": {"u": "leaves"}}, ("covariates must be names of columns",)),
         ({"height": [None] * 5}, {"values": "height", "events": {"e": "leaves"}}, ("'b': every row is an event",)),
     ],
 )

@@ -176,10 +176,10 @@ def test_infusions_are_rates_that_add_up_and_end_where_fine_steps_do():
 
 def test_covariates_hold_until_another_value_follows():
     table = with_cells(wt=[70.0, None, 72.0, 60.0, 60.0, 60.0], AGE=[30, 30, 30, 40, 40, 41])
-    panel = pf.read_nonmem(table, covariates=["wt", "age"])
+    panel = pf.read_nonmem(table, covariates=["wt", "AGE"])
     assert panel[1].inputs["wt"].written() == {"times": [0.0, 3.0], "values": [70.0, 72.0], "kind": "previous"}
     assert panel[2].inputs["wt"].written() == {"times": [5.0], "values": [60.0], "kind": "previous"}
-    assert panel[2].inputs["age"].values.tolist() == [40.0, 41.0]
+    assert panel[2].inputs["AGE"].values.tolist() == [40.0, 41.0]
     assert [*pf.read_nonmem(table, covariates="AGE")[1].inputs] == ["AGE"]
 
 
@@ -233,7 +233,8 @@ NO, HERE = [0] * 6, "row 4, column"
         ({"WT": [1.0, 1.0, 1.0, None, 1.0, 1.0]}, {"covariates": ["WT"]}, ("series 2: row 3, column 'WT' is empty",)),
         ({}, {"initial_time": 0.5}, ("series 1: the first row is at time 0, before initial_time = 0.5",)),
         ({"ID": [1, 1, None, 2, 2, 2]}, {}, ("row 2, column 'ID'",)),
-        ({"AGE": NO, "age": NO}, {"covariates": "age"}, ("two columns called 'AGE'",)),
+        ({"amt": NO}, {}, ("two columns called 'AMT'",)),
+        ({}, {"covariates": 3}, ("covariates must be names of columns, not 3",)),
     ],
 )
 def test_what_is_not_supported_or_amiss_is_told(cells, settings, words):

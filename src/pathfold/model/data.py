@@ -137,6 +137,7 @@ class Observations:
         censored: Any = None,
         events: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
+        covariates: str | Sequence[str] = (),
         initial_time: Any = 0.0,
         unit: str | None = None,
     ) -> Any:
@@ -162,6 +163,9 @@ class Observations:
         inputs
             A dict from the model's inputs to the columns of their values, which go into a `pf.Input` of kind "linear",
             or to a pair of column and kind.
+        covariates
+            The column, or a list of the columns, that become inputs of the same names: each value holds until another
+            follows, the first from the start of the series on.
         initial_time
             When each series begins, as in `pf.Observations`; with None, in its first row.
         unit
@@ -183,7 +187,7 @@ class Observations:
         >>> panel["a"].times
         array([1., 2.])
         """
-        table = LongTable.read(frame, time, values, censored, events, inputs, initial_time, unit)
+        table = LongTable.read(frame, time, values, censored, events, inputs, covariates, initial_time, unit)
         if series is None:
             return cls(**table.of_series(np.arange(len(table.times))))
         panel = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pathfold.errors import DataError, told
+from pathfold.model.inputs import Input
 from pathfold.model.real_arrays import is_date
 
 
@@ -87,6 +88,28 @@ class DataTable:
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         for each, own in zip(names, rows, strict=True):
             yield int(each) if isinstance(each, float) and each.is_integer() else each, own
+
+    def covariates(self, names: Any) -> dict[str, np.ndarray]:
+        """Return the columns that hold covariates, by the names that the user gives: one, or several."""
+        listed = [names] if isinstance(names, str) else names
+        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+            raise DataError(f"covariates must be names of columns, not {told(names)}")
+        return {name: self.numbers(name) for name in listed}
+
+    def held(self, name: str, column: np.ndarray, rows: np.ndarray, times: np.ndarray, start: float) -> Input:
+        """Return a covariate of a series as an input that keeps each value until another follows.
+
+        The rows are in the order of their `times`; of those of one time the last counts. The first value holds from the
+        `start` of the series on, and has to be known.
+        """
+        if np.isnan(column[rows[0]]):
+            raise DataError(f"{self.place(int(rows[0]), name)} is empty; give the value from the first row on")
+        known = ~np.isnan(column[rows])
+        times, values = times[known], column[rows[known]]
+        last = np.append(np.diff(times) > 0.0, True)
+        times, values = times[last], values[last]
+        new = np.append(True, np.diff(values) != 0.0)
+        return Input(np.append(min(start, times[0]), times[new][1:]), values[new], kind="previous")
 
 
 @contextmanager

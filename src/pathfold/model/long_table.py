@@ -13,6 +13,7 @@ from pathfold.errors import DataError, told
 from pathfold.model.data_table import DataTable
 from pathfold.model.dates import Calendar, counted, in_unit
 from pathfold.model.inputs import Input
+from pathfold.model.real_arrays import real_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +27,22 @@ class LongTable:
     censored: np.ndarray | None
     events: dict[str, np.ndarray]
     inputs: dict[str, tuple[np.ndarray, Any]]
+    covariates: dict[str, np.ndarray]
     initial_time: Any
     unit: str | None
 
     @classmethod
     def read(
-        cls, frame: Any, time: Any, values: Any, censored: Any, events: Any, inputs: Any, initial_time: Any, unit: Any
+        cls,
+        frame: Any,
+        time: Any,
+        values: Any,
+        censored: Any,
+        events: Any,
+        inputs: Any,
+        covariates: Any,
+        initial_time: Any,
+        unit: Any,
     ) -> LongTable:
         """Read the columns that the arguments of `pf.Observations.from_frame` name."""
         table = DataTable.read(frame)
@@ -50,6 +61,7 @@ class LongTable:
             _censoring(table, names, censored),
             {name: table.numbers(column) for name, column in _columns("events", events).items()},
             {name: (table.numbers(column), kind) for name, (column, kind) in kinds.items()},
+            table.covariates(covariates),
             initial_time,
             unit,
         )
@@ -75,7 +87,7 @@ class LongTable:
             "unit": self.unit,
             "censored": None if self.censored is None else self.censored[seen],
             "events": {name: self._known(amounts, rows) for name, amounts in self.events.items()},
-            "inputs": self._own_inputs(rows, in_unit(times, initial_time, self.unit)[2]),
+            "inputs": self._own_inputs(rows, *in_unit(times, initial_time, self.unit)[1:]),
         }
 
     def _check_once(self, seen: np.ndarray) -> None:
@@ -93,15 +105,18 @@ class LongTable:
         rows = rows[~np.isnan(column[rows])]
         return self.times[rows], column[rows]
 
-    def _own_inputs(self, rows: np.ndarray, calendar: Calendar | None) -> dict[str, Input]:
-        """Return the inputs of a series; rows of one time that repeat a value count once."""
+    def _own_inputs(self, rows: np.ndarray, start: Any, calendar: Calendar | None) -> dict[str, Input]:
+        """Return inputs and covariates of a series; rows of one time that repeat the value of an input count once."""
         inputs = {}
         for name, (column, kind) in self.inputs.items():
             times, values = self._known(column, rows)
             if not times.size:
                 raise DataError(f"the input {told(name)} has no value; give every series at least one")
-            new = np.concatenate([[True], (times[1:] != times[:-1]) | (np.diff(values) != 0.0)])
+            new = np.append(True, (times[1:] != times[:-1]) | (np.diff(values) != 0.0))
             inputs[name] = Input(counted("times", times[new], calendar), values[new], kind)
+        times = counted("times", self.times[rows], calendar)
+        for name, column in self.covariates.items():
+            inputs[name] = self.table.held(name, column, rows, times, real_number("initial_time", start))
         return inputs
 
 

@@ -20,6 +20,7 @@ from pathfold.model.real_arrays import real_number
 SAMPLE, DOSE, OTHER = 0, 1, 2  # values of EVID
 FLAGS = ("CENS", "BLQ", "BQL", "BLOQ")
 CALENDARS = ("DATE", "DAT1", "DAT2", "DAT3")
+RESERVED = {"ID", "TIME", "DV", "AMT", "RATE", "ADDL", "II", "SS", "EVID", "MDV", "CMT", "DVID", "LLOQ", "LIMIT"}
 LATER = 1e-9  # relative to 1 + |t|: how much later a dose is given than a sample that was drawn just before it
 
 
@@ -84,13 +85,12 @@ def read_nonmem(
     """
     events = EventTable.read(table)
     events.check()
-    columns = [covariates] if isinstance(covariates, str) else [*covariates]
     routes = Routes(
         events.routed("doses", doses, "CMT", events.is_dose & (events.rate == 0.0)),
         events.routed("infusions", infusions, "CMT", events.is_dose & (events.rate > 0.0)),
         events.routed("observed", observed, "DVID" if events.has("DVID") else "CMT", events.is_sample),
         events.bounds(None if lloq is None else real_number("lloq", lloq)),
-        {name: events.table.numbers(str(name).upper()) for name in columns},
+        events.table.covariates(covariates),
     )
     start = None if initial_time is None else real_number("initial_time", initial_time)
     panel = {}
@@ -137,7 +137,7 @@ class EventTable:
     @classmethod
     def read(cls, given: Any) -> EventTable:
         table = DataTable.read(given)
-        table = replace(table, frame=table.frame.rename(columns=lambda name: str(name).strip().lstrip("#").upper()))
+        table = replace(table, frame=table.frame.rename(columns=_spelt))
         if dated := [name for name in CALENDARS if name in table.frame]:
             raise DataError(
                 f"the table has a column {dated[0]!r}: let TIME count from one moment on, in hours or days, and leave "
@@ -262,6 +262,12 @@ class EventTable:
         return self.time[row] + self.ii[row] * number, row
 
 
+def _spelt(name: Any) -> Any:
+    """Return a reserved name in capitals, without the sign of a comment before it, and any other name as it is."""
+    plain = str(name).strip().lstrip("#").upper()
+    return plain if plain in {*RESERVED, *FLAGS, *CALENDARS} else name
+
+
 def _filled(table: DataTable, name: str, otherwise: Any = 0.0) -> np.ndarray:
     """Return a column of numbers with `otherwise` in its empty cells, and in all of them if there is no such column."""
     numbers = table.numbers(name) if name in table.frame else np.full(len(table.frame), np.nan)
@@ -289,7 +295,8 @@ def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: f
     return Observations(
         pd.DataFrame(values, index=pd.Index(times), columns=[*routes.observed.names]),
         initial_time=start,
-        inputs=inputs | {key: _held(events, key, column, rows, start) for key, column in routes.covariates.items()},
+        inputs=inputs
+        | {key: events.table.held(key, column, rows, time, start) for key, column in routes.covariates.items()},
         events=_doses(events, routes.doses, rows),
         censored=(low, high),
         name=name,
@@ -350,16 +357,3 @@ def _with_changes(times: np.ndarray, inputs: list[Input], start: float) -> np.nd
     between = changes[(changes > start) & (changes < times[-1])]
     apart = [np.abs(times - t).min() > close(t) for t in between]
     return np.unique(np.concatenate([times, between[np.array(apart, dtype=bool)]]))
-
-
-def _held(events: EventTable, name: str, column: np.ndarray, rows: np.ndarray, start: float) -> Input:
-    """Return a covariate as an input that keeps the value of a row until another follows."""
-    known = rows[~np.isnan(column[rows])]
-    if not known.size or known[0] != rows[0]:
-        raise DataError(
-            f"{events.table.place(int(rows[0]), name.upper())} is empty; give its value from the first row on"
-        )
-    last = np.append(np.diff(events.time[known]) > 0.0, True)
-    times, values = events.time[known[last]], column[known[last]]
-    new = np.append(True, np.diff(values) != 0.0)
-    return Input(np.append(start, times[new][1:]), values[new], kind="previous")
