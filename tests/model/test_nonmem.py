@@ -205,6 +205,12 @@ NO, HERE = [0] * 6, "row 4, column"
         ({"RATE": [0, 0, 0, 0, 2, 0]}, {}, (HERE, "'AMT' is 0.0", "needs an amount")),
         ({"EVID": [1, 0, 0, 0, 0, 0]}, {}, ("row 3, column 'AMT' is 80.0", "EVID is not 1")),
         ({"AMT": [100, 0, 0, 80, -1, 0]}, {}, (HERE, "'AMT' is -1")),
+        (
+            {"AMT": [100, 0, 0, None, 0, 0], "EVID": [1, 0, 0, 1, 0, 0]},
+            {},
+            ("row 3, column 'AMT' is nan", "the amount"),
+        ),
+        ({"C": [".", ".", "C", ".", ".", "."]}, {}, ("row 2, column 'C' is 'C'", "leave such rows out")),
         ({"ADDL": [0.5, *NO[1:]]}, {}, ("row 0, column 'ADDL' is 0.5",)),
         ({"ADDL": [2, *NO[1:]], "II": NO}, {}, ("row 0, column 'II' is 0", "above 0")),
         ({"ADDL": [2, *NO[1:]]}, {}, ("row 0, column 'II' is not there",)),

@@ -181,6 +181,9 @@ class EventTable:
     def check(self) -> None:
         """Raise DataError for the first row that asks for something that cannot be done, or that has no meaning."""
         dose = self.is_dose
+        if self.has("C"):
+            marked = self.table.frame["C"].astype(str).str.strip().str.upper() == "C"
+            self.refuse(marked.to_numpy(), "C", "the row is marked as a comment; leave such rows out")
         self.refuse(
             np.isin(self.evid, (3, 4)),
             "EVID",
@@ -201,7 +204,8 @@ class EventTable:
         )
         self.refuse(~dose & (self.amt != 0.0), "AMT", "this is a dose, but EVID is not 1; give one or the other")
         self.refuse(~dose & (self.rate != 0.0), "RATE", "this is an infusion, but EVID is not 1; give one or the other")
-        self.refuse(~(self.amt >= 0.0), "AMT", "give an amount that is not below 0")
+        unknown = np.isnan(_filled(self.table, "AMT", np.nan))
+        self.refuse(dose & unknown | (self.amt < 0.0), "AMT", "give the amount of the dose, not below 0")
         self.refuse(
             (self.rate > 0.0) & (self.amt == 0.0), "AMT", "an infusion needs an amount, which says when it ends"
         )
