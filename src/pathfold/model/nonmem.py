@@ -310,13 +310,12 @@ def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: f
 def _columns(events: EventTable, routes: Routes, rows: np.ndarray, times: np.ndarray) -> list[np.ndarray]:
     """Return values and bounds (T, Y) of the subject whose samples are in these rows, NaN where there is none."""
     at, column = np.searchsorted(times, events.time[rows]), routes.observed.of_rows[rows]
-    places = at * len(routes.observed.names) + column
-    _, first = np.unique(places, return_index=True)
-    if again := [row for i, row in enumerate(rows.tolist()) if i not in set(first.tolist())]:
+    _, first = np.unique(at * len(routes.observed.names) + column, return_index=True)
+    if (again := np.delete(rows, first)).size:
+        component = routes.observed.names[routes.observed.of_rows[again[0]]]
         raise DataError(
-            f"{events.table.place(again[0], 'DV')} is a second observation of "
-            f"{routes.observed.names[routes.observed.of_rows[again[0]]]!r} at time {events.time[again[0]]:g}; tell "
-            "replicates apart by DVID and name them in observed=, or give their mean"
+            f"{events.table.place(int(again[0]), 'DV')} is a second observation of {component!r} at time "
+            f"{events.time[again[0]]:g}; tell replicates apart by DVID and name them in observed=, or give their mean"
         )
     filled = []
     for source in (events.dv, *routes.bounds):
