@@ -7,13 +7,17 @@ import inspect
 import re
 import textwrap
 import warnings
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
+from pathfold.model import build_parameters
+from pathfold.model.check_data import check_data
 from tests.sampling.small_run import model_and_data
 
 ROOT = Path(__file__).parents[1]
@@ -142,8 +146,9 @@ def test_every_argument_is_described(name):
         assert undescribed(name, thing) == []
 
 
-def test_transform_is_described():
-    assert undescribed("transform", pf.DiffusionModel.transform) == []
+@pytest.mark.parametrize("method", [pf.DiffusionModel.transform, pf.Observations.from_frame])
+def test_public_methods_are_described(method):
+    assert undescribed(method.__name__, method) == []
 
 
 def test_an_argument_without_description_is_caught():
@@ -166,9 +171,9 @@ def test_an_argument_without_description_is_caught():
     assert undescribed("f", function) == ["f(b)", "f(c)", "f has no d"]
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", [*PUBLIC, "Observations.from_frame"])
 def test_examples_of_docstrings_run(name):
-    tests = doctest.DocTestFinder(recurse=False).find(getattr(pf, name), name, globs={"pf": pf})
+    tests = doctest.DocTestFinder(recurse=False).find(attrgetter(name)(pf), name, globs={"pf": pf})
     for test in tests:
         assert doctest.DocTestRunner().run(test).failed == 0
 
@@ -192,6 +197,22 @@ def test_examples_on_models_and_data(monkeypatch):
     assert [*names["model"].inputs] == ["heating", "outside"]
     assert [*names["panel"]] == ["plant 0", "plant 1", "plant 2", "plant 3"]
     assert names["outbreak"].states == names["network"].species == ("S", "I")
+
+
+def test_examples_on_populations(monkeypatch):
+    given = []
+    monkeypatch.setattr(pf, "sample", lambda model, data, **settings: given.append((model, data)))
+    names: dict[str, Any] = {}
+    exec(blocks("populations.md"), names)
+    ((model, patients),) = given
+    for series in patients.values():
+        check_data(model, series)
+    for series in names["cells"].values():
+        check_data(names["by_group"], series)
+    assert patients[2].censored[:, 0].tolist()[-1] == -1.0
+    with jax.enable_x64(True):
+        _, varying = build_parameters(names["parameters"])
+    assert varying.shapes == {"effects": (2,), "CL": (), "V": ()}
 
 
 def take_few_draws(monkeypatch, **sizes: int) -> None:

@@ -41,6 +41,7 @@ from pathfold.model import (
     Observations,
     Reactions,
     Varying,
+    read_nonmem,
 )
 from pathfold.results import combine, open_checkpoint
 from pathfold.sampling import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
@@ -97,6 +98,7 @@ __all__ = [
     "predict",
     "prior_predictive",
     "profile",
+    "read_nonmem",
     "refine",
     "report",
     "residuals",

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from scipy.stats import kstest
+from scipy.stats import beta, kstest
 
 import pathfold as pf
 from pathfold.model import Parameters, Seen, build_parameters, panel_of
@@ -235,3 +235,30 @@ def test_columns_in_another_order_than_what_is_observed():
     check_data(model, pf.Observations(pd.DataFrame({"a": [1.0], "b": [2.0]}, index=[1.0])))
     with pytest.raises(pf.DataError, match=r"\('lynx', 'hares'\), but the model observes \('hares', 'lynx'\)"):
         check_data(model, pf.Observations(pd.DataFrame({"lynx": [1.0], "hares": [2.0]}, index=[1.0])))
+
+
+def test_correlated_effects_have_the_covariance_that_is_asked_for():
+    """Prior draws of three effects: correlations are 2 beta - 1 under LKJ, and effects whitened by them are normal."""
+    spread = np.array([0.5, 1.0, 2.0])
+    model = build(
+        drift=lambda x, z: z["effects"][:2] - x,
+        parameters={
+            "correlation": dist.LKJCholesky(3, 1.5),
+            "means": dist.Normal(jnp.array([1.0, 0.0, -1.0]), 1.0),
+            "effects": pf.Varying(
+                lambda z: dist.MultivariateNormal(z["means"], scale_tril=spread[:, None] * z["correlation"])
+            ),
+        },
+        diffusion=lambda x, z: 0.1 * jnp.eye(2),
+        initial_state=lambda z: z["effects"][1:],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+    )
+    drawn = pf.prior_predictive(model, [0.5], draws=2000, steps_per_interval=1, seed=3).prior
+    factor = drawn["correlation"].values[0]
+    correlation = factor @ factor.transpose(0, 2, 1)
+    away = drawn["effects"].values[0, :, 0] - drawn["means"].values[0]
+    white = np.linalg.solve(spread[:, None] * factor, away[..., None])[..., 0]
+    pairs = [correlation[:, i, j] for i, j in ((1, 0), (2, 0), (2, 1))]
+    p_values = [kstest(pair, beta(2.0, 2.0, loc=-1.0, scale=2.0).cdf).pvalue for pair in pairs]
+    p_values += [kstest(column, "norm").pvalue for column in white.T]
+    assert min(p_values) > 1e-3 / len(p_values), p_values

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -107,7 +108,155 @@ def test_a_hierarchical_panel_against_its_exact_posterior(sampler):
     i, j = np.tril_indices(len(mean))
     away = x - mean[:, None, None]
     scores = np.concatenate([mean_scores(x, mean), mean_scores(away[i] * away[j], covariance[i, j])])
-    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 4), np.round(scores, 1)
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 7), np.round(scores, 1)
+
+
+SPREADS, CONCENTRATION = np.array([0.5, 0.6]), 2.0  # of level and rate; of the prior of their correlation
+
+
+def correlated() -> pf.DiffusionModel:
+    """Growth whose level and rate are one vector for each series, with a correlation that all series share."""
+    return growth(
+        drift=lambda x, z: z["effects"][1:],
+        parameters={
+            "effects": pf.Varying(
+                lambda z: dist.MultivariateNormal(z["means"], scale_tril=SPREADS[:, None] * z["correlation"])
+            ),
+            "means": dist.Normal(jnp.array([LEVEL[0], 0.0]), 1.0),
+            "correlation": dist.LKJCholesky(2, CONCENTRATION),
+        },
+        initial_state=lambda z: z["effects"][:1],
+    )
+
+
+def correlated_panel() -> list[pf.Observations]:
+    rng, series = np.random.default_rng(12), []
+    for times in TIMES * 4:
+        noise = rng.normal(size=2)
+        level, rate = LEVEL[0] + 0.5 * noise[0], 0.6 + 0.6 * (0.8 * noise[0] + 0.6 * noise[1])
+        series.append(pf.Observations(times, level + rate * times + rng.normal(0.0, 0.1, size=times.size)))
+    return series
+
+
+def exact_moments_of_correlated() -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of (correlation, means, effects by series): Gaussian given the correlation, then quadrature.
+
+    The density of the correlation is proportional to (1 - rho^2)^(concentration - 1).
+    """
+    data = correlated_panel()
+    K, y = len(data), np.concatenate([each.values[:, 0] for each in data])
+    to_effects = np.tile(np.eye(2), (K, 1))  # from the means
+    design, noise, row = np.zeros((y.size, 2 * K)), np.zeros((y.size, y.size)), 0
+    for k, each in enumerate(data):
+        mine = slice(row, row + each.times.size)
+        design[mine, 2 * k], design[mine, 2 * k + 1] = 1.0, each.times
+        noise[mine, mine] = SIGMA**2 * np.minimum.outer(each.times, each.times) + TAU**2 * np.eye(each.times.size)
+        row += each.times.size
+    centre, see = np.tile([LEVEL[0], 0.0], 1 + K), np.hstack([np.zeros((y.size, 2)), design])
+    nodes, gauss = np.polynomial.legendre.leggauss(200)
+    logs, means, covariances = [], [], []
+    for rho in nodes:
+        between = np.outer(SPREADS, SPREADS) * np.array([[1.0, rho], [rho, 1.0]])
+        all_of = np.vstack([np.eye(2), to_effects])
+        prior = all_of @ all_of.T
+        prior[2:, 2:] += np.kron(np.eye(K), between)
+        gram = see @ prior @ see.T + noise
+        gain, misfit = np.linalg.solve(gram, see @ prior).T, y - see @ centre
+        logs.append(-0.5 * (misfit @ np.linalg.solve(gram, misfit) + np.linalg.slogdet(gram)[1]))
+        means.append(np.concatenate([[rho], centre + gain @ misfit]))
+        covariances.append(np.pad(prior - gain @ see @ prior, (1, 0)))
+    weight = gauss * (1.0 - nodes**2) ** (CONCENTRATION - 1.0) * np.exp(np.array(logs) - max(logs))
+    weight /= weight.sum()
+    mean = weight @ np.array(means)
+    away = np.array(means) - mean
+    return mean, np.einsum("g,gij->ij", weight, np.array(covariances)) + (weight[:, None] * away).T @ away
+
+
+@pytest.mark.parametrize("sampler", thorough([pf.StaticHMC(), pf.UnconstrainedHMC()], pf.StaticHMC()))
+def test_effects_that_are_correlated_against_their_exact_posterior(sampler):
+    settings: dict[str, Any] = {"steps_per_interval": 1, "warmup": 500, "draws": 2000, "seed": 5}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few effective draws: their number is in the z-scores
+        tree = pf.sample(
+            correlated(), correlated_panel(), sampler=sampler, keep_path="none", progress=False, **settings
+        )
+    mean, covariance = exact_moments_of_correlated()
+    draws = tree.posterior
+    factor = draws["correlation"].values
+    pair = factor[..., 1, 0]
+    np.testing.assert_allclose(factor[..., 1, 1], np.sqrt(1.0 - pair**2), atol=1e-12)
+    assert draws["effects"].dims == ("chain", "draw", "series", "effects_dim_0")
+    effects = draws["effects"].values.reshape(*pair.shape, -1)
+    x = np.concatenate([pair[None], np.moveaxis(draws["means"].values, -1, 0), np.moveaxis(effects, -1, 0)])
+    i, j = np.tril_indices(len(mean))
+    away = x - mean[:, None, None]
+    scores = np.concatenate([mean_scores(x, mean), mean_scores(away[i] * away[j], covariance[i, j])])
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 7), np.round(scores, 1)
+    assert mean[0] > 0.2, "the data tell something of the correlation"
+
+
+def with_covariates() -> pf.DiffusionModel:
+    """Growth whose typical rate depends on the weight of the series, and on the group that it belongs to."""
+
+    def rate(x, z, t, inputs):
+        typical = jnp.where(inputs["group"] > 0.5, z["means"][1], z["means"][0])
+        return (typical + z["slope"] * inputs["weight"] + SPREADS[1] * z["effect"])[None]
+
+    return growth(
+        drift=rate,
+        parameters={
+            "means": dist.Normal(jnp.zeros(2), 1.0),
+            "slope": dist.Normal(0.0, 1.0),
+            "effect": pf.Varying(dist.Normal(0.0, 1.0)),
+        },
+        initial_state=[LEVEL[0]],
+        inputs={name: pf.Input([0.0], [0.0], kind="previous") for name in ("weight", "group")},
+    )
+
+
+def table_with_covariates() -> pd.DataFrame:
+    rng, rows = np.random.default_rng(13), []
+    for k, times in enumerate(TIMES * 2):
+        weight, group = rng.normal(), k % 2
+        rate = 0.5 + 0.7 * group - 0.4 * weight + SPREADS[1] * rng.normal()
+        for t in times:
+            y = LEVEL[0] + rate * t + rng.normal(0.0, 0.3)
+            rows.append({"id": f"plant {k}", "t": t, "y": y, "weight": weight, "group": group})
+    return pd.DataFrame(rows).sample(frac=1.0, random_state=1)
+
+
+def test_covariates_and_groups_against_the_exact_posterior():
+    """All is Gaussian: the data are a linear function of (means, slope, effects) and of noise that is known."""
+    table = table_with_covariates()
+    data = pf.Observations.from_frame(table, series="id", time="t", values="y", covariates=["weight", "group"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few effective draws: their number is in the z-scores
+        tree = pf.sample(
+            with_covariates(),
+            data,
+            steps_per_interval=1,
+            warmup=500,
+            draws=2000,
+            seed=6,
+            keep_path="none",
+            progress=False,
+        )
+    name, t = table["id"].to_numpy(), table["t"].to_numpy()
+    in_group = table["group"].to_numpy() == 1
+    of_means = np.stack([t * ~in_group, t * in_group, t * table["weight"].to_numpy()], axis=1)
+    of_effects = SPREADS[1] * t[:, None] * (name[:, None] == np.array([*data]))
+    design = np.hstack([of_means, of_effects])
+    noise = SIGMA**2 * np.minimum.outer(t, t) * (name[:, None] == name) + TAU**2 * np.eye(t.size)
+    weights = np.linalg.solve(noise, design)
+    covariance = np.linalg.inv(np.eye(design.shape[1]) + design.T @ weights)
+    mean = covariance @ weights.T @ (table["y"].to_numpy() - LEVEL[0])
+    draws = tree.posterior
+    parts = [draws["means"].values, draws["slope"].values[..., None], draws["effect"].values]
+    x = np.moveaxis(np.concatenate(parts, axis=-1), -1, 0)
+    i, j = np.tril_indices(len(mean))
+    away = x - mean[:, None, None]
+    scores = np.concatenate([mean_scores(x, mean), mean_scores(away[i] * away[j], covariance[i, j])])
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 7), np.round(scores, 1)
 
 
 def vector_model() -> pf.DiffusionModel:
@@ -246,4 +395,4 @@ def test_a_thousand_series_with_two_effects_each():
     exact = np.array([np.sum(weights * each) for each in (means, means**2, logs, logs**2)])
     scores = mean_scores(drawn, exact)
     print(scores, tree.sample_stats["n_steps"].values.mean(), tree.attrs["chain_seconds"])
-    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 4), scores
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 7), scores

@@ -5,6 +5,7 @@ from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.inputs import Input
 from pathfold.model.likelihood import Likelihood
+from pathfold.model.nonmem import read_nonmem
 from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
 from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.priors import NormalMap, normal_map
@@ -34,6 +35,7 @@ __all__ = [
     "clocks",
     "normal_map",
     "panel_of",
+    "read_nonmem",
     "simulate",
     "simulate_path",
 ]

@@ -9,9 +9,11 @@ import numpy as np
 
 from pathfold.errors import DataError, told
 from pathfold.model.censoring import read_censored
+from pathfold.model.data_table import naming_series
 from pathfold.model.dates import Calendar, in_unit
 from pathfold.model.events import check_event_times, read_events
 from pathfold.model.inputs import Input, check_inputs
+from pathfold.model.long_table import LongTable
 from pathfold.model.real_arrays import check_same_rows, is_frame, is_labelled, real_array, real_number
 
 LARGEST = 1e100  # its square, and functions of that in a model, are still numbers
@@ -123,6 +125,76 @@ class Observations:
         object.__setattr__(self, "events", events)
         object.__setattr__(self, "name", None if name is None else _series_name(name))
         object.__setattr__(self, "calendar", calendar)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        time: Any,
+        values: Any,
+        series: Any = None,
+        censored: Any = None,
+        events: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        covariates: str | Sequence[str] = (),
+        initial_time: Any = 0.0,
+        unit: str | None = None,
+    ) -> Any:
+        """Read one series, or a panel, from a long table: a row for each time of each series, in any order.
+
+        Parameters
+        ----------
+        frame
+            A pandas DataFrame, what pandas makes one of (a dict of columns), or the path of a CSV file with a line of
+            names. Empty cells are missing.
+        time
+            The column of times: numbers, or dates or durations with a `unit`.
+        values
+            The column, or a list of the columns, of observed values.
+        series
+            The column that names the series. Without it the table is one series.
+        censored
+            The column that says which values are bounds, by -1, 0 and 1 as in `pf.Observations`; or, where there are
+            several columns of values, a dict from these to theirs.
+        events
+            A dict from the model's events to the columns of their amounts: an event happens where its cell is not
+            empty. Such a row needs no values, and then is no time of the data.
+        inputs
+            A dict from the model's inputs to the columns of their values, which go into a `pf.Input` of kind "linear",
+            or to a pair of column and kind.
+        covariates
+            The column, or a list of the columns, that become inputs of the same names: each value holds until another
+            follows, the first from the start of the series on.
+        initial_time
+            When each series begins, as in `pf.Observations`; with None, in its first row.
+        unit
+            What dates and durations are counted in.
+
+        Returns
+        -------
+        Observations or dict
+            One series; or, if `series` names a column, a panel of them by name.
+
+        Examples
+        --------
+        >>> table = {
+        ...     "plant": ["a", "b", "a", "b"],
+        ...     "day": [2, 1, 1, 3],
+        ...     "height": [4.1, 2.0, 3.2, None],
+        ... }
+        >>> panel = pf.Observations.from_frame(table, series="plant", time="day", values="height")
+        >>> panel["a"].times
+        array([1., 2.])
+        """
+        table = LongTable.read(frame, time, values, censored, events, inputs, covariates, initial_time, unit)
+        if series is None:
+            return cls(**table.of_series(np.arange(len(table.times))))
+        panel = {}
+        for name, rows in table.table.series(series):
+            with naming_series(name):
+                panel[name] = cls(**table.of_series(rows), name=name)
+        return panel
 
     @property
     def observation_dim(self) -> int:

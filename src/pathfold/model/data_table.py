@@ -1,0 +1,149 @@
+"""Reads the user's tables: their columns by name, with sentences that name the row and the column that is amiss."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pathfold.errors import DataError, told
+from pathfold.model.inputs import Input
+from pathfold.model.real_arrays import is_date
+
+
+@dataclass(frozen=True, eq=False)
+class DataTable:
+    """A table with named columns; the labels of its index are rows of a frame or lines of a file."""
+
+    frame: pd.DataFrame
+    label: str
+
+    @classmethod
+    def read(cls, given: Any) -> DataTable:
+        """Take a DataFrame, what pandas makes one of, or the path of a CSV file."""
+        if isinstance(given, str | os.PathLike):
+            table = cls(_read_file(given), "line")
+        else:
+            table = cls(_frame_of(given), "row")
+        if table.frame.empty:
+            raise DataError("the table has no rows; give at least one")
+        return table
+
+    def column(self, name: Any) -> pd.Series:
+        """Return the column of this name, or raise DataError if there is none, or more than one."""
+        if (count := [*self.frame.columns].count(name)) != 1:
+            known = told([*self.frame.columns])
+            problem = "two columns" if count else "no column"
+            raise DataError(f"the table has {problem} called {told(name)}; its columns are {known}")
+        return self.frame[name]
+
+    def place(self, row: int, name: Any) -> str:
+        """Name a cell, as it is called in a sentence."""
+        return f"{self.label} {self.named(row)}, column {told(name)}"
+
+    def named(self, row: int) -> str:
+        """Return the label of a row."""
+        return told(self.frame.index.tolist()[row])
+
+    def numbers(self, name: Any) -> np.ndarray:
+        """Return a column as numbers, NaN where a cell is missing; text that is not a number is refused."""
+        cells = self.column(name)
+        if pd.api.types.is_datetime64_any_dtype(cells) or pd.api.types.is_timedelta64_dtype(cells):
+            raise DataError(f"the column {told(name)} has dates or durations; give real numbers")
+        numbers = np.asarray(pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan))
+        if (odd := np.isnan(numbers) & ~_missing(cells)).any():
+            row = int(np.argmax(odd))
+            raise DataError(
+                f"{self.place(row, name)} is {told(cells.iloc[row])}, which is not a number; leave the cell empty if "
+                "the value is missing"
+            )
+        return numbers
+
+    def times(self, name: Any, unit: str | None) -> np.ndarray:
+        """Return a column of times: numbers, dates or durations; with a `unit`, text is read as ISO 8601 dates."""
+        cells = self.column(name)
+        if (empty := _missing(cells)).any():
+            raise DataError(f"{self.place(int(np.argmax(empty)), name)} has no time; leave out rows without one")
+        if all(map(is_date, cells)):
+            return cells.to_numpy()
+        if unit is None or pd.api.types.is_numeric_dtype(cells):
+            return self.numbers(name)
+        dates = pd.to_datetime(cells, format="ISO8601", errors="coerce")
+        if (odd := dates.isna().to_numpy()).any():
+            row = int(np.argmax(odd))
+            raise DataError(f"{self.place(row, name)} is {told(cells.iloc[row])}; write dates like 2026-03-31")
+        return dates.to_numpy()
+
+    def series(self, name: Any) -> Iterator[tuple[Any, np.ndarray]]:
+        """Yield the name of each series in the column and the numbers of its rows, series in the order of the table."""
+        cells = self.column(name)
+        if (empty := _missing(cells)).any():
+            raise DataError(f"{self.place(int(np.argmax(empty)), name)} does not say to which series the row belongs")
+        codes, names = pd.factorize(cells)
+        rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        for each, own in zip(names, rows, strict=True):
+            yield int(each) if isinstance(each, float) and each.is_integer() else each, own
+
+    def covariates(self, names: Any) -> dict[str, np.ndarray]:
+        """Return the columns that hold covariates, by the names that the user gives: one, or several."""
+        listed = [names] if isinstance(names, str) else names
+        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+            raise DataError(f"covariates must be names of columns, not {told(names)}")
+        return {name: self.numbers(name) for name in listed}
+
+    def held(self, name: str, column: np.ndarray, rows: np.ndarray, times: np.ndarray, start: float) -> Input:
+        """Return a covariate of a series as an input that keeps each value until another follows.
+
+        The rows are in the order of their `times`; of those of one time the last counts. The first value holds from the
+        `start` of the series on, and has to be known.
+        """
+        if np.isnan(column[rows[0]]):
+            raise DataError(f"{self.place(int(rows[0]), name)} is empty; give the value from the first row on")
+        known = ~np.isnan(column[rows])
+        times, values = times[known], column[rows[known]]
+        last = np.append(np.diff(times) > 0.0, True)
+        times, values = times[last], values[last]
+        new = np.append(True, np.diff(values) != 0.0)
+        return Input(np.append(min(start, times[0]), times[new][1:]), values[new], kind="previous")
+
+
+@contextmanager
+def naming_series(name: Any) -> Iterator[None]:
+    """Put the name of the series before what is said of it."""
+    try:
+        yield
+    except DataError as problem:
+        raise DataError(f"series {told(name)}: {problem}") from problem
+
+
+def _read_file(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return the table of a CSV file, with the numbers of lines as labels of rows."""
+    try:
+        frame = pd.read_csv(path, na_values=["."], skipinitialspace=True, skip_blank_lines=False)
+    except (OSError, ValueError) as problem:  # of a parser, ValueError too
+        raise DataError(f"the table {told(os.fspath(path))} cannot be read: {problem}") from problem
+    frame.index = pd.RangeIndex(2, len(frame) + 2)
+    return frame.dropna(how="all")
+
+
+def _frame_of(given: Any) -> pd.DataFrame:
+    if isinstance(given, pd.DataFrame):
+        return given
+    try:
+        return given.to_pandas() if hasattr(given, "to_pandas") else pd.DataFrame(given)
+    except Exception as problem:  # pandas raises many kinds
+        raise DataError(
+            f"the table must be a pandas DataFrame, columns that pandas makes one of, or the path of a CSV file, not "
+            f"{told(given)}"
+        ) from problem
+
+
+def _missing(cells: pd.Series) -> np.ndarray:
+    """Mark the cells that have nothing in them, or only blanks or a lone dot."""
+    blank = [isinstance(cell, str) and cell.strip() in ("", ".") for cell in cells]
+    return cells.isna().to_numpy() | np.array(blank, dtype=bool)

@@ -1,0 +1,152 @@
+"""Cuts a long table, with a row for each time of each series, into the arguments of `pf.Observations`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pathfold.errors import DataError, told
+from pathfold.model.data_table import DataTable
+from pathfold.model.dates import Calendar, counted, in_unit
+from pathfold.model.inputs import Input
+from pathfold.model.real_arrays import real_number
+
+
+@dataclass(frozen=True, eq=False)
+class LongTable:
+    """The columns of a long table: times (R,), values and censoring (R, Y), amounts of events and inputs by name."""
+
+    table: DataTable
+    names: list[Any]
+    times: np.ndarray
+    values: np.ndarray
+    censored: np.ndarray | None
+    events: dict[str, np.ndarray]
+    inputs: dict[str, tuple[np.ndarray, Any]]
+    covariates: dict[str, np.ndarray]
+    initial_time: Any
+    unit: str | None
+
+    @classmethod
+    def read(
+        cls,
+        frame: Any,
+        time: Any,
+        values: Any,
+        censored: Any,
+        events: Any,
+        inputs: Any,
+        covariates: Any,
+        initial_time: Any,
+        unit: Any,
+    ) -> LongTable:
+        """Read the columns that the arguments of `pf.Observations.from_frame` name."""
+        table = DataTable.read(frame)
+        names = _listed("values", values)
+        given = _columns("inputs", inputs).items()
+        kinds = {name: column if isinstance(column, tuple) else (column, "linear") for name, column in given}
+        if odd := [pair for pair in kinds.values() if len(pair) != 2]:
+            raise DataError(
+                f"inputs have {told(odd[0])}; give a column, or a pair of a column and the kind of the input"
+            )
+        return cls(
+            table,
+            names,
+            table.times(time, unit),
+            np.stack([table.numbers(name) for name in names], axis=1),
+            _censoring(table, names, censored),
+            {name: table.numbers(column) for name, column in _columns("events", events).items()},
+            {name: (table.numbers(column), kind) for name, (column, kind) in kinds.items()},
+            table.covariates(covariates),
+            initial_time,
+            unit,
+        )
+
+    def of_series(self, rows: np.ndarray) -> dict[str, Any]:
+        """Return the arguments of the `pf.Observations` that these rows are, in whatever order they stand.
+
+        A row that has an event and no value is no time of the data.
+        """
+        rows = rows[np.argsort(self.times[rows], kind="stable")]
+        happens = np.zeros(len(rows), dtype=bool)
+        for amounts in self.events.values():
+            happens |= ~np.isnan(amounts[rows])
+        seen = rows[~(happens & np.isnan(self.values[rows]).all(axis=1))]
+        if not seen.size:
+            raise DataError("every row is an event without a value; give at least one value")
+        self._check_once(seen)
+        times = self.times[seen]
+        initial_time = self.times[rows[0]] if self.initial_time is None else self.initial_time
+        return {
+            "times": pd.DataFrame(self.values[seen], index=pd.Index(times), columns=self.names),
+            "initial_time": initial_time,
+            "unit": self.unit,
+            "censored": None if self.censored is None else self.censored[seen],
+            "events": {name: self._known(amounts, rows) for name, amounts in self.events.items()},
+            "inputs": self._own_inputs(rows, *in_unit(times, initial_time, self.unit)[1:]),
+        }
+
+    def _check_once(self, seen: np.ndarray) -> None:
+        """Raise DataError if two rows have the same time."""
+        if (same := self.times[seen[1:]] == self.times[seen[:-1]]).any():
+            first, second = map(self.table.named, seen[int(np.argmax(same)) :][:2])
+            raise DataError(
+                f"{self.table.label}s {first} and {second} have the same time, {self.times[seen[1:]][same][0]}; merge "
+                "what was observed at one time into one row (pandas.DataFrame.pivot, groupby), or name the column that "
+                "tells series apart in series="
+            )
+
+    def _known(self, column: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return times and numbers of a column where it is not empty."""
+        rows = rows[~np.isnan(column[rows])]
+        return self.times[rows], column[rows]
+
+    def _own_inputs(self, rows: np.ndarray, start: Any, calendar: Calendar | None) -> dict[str, Input]:
+        """Return inputs and covariates of a series; rows of one time that repeat the value of an input count once."""
+        inputs = {}
+        for name, (column, kind) in self.inputs.items():
+            times, values = self._known(column, rows)
+            if not times.size:
+                raise DataError(f"the input {told(name)} has no value; give every series at least one")
+            new = np.append(True, (times[1:] != times[:-1]) | (np.diff(values) != 0.0))
+            inputs[name] = Input(counted("times", times[new], calendar), values[new], kind)
+        times = counted("times", self.times[rows], calendar)
+        for name, column in self.covariates.items():
+            inputs[name] = self.table.held(name, column, rows, times, real_number("initial_time", start))
+        return inputs
+
+
+def _censoring(table: DataTable, names: list[Any], censored: Any) -> np.ndarray | None:
+    """Return -1, 0 and 1 (R, Y) from the column, or from a dict of the columns by column of values."""
+    if censored is None:
+        return None
+    if not isinstance(censored, Mapping):
+        if len(names) != 1:
+            raise DataError(
+                f"censored is {told(censored)}, but there are {len(names)} columns of values; say which it is for, as "
+                f"in censored={{{told(names[0])}: {told(censored)}}}"
+            )
+        censored = {names[0]: censored}
+    if odd := [name for name in censored if name not in names]:
+        raise DataError(f"censored names {told(odd[0])}, which is none of the columns of values, {told(names)}")
+    zero = np.zeros(len(table.frame))
+    return np.stack([np.nan_to_num(table.numbers(censored[n])) if n in censored else zero for n in names], axis=1)
+
+
+def _listed(what: str, names: Any) -> list[Any]:
+    """Return names of columns as a list, from one or several, each there once."""
+    listed = list(names) if isinstance(names, Sequence | pd.Index) and not isinstance(names, str) else [names]
+    if not listed or len(set(map(str, listed))) < len(listed):
+        raise DataError(f"{what} must name at least one column, and each once, not {told(names)}")
+    return listed
+
+
+def _columns(what: str, given: Any) -> dict[str, Any]:
+    """Return the user's dict of name -> column."""
+    if not isinstance(given, Mapping | None):
+        raise DataError(f"{what} must be a dict of name -> column of the table, not {told(given)}")
+    return dict(given or {})

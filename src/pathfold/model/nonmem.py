@@ -1,0 +1,362 @@
+"""Reads event tables in the form that NONMEM made common in pharmacometrics: doses, samples and covariates by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pathfold.errors import DataError, told
+from pathfold.model.data import Observations
+from pathfold.model.data_table import DataTable, naming_series
+from pathfold.model.events import Events, close
+from pathfold.model.inputs import Input
+from pathfold.model.real_arrays import real_number
+
+SAMPLE, DOSE, OTHER = 0, 1, 2  # values of EVID
+FLAGS = ("CENS", "BLQ", "BQL", "BLOQ")
+CALENDARS = ("DATE", "DAT1", "DAT2", "DAT3")
+RESERVED = {"ID", "TIME", "DV", "AMT", "RATE", "ADDL", "II", "SS", "EVID", "MDV", "CMT", "DVID", "LLOQ", "LIMIT"}
+LATER = 1e-9  # relative to 1 + |t|: how much later a dose is given than a sample that was drawn just before it
+
+
+def read_nonmem(
+    table: Any,
+    *,
+    doses: str | Mapping[int, str] = "dose",
+    infusions: str | Mapping[int, str] = "infusion",
+    observed: str | Mapping[int, str] = "DV",
+    covariates: str | Sequence[str] = (),
+    lloq: float | None = None,
+    initial_time: float | None = None,
+) -> dict[str | int, Observations]:
+    """Read a panel from an event table of pharmacometrics, with the columns that NONMEM reserves.
+
+    The table has ID, TIME and DV, and may have AMT, RATE, ADDL, II, EVID, MDV, CMT, DVID, a flag CENS or BLQ, LLOQ and
+    LIMIT, in capitals or not. Rows of one ID are in the order of time. A sample in a row before a dose of the same time
+    was drawn before it. What pathfold cannot do as the table asks is a `pf.DataError` that names row and column: resets
+    (EVID 3 and 4), steady states (SS), rates that the model is to find (RATE below 0).
+
+    Parameters
+    ----------
+    table
+        A pandas DataFrame, or the path of a CSV file with a line of names, where a lone dot is an empty cell.
+    doses
+        The event of the model that a dose is; or a dict from CMT to events, where doses go to several compartments.
+        Additional doses (ADDL, II) are written out.
+    infusions
+        The input of the model that has the total rate of the infusions (doses with a RATE) at each time; or a dict from
+        CMT to inputs. The times at which a rate changes become times of the data at which all is missing, so that fine
+        steps end there.
+    observed
+        The name of the observed component; or a dict from DVID, or from CMT in a table without DVID, to names. They
+        are the columns of the data, in the order of the dict.
+    covariates
+        Columns that become inputs of the same names: a value holds from its row on until another follows.
+    lloq
+        The lower limit of quantification, in a table without a column LLOQ. Values that the flag marks by 1 are known
+        to be at most the limit, or at most DV if none is given; those marked by -1 (CENS) at least DV. In a table
+        without flag, values below the limit are marked.
+    initial_time
+        When each series begins; without it, in the first row of its ID.
+
+    Returns
+    -------
+    dict
+        A panel: `pf.Observations` by ID.
+
+    Examples
+    --------
+    >>> table = {
+    ...     "ID": [1, 1, 1, 2, 2],
+    ...     "TIME": [0.0, 1.0, 30.0, 0.0, 2.0],
+    ...     "AMT": [100.0, 0.0, 0.0, 80.0, 0.0],
+    ...     "ADDL": [2, 0, 0, 0, 0],
+    ...     "II": [12.0, 0.0, 0.0, 0.0, 0.0],
+    ...     "DV": [None, 4.2, 3.1, None, 2.5],
+    ... }
+    >>> panel = pf.read_nonmem(table)
+    >>> panel[1].events["dose"][0]
+    array([ 0., 12., 24.])
+    """
+    events = EventTable.read(table)
+    events.check()
+    routes = Routes(
+        events.routed("doses", doses, "CMT", events.is_dose & (events.rate == 0.0)),
+        events.routed("infusions", infusions, "CMT", events.is_dose & (events.rate > 0.0)),
+        events.routed("observed", observed, "DVID" if events.has("DVID") else "CMT", events.is_sample),
+        events.bounds(None if lloq is None else real_number("lloq", lloq)),
+        events.table.covariates(covariates),
+    )
+    start = None if initial_time is None else real_number("initial_time", initial_time)
+    panel = {}
+    for name, rows in events.table.series("ID"):
+        with naming_series(name):
+            panel[name] = _observations(events, routes, rows, start, name)
+    return panel
+
+
+@dataclass(frozen=True, eq=False)
+class Routed:
+    """Names, and which of them (R,) each row of a table belongs to; -1 if to none."""
+
+    names: tuple[str, ...]
+    of_rows: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """What rows stand for: names of doses, infusions and observed components; bounds (R,) of values; covariates."""
+
+    doses: Routed
+    infusions: Routed
+    observed: Routed
+    bounds: tuple[np.ndarray, np.ndarray]
+    covariates: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class EventTable:
+    """The columns of an event table (R,), with what NONMEM takes empty cells and missing columns to mean."""
+
+    table: DataTable
+    time: np.ndarray
+    dv: np.ndarray
+    amt: np.ndarray
+    rate: np.ndarray
+    addl: np.ndarray
+    ii: np.ndarray
+    ss: np.ndarray
+    evid: np.ndarray
+    mdv: np.ndarray
+
+    @classmethod
+    def read(cls, given: Any) -> EventTable:
+        table = DataTable.read(given)
+        table = replace(table, frame=table.frame.rename(columns=_spelt))
+        if dated := [name for name in CALENDARS if name in table.frame]:
+            raise DataError(
+                f"the table has a column {dated[0]!r}: let TIME count from one moment on, in hours or days, and leave "
+                "the dates out"
+            )
+        amt, rate = _filled(table, "AMT"), _filled(table, "RATE")
+        evid = _filled(table, "EVID", np.where((amt != 0.0) | (rate != 0.0), DOSE, SAMPLE))
+        return cls(
+            table,
+            table.times("TIME", None),
+            table.numbers("DV"),
+            amt,
+            rate,
+            _filled(table, "ADDL"),
+            _filled(table, "II"),
+            _filled(table, "SS"),
+            evid,
+            _filled(table, "MDV", np.where(evid == SAMPLE, 0.0, 1.0)),
+        )
+
+    def has(self, column: str) -> bool:
+        return column in self.table.frame
+
+    @cached_property
+    def is_dose(self) -> np.ndarray:
+        return self.evid == DOSE
+
+    @cached_property
+    def is_sample(self) -> np.ndarray:
+        """Whether something was observed: a value, or that it is beyond a limit."""
+        flagged = np.any([_filled(self.table, flag) != 0.0 for flag in FLAGS], axis=0)
+        return (self.evid == SAMPLE) & (self.mdv == 0.0) & (~np.isnan(self.dv) | flagged)
+
+    def refuse(self, rows: np.ndarray, column: str, problem: str) -> None:
+        """Raise DataError for the first of these rows (R,), if there is any, with what its cell of the column says."""
+        if rows.any():
+            row = int(np.argmax(rows))
+            said = told(self.table.frame[column].tolist()[row]) if self.has(column) else "not there"
+            raise DataError(f"{self.table.place(row, column)} is {said}: {problem}")
+
+    def check(self) -> None:
+        """Raise DataError for the first row that asks for something that cannot be done, or that has no meaning."""
+        dose = self.is_dose
+        if self.has("C"):
+            marked = self.table.frame["C"].astype(str).str.strip().str.upper() == "C"
+            self.refuse(marked.to_numpy(), "C", "the row is marked as a comment; leave such rows out")
+        self.refuse(
+            np.isin(self.evid, (3, 4)),
+            "EVID",
+            "pathfold does not reset the system within a series; give the rows from here on an ID of their own",
+        )
+        self.refuse(~np.isin(self.evid, (SAMPLE, DOSE, OTHER)), "EVID", "give 0 (observation), 1 (dose) or 2 (other)")
+        self.refuse(~np.isin(self.mdv, (0, 1)), "MDV", "give 0, or 1 where the value is missing")
+        self.refuse(
+            self.ss != 0.0,
+            "SS",
+            "a diffusion has no steady state that a formula gives; write out the doses before it with ADDL and II",
+        )
+        self.refuse(
+            self.rate < 0.0,
+            "RATE",
+            "a rate that the model is to find is not supported; give a RATE above 0, or 0 for a dose at once, and let "
+            "the model's drift say how it is absorbed",
+        )
+        self.refuse(~dose & (self.amt != 0.0), "AMT", "this is a dose, but EVID is not 1; give one or the other")
+        self.refuse(~dose & (self.rate != 0.0), "RATE", "this is an infusion, but EVID is not 1; give one or the other")
+        unknown = np.isnan(_filled(self.table, "AMT", np.nan))
+        self.refuse(dose & unknown | (self.amt < 0.0), "AMT", "give the amount of the dose, not below 0")
+        self.refuse(
+            (self.rate > 0.0) & (self.amt == 0.0), "AMT", "an infusion needs an amount, which says when it ends"
+        )
+        self.refuse((self.addl < 0) | (self.addl % 1 != 0), "ADDL", "give the number of additional doses")
+        self.refuse((self.addl > 0) & ~(self.ii > 0.0), "II", "additional doses need the time between them, above 0")
+        told_twice = dose & (self.mdv == 0.0) & (np.nan_to_num(self.dv) != 0.0)
+        self.refuse(told_twice, "DV", "a row is a dose or an observation; give the observation a row of its own")
+        if self.has("CMT"):
+            self.refuse(self.table.numbers("CMT") < 0.0, "CMT", "compartments are not turned off; give one from 1 on")
+
+    def routed(self, what: str, given: Any, column: str, rows: np.ndarray) -> Routed:
+        """Return the names of these rows (R,), which is one for all, or found by what they have in the column."""
+        keys = _filled(self.table, column)
+        if isinstance(given, str):
+            found = np.unique(keys[rows])
+            if len(found) > 1:
+                example = ", ".join(f"{key:g}: 'name {i + 1}'" for i, key in enumerate(found))
+                raise DataError(f"rows of {what} have different {column}; say which is which: {what}={{{example}}}")
+            return Routed((given,) if found.size or what == "observed" else (), np.where(rows, 0, -1))
+        if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given.values()):
+            raise DataError(f"{what} must be a name, or a dict of {column} -> name, not {told(given)}")
+        self.refuse(rows & ~np.isin(keys, [*given]), column, f"{what} names {told([*given])} only; name this one too")
+        names = tuple(dict.fromkeys(given.values()))
+        return Routed(
+            names, np.array([names.index(given[key]) if row else -1 for key, row in zip(keys, rows, strict=True)])
+        )
+
+    def bounds(self, lloq: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bounds (R,) between which values lie that were not seen themselves, NaN elsewhere."""
+        flags = [name for name in FLAGS if self.has(name)]
+        if len(flags) > 1 or (lloq is not None and self.has("LLOQ")):
+            both = flags if len(flags) > 1 else ["LLOQ", "lloq"]
+            raise DataError(f"both {both[0]} and {both[1]} are given; leave one of them out")
+        limit = (
+            self.table.numbers("LLOQ") if self.has("LLOQ") else np.full(len(self.dv), np.nan if lloq is None else lloq)
+        )
+        sample = (self.evid == SAMPLE) & (self.mdv == 0.0)
+        flag = np.where(self.dv < limit, 1.0, 0.0)
+        if flags:
+            flag = _filled(self.table, flags[0])
+            allowed = (-1.0, 0.0, 1.0) if flags[0] == "CENS" else (0.0, 1.0)
+            self.refuse(~np.isin(flag, allowed), flags[0], f"give one of {', '.join(f'{each:g}' for each in allowed)}")
+        below, above = sample & (flag == 1.0), sample & (flag == -1.0)
+        at_most = np.where(np.isnan(limit), np.where(self.dv == 0.0, np.nan, self.dv), limit)
+        self.refuse(
+            below & np.isnan(at_most), "DV", "the value is below a limit that is not given; give lloq, or a column LLOQ"
+        )
+        self.refuse(above & np.isnan(self.dv), "DV", "the value is above a limit, which DV has to be")
+        lowest = _filled(self.table, "LIMIT", np.full(len(self.dv), -np.inf))
+        low = np.where(below, lowest, np.where(above, self.dv, np.nan))
+        return low, np.where(below, at_most, np.where(above, np.inf, np.nan))
+
+    def written_out(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the times (D,) of the doses of these rows and of all additional ones, and the row (D,) of each."""
+        counts = self.addl[rows].astype(int) + 1
+        row = np.repeat(rows, counts)
+        number = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.time[row] + self.ii[row] * number, row
+
+
+def _spelt(name: Any) -> Any:
+    """Return a reserved name in capitals, without the sign of a comment before it, and any other name as it is."""
+    plain = str(name).strip().lstrip("#").upper()
+    return plain if plain in {*RESERVED, *FLAGS, *CALENDARS} else name
+
+
+def _filled(table: DataTable, name: str, otherwise: Any = 0.0) -> np.ndarray:
+    """Return a column of numbers with `otherwise` in its empty cells, and in all of them if there is no such column."""
+    numbers = table.numbers(name) if name in table.frame else np.full(len(table.frame), np.nan)
+    return np.where(np.isnan(numbers), otherwise, numbers)
+
+
+def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: float | None, name: Any) -> Observations:
+    """Return the series of the subject that these rows belong to."""
+    time = events.time[rows]
+    if np.any(back := np.diff(time) < 0.0):
+        row = int(rows[1:][back][0])
+        raise DataError(
+            f"{events.table.place(row, 'TIME')} is {events.time[row]:g}, earlier than the row before; put the rows in "
+            "the order of time, and give a further occasion an ID of its own"
+        )
+    start = float(time[0]) if start is None else start
+    if time[0] < start:
+        raise DataError(f"the first row is at time {time[0]:g}, before initial_time = {start:g}; give an earlier one")
+    if not events.is_sample[rows].any():
+        raise DataError("no row has an observation; leave the subject out, or give it one")
+    inputs = _infusions(events, routes.infusions, rows, start)
+    seen = rows[~events.is_dose[rows]]
+    times = _with_changes(np.unique(events.time[seen]), [*inputs.values()], start)
+    values, low, high = _columns(events, routes, seen[events.is_sample[seen]], times)
+    return Observations(
+        pd.DataFrame(values, index=pd.Index(times), columns=[*routes.observed.names]),
+        initial_time=start,
+        inputs=inputs
+        | {key: events.table.held(key, column, rows, time, start) for key, column in routes.covariates.items()},
+        events=_doses(events, routes.doses, rows),
+        censored=(low, high),
+        name=name,
+    )
+
+
+def _columns(events: EventTable, routes: Routes, rows: np.ndarray, times: np.ndarray) -> list[np.ndarray]:
+    """Return values and bounds (T, Y) of the subject whose samples are in these rows, NaN where there is none."""
+    at, column = np.searchsorted(times, events.time[rows]), routes.observed.of_rows[rows]
+    _, first = np.unique(at * len(routes.observed.names) + column, return_index=True)
+    if (again := np.delete(rows, first)).size:
+        component = routes.observed.names[routes.observed.of_rows[again[0]]]
+        raise DataError(
+            f"{events.table.place(int(again[0]), 'DV')} is a second observation of {component!r} at time "
+            f"{events.time[again[0]]:g}; tell replicates apart by DVID and name them in observed=, or give their mean"
+        )
+    filled = []
+    for source in (events.dv, *routes.bounds):
+        array = np.full((len(times), len(routes.observed.names)), np.nan)
+        array[at, column] = source[rows]
+        filled.append(array)
+    return filled
+
+
+def _doses(events: EventTable, doses: Routed, rows: np.ndarray) -> Events:
+    """Return times and amounts by event; what is given at one time is one dose.
+
+    A dose comes before what is observed at its time. It is a little later if a row before its own has a sample of the
+    same time.
+    """
+    by_name = {}
+    samples = rows[events.is_sample[rows]]
+    for i, name in enumerate(doses.names):
+        times, row = events.written_out(rows[doses.of_rows[rows] == i])
+        follows = np.any((samples < row[:, None]) & (events.time[samples] == times[:, None]), axis=1)
+        times, place = np.unique(times + follows * LATER * (1.0 + np.abs(times)), return_inverse=True)
+        if times.size:
+            by_name[name] = (times, np.bincount(place, weights=events.amt[row]))
+    return by_name
+
+
+def _infusions(events: EventTable, infusions: Routed, rows: np.ndarray, start: float) -> dict[str, Input]:
+    """Return the total rate of infusions by input: steps up and down, and zero without any."""
+    inputs = {}
+    for i, name in enumerate(infusions.names):
+        begins, row = events.written_out(rows[infusions.of_rows[rows] == i])
+        ends = begins + events.amt[row] / events.rate[row]
+        changes = np.unique(np.concatenate([[start], begins, ends]))
+        running = (begins <= changes[:, None]) & (changes[:, None] < ends)
+        inputs[name] = Input(changes, running @ events.rate[row], kind="previous")
+    return inputs
+
+
+def _with_changes(times: np.ndarray, inputs: list[Input], start: float) -> np.ndarray:
+    """Return the times of a series with those between them at which inputs change."""
+    changes = np.concatenate([[], *(given.times for given in inputs)])
+    between = changes[(changes > start) & (changes < times[-1])]
+    apart = [np.abs(times - t).min() > close(t) for t in between]
+    return np.unique(np.concatenate([times, between[np.array(apart, dtype=bool)]]))

@@ -1,0 +1,175 @@
+"""Long tables: one series or a panel, rows in any order, and a sentence for every mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pathfold as pf
+
+PLANTS = pd.DataFrame(
+    {
+        "plant": ["b", "a", "b", "a", "a"],
+        "day": [4.0, 3.0, 1.0, 1.0, 2.0],
+        "height": [2.2, np.nan, 1.0, 0.5, 0.7],
+        "leaves": [5, 9, 2, 3, 4],
+    }
+)
+NAMES: dict[str, Any] = {"series": "plant", "time": "day", "values": ["height", "leaves"]}
+
+
+def test_a_panel_has_sorted_series_in_the_order_of_the_table():
+    panel = pf.Observations.from_frame(PLANTS, **NAMES)
+    assert [*panel] == ["b", "a"]
+    assert panel["a"].name == "a"
+    assert panel["a"].components == ("height", "leaves")
+    np.testing.assert_array_equal(panel["a"].times, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(panel["a"].values, [[0.5, 3.0], [0.7, 4.0], [np.nan, 9.0]])
+    np.testing.assert_array_equal(panel["b"].values, [[1.0, 2.0], [2.2, 5.0]])
+
+
+def test_a_table_without_names_of_series_is_one():
+    alone = PLANTS[PLANTS["plant"] == "a"]
+    data = pf.Observations.from_frame(alone, time="day", values="leaves", initial_time=None)
+    np.testing.assert_array_equal(data.values, [[3.0], [4.0], [9.0]])
+    assert data.initial_time == 1.0
+    assert data.name is None
+
+
+@pytest.mark.parametrize("kind", ["dict", "csv", "text", "nullable"])
+def test_what_pandas_reads_is_read_alike(kind, tmp_path):
+    if kind == "dict":
+        given: Any = PLANTS.to_dict("list")
+    elif kind == "csv":
+        given = tmp_path / "plants.csv"
+        PLANTS.to_csv(given, index=False, na_rep=".")
+    else:
+        given = PLANTS.astype(str).replace("nan", " ") if kind == "text" else PLANTS.convert_dtypes()
+    panel = pf.Observations.from_frame(given, **NAMES)
+    np.testing.assert_array_equal(panel["a"].values, [[0.5, 3.0], [0.7, 4.0], [np.nan, 9.0]])
+    np.testing.assert_array_equal(panel["b"].times, [1.0, 4.0])
+
+
+@pytest.mark.parametrize("numbers", [[7, 7, 9], [7.0, 7.0, 9.0], pd.Categorical([7, 7, 9], categories=[1, 7, 9])])
+def test_numbers_name_series(numbers):
+    table = pd.DataFrame({"id": numbers, "t": [1, 2, 1], "y": [0.1, 0.2, 0.3]})
+    panel = pf.Observations.from_frame(table, series="id", time="t", values="y")
+    assert [(name, type(name)) for name in panel] == [(7, int), (9, int)]
+
+
+def test_dates_are_counted_from_the_first_row_of_each_series():
+    table = pd.DataFrame(
+        {
+            "id": [1, 1, 2, 2],
+            "when": pd.to_datetime(["2026-03-02", "2026-03-01", "2026-04-01", "2026-04-08"]),
+            "y": [1.0, np.nan, 3.0, 4.0],
+            "amount": [np.nan, 5.0, np.nan, 6.0],
+            "warmth": [10.0, 11.0, 12.0, 13.0],
+        }
+    )
+    given: dict[str, Any] = {"time": "when", "values": "y", "events": {"feed": "amount"}, "unit": "days"}
+    given |= {"inputs": {"warmth": ("warmth", "previous")}, "series": "id", "initial_time": None}
+    for frame in (table, table.assign(when=table["when"].astype(str))):
+        panel = pf.Observations.from_frame(frame, **given)
+        assert panel[1].times.tolist() == [1.0]
+        assert panel[2].times.tolist() == [0.0, 7.0]
+        assert [part.tolist() for part in panel[1].events["feed"]] == [[0.0], [5.0]]
+        assert [part.tolist() for part in panel[2].events["feed"]] == [[7.0], [6.0]]
+        assert panel[2].inputs["warmth"].written() == {"times": [0.0, 7.0], "values": [12.0, 13.0], "kind": "previous"}
+
+
+def test_rows_of_events_alone_are_no_times_of_the_data():
+    table = {"t": [0, 1, 1, 2, 3], "y": [None, None, 0.3, None, 0.4], "dose": [10, 5, None, None, None]}
+    data = pf.Observations.from_frame(table, time="t", values="y", events={"dose": "dose"})
+    assert data.times.tolist() == [1.0, 2.0, 3.0], "a row without event stays, if all of it is missing"
+    assert [part.tolist() for part in data.events["dose"]] == [[0.0, 1.0], [10.0, 5.0]]
+
+
+def test_a_value_of_an_input_that_rows_of_one_time_repeat_counts_once():
+    table = {"t": [1, 1, 2], "y": [None, 0.3, 0.4], "dose": [10, None, None], "u": [5.0, 5.0, 6.0]}
+    data = pf.Observations.from_frame(table, time="t", values="y", events={"dose": "dose"}, inputs={"u": "u"})
+    assert data.inputs["u"].written() == {"times": [1.0, 2.0], "values": [5.0, 6.0], "kind": "linear"}
+
+
+def test_covariates_hold_from_the_start_until_another_value_follows():
+    table = {"id": [1, 2, 1, 1], "t": [3, 1, 2, 4], "y": [0.1, 0.2, 0.3, 0.4], "w": [70.0, 60.0, 70.0, 72.0]}
+    table["old"] = [None, 0, 1, None]
+    given: dict[str, Any] = {"series": "id", "time": "t", "values": "y"}
+    panel = pf.Observations.from_frame(table, covariates=["w", "old"], **given)
+    assert panel[1].inputs["w"].written() == {"times": [0.0, 4.0], "values": [70.0, 72.0], "kind": "previous"}
+    assert panel[1].inputs["old"].written() == {"times": [0.0], "values": [1.0], "kind": "previous"}
+    assert panel[2].inputs["w"].values.tolist() == [60.0]
+    dated = {**table, "t": [f"2026-03-0{day}" for day in table["t"]]}
+    panel = pf.Observations.from_frame(dated, covariates="w", unit="days", **given)
+    assert panel[1].inputs["w"].times.tolist() == [0.0, 2.0]
+
+
+def test_bounds_have_columns_of_their_own():
+    table = {"t": [2, 1], "a": [0.1, 0.5], "b": [3.0, 4.0], "low": [-1, None], "high": [0, 1]}
+    data = pf.Observations.from_frame(table, time="t", values=["a", "b"], censored={"b": "high"})
+    np.testing.assert_array_equal(data.censored, [[0.0, 1.0], [0.0, 0.0]])
+    data = pf.Observations.from_frame(table, time="t", values="a", censored="low")
+    np.testing.assert_array_equal(data.censored, [[0.0], [-1.0]])
+
+
+@pytest.mark.parametrize(
+    ("table", "changes", "words"),
+    [
+        ({}, {"time": "hour"}, ("no column called 'hour'", "'plant', 'day'")),
+        ({}, {"series": "tree"}, ("no column called 'tree'",)),
+        ({}, {"values": ["height", "width"]}, ("no column called 'width'",)),
+        ({}, {"values": []}, ("values must name at least one column",)),
+        ({}, {"values": ["height", "height"]}, ("each once",)),
+        ({}, {"series": None}, ("rows 2 and 3 have the same time, 1.0", "series=")),
+        ({"day": [4.0, 2.0, 1.0, 1.0, 2.0]}, {}, ("series 'a': rows 1 and 4 have the same time, 2.0",)),
+        ({"height": [2.2, "tall", 1.0, 0.5, 0.7]}, {}, ("row 1, column 'height' is 'tall', which is not a number",)),
+        ({"day": [4.0, None, 1.0, 1.0, 2.0]}, {}, ("row 1, column 'day' has no time",)),
+        ({"day": ["4", "x", "1", "1", "2"]}, {}, ("row 1, column 'day' is 'x', which is not a number",)),
+        ({"day": ["2026-03-01", "31.3.26", *["2026-03-02"] * 3]}, {"unit": "days"}, ("row 1", "'31.3.26'", "dates")),
+        ({"day": pd.date_range("2026-01-01", periods=5)}, {}, ("series 'b'", "unit='days'")),
+        ({"height": pd.date_range("2026-01-01", periods=5)}, {}, ("'height' has dates",)),
+        ({"plant": ["b", None, "b", "a", "a"]}, {}, ("row 1, column 'plant' does not say",)),
+        ({"plant": ["b", "a", "b", 1.5, 1.5]}, {}, ("series 1.5", "a whole number")),
+        ({"height": [2.2] + [None] * 4}, {"values": "height"}, ("series 'a': every value is missing",)),
+        ({"height": [2.2, np.inf, 1.0, 1.0, 1.0]}, {}, ("series 'a'", "infinity")),
+        ({}, {"censored": "height"}, ("there are 2 columns of values", "censored={'height': 'height'}")),
+        ({}, {"censored": {"width": "leaves"}}, ("censored names 'width'",)),
+        ({}, {"values": "height", "censored": "leaves"}, ("series 'b'", "-1 (below the value)")),
+        ({}, {"events": "leaves"}, ("events must be a dict",)),
+        ({}, {"inputs": {"u": ("leaves",)}}, ("a column, or a pair",)),
+        ({}, {"inputs": {"u": ("leaves", "stairs")}}, ("series 'b'", "'linear' or 'previous'")),
+        ({"u": [1.0, None, None, None, None]}, {"inputs": {"u": "u"}}, ("series 'a'", "input 'u' has no value")),
+        ({"u": [1.0, 1.0, 1.0, None, 1.0]}, {"covariates": "u"}, ("series 'a': row 3, column 'u' is empty",)),
+        ({}, {"covariates": "leaves", "initial_time": [1.0]}, ("initial_time must be a finite number",)),
+        ({}, {"covariates": {"u": "leaves"}}, ("covariates must be names of columns",)),
+        ({"height": [None] * 5}, {"values": "height", "events": {"e": "leaves"}}, ("'b': every row is an event",)),
+    ],
+)
+def test_mistakes_are_told(table, changes, words):
+    with pytest.raises(pf.DataError) as caught:
+        pf.Observations.from_frame(PLANTS.assign(**table), **(NAMES | changes))
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (PLANTS[:0], "no rows"),
+        (3.0, "must be a pandas DataFrame"),
+        ("nowhere.csv", "'nowhere.csv' cannot be read"),
+        (pd.concat([PLANTS, PLANTS["day"]], axis=1), "two columns called 'day'"),
+    ],
+)
+def test_what_is_no_table_is_refused(table, words):
+    with pytest.raises(pf.DataError, match=words):
+        pf.Observations.from_frame(table, **NAMES)
+
+
+def test_a_file_is_spoken_of_by_its_lines(tmp_path):
+    path = tmp_path / "plants.csv"
+    path.write_text("plant,day,height\na,1,0.5\n\na,2,<0.1\n")
+    with pytest.raises(pf.DataError, match=r"line 4, column 'height' is '<0\.1'"):
+        pf.Observations.from_frame(path, series="plant", time="day", values="height")
