@@ -56,7 +56,8 @@ def setup(app: Sphinx) -> None:
 
 def _link_public_names(app, what, name, obj, options, lines) -> None:
     """`pf.NAME`, or a call of it, becomes a link to its description."""
-    public, link = r"`(pf\.(\w+)[^`]*)`", r":py:obj:`\1 <pathfold.\2>`"
+    public = r"`(pf\.((?:datasets\.)?\w+)[^`]*)`"
+    link = r":py:obj:`\1 <pathfold.\2>`"
     lines[:] = [re.sub(public, link, line) for line in lines]
 
 

@@ -7,6 +7,7 @@ if sys.platform == "win32":
 
 from importlib.metadata import version
 
+from pathfold import datasets
 from pathfold.analysis import (
     Check,
     Evidence,
@@ -80,6 +81,7 @@ __all__ = [
     "calibrate",
     "check",
     "combine",
+    "datasets",
     "evidence",
     "log_likelihood",
     "open_checkpoint",
