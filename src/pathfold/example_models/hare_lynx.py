@@ -32,6 +32,8 @@ def surveyed() -> DiffusionModel:
         },
         initial_state=[dist.Normal(3.0, 1.0), dist.Normal(1.5, 1.0)],
         observation=Likelihood(lambda x, z: dist.LogNormal(x, z["tau"])),
+        states=("log hares", "log lynxes"),
+        observed=("hares", "lynxes"),
     )
 
 

@@ -28,6 +28,8 @@ def counted() -> DiffusionModel:
         },
         initial_state=lambda z: dist.Normal(z["mu"], z["sigma"] / jnp.sqrt(2 * z["theta"])),
         observation=Likelihood(lambda x, z: dist.Poisson(jnp.exp(x))),
+        states=("log density",),
+        observed=("count",),
     )
 
 

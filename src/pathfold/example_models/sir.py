@@ -66,6 +66,8 @@ def _model(
         initial_state=[np.log(762.0), np.log(1.0), dist.Normal(0.0, 1.0)],
         observation=GaussianNoise(lambda x, z: jnp.exp(x[1:2]), "sigma_y"),
         scheme=EulerMaruyama(),
+        states=("log susceptible", "log infected", "log contact rate"),
+        observed=("in bed",),
     )
 
 
