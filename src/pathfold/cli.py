@@ -85,11 +85,11 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def write_report(results: Path, file: Path | None) -> int:
+def write_report(results: Path, file: Path | None, title: str | None) -> int:
     """Write a report of results that were saved with to_netcdf or to_zarr; return the exit status."""
     try:
         with xr.open_datatree(results, engine="zarr" if results.is_dir() else None) as tree:
-            print(f"report: {report(tree, file or results.with_suffix('.html'))}")
+            print(f"report: {report(tree, file or results.with_suffix('.html'), title=title)}")
     except (PathfoldError, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         print(f"No report of {results}: {reason}.", file=sys.stderr)
@@ -229,6 +229,7 @@ def _main(arguments: list[str] | None) -> int:
     written = commands.add_parser("report", help="write an HTML report of results saved with to_netcdf or to_zarr")
     written.add_argument("results", type=Path, help="the file, or Zarr folder, of the results")
     written.add_argument("--file", type=Path, help="where the report goes; by default the results' name with .html")
+    written.add_argument("--title", help="its heading; by default the number of parameters")
     alone = commands.add_parser(
         "run", help="make one chain of a script's pf.sample(..., checkpoint='folder'), as a job of its own"
     )
@@ -242,7 +243,7 @@ def _main(arguments: list[str] | None) -> int:
         print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
         return 0
     if options.command == "report":
-        return write_report(options.results, options.file)
+        return write_report(options.results, options.file, options.title)
     if options.command == "doctor":
         return 0 if doctor.examine() else 1
     if options.command == "cache":
