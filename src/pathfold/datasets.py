@@ -102,7 +102,7 @@ def hare_lynx() -> pd.DataFrame:
 
     Examples
     --------
-    >>> data = pf.Observations(pf.datasets.hare_lynx().set_index("year"))
+    >>> data = pf.Observations(pf.datasets.hare_lynx().set_index("year"), initial_time=1900)
     >>> data.components
     ('hares', 'lynxes')
     """
