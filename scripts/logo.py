@@ -30,18 +30,21 @@ def points(across: np.ndarray, down: np.ndarray) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
 
 
-def main() -> None:
+def drawn() -> str:
     across, path, spread = bridges()
     middle = np.interp(across, *OBSERVED.T)
     band = points(np.append(across, across[::-1]), np.append(middle - 2.0 * spread, middle[::-1] + 2.0 * spread[::-1]))
     dots = "".join(f'<circle cx="{x:g}" cy="{y:g}" r="8" fill="{POINT}"/>' for x, y in OBSERVED)
-    FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(
+    return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE:g} {SIZE:g}" role="img" aria-label="pathfold">\n'
         f'<polygon points="{band}" fill="{BAND}" opacity="0.6"/>\n'
         f'<polyline points="{points(across, path)}" fill="none" stroke="{LINE}" stroke-width="5" '
         f'stroke-linejoin="round" stroke-linecap="round"/>\n{dots}\n</svg>\n'
     )
+
+
+def main() -> None:
+    FILE.write_text(drawn())
     print(FILE.name, f"{FILE.stat().st_size} bytes")
 
 

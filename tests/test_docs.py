@@ -15,6 +15,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
+from scripts import logo
 from tests.sampling.small_run import model_and_data
 
 ROOT = Path(__file__).parents[1]
@@ -185,6 +186,35 @@ def test_every_example_model_is_in_the_table():
 def blocks(page: str) -> str:
     """The Python code of a page."""
     return "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL))
+
+
+def test_the_front_page_prints_what_it_says(capsys):
+    """The same means, up to Monte Carlo errors: five of them, and half a digit."""
+    names: dict[str, Any] = {}
+    exec(blocks("../README.md"), names)
+    printed = capsys.readouterr().out.splitlines()
+    (shown,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert printed[0].split() == shown.splitlines()[0].split()
+    draws = names["posterior"].posterior
+    for line in shown.splitlines()[1:]:
+        name, mean, *_, error, _ = line.split()
+        digit = 10.0 ** -len(mean.partition(".")[2])
+        assert abs(draws[name].mean() - float(mean)) < 5.0 * 2**0.5 * float(error) + 0.5 * digit
+
+
+def test_the_front_page_is_the_text_of_the_readme():
+    readme, front = (ROOT / "README.md").read_text(), (DOCS / "index.md").read_text()
+    marks = re.findall(r"^:(?:start-after|end-before): (.*)$", front, re.MULTILINE)
+    assert [readme.index(f"\n{mark}\n") for mark in marks] == sorted(readme.index(f"\n{mark}\n") for mark in marks)
+    assert len(marks) == 4
+
+
+def test_the_bar_at_the_top_is_short():
+    assert len(listed(DOCS / "index.md")) == 6
+
+
+def test_the_logo_is_what_its_script_draws():
+    assert logo.FILE.read_text() == logo.drawn()
 
 
 def test_examples_on_models_and_data(monkeypatch):
