@@ -44,12 +44,8 @@ def theophylline() -> pd.DataFrame:
     Examples
     --------
     >>> table = pf.datasets.theophylline()
-    >>> panel = {
-    ...     f"subject {subject}": pf.Observations(
-    ...         one["hours"].to_numpy(), one["concentration"].to_numpy(), initial_time=0.0
-    ...     )
-    ...     for subject, one in table[table["hours"] > 0].groupby("subject")
-    ... }
+    >>> people = table[table["hours"] > 0].set_index("hours").groupby("subject")
+    >>> panel = [pf.Observations(person["concentration"]) for _, person in people]
     >>> len(panel)
     12
     """
@@ -63,9 +59,9 @@ def theophylline() -> pd.DataFrame:
 
 
 def influenza() -> pd.DataFrame:
-    """Return how many boys of a boarding school in England lay in bed with influenza, day by day, in January 1978.
+    """Return how many boys of a boarding school in England lay in bed with influenza, day by day, in early 1978.
 
-    Of 763 boys 512 fell ill, after one of them had come back from the holidays with the virus.
+    Of 763 boys 512 fell ill.
 
     Source: "Influenza in a boarding school", British Medical Journal 1 (1978), page 587. It shows a picture and no
     table, from which different authors read different numbers. These are the ones with which Graham, Thiery and Beskos
