@@ -35,23 +35,6 @@ POOR = 10.0  # log mass below the best mode
 
 type Problem = tuple[pf.DiffusionModel, Any, dict[str, Any]]
 
-# Theophylline in 12 people: the dose (mg/kg), then hours and concentrations (mg/l) after it (Boeckmann, Sheiner and
-# Beal, NONMEM users guide, part V, 1994; the data set Theoph of R, in the public domain). No samples at time 0.
-THEOPHYLLINE = """
-4.02 0.25:2.84 0.57:6.57 1.12:10.5 2.02:9.66 3.82:8.58 5.1:8.36 7.03:7.47 9.05:6.89 12.12:5.94 24.37:3.28
-4.4 0.27:1.72 0.52:7.91 1:8.31 1.92:8.33 3.5:6.85 5.02:6.08 7.03:5.4 9:4.55 12:3.01 24.3:0.9
-4.53 0.27:4.4 0.58:6.9 1.02:8.2 2.02:7.8 3.62:7.5 5.08:6.2 7.07:5.3 9:4.9 12.15:3.7 24.17:1.05
-4.4 0.35:1.89 0.6:4.6 1.07:8.6 2.13:8.38 3.5:7.54 5.02:6.88 7.02:5.78 9.02:5.33 11.98:4.19 24.65:1.15
-5.86 0.3:2.02 0.52:5.63 1:11.4 2.02:9.33 3.5:8.74 5.02:7.56 7.02:7.09 9.1:5.9 12:4.37 24.35:1.57
-4 0.27:1.29 0.58:3.08 1.15:6.44 2.03:6.32 3.57:5.53 5:4.94 7:4.02 9.22:3.46 12.1:2.78 23.85:0.92
-4.95 0.25:0.85 0.5:2.35 1.02:5.02 2.02:6.58 3.48:7.09 5:6.66 6.98:5.25 9:4.39 12.05:3.53 24.22:1.15
-4.53 0.25:3.05 0.52:3.05 0.98:7.31 2.02:7.56 3.53:6.59 5.05:5.88 7.15:4.73 9.07:4.57 12.1:3 24.12:1.25
-3.1 0.3:7.37 0.63:9.03 1.05:7.14 2.02:6.33 3.53:5.66 5.02:5.67 7.17:4.24 8.8:4.11 11.6:3.16 24.43:1.12
-5.5 0.37:2.89 0.77:5.22 1.02:6.41 2.05:7.83 3.55:10.21 5.05:9.18 7.08:8.02 9.38:7.14 12.1:5.68 23.7:2.42
-4.92 0.25:4.86 0.5:7.24 0.98:8 1.98:6.81 3.6:5.87 5.02:5.22 7.03:4.45 9.03:3.62 12.12:2.69 24.08:0.86
-5.3 0.25:1.25 0.5:3.96 1:7.82 2:9.72 3.52:9.75 5.07:8.57 7.07:6.59 9.03:6.11 12.05:4.57 24.15:1.17
-"""
-
 
 def theophylline() -> Problem:
     """Twelve people, one dose each; absorption, clearance and volume vary between them."""
@@ -72,11 +55,16 @@ def theophylline() -> Problem:
         events={"dose": lambda x, z, amount: x.at[0].add(amount)},
         states=("gut", "concentration"),
     )
-    data = []
-    for line in THEOPHYLLINE.strip().splitlines():
-        dose, *samples = line.split()
-        hours, values = np.array([sample.split(":") for sample in samples], dtype=float).T
-        data.append(pf.Observations(hours, values, initial_time=0.0, events={"dose": ([0.0], float(dose))}))
+    table = pf.datasets.theophylline()
+    data = [
+        pf.Observations(
+            person["hours"].to_numpy(),
+            person["concentration"].to_numpy(),
+            initial_time=0.0,
+            events={"dose": ([0.0], person["dose"].iloc[0])},
+        )
+        for _, person in table[table["hours"] > 0].groupby("subject")
+    ]
     return model, data, {"max_step": 0.25}
 
 

@@ -18,11 +18,13 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx-mathjax-offline",  # formulas need no network
 ]
 exclude_patterns = ["_build"]
 default_role = "code"  # a name in single backticks, as docstrings have it
 
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_fence_as_directive = ["math"]  # as forges render it
 myst_heading_anchors = 3
 
@@ -39,14 +41,21 @@ nitpick_ignore_regex = [("py:.*", r"(?!pathfold).*")]
 html_theme = "pydata_sphinx_theme"
 html_title = "pathfold"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/logo.svg"
 html_theme_options = {
-    "header_links_before_dropdown": 9,
+    "header_links_before_dropdown": 6,
+    "logo": {
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+        "text": "pathfold",
+    },
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
     "show_toc_level": 2,
 }
-WITHOUT_SIDEBAR = "index start examples method results contributing changelog"
-html_sidebars = {page: [] for page in WITHOUT_SIDEBAR.split()}
+html_sidebars = {page: [] for page in ("index", "start", "examples")}
 
 
 def setup(app: Sphinx) -> None:
@@ -56,7 +65,8 @@ def setup(app: Sphinx) -> None:
 
 def _link_public_names(app, what, name, obj, options, lines) -> None:
     """`pf.NAME`, or a call of it, becomes a link to its description."""
-    public, link = r"`(pf\.(\w+)[^`]*)`", r":py:obj:`\1 <pathfold.\2>`"
+    public = r"`(pf\.((?:datasets\.)?\w+)[^`]*)`"
+    link = r":py:obj:`\1 <pathfold.\2>`"
     lines[:] = [re.sub(public, link, line) for line in lines]
 
 

@@ -18,6 +18,7 @@ import pathfold as pf
 from pathfold.example_models import EXAMPLES
 from pathfold.model import build_parameters
 from pathfold.model.check_data import check_data
+from scripts import logo
 from tests.sampling.small_run import model_and_data
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +26,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-PUBLIC = [name for name in pf.__all__ if name != "__version__"]
+MODULES = {"datasets": [f"datasets.{name}" for name in pf.datasets.__all__]}
+PUBLIC = [each for name in pf.__all__ if name != "__version__" for each in MODULES.get(name, [name])]
 WIDEST_CODE, WIDEST_EXAMPLE = 80, 100  # columns: the site shows about 85
 
 
@@ -134,13 +136,15 @@ def test_every_page_is_in_a_table_of_contents():
 
 def test_every_public_name_is_in_the_reference():
     reference = "\n".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
-    described = re.findall(r"^\.\. auto(?:class|function|exception):: (\w+)$", reference, re.MULTILINE)
+    described = re.findall(
+        r"^\.\. auto(?:class|function|exception):: (?:pathfold\.)?([\w.]+)$", reference, re.MULTILINE
+    )
     assert sorted(described) == sorted(PUBLIC)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_argument_is_described(name):
-    thing = getattr(pf, name)
+    thing = attrgetter(name)(pf)
     assert inspect.getdoc(thing)
     if not (isinstance(thing, type) and issubclass(thing, Exception)):
         assert undescribed(name, thing) == []
@@ -186,6 +190,35 @@ def test_every_example_model_is_in_the_table():
 def blocks(page: str) -> str:
     """The Python code of a page."""
     return "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL))
+
+
+def test_the_front_page_prints_what_it_says(capsys):
+    """The same means, up to Monte Carlo errors: five of them, and half a digit."""
+    names: dict[str, Any] = {}
+    exec(blocks("../README.md"), names)
+    printed = capsys.readouterr().out.splitlines()
+    (shown,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert printed[0].split() == shown.splitlines()[0].split()
+    draws = names["posterior"].posterior
+    for line in shown.splitlines()[1:]:
+        name, mean, *_, error, _ = line.split()
+        digit = 10.0 ** -len(mean.partition(".")[2])
+        assert abs(draws[name].mean() - float(mean)) < 5.0 * 2**0.5 * float(error) + 0.5 * digit
+
+
+def test_the_front_page_is_the_text_of_the_readme():
+    readme, front = (ROOT / "README.md").read_text(), (DOCS / "index.md").read_text()
+    marks = re.findall(r"^:(?:start-after|end-before): (.*)$", front, re.MULTILINE)
+    assert [readme.index(f"\n{mark}\n") for mark in marks] == sorted(readme.index(f"\n{mark}\n") for mark in marks)
+    assert len(marks) == 4
+
+
+def test_the_bar_at_the_top_is_short():
+    assert len(listed(DOCS / "index.md")) == 6
+
+
+def test_the_logo_is_what_its_script_draws():
+    assert logo.FILE.read_text() == logo.drawn()
 
 
 def test_examples_on_models_and_data(monkeypatch):

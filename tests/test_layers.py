@@ -31,7 +31,8 @@ MAY_IMPORT = {layer: set(BOTTOM_TO_TOP[: rank + 1]) for rank, layer in enumerate
 MAY_IMPORT["program"] = {"errors", "program"}  # beside schemes and model, which know nothing of it
 for layer in BOTTOM_TO_TOP[BOTTOM_TO_TOP.index("engine") :]:
     MAY_IMPORT[layer].add("program")
-MAY_IMPORT["example_models"] = {"errors", "schemes", "model", "example_models"}
+MAY_IMPORT["datasets"] = {"datasets"}  # tables, for examples and users
+MAY_IMPORT["example_models"] = {"errors", "schemes", "model", "datasets", "example_models"}
 MAY_IMPORT["cli"].add("example_models")
 
 PLOTTING = {"arviz", "matplotlib"}
@@ -114,6 +115,8 @@ def test_imports_go_down_only():
         ("errors.py", "from .schemes import Scheme"),
         ("example_models/sir.py", "from pathfold.program import trace"),
         ("model/sde.py", "from pathfold.example_models import sir"),
+        ("model/sde.py", "from pathfold.datasets import nile"),
+        ("datasets.py", "from pathfold.model import Observations"),
         ("engine/gram.py", "from matplotlib import pyplot"),
         ("sampling/sample.py", "def lazily():\n    import arviz"),
         ("results/reading.py", "def lazily():\n    import arviz"),
@@ -143,6 +146,7 @@ def test_a_planted_violation_is_caught(tmp_path, file, statement):
         ("model/sde.py", "from .. import errors"),
         ("engine/native/newton.py", "from .kernels import step\nfrom ..status import Status"),
         ("example_models/sir.py", "import pathfold.model\nimport jax.numpy as jnp"),
+        ("example_models/sir.py", "from pathfold import datasets"),
         ("analysis/plots.py", "def plot():\n    import matplotlib.pyplot"),
     ],
 )

@@ -7,6 +7,7 @@ if sys.platform == "win32":
 
 from importlib.metadata import version
 
+from pathfold import datasets
 from pathfold.analysis import (
     Check,
     Evidence,
@@ -83,6 +84,7 @@ __all__ = [
     "check",
     "combine",
     "compare",
+    "datasets",
     "evidence",
     "fit",
     "log_likelihood",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import xarray as xr
 
@@ -26,6 +27,9 @@ from pathfold.inference import sample
 from pathfold.program.machine import machine_name
 from pathfold.results.convergence import summary_table
 from pathfold.sampling.alone import ChainEnded, chain_alone
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def demo(folder: Path, *, observations: int, draws: int, seed: int) -> None:
@@ -55,10 +59,19 @@ def run_example(example: Example, folder: Path, *, draws: int, seed: int) -> Non
     if not pictures:
         print("no pictures: they need Matplotlib, which `pip install 'pathfold[plots]'` brings")
     else:
-        plot_paths(posterior, observed=example.observed, natural=example.natural).savefig(folder / "paths.png", dpi=150)
+        picture_of_paths(posterior, example).savefig(folder / "paths.png", dpi=150)
         plot_marginals(posterior, names, truth=truth).savefig(folder / "marginals.png", dpi=150)
         print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
     print(f"all in {time.perf_counter() - begin:.0f} s")
+
+
+def picture_of_paths(posterior: xr.DataTree, example: Example) -> Figure:
+    """Draw the paths of an example in natural units, in which a logarithm has become what it is the logarithm of."""
+    figure = plot_paths(posterior, observed=example.observed, natural=example.natural)
+    if example.natural is not None:
+        for ax in figure.axes:
+            ax.set_ylabel(ax.get_ylabel().removeprefix("log "))
+    return figure
 
 
 def _make_folder(folder: Path) -> None:
@@ -72,11 +85,11 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def write_report(results: Path, file: Path | None) -> int:
+def write_report(results: Path, file: Path | None, title: str | None) -> int:
     """Write a report of results that were saved with to_netcdf or to_zarr; return the exit status."""
     try:
         with xr.open_datatree(results, engine="zarr" if results.is_dir() else None) as tree:
-            print(f"report: {report(tree, file or results.with_suffix('.html'))}")
+            print(f"report: {report(tree, file or results.with_suffix('.html'), title=title)}")
     except (PathfoldError, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         print(f"No report of {results}: {reason}.", file=sys.stderr)
@@ -216,6 +229,7 @@ def _main(arguments: list[str] | None) -> int:
     written = commands.add_parser("report", help="write an HTML report of results saved with to_netcdf or to_zarr")
     written.add_argument("results", type=Path, help="the file, or Zarr folder, of the results")
     written.add_argument("--file", type=Path, help="where the report goes; by default the results' name with .html")
+    written.add_argument("--title", help="its heading; by default the number of parameters")
     alone = commands.add_parser(
         "run", help="make one chain of a script's pf.sample(..., checkpoint='folder'), as a job of its own"
     )
@@ -229,7 +243,7 @@ def _main(arguments: list[str] | None) -> int:
         print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
         return 0
     if options.command == "report":
-        return write_report(options.results, options.file)
+        return write_report(options.results, options.file, options.title)
     if options.command == "doctor":
         return 0 if doctor.examine() else 1
     if options.command == "cache":

@@ -129,6 +129,18 @@ def test_a_panel_and_a_model_that_does_not_fit(tmp_path):
         assert finding[1:] in amiss
 
 
+def test_a_title_of_ones_own(tmp_path, capsys):
+    file = pf.report(results("one"), tmp_path / "report.html", title="Trial <7>")
+    assert file.read_text().count("Trial &lt;7&gt;") == 2  # of the window and of the page
+    assert "Calibration with" not in file.read_text()
+    results("one").to_netcdf(tmp_path / "results.nc")
+    assert main(["report", str(tmp_path / "results.nc"), "--title", "Trial 8"]) == 0
+    assert "<h1>Trial 8</h1>" in (tmp_path / "results.html").read_text()
+    for title in ("  ", 3):
+        with pytest.raises(pf.SettingsError, match="title must be a heading"):
+            pf.report(results("one"), tmp_path / "report.html", title=title)  # type: ignore[arg-type]
+
+
 def test_from_the_command_line(tmp_path, capsys):
     file = tmp_path / "results.nc"
     results("one").to_netcdf(file)

@@ -19,8 +19,14 @@ def with_predictions(example: Example, model: pf.DiffusionModel, tree: xr.DataTr
     series = tree.constant_data["first_interval"].size
     panel, last = series > 1, ends.max()
     times = np.append(ends.min(), last + np.median(np.diff(sorted(set(ends.tolist())))) * np.array([0.5, 1.0, 2.0]))
-    longer = {name: pf.Input(np.append(given.times, 1e6 + last), np.append(given.values, given.values[-1]), given.kind)
-              for name, given in model.inputs.items()}  # fmt: skip
+    longer = {
+        name: pf.Input(
+            [given.times[0] - 1.0, *given.times, 1e6 + last],
+            [given.values[0], *given.values, given.values[-1]],
+            given.kind,
+        )
+        for name, given in model.inputs.items()
+    }
     scenario: dict[str, Any] = {"inputs": longer, "events": {name: ([times[2]], 1.0) for name in model.jumps.events}}
     tree = pf.predict(model, tree, times, draws=10, **scenario)
     dims, rows = ("chain", "draw", "node" if panel else "time"), series * times.size

@@ -45,6 +45,8 @@ def test_data_and_truth_fit_the_model(name):
     model = example.model()
     assert example.name == name
     assert example.truth is None or set(example.truth) == set(model.parameters.names)
+    assert model.states, "pictures would say x[0]"
+    assert model.observed, "pictures would say y[0]"
     for each in series_of(name):
         check_data(model, each)
 

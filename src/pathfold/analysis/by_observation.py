@@ -35,7 +35,7 @@ def by_observation(results: xr.DataTree) -> xr.DataTree:
     >>> from pathfold.example_models import EXAMPLES
     >>> example = EXAMPLES["redstart"]
     >>> expected = pf.prior_predictive(example.model(), example.data(), max_step=0.5, draws=100)
-    >>> pf.by_observation(expected).prior_predictive["y0"].dims
+    >>> pf.by_observation(expected).prior_predictive["count"].dims
     ('chain', 'draw', 'time')
     """
     groups = results.children if isinstance(results, xr.DataTree) else ()

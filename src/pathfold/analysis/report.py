@@ -77,7 +77,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 """
 
 
-def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
+def report(posterior: xr.DataTree, file: str | os.PathLike[str], *, title: str | None = None) -> Path:
     """Write a report of results of pf.sample to an HTML file, and return its path.
 
     It has the verdicts in words, the model as written, the data, marginals and paths, how the chains converged, what
@@ -89,6 +89,8 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
         Results of `pf.sample`, also from a file.
     file
         Where the report is written.
+    title
+        The heading; by default the number of parameters.
 
     Returns
     -------
@@ -98,6 +100,12 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
     tree = check_posterior(posterior, "sample_stats", "observed_data", "constant_data")
     if not isinstance(file, str | os.PathLike) or not str(os.fspath(file)).strip():
         raise SettingsError(f"file must be the name of an HTML file, not {told(file)}")
+    if title is None:
+        title = f"Calibration with {len(parameter_names(tree))} parameters"
+    elif not isinstance(title, str) or not title.strip():
+        raise SettingsError(
+            f"title must be a heading in words, not {told(title)}; leave it out for one that is made up"
+        )
     parts = {
         "Verdict": _verdict(tree),
         "Parameters": _parameters(tree),
@@ -107,8 +115,7 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str]) -> Path:
         "Data": _data(tree),
         "How it was sampled": _settings(tree),
     }
-    body = "".join(f"<section><h2>{escape(title)}</h2>{''.join(part)}</section>" for title, part in parts.items())
-    title = f"Calibration with {len(parameter_names(tree))} parameters"
+    body = "".join(f"<section><h2>{escape(name)}</h2>{''.join(part)}</section>" for name, part in parts.items())
     made = str(tree.attrs.get("created_at", ""))[:16].replace("T", " ")
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'

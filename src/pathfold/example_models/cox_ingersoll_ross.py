@@ -45,6 +45,8 @@ def _model(observation: Observation) -> DiffusionModel:
         initial_state=lambda z: dist.Normal(jnp.log(z["mu"])[None], 0.3),
         observation=observation,
         scheme=Milstein(),
+        states=("log rate",),
+        observed=("rate",),
     )
 
 

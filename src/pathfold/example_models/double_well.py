@@ -28,6 +28,8 @@ def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
         initial_state=dist.Normal(np.zeros(1), 1.0),
         observation=GaussianNoise(lambda x, z: x, scale),
         scheme=StrongOrder1p5(),
+        states=("position",),
+        observed=("position",),
     )
 
 

@@ -20,5 +20,5 @@ class Example:
     data: Callable[[], Observations | list[Observations]]
     steps_per_interval: int
     truth: dict[str, Any] | None = None
-    natural: Callable[[Any], Any] | None = None  # maps the state to its usual units, for pictures
+    natural: Callable[[Any], Any] | None = None  # maps the state to its usual units, for pictures: "log rate" to rates
     observed: dict[int, int] = field(default_factory=dict)  # natural components that are seen, with their columns of y

@@ -56,6 +56,8 @@ def observed_by(observation: Observation, scheme: Scheme = StrongOrder1p5()) -> 
         initial_state=lambda z: dist.Normal(jnp.array([0.0, -z["beta"]]), 1.0),
         observation=observation,
         scheme=scheme,
+        states=("potential", "recovery"),
+        observed=("potential",),
     )
 
 

@@ -4,25 +4,16 @@ In logarithms, with noise in how fast each species grows,
 
     dx_0 = (alpha - beta exp(x_1)) dt + sigma_0 dW_0,  dx_1 = (-gamma + delta exp(x_0)) dt + sigma_1 dW_1,
 
-and a survey with log-normal error, y ~ LogNormal(x, tau). Pelts in thousands, 1900 to 1920, of the Hudson's Bay
-Company, as tabulated by Howard (2009), "Modeling basics", from Hewitt (1921).
+and a survey with log-normal error, y ~ LogNormal(x, tau). The pelts, in thousands, are `datasets.hare_lynx`.
 """
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold import datasets
 from pathfold.example_models.example import Example
 from pathfold.model import DiffusionModel, Likelihood, Observations
-
-HARES = [
-    *(30.0, 47.2, 70.2, 77.4, 36.3, 20.6, 18.1, 21.4, 22.0, 25.4, 27.1),
-    *(40.3, 57.0, 76.6, 52.3, 19.5, 11.2, 7.6, 14.6, 16.2, 24.7),
-]
-LYNXES = [
-    *(4.0, 6.1, 9.8, 35.2, 59.4, 41.7, 19.0, 13.0, 8.3, 9.1, 7.4),
-    *(8.0, 12.3, 19.5, 45.7, 51.1, 29.7, 15.8, 9.7, 10.1, 8.6),
-]
 
 
 def surveyed() -> DiffusionModel:
@@ -41,12 +32,15 @@ def surveyed() -> DiffusionModel:
         },
         initial_state=[dist.Normal(3.0, 1.0), dist.Normal(1.5, 1.0)],
         observation=Likelihood(lambda x, z: dist.LogNormal(x, z["tau"])),
+        states=("log hares", "log lynxes"),
+        observed=("hares", "lynxes"),
     )
 
 
 def data() -> Observations:
     """Return the pelts of both species in thousands, with times in years since 1900."""
-    return Observations(np.arange(len(HARES)), np.stack([HARES, LYNXES], axis=1))
+    table = datasets.hare_lynx()
+    return Observations(table["year"].to_numpy() - 1900, table[["hares", "lynxes"]].to_numpy())
 
 
 EXAMPLE = Example(

@@ -57,6 +57,8 @@ def noisy() -> DiffusionModel:
         initial_state=dist.Normal(jnp.zeros(MODES), 1.0 / (1.0 + jnp.arange(MODES))),
         observation=GaussianNoise(lambda x, z: shapes(THERMOMETERS) @ x, OBSERVATION_SCALE),
         scheme=CustomScheme(exact_step, MODES),
+        states=tuple(f"mode {k}" for k in range(MODES)),
+        observed=tuple(f"temperature at {s:g}" for s in THERMOMETERS),
     )
 
 

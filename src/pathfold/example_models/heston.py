@@ -61,6 +61,8 @@ def noiseless() -> DiffusionModel:
         initial_state=[0.0, dist.Normal(0.0, 0.5)],
         observation=Noiseless(lambda x, z: x[:1]),
         scheme=EulerMaruyama(),
+        states=("log price", "log relative variance"),
+        observed=("log price",),
     )
 
 

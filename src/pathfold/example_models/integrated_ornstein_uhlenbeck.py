@@ -43,6 +43,8 @@ def _model(observation: Observation) -> DiffusionModel:
         initial_state=dist.Normal(jnp.zeros(2), 1.0),
         observation=observation,
         scheme=StrongOrder1p5(),
+        states=("position", "velocity"),
+        observed=("position",),
     )
 
 

@@ -34,6 +34,7 @@ def noiseless() -> DiffusionModel:
         observation=Noiseless(lambda x, z: x),
         scheme=Milstein(),
         states=("rate",),
+        observed=("rate",),
     ).transform(jnp.log, jnp.exp)
 
 

@@ -26,6 +26,7 @@ from pathfold.schemes import StrongOrder1p5
 TRUTH = {"sigma": 2.0, "mu": 2.2, "C": 135.0}
 A, B, a, b = 3.25, 22.0, 1.0, 0.5  # mV, and per 10 ms
 NU, R = 0.05, 0.56  # spikes per 10 ms, per mV
+CELLS = ("pyramidal", "excitatory", "inhibitory")
 TYPICAL = [0.08, 18.0, 12.0, 0.0, 0.0, 0.0]
 
 
@@ -58,6 +59,8 @@ def noiseless() -> DiffusionModel:
         initial_state=dist.Normal(jnp.array(TYPICAL), jnp.array([0.03, 5.0, 5.0, 0.03, 4.0, 4.0])),
         observation=Noiseless(lambda x, z: x[1:2] - x[2:3]),
         scheme=StrongOrder1p5(),
+        states=(*CELLS, *(f"change of {cells}" for cells in CELLS)),
+        observed=("EEG",),
     )
 
 

@@ -27,6 +27,7 @@ def drift(x, z):
 
 
 def noisy(oscillators: int = OSCILLATORS) -> DiffusionModel:
+    phases = tuple(f"phase {i}" for i in range(oscillators))
     return DiffusionModel(
         drift=drift,
         diffusion=lambda x, z: z["sigma"] * jnp.eye(oscillators),
@@ -39,6 +40,8 @@ def noisy(oscillators: int = OSCILLATORS) -> DiffusionModel:
         },
         initial_state=dist.Normal(jnp.zeros(oscillators), 2.0),
         observation=GaussianNoise(lambda x, z: x, OBSERVATION_SCALE),
+        states=phases,
+        observed=phases,
     )
 
 

@@ -31,6 +31,8 @@ def answered() -> DiffusionModel:
         },
         initial_state=[0.0],
         observation=Likelihood(lambda x, z: dist.Bernoulli(logits=x)),
+        states=("skill",),
+        observed=("right",),
     )
 
 

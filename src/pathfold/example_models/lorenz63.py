@@ -39,6 +39,8 @@ def noisy(scale: float = OBSERVATION_SCALE) -> DiffusionModel:
         initial_state=dist.Normal(jnp.array([0.0, 0.0, 25.0]), 10.0),
         observation=GaussianNoise(lambda x, z: x[:1], scale),
         scheme=StrongOrder1p5(),
+        states=("X", "Y", "Z"),
+        observed=("X",),
     )
 
 

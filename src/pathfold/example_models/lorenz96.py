@@ -25,6 +25,7 @@ def drift(x, z):
 
 def noisy(states: int = STATES, scheme: Scheme | None = None) -> DiffusionModel:
     """Return the model with y = (x_0, x_2, ...) + 0.5 w observed."""
+    sites = tuple(f"site {i}" for i in range(states))
     return DiffusionModel(
         drift=drift,
         diffusion=lambda x, z: z["sigma"] * jnp.eye(states),
@@ -32,6 +33,8 @@ def noisy(states: int = STATES, scheme: Scheme | None = None) -> DiffusionModel:
         initial_state=dist.Normal(jnp.full(states, 2.5), 4.0),
         observation=GaussianNoise(lambda x, z: x[::2], OBSERVATION_SCALE),
         scheme=EulerMaruyama() if scheme is None else scheme,
+        states=sites,
+        observed=sites[::2],
     )
 
 

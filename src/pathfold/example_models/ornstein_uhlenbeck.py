@@ -37,6 +37,8 @@ def _model(observation: Observation, scheme: Scheme) -> DiffusionModel:
         initial_state=lambda z: dist.Normal(z["mu"], 1.0),
         observation=observation,
         scheme=scheme,
+        states=("level",),
+        observed=("level",),
     )
 
 

@@ -52,6 +52,8 @@ def noisy() -> DiffusionModel:
         initial_state=lambda z: [np.log(DOSE), 0.0, dist.Normal(jnp.log(z["CL"]), z["omega"])],
         observation=NoisyObservation(lambda x, z, w: jnp.exp(x[:1] + z["tau"] * w) / z["V"], 1),
         scheme=EulerMaruyama(),
+        states=("log central", "peripheral", "log clearance"),
+        observed=("concentration",),
     )
 
 

@@ -4,19 +4,17 @@ The logarithm of the density follows Gompertz' law with noise of the environment
 
     dx = theta (mu - x) dt + sigma dW,  y ~ Poisson(exp(x)).
 
-Counts of American redstarts on one route of the North American Breeding Bird Survey, 1966 to 1995, as printed by
-Dennis, Ponciano, Lele, Taper and Staples (2006), "Estimating density dependence, process noise, and observation error",
-who assume log-normal errors instead.
+The counts (`datasets.redstart`) are those of Dennis, Ponciano, Lele, Taper and Staples (2006), "Estimating density
+dependence, process noise, and observation error", who assume log-normal errors instead.
 """
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold import datasets
 from pathfold.example_models.example import Example
 from pathfold.model import DiffusionModel, Likelihood, Observations
-
-COUNTS = [18, 10, 9, 14, 17, 14, 5, 10, 9, 5, 11, 11, 4, 5, 4, 8, 2, 3, 9, 2, 4, 7, 4, 1, 2, 4, 11, 11, 9, 6]
 
 
 def counted() -> DiffusionModel:
@@ -30,12 +28,15 @@ def counted() -> DiffusionModel:
         },
         initial_state=lambda z: dist.Normal(z["mu"], z["sigma"] / jnp.sqrt(2 * z["theta"])),
         observation=Likelihood(lambda x, z: dist.Poisson(jnp.exp(x))),
+        states=("log density",),
+        observed=("count",),
     )
 
 
 def data() -> Observations:
     """Return the counts, with times in years since the first."""
-    return Observations(np.arange(len(COUNTS)), COUNTS)
+    table = datasets.redstart()
+    return Observations(table["year"].to_numpy() - 1966, table["count"].to_numpy())
 
 
 EXAMPLE = Example(

@@ -17,7 +17,7 @@ from pathfold.example_models.example import Example
 from pathfold.model import DiffusionModel, Likelihood, Observations, simulate
 
 TRUTH = {"alpha": 50.0, "alpha_0": 0.2, "n": 2.0, "beta": 0.5, "sigma": 0.15, "tau": 0.1}
-STATES = ("m_0", "m_1", "m_2", "p_0", "p_1", "p_2")
+STATES = ("log m_0", "log m_1", "log m_2", "log p_0", "log p_1", "log p_2")
 
 
 def drift(x, z):

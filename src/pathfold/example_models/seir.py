@@ -59,7 +59,9 @@ def reported() -> DiffusionModel:
             0.0,
         ],
         observation=Likelihood(lambda x, z: dist.NegativeBinomial2(z["rho"] * x[4], z["k"])),
-        accumulators=4,
+        accumulators=("cases of the week",),
+        states=("log susceptible", "log exposed", "log infectious", "log transmission rate", "cases of the week"),
+        observed=("reports",),
     )
 
 

@@ -2,7 +2,7 @@
 
 The state is x = [log s; log i; log c], susceptible and infected people and the contact rate, observed by the number of
 people in bed, y = exp(x_1) + sigma_y w, once a day for 14 days (paper, section on the SIR model and its appendix;
-Ryder et al. 2018; data of an influenza outbreak in a boarding school, BMJ 1978).
+Ryder et al. 2018; `datasets.influenza` says where the data come from).
 """
 
 from collections.abc import Callable
@@ -12,17 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold import datasets
 from pathfold.example_models.example import Example
 from pathfold.model import DiffusionModel, GaussianNoise, Observations
 from pathfold.schemes import EulerMaruyama
 
 POPULATION = 763.0
-CASES = [3, 8, 28, 75, 221, 281, 255, 235, 190, 125, 70, 28, 12, 5]
 
 
 def data() -> Observations:
     """Return the 14 daily counts, the first a day after the initial state."""
-    return Observations(np.arange(1, 15), CASES)
+    table = datasets.influenza()
+    return Observations(table["day"].to_numpy(), table["in_bed"].to_numpy())
 
 
 def noisy(*, sigma_y: float | None = None) -> DiffusionModel:
@@ -65,6 +66,8 @@ def _model(
         initial_state=[np.log(762.0), np.log(1.0), dist.Normal(0.0, 1.0)],
         observation=GaussianNoise(lambda x, z: jnp.exp(x[1:2]), "sigma_y"),
         scheme=EulerMaruyama(),
+        states=("log susceptible", "log infected", "log contact rate"),
+        observed=("in bed",),
     )
 
 

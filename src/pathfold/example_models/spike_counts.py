@@ -38,6 +38,8 @@ def counted() -> DiffusionModel:
         initial_state=dist.Normal(jnp.zeros(1), 1.0),
         observation=Likelihood(lambda x, z: dist.Poisson(BIN * jnp.exp(z["mu"] + z["beta"] * x[0]))),
         inputs={"stimulus": STIMULUS},
+        states=("drive",),
+        observed=tuple(f"neuron {c}" for c in range(NEURONS)),
     )
 
 

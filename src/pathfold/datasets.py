@@ -1,0 +1,194 @@
+"""Small public data sets, typed into the package: every function returns a pandas DataFrame, without a network.
+
+The numbers are measurements, of which the sources print a table or a picture; none of these sources states a licence
+for them. Whoever uses a data set should cite its source.
+"""
+
+import pandas as pd
+
+__all__ = ["glucose_tolerance", "hare_lynx", "influenza", "nile", "redstart", "theophylline"]
+
+# A line for each person: weight, dose, then hours and concentrations.
+_THEOPHYLLINE = """
+79.6 4.02 0:0.74 0.25:2.84 0.57:6.57 1.12:10.5 2.02:9.66 3.82:8.58 5.1:8.36 7.03:7.47 9.05:6.89 12.12:5.94 24.37:3.28
+72.4 4.4 0:0 0.27:1.72 0.52:7.91 1:8.31 1.92:8.33 3.5:6.85 5.02:6.08 7.03:5.4 9:4.55 12:3.01 24.3:0.9
+70.5 4.53 0:0 0.27:4.4 0.58:6.9 1.02:8.2 2.02:7.8 3.62:7.5 5.08:6.2 7.07:5.3 9:4.9 12.15:3.7 24.17:1.05
+72.7 4.4 0:0 0.35:1.89 0.6:4.6 1.07:8.6 2.13:8.38 3.5:7.54 5.02:6.88 7.02:5.78 9.02:5.33 11.98:4.19 24.65:1.15
+54.6 5.86 0:0 0.3:2.02 0.52:5.63 1:11.4 2.02:9.33 3.5:8.74 5.02:7.56 7.02:7.09 9.1:5.9 12:4.37 24.35:1.57
+80 4 0:0 0.27:1.29 0.58:3.08 1.15:6.44 2.03:6.32 3.57:5.53 5:4.94 7:4.02 9.22:3.46 12.1:2.78 23.85:0.92
+64.6 4.95 0:0.15 0.25:0.85 0.5:2.35 1.02:5.02 2.02:6.58 3.48:7.09 5:6.66 6.98:5.25 9:4.39 12.05:3.53 24.22:1.15
+70.5 4.53 0:0 0.25:3.05 0.52:3.05 0.98:7.31 2.02:7.56 3.53:6.59 5.05:5.88 7.15:4.73 9.07:4.57 12.1:3 24.12:1.25
+86.4 3.1 0:0 0.3:7.37 0.63:9.03 1.05:7.14 2.02:6.33 3.53:5.66 5.02:5.67 7.17:4.24 8.8:4.11 11.6:3.16 24.43:1.12
+58.2 5.5 0:0.24 0.37:2.89 0.77:5.22 1.02:6.41 2.05:7.83 3.55:10.21 5.05:9.18 7.08:8.02 9.38:7.14 12.1:5.68 23.7:2.42
+65 4.92 0:0 0.25:4.86 0.5:7.24 0.98:8 1.98:6.81 3.6:5.87 5.02:5.22 7.03:4.45 9.03:3.62 12.12:2.69 24.08:0.86
+60.5 5.3 0:0 0.25:1.25 0.5:3.96 1:7.82 2:9.72 3.52:9.75 5.07:8.57 7.07:6.59 9.03:6.11 12.05:4.57 24.15:1.17
+"""
+
+
+def theophylline() -> pd.DataFrame:
+    """Return concentrations of theophylline, a drug against asthma, in the blood of twelve people after one dose.
+
+    They swallowed it, and each gave eleven samples in 25 hours, the first before the dose; three had some of the drug
+    in their blood then already. It is a data set on which methods for drugs in people are compared: `Theoph` in R.
+
+    Source: a study by Robert Upton, in Boeckmann, Sheiner and Beal (1994), "NONMEM users guide, part V", University of
+    California, San Francisco; analysed by Davidian and Giltinan (1995), "Nonlinear models for repeated measurement
+    data", and Pinheiro and Bates (2000), "Mixed-effects models in S and S-PLUS". No licence is stated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        132 rows with the columns `subject` (1 to 12), `weight` (kg), `dose` (mg for each kg of weight), `hours` (since
+        the dose) and `concentration` (mg/l).
+
+    Examples
+    --------
+    >>> table = pf.datasets.theophylline()
+    >>> people = table[table["hours"] > 0].set_index("hours").groupby("subject")
+    >>> panel = [pf.Observations(person["concentration"]) for _, person in people]
+    >>> len(panel)
+    12
+    """
+    rows = []
+    for subject, line in enumerate(_THEOPHYLLINE.strip().splitlines(), start=1):
+        weight, dose, *samples = line.split()
+        for sample in samples:
+            hours, concentration = sample.split(":")
+            rows.append((subject, float(weight), float(dose), float(hours), float(concentration)))
+    return pd.DataFrame(rows, columns=["subject", "weight", "dose", "hours", "concentration"])
+
+
+def influenza() -> pd.DataFrame:
+    """Return how many boys of a boarding school in England lay in bed with influenza, day by day, in early 1978.
+
+    Of 763 boys 512 fell ill.
+
+    Source: "Influenza in a boarding school", British Medical Journal 1 (1978), page 587. It shows a picture and no
+    table, from which different authors read different numbers. These are the ones with which Graham, Thiery and Beskos
+    (2022), "Manifold Markov chain Monte Carlo methods for Bayesian inference in diffusion models", repeat the analysis
+    of Ryder, Golightly, McGough and Prangle (2018), "Black-box variational inference for stochastic differential
+    equations". No licence is stated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        14 rows with the columns `day` (1 to 14) and `in_bed` (boys).
+
+    Examples
+    --------
+    >>> pf.datasets.influenza()["in_bed"].max()
+    np.int64(281)
+    """
+    in_bed = [3, 8, 28, 75, 221, 281, 255, 235, 190, 125, 70, 28, 12, 5]
+    return pd.DataFrame({"day": range(1, 15), "in_bed": in_bed})
+
+
+def hare_lynx() -> pd.DataFrame:
+    """Return how many pelts of snowshoe hares and of lynxes trappers in Canada sold, year by year from 1900 to 1920.
+
+    Lynxes live on hares, and both rise and fall with a period of about ten years.
+
+    Source: the Hudson's Bay Company, in Hewitt (1921), "The conservation of the wild life of Canada", as tabulated by
+    Howard (2009), "Modeling basics". No licence is stated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        21 rows with the columns `year`, `hares` and `lynxes` (thousands of pelts).
+
+    Examples
+    --------
+    >>> data = pf.Observations(pf.datasets.hare_lynx().set_index("year"), initial_time=1900)
+    >>> data.components
+    ('hares', 'lynxes')
+    """
+    hares = [
+        *(30.0, 47.2, 70.2, 77.4, 36.3, 20.6, 18.1, 21.4, 22.0, 25.4, 27.1),
+        *(40.3, 57.0, 76.6, 52.3, 19.5, 11.2, 7.6, 14.6, 16.2, 24.7),
+    ]
+    lynxes = [
+        *(4.0, 6.1, 9.8, 35.2, 59.4, 41.7, 19.0, 13.0, 8.3, 9.1, 7.4),
+        *(8.0, 12.3, 19.5, 45.7, 51.1, 29.7, 15.8, 9.7, 10.1, 8.6),
+    ]
+    return pd.DataFrame({"year": range(1900, 1921), "hares": hares, "lynxes": lynxes})
+
+
+def redstart() -> pd.DataFrame:
+    """Return how many American redstarts were counted along one route, once a year from 1966 to 1995.
+
+    Source: the North American Breeding Bird Survey (record 02014 3328 08636), as printed in table 1 of Dennis,
+    Ponciano, Lele, Taper and Staples (2006), "Estimating density dependence, process noise, and observation error",
+    Ecological Monographs 76. No licence is stated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        30 rows with the columns `year` and `count` (birds).
+
+    Examples
+    --------
+    >>> pf.datasets.redstart()["count"].sum()
+    np.int64(229)
+    """
+    count = [18, 10, 9, 14, 17, 14, 5, 10, 9, 5, 11, 11, 4, 5, 4, 8, 2, 3, 9, 2, 4, 7, 4, 1, 2, 4, 11, 11, 9, 6]
+    return pd.DataFrame({"year": range(1966, 1996), "count": count})
+
+
+def nile() -> pd.DataFrame:
+    """Return the yearly flow of the Nile at Aswan from 1871 to 1970, which fell about 1898.
+
+    Source: Cobb (1978), "The problem of the Nile: conditional solution to a changepoint problem", Biometrika 65;
+    analysed throughout Durbin and Koopman (2001), "Time series analysis by state space methods"; `Nile` in R. No
+    licence is stated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        100 rows with the columns `year` and `flow` (10^8 cubic metres).
+
+    Examples
+    --------
+    >>> pf.datasets.nile()["flow"].mean()
+    np.float64(919.35)
+    """
+    flow = [
+        *(1120, 1160, 963, 1210, 1160, 1160, 813, 1230, 1370, 1140),
+        *(995, 935, 1110, 994, 1020, 960, 1180, 799, 958, 1140),
+        *(1100, 1210, 1150, 1250, 1260, 1220, 1030, 1100, 774, 840),
+        *(874, 694, 940, 833, 701, 916, 692, 1020, 1050, 969),
+        *(831, 726, 456, 824, 702, 1120, 1100, 832, 764, 821),
+        *(768, 845, 864, 862, 698, 845, 744, 796, 1040, 759),
+        *(781, 865, 845, 944, 984, 897, 822, 1010, 771, 676),
+        *(649, 846, 812, 742, 801, 1040, 860, 874, 848, 890),
+        *(744, 749, 838, 1050, 918, 986, 797, 923, 975, 815),
+        *(1020, 906, 901, 1170, 912, 746, 919, 718, 714, 740),
+    ]
+    return pd.DataFrame({"year": range(1871, 1971), "flow": flow})
+
+
+def glucose_tolerance() -> pd.DataFrame:
+    """Return glucose and insulin in the blood of one person after an injection of glucose.
+
+    The first sample was taken before the injection. From such a test the sensitivity to insulin is estimated.
+
+    Source: Pacini and Bergman (1986), "MINMOD: a computer program to calculate insulin sensitivity and pancreatic
+    responsivity from the frequently sampled intravenous glucose tolerance test", Computer Methods and Programs in
+    Biomedicine 23. No licence is stated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        24 rows with the columns `minutes` (since the injection), `glucose` (mg/dl) and `insulin` (uU/ml).
+
+    Examples
+    --------
+    >>> table = pf.datasets.glucose_tolerance()
+    >>> insulin = pf.Input(table["minutes"].to_numpy(), table["insulin"].to_numpy())
+    """
+    minutes = [0, 2, 4, 6, 8, 10, 12, 14, 16, 19, 22, 27, 32, 42, 52, 62, 72, 82, 92, 102, 122, 142, 162, 182]
+    glucose = [
+        *(92, 350, 287, 251, 240, 216, 211, 205, 196, 192, 172, 163),
+        *(142, 124, 105, 92, 84, 77, 82, 81, 82, 82, 85, 90),
+    ]
+    insulin = [11, 26, 130, 85, 51, 49, 45, 41, 35, 30, 30, 27, 30, 22, 15, 15, 11, 10, 8, 11, 7, 8, 8, 7]
+    return pd.DataFrame({"minutes": minutes, "glucose": glucose, "insulin": insulin})
