@@ -172,9 +172,9 @@ def example(name: str) -> Problem:
 def other_data(name: str) -> Problem:
     """An example with data simulated from another seed."""
     model, data, steps = example(name)
-    assert EXAMPLES[name].truth is not None
-    fine = 4 * steps["steps_per_interval"]
-    return model, pf.simulate(model, EXAMPLES[name].truth, data.times, steps_per_interval=fine, seed=11), steps
+    truth, fine = EXAMPLES[name].truth, 4 * steps["steps_per_interval"]
+    assert truth is not None
+    return model, pf.simulate(model, truth, data.times, steps_per_interval=fine, seed=11), steps
 
 
 HARD: dict[str, Callable[[], Problem]] = {
