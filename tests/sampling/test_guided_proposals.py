@@ -121,7 +121,7 @@ def test_a_run_that_ended_anywhere_is_taken_up(monkeypatch, tmp_path):
     """In warm-up, with paths in the sum for the next reference; and later."""
     monkeypatch.setattr(execution, "ChainTask", partial(ChainTask, checkpoint_seconds=0.0))
     run = GuidedChain._run
-    for most in (2, 20):
+    for most in (2, 24):
         calls = []
 
         def failing(self, *given, calls=calls, most=most):

@@ -21,7 +21,7 @@ def compare(
     max_step: float | None = None,
     seed: int = 0,
     threads: int | None = None,
-) -> pd.DataFrame:
+) -> Any:
     """Compare candidate models of the same data by their evidence, in seconds: one fit for each.
 
     The evidence is that of `pf.fit`, corrected by pairs of paths; where the verdict of a fit is "sample", so is that of

@@ -131,8 +131,9 @@ def worth_beginning_with(candidates: Sequence[Candidate]) -> list[int]:
     Within a mode they keep their order: which of them is lower is a matter of rounding.
     """
     potentials, unit = np.array([candidate.potential for candidate in candidates]), _unit(len(candidates[0].shares))
-    below = (potentials - potentials.min()) // (SAME * unit)
-    return [int(i) for i in np.argsort(below, kind="stable") if below[i] * SAME < WORTH]
+    below = potentials - potentials.min()
+    order = np.argsort(below // (SAME * unit), kind="stable")
+    return [int(i) for i in order if below[i] < max(WORTH, SAME * unit)]
 
 
 def _unit(series: int) -> float:
