@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -28,7 +28,7 @@ from pathfold.model.reactions import ENDS
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.execution import explained
 from pathfold.sampling.held_noise import gathered
-from pathfold.sampling.marginal import Marginal, Origin, Pair, found_start
+from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair, found_start
 from pathfold.sampling.scales import set_scales
 from pathfold.sampling.settings import KeepPath
 
@@ -242,6 +242,9 @@ class _Fitted:
         explored = explore(self.mode, points, self.seed, self.say("exploring parameters and paths"), draw)
         result = corrected(explored)
         signs = self._signs(explored, result, pairs)
+        if pairs and not any(np.isfinite(pair.log_weights).any() for pair in result.pairs):
+            pairs = False  # no path was reached: what is left are the most probable ones
+            result = corrected(replace(explored, pairs=draw(explored.u, 0)))
         laplace = self._dataset() | self._explored(explored, result, signs)
         tree = fitted_tree(
             self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
@@ -339,7 +342,8 @@ class _Fitted:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(6,)))
         places = resample(result.weights, shape[0] * shape[1], rng)
         logs = np.array([pair.log_weights for pair in result.pairs])
-        first = 1.0 / (1.0 + np.exp(np.clip(logs[:, 1] - logs[:, 0], -700.0, 700.0)))
+        with np.errstate(invalid="ignore"):  # of points without a path, which are not drawn
+            first = 1.0 / (1.0 + np.exp(np.clip(logs[:, 1] - logs[:, 0], -700.0, 700.0)))
         signs = (rng.random(places.size) > first[places]).astype(int)
         z = np.array([pair.z for pair in result.pairs])
         starts = np.array([result.pairs[i].starts[k] for i, k in zip(places, signs, strict=True)])
@@ -349,13 +353,11 @@ class _Fitted:
             "log_correction": result.log_correction[places],
             "point": result.numbers[places].astype(float),
         }
-        noise = None
-        if pairs:
-            held = np.unique(np.linspace(0, shape[1] - 1, HELD).astype(np.int64))
-            chosen = [
-                [self._noise(explored, result, z, places, signs, k * shape[1] + i) for i in held] for k in range(CHAINS)
-            ]
-            noise = gathered(self.marginal.full, held, chosen)
+        signs = signs if pairs else np.full(places.size, MOST_PROBABLE)
+        held = np.unique(np.linspace(0, shape[1] - 1, HELD).astype(np.int64))
+        chosen = [
+            [self._noise(explored, result, z, places, signs, k * shape[1] + i) for i in held] for k in range(CHAINS)
+        ]
 
         def by_chain(array: np.ndarray) -> np.ndarray:
             return array.reshape(*shape, *array.shape[1:])
@@ -365,7 +367,7 @@ class _Fitted:
             by_chain(starts),
             by_chain(states),
             {name: by_chain(values) for name, values in statistics.items()},
-            noise,
+            gathered(self.marginal.full, held, chosen),
         )
 
     def _noise(self, explored: Explored, result: Corrected, z, places, signs, i: int) -> tuple[np.ndarray, ...]:
