@@ -16,7 +16,8 @@ from pathfold.example_models import EXAMPLES
 from pathfold.inference.correction import corrected, resample
 from pathfold.inference.exploration import Explored, Uniforms, effective, pareto_k
 from pathfold.inference.verdict import Signs
-from pathfold.sampling.marginal import Pair
+from pathfold.sampling.marginal import Marginal, Pair
+from pathfold.sampling.proposal import Proposal
 from tests.inference.test_marginal import DATA, gaussian_log_likelihood, ornstein_uhlenbeck
 
 STEPS = 4
@@ -144,6 +145,20 @@ def test_where_no_path_is_reached_the_most_probable_ones_are_left(model, monkeyp
     assert fit.attrs["verdict"] == "sample"
     assert float(fit.laplace["pairs_failed"]) == 1.0
     assert np.isfinite(fit.posterior["state"]).all()
+
+
+def test_where_no_other_parameters_have_a_path_the_mode_is_left(model, monkeypatch):
+    reach = Marginal._reach
+
+    def near(self, room, u, origin):
+        return reach(self, room, u, origin) if np.abs(u - origin.u).max() < 0.6 else -np.inf
+
+    monkeypatch.setattr(Marginal, "_reach", near)
+    monkeypatch.setattr(Proposal, "of_uniforms", lambda self, uniforms: self.mean + 3.0 + uniforms[:, :-1])
+    with pytest.warns(UserWarning, match="should not be relied on"):
+        fit = pf.fit(model, DATA, steps_per_interval=STEPS, points=64, threads=1)
+    assert np.ptp(fit.posterior["theta"].values) == 0.0
+    assert any("no path was found" in reason for reason in fit.attrs["reasons"])
 
 
 def test_quasi_random_points_are_even():

@@ -70,6 +70,10 @@ def explore(mode: Mode, points: int, seed: int, report: Callable[[], None], draw
         enough = number >= len(ROUNDS) - 1 and effective(ratios[first:]) > ENOUGH * count
         if enough or np.mean(~np.isfinite(log_density)) > HOPELESS:
             break
+    if not np.isfinite(ratios).any():  # the mode is all that there is
+        at_mode, weights = mode.origin.u[None], np.append(np.full(len(u), -np.inf), 0.0)
+        densities = np.append(log_density, mode.origin.log_density)
+        return Explored(np.concatenate([u, at_mode]), densities, weights, first, np.nan, pairs + draw(at_mode, len(u)))
     total = np.logaddexp.reduce(ratios)
     return Explored(u, log_density, ratios - total, first, float(total - np.log(len(u))), pairs)
 
