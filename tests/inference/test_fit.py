@@ -169,6 +169,14 @@ def test_quasi_random_points_are_even():
     assert len(np.unique(points, axis=0)) == 512
 
 
+def test_it_says_what_it_does(model, capsys):
+    pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, progress=True, pairs=False)
+    said = capsys.readouterr()
+    assert "pathfold: seeking the mode, start 1" in said.err
+    assert "pathfold: exploring parameters and paths" in said.err
+    assert said.out == ""
+
+
 def test_maximum_likelihood(model):
     fit = pf.fit(model, DATA, steps_per_interval=STEPS, prior=False, threads=1)
     u = fit.laplace["mode"].values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -123,7 +124,7 @@ def fit(
     say = Saying(truth("progress", progress))
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     begin = time.perf_counter()
-    marginal = prepare_marginal(model, grid, threads=threads, prior=prior, announce=progress)
+    marginal = prepare_marginal(model, grid, threads=threads, prior=prior)
     compiled = time.perf_counter()
     with explained(model, grid, seed):
         mode, others = find_modes(marginal, starts, seed, say)
@@ -159,15 +160,13 @@ class Saying:
     def __call__(self, what: str) -> Callable[[], None]:
         if self.wanted and what != self.last:
             self.last = what
-            print(f"pathfold: {what}", flush=True)
+            print(f"pathfold: {what}", file=sys.stderr, flush=True)
         return lambda: None
 
 
-def prepare_marginal(
-    model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool, announce: bool
-) -> Marginal:
+def prepare_marginal(model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool) -> Marginal:
     """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
-    compile_sampler("laplace", announce=announce)
+    compile_sampler("laplace", announce=True)
     full = Engine(model, grid)
     set_scales(full)
     return Marginal(full, threads=threads, prior=prior)
