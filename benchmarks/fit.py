@@ -105,7 +105,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for name, model, data, steps in cases(args.quick):
         grid = TimeGrid.build(data, steps_per_interval=steps)
-        marginal = prepare_marginal(model, grid, threads=1, prior=True, announce=False)
+        marginal = prepare_marginal(model, grid, threads=1, prior=True)
         mode = least(lambda marginal=marginal: find_modes(marginal, 1, 0, Saying(False)))
         whole = least(
             lambda model=model, data=data, steps=steps: pf.fit(model, data, steps_per_interval=steps, threads=1)

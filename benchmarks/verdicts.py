@@ -21,7 +21,7 @@ MODELS = (
     "cox_ingersoll_ross",
     "double_well",
     "lotka_volterra",
-    "sir",
+    "fitzhugh_nagumo",
     "optical_trap",
     "van_der_pol",
     "toggle_switch",

@@ -162,10 +162,14 @@ for kind, sampler in (
     ("dynamic", pf.DynamicHMC()),
     ("dynamic", pf.UnconstrainedHMC()),
     ("guided", pf.GuidedProposals()),
+    ("laplace", None),
 ):
-    pf.sample(
-        model, data, sampler=sampler, steps_per_interval=2, chains=1, warmup=8, draws=2, threads=2, progress=False
-    )
+    if sampler is None:
+        pf.fit(model, data, steps_per_interval=2, points=16, threads=2)
+    else:
+        pf.sample(
+            model, data, sampler=sampler, steps_per_interval=2, chains=1, warmup=8, draws=2, threads=2, progress=False
+        )
     listed = {(f.py_func, s) for f, s in (*installation.OF_ALL, *installation.OF_KIND[kind])}
     modules = [m for m in vars(compiled_native).values() if hasattr(m, "__file__")]
     entries = {id(f): f for m in modules for f in vars(m).values() if isinstance(f, HostFunction)}.values()
@@ -188,7 +192,7 @@ def test_what_a_sampler_calls_is_compiled_before_and_nothing_else_is(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {"static": [], "dynamic": [], "guided": []}
+    assert json.loads(done.stdout.splitlines()[-1]) == {"static": [], "dynamic": [], "guided": [], "laplace": []}
 
 
 def entry(function):

@@ -14,9 +14,10 @@ import xarray as xr
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
 from pathfold.inference.correction import corrected, resample
-from pathfold.inference.exploration import Explored, effective, pareto_k
+from pathfold.inference.exploration import Explored, Uniforms, effective, pareto_k
 from pathfold.inference.verdict import Signs
-from pathfold.sampling.marginal import Pair
+from pathfold.sampling.marginal import Marginal, Pair
+from pathfold.sampling.proposal import Proposal
 from tests.inference.test_marginal import DATA, gaussian_log_likelihood, ornstein_uhlenbeck
 
 STEPS = 4
@@ -132,6 +133,48 @@ def test_without_pairs_the_verdict_is_at_best_rough(model):
     fit = pf.fit(model, DATA, steps_per_interval=STEPS, pairs=False, keep_path="all", points=64, threads=1)
     assert fit.attrs["verdict"] == "rough"
     assert fit.posterior.sizes["time"] == STEPS * len(DATA.times)
+    number = int(fit.noise["draw"][1])
+    at_nodes = fit.posterior["state"].values[2, number, STEPS - 1 :: STEPS]
+    np.testing.assert_allclose(fit.noise["state"].values[2, 1], at_nodes, atol=1e-7)
+
+
+def test_where_no_path_is_reached_the_most_probable_ones_are_left(model, monkeypatch):
+    monkeypatch.setattr("pathfold.sampling.marginal.draw_pair", lambda *_: (-np.inf, -np.inf))
+    with pytest.warns(UserWarning, match="should not be relied on"):
+        fit = pf.fit(model, DATA, steps_per_interval=STEPS, points=64, threads=1)
+    assert fit.attrs["verdict"] == "sample"
+    assert float(fit.laplace["pairs_failed"]) == 1.0
+    assert np.isfinite(fit.posterior["state"]).all()
+
+
+def test_where_no_other_parameters_have_a_path_the_mode_is_left(model, monkeypatch):
+    reach = Marginal._reach
+
+    def near(self, room, u, origin):
+        return reach(self, room, u, origin) if np.abs(u - origin.u).max() < 0.6 else -np.inf
+
+    monkeypatch.setattr(Marginal, "_reach", near)
+    monkeypatch.setattr(Proposal, "of_uniforms", lambda self, uniforms: self.mean + 3.0 + uniforms[:, :-1])
+    with pytest.warns(UserWarning, match="should not be relied on"):
+        fit = pf.fit(model, DATA, steps_per_interval=STEPS, points=64, threads=1)
+    assert np.ptp(fit.posterior["theta"].values) == 0.0
+    assert any("no path was found" in reason for reason in fit.attrs["reasons"])
+
+
+def test_quasi_random_points_are_even():
+    """In every coordinate, of 512 points each sixteenth has 32, give or take two; of independent ones six."""
+    points = Uniforms(6, np.random.default_rng(0)).next(512)
+    counts = np.array([np.histogram(column, np.linspace(0.0, 1.0, 17))[0] for column in points.T])
+    assert np.abs(counts - 32).max() <= 3
+    assert len(np.unique(points, axis=0)) == 512
+
+
+def test_it_says_what_it_does(model, capsys):
+    pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, progress=True, pairs=False)
+    said = capsys.readouterr()
+    assert "pathfold: seeking the mode, start 1" in said.err
+    assert "pathfold: exploring parameters and paths" in said.err
+    assert said.out == ""
 
 
 def test_maximum_likelihood(model):

@@ -62,7 +62,8 @@ def corrected(explored: Explored) -> Corrected:
             slope = coefficients[1:]
             log_evidence += float(np.logaddexp.reduce(np.log(w) + means))
     log_correction = (u - weights @ u) @ slope
-    tilted = np.where(reached.any(axis=1), np.log(weights) + log_correction, -np.inf)
+    reached = reached.any(axis=1) if reached.any() else np.ones(len(u), dtype=bool)
+    tilted = np.where(reached, np.log(weights) + log_correction, -np.inf)
     tilted = np.exp(tilted - np.logaddexp.reduce(tilted))
     return Corrected(numbers, tilted, pairs, failed, spread, slope, log_correction, log_evidence)
 

@@ -13,6 +13,8 @@ from pathfold.sampling.proposal import Proposal
 
 ROUNDS = (4, 4, 2)  # by which the points are divided; each fits the proposal to all points before
 MORE, ENOUGH = 2, 0.5  # rounds like the last that may follow, while its effective share is less than that
+DIGITS = 30.0  # log of how many values a coordinate of a quasi-random point can have
+HOPELESS = 0.4  # share of points without an inner mode at which no more are tried
 Draw = Callable[[np.ndarray, int], list[Pair]]  # densities and paths at points, of which the first has that number
 TAIL = 0.2  # of the weights, at most, that the shape of their tail is fitted to
 
@@ -65,25 +67,47 @@ def explore(mode: Mode, points: int, seed: int, report: Callable[[], None], draw
         mixture = np.stack([each.log_student(u) + np.log(n / len(u)) for each, n in proposals])
         ratios = log_density - np.logaddexp.reduce(mixture, axis=0)
         proposal = proposal.refitted(u, ratios)
-        if number >= len(ROUNDS) - 1 and effective(ratios[first:]) > ENOUGH * count:
+        enough = number >= len(ROUNDS) - 1 and effective(ratios[first:]) > ENOUGH * count
+        if enough or np.mean(~np.isfinite(log_density)) > HOPELESS:
             break
+    if not np.isfinite(ratios).any():  # the mode is all that there is
+        at_mode, weights = mode.origin.u[None], np.append(np.full(len(u), -np.inf), 0.0)
+        densities = np.append(log_density, mode.origin.log_density)
+        return Explored(np.concatenate([u, at_mode]), densities, weights, first, np.nan, pairs + draw(at_mode, len(u)))
     total = np.logaddexp.reduce(ratios)
     return Explored(u, log_density, ratios - total, first, float(total - np.log(len(u))), pairs)
 
 
 class Uniforms:
-    """Quasi-random points of the unit cube: multiples of a generalised golden ratio (Roberts 2018)."""
+    """Quasi-random points of the unit cube: Halton's, the digits of each coordinate permuted at random (Owen 2017)."""
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
-        ratio = 2.0
-        for _ in range(60):  # the root of x^(d + 1) = x + 1
-            ratio = (1.0 + ratio) ** (1.0 / (size + 1))
-        self.steps, self.begin, self.made = ratio ** -np.arange(1.0, size + 1), rng.random(size), 0
+        places = [int(DIGITS / np.log(base)) + 1 for base in _primes(size)]
+        self.digits = [[rng.permutation(base) for _ in range(n)] for base, n in zip(_primes(size), places, strict=True)]
+        self.made = 0
 
     def next(self, count: int) -> np.ndarray:
-        numbers = self.made + np.arange(1, count + 1)
+        """Return the next points (count, size)."""
+        numbers = self.made + np.arange(count)
         self.made += count
-        return np.clip((self.begin + numbers[:, None] * self.steps) % 1.0, 1e-12, 1.0 - 1e-12)
+        columns = []
+        for permutations in self.digits:
+            base, rest, column = len(permutations[0]), numbers, np.zeros(count)
+            for place, permuted in enumerate(permutations, start=1):
+                column += permuted[rest % base] * float(base) ** -place
+                rest = rest // base
+            columns.append(column)
+        return np.clip(np.stack(columns, axis=1), 1e-12, 1.0 - 1e-12)
+
+
+def _primes(count: int) -> list[int]:
+    found: list[int] = []
+    number = 2
+    while len(found) < count:
+        if all(number % each for each in found):
+            found.append(number)
+        number += 1
+    return found
 
 
 def effective(log_weights: np.ndarray) -> float:

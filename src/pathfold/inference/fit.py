@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -27,7 +28,7 @@ from pathfold.model.names import dimensions
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.execution import explained
 from pathfold.sampling.held_noise import gathered
-from pathfold.sampling.marginal import Marginal, Origin, Pair, found_starts
+from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair, found_starts
 from pathfold.sampling.scales import set_scales
 from pathfold.sampling.settings import KeepPath
 
@@ -121,7 +122,7 @@ def fit(
     say = Saying(truth("progress", progress))
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     begin = time.perf_counter()
-    marginal = prepare_marginal(model, grid, threads=threads, prior=prior, announce=progress)
+    marginal = prepare_marginal(model, grid, threads=threads, prior=prior)
     compiled = time.perf_counter()
     with explained(model, grid, seed):
         mode, others = find_modes(marginal, starts, seed, say)
@@ -157,15 +158,13 @@ class Saying:
     def __call__(self, what: str) -> Callable[[], None]:
         if self.wanted and what != self.last:
             self.last = what
-            print(f"pathfold: {what}", flush=True)
+            print(f"pathfold: {what}", file=sys.stderr, flush=True)
         return lambda: None
 
 
-def prepare_marginal(
-    model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool, announce: bool
-) -> Marginal:
+def prepare_marginal(model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool) -> Marginal:
     """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
-    compile_sampler("laplace", announce=announce)
+    compile_sampler("laplace", announce=True)
     full = Engine(model, grid)
     set_scales(full)
     return Marginal(full, threads=threads, prior=prior)
@@ -229,6 +228,9 @@ class _Fitted:
         explored = explore(self.mode, points, self.seed, self.say("exploring parameters and paths"), draw)
         result = corrected(explored)
         signs = self._signs(explored, result, pairs)
+        if pairs and not any(np.isfinite(pair.log_weights).any() for pair in result.pairs):
+            pairs = False  # no path was reached: what is left are the most probable ones
+            result = corrected(replace(explored, pairs=draw(explored.u, 0)))
         laplace = self._dataset() | self._explored(explored, result, signs)
         tree = fitted_tree(
             self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
@@ -326,7 +328,8 @@ class _Fitted:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(6,)))
         places = resample(result.weights, shape[0] * shape[1], rng)
         logs = np.array([pair.log_weights for pair in result.pairs])
-        first = 1.0 / (1.0 + np.exp(np.clip(logs[:, 1] - logs[:, 0], -700.0, 700.0)))
+        with np.errstate(invalid="ignore"):  # of points without a path, which are not drawn
+            first = 1.0 / (1.0 + np.exp(np.clip(logs[:, 1] - logs[:, 0], -700.0, 700.0)))
         signs = (rng.random(places.size) > first[places]).astype(int)
         z = np.array([pair.z for pair in result.pairs])
         starts = np.array([result.pairs[i].starts[k] for i, k in zip(places, signs, strict=True)])
@@ -336,13 +339,11 @@ class _Fitted:
             "log_correction": result.log_correction[places],
             "point": result.numbers[places].astype(float),
         }
-        noise = None
-        if pairs:
-            held = np.unique(np.linspace(0, shape[1] - 1, HELD).astype(np.int64))
-            chosen = [
-                [self._noise(explored, result, z, places, signs, k * shape[1] + i) for i in held] for k in range(CHAINS)
-            ]
-            noise = gathered(self.marginal.full, held, chosen)
+        signs = signs if pairs else np.full(places.size, MOST_PROBABLE)
+        held = np.unique(np.linspace(0, shape[1] - 1, HELD).astype(np.int64))
+        chosen = [
+            [self._noise(explored, result, z, places, signs, k * shape[1] + i) for i in held] for k in range(CHAINS)
+        ]
 
         def by_chain(array: np.ndarray) -> np.ndarray:
             return array.reshape(*shape, *array.shape[1:])
@@ -352,7 +353,7 @@ class _Fitted:
             by_chain(starts),
             by_chain(states),
             {name: by_chain(values) for name, values in statistics.items()},
-            noise,
+            gathered(self.marginal.full, held, chosen),
         )
 
     def _noise(self, explored: Explored, result: Corrected, z, places, signs, i: int) -> tuple[np.ndarray, ...]:

@@ -88,7 +88,7 @@ def profile(
     chosen = [_place(name, labels) for name in ([names] if isinstance(names, str) else [*names])]
     if len(chosen) not in (1, 2) or len({*chosen}) < len(chosen):
         raise SettingsError(f"names must be one parameter or two different ones, not {told(names)}")
-    marginal = prepare_marginal(model, grid, threads=threads, prior=truth("prior", prior), announce=False)
+    marginal = prepare_marginal(model, grid, threads=threads, prior=truth("prior", prior))
     with explained(model, grid, seed):
         mode, _ = find_modes(marginal, 1, seed, Saying(False))
     for k in chosen:

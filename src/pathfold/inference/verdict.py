@@ -57,7 +57,7 @@ class Signs:
         yield Sign(
             -self.effective_share,
             -0.5,
-            -0.2,
+            -0.25,
             f"the posterior has an odd shape: {100 * self.effective_share:.0f} % of the points are effective",
         )
         yield Sign(

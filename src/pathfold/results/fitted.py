@@ -34,7 +34,7 @@ class FittedDraws:
     starts: np.ndarray
     states: np.ndarray
     statistics: dict[str, np.ndarray]
-    noise: Noise | None
+    noise: Noise
 
 
 def fitted_tree(
@@ -68,8 +68,7 @@ def _drawn_groups(
     }
     if (log_prior := log_prior_dataset(model, groups["posterior"])) is not None:
         groups["log_prior"] = log_prior
-    if drawn.noise is not None:
-        groups["noise"] = noise_dataset(Run(model, grid, settings, chains, {}), drawn.noise)
+    groups["noise"] = noise_dataset(Run(model, grid, settings, chains, {}), drawn.noise)
     return groups
 
 

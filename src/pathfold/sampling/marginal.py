@@ -28,6 +28,7 @@ from pathfold.model.row_constants import row_constants
 from pathfold.sampling.scales import relative_spread
 from pathfold.sampling.starts import Point, find_starts, worth_beginning_with
 
+MOST_PROBABLE = -1
 PIECES = (1, 4)  # into which the way from the origin is cut, if it cannot be gone at once
 
 
@@ -178,7 +179,10 @@ class Marginal:
         return np.concatenate([self.engine.get("point", point, "path", "x")[:, 1:], nodes], axis=1) if fine else nodes
 
     def noise(self, u: np.ndarray, origin: Origin, key: tuple[int, int], sign: int) -> tuple[np.ndarray, ...]:
-        """Return the noise (v0, w, v), initial and node states of one path of a pair that was drawn with that key."""
+        """Return the noise (v0, w, v), initial and node states of one path of a pair that was drawn with that key.
+
+        `sign` is 0 or 1, or MOST_PROBABLE for the path that lies between them.
+        """
         with self._room() as room:
             self._draw_pair(room, self._reach(room, u, origin), key)
             return self._parts(room.points[1 + sign])
