@@ -75,7 +75,7 @@ def lowest_along(dense: Dense, q: np.ndarray, d: np.ndarray) -> float:
                 break  # too far for Newton's method
             moved = moved - np.linalg.lstsq(dense.jacobian(moved), dense.constraint(moved))[0]
         if np.abs(dense.constraint(moved)).max() < 1e-8:
-            potential = 0.5 * moved @ moved + dense.excess(moved) + 0.5 * dense.log_det_gram(moved)
+            potential = float(0.5 * moved @ moved) + dense.excess(moved) + 0.5 * dense.log_det_gram(moved)
             lowest = min(lowest, potential)
     return lowest
 
