@@ -184,3 +184,43 @@ def test_the_answer_does_not_depend_on_threads():
     for a, b in zip(one.pairs(u, origin, 1), three.pairs(u, origin, 1), strict=True):
         np.testing.assert_array_equal(a.states, b.states)
         np.testing.assert_array_equal(a.log_weights, b.log_weights)
+
+
+def test_counts_have_the_textbook_approximation():
+    """One normal state seen through a Poisson count: mode and curvature of the log density of the state, by hand."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: 0.0 * x,
+        diffusion=lambda x, z: jnp.array([[z["s"]]]),
+        parameters={"s": dist.LogNormal(0.0, 0.5)},
+        initial_state=[0.4],
+        observation=pf.Likelihood(lambda x, z: dist.Poisson(jnp.exp(x[0]))),
+    )
+    marginal, origin = marginal_of(model, pf.Observations([1.0], [[7.0]], initial_time=0.0), 1, prior=False)
+    for u in (-1.0, 0.3, 1.2):
+        s, x = np.exp(0.5 * u), 1.0
+        for _ in range(50):
+            x -= ((x - 0.4) / s**2 + np.exp(x) - 7.0) / (1.0 / s**2 + np.exp(x))
+        log_density = 7.0 * x - np.exp(x) - np.log(5040.0) - 0.5 * ((x - 0.4) / s) ** 2 - np.log(s)
+        expected = log_density - 0.5 * np.log(1.0 / s**2 + np.exp(x))
+        assert abs(marginal.values(np.array([[u]]), origin)[0] - expected) < 1e-7  # the mode is found to 1e-8
+
+
+def test_units_change_nothing_but_a_constant():
+    u = np.random.default_rng(2).normal(size=(5, 1))
+    times = [0.5, 1.0, 1.5]
+    data = pf.Observations(times, [[1.6], [0.2], [0.5]], initial_time=0.0)
+    in_grams = pf.Observations(times, [[1600.0], [200.0], [500.0]], initial_time=0.0)
+
+    def model(unit):
+        return pf.DiffusionModel(
+            drift=lambda x, z: -z["a"] * x,
+            diffusion=lambda x, z: 0.8 * jnp.sqrt(1.0 + x[:, None] ** 2),
+            parameters={"a": dist.Normal(0.5, 0.5)},
+            initial_state=[0.3],
+            observation=pf.Noiseless(lambda x, z: unit * (x + 0.3 * x**3)),
+        )
+
+    (one, at_one), (other, at_other) = marginal_of(model(1.0), data, 3), marginal_of(model(1000.0), in_grams, 3)
+    values, others = one.values(u, at_one), other.values(u, at_other)
+    assert np.isfinite(values).all()
+    np.testing.assert_allclose(others - values, -3.0 * np.log(1000.0), atol=1e-7)
