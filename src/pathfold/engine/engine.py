@@ -93,11 +93,15 @@ class Engine:
         """Return the first interval of each run of intervals that a kernel over nodes goes through."""
         return grid.first
 
+    @property
+    def work(self) -> int:
+        """The multiplications, about, that one pass over the fine steps takes."""
+        n = self.sizes
+        return self.intervals * (self.grid.steps + NODE) * n.X * (n.X + n.V + n.U)
+
     def _choose_parts(self) -> int:
         """Choose the number of parts, from the size of model and data alone, since sums depend on it."""
-        n = self.sizes
-        work = self.intervals * (self.grid.steps + NODE) * n.X * (n.X + n.V + n.U)
-        parts = min(work // WORK, MOST_PARTS, self.chunks) if self.in_parts else 1
+        parts = min(self.work // WORK, MOST_PARTS, self.chunks) if self.in_parts else 1
         return parts if parts >= FEWEST_PARTS else 1
 
     def _length(self, record: Record) -> int:

@@ -39,6 +39,7 @@ FIRST = ((("path", 0.0), ("nodes", 0.3)), (("path", 1.0), ("moved path", 1.0)))
 OTHERS = (("path", 0.3), ("nodes", 1.0), ("path", 1.0), ("moved path", 0.3))
 ROUNDS = 9  # at most, if nothing is found
 ENOUGH = 6  # rounds, if something is, though no two searches ended at the same mode
+LIGHT = 50_000  # multiplications of a pass: searches of such problems take milliseconds
 SAME = 1.0  # two searches that end so near in log mass ended at the same mode
 WORTH = 5.0  # modes with a log mass so far below the best are none to begin with
 FAR = 3.0  # prior standard deviations: parameters that had to move further are named
@@ -144,10 +145,10 @@ def _unit(series: int) -> float:
 def _modes(crew: Crew, seed: int) -> list[Candidate]:
     """Search in rounds until two searches agree on the best mode; raise InitialisationError if none finds any.
 
-    Small problems have two rounds at least, so that a second mode is seen if there is one.
+    Light problems have two rounds at least, so that a second mode is seen if there is one.
     """
     engine, candidates, failures = crew.engine, list[Candidate](), list[Failure]()
-    least = len(FIRST) if engine.parts == 1 else 1
+    least = len(FIRST) if engine.work < LIGHT else 1
     for number in range(ROUNDS):
         searches = FIRST[number] if number < len(FIRST) else OTHERS
         attempts = [Attempt(way, spread, (seed, number, i)) for i, (way, spread) in enumerate(searches)]
