@@ -75,7 +75,6 @@ class Marginal:
             self.engine.set("problem", self.engine.problem, record, field, values)
         self.constant = float(row_constants(full.model, full.grid, np.arange(full.intervals)).sum())
         self.workers = threads or os.cpu_count() or 1
-        self.passes = 0
         self._rooms: SimpleQueue[Room] = SimpleQueue()
         for _ in range(self.workers):
             self._rooms.put(Room(self.engine))
@@ -103,8 +102,7 @@ class Marginal:
         """Find the inner mode from the point of the room; return the log density, -inf if there is none."""
         self.engine.give(room.problem, u)
         blocks = room.problem, room.points, room.change, warm, room.scratch
-        status, potential, log_det, passes = inner_mode(self.engine.layout, *blocks)
-        self.passes += passes
+        status, potential, log_det, _ = inner_mode(self.engine.layout, *blocks)
         if status != CONVERGED:
             return -np.inf
         excess = float(self.engine.get("point", room.points[AT], "theta", "excess_u")[()])

@@ -19,7 +19,7 @@ from .small import finite
 from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
 from .vector import clear_idle, copy, position, squared_norm
 
-AT, TRIAL, INNER_POINTS = range(3)  # rows of the table of points
+AT, TRIAL = range(2)  # rows of the table of points
 
 
 @compiled
