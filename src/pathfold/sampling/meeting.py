@@ -16,7 +16,7 @@ from pathfold.engine.native.trajectory import LOG_DENSITY
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import Monitor
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
-from pathfold.sampling.starts import WORTH
+from pathfold.sampling.starts import WORTH, far_below
 
 BATCHES = 4  # into which the last half of warm-up is cut, to see what chance does to its mean
 FEWEST = 40  # iterations of warm-up: after fewer of them nothing can be said
@@ -37,7 +37,7 @@ def meet(chains: Sequence[Chain], monitors: Sequence[Monitor]) -> list[Chain]:
     lowest, moved = best.mode(), list[Chain]()
     for chain in doubtful:
         below = chain.mode() - lowest
-        if below > WORTH:
+        if far_below(int(chain.layout[at.SERIES])) < below < np.inf:  # infinite if the descent failed: nothing is known
             count = int(AGAIN * chain.task.warmup)
             chain.begin_again(best, count, monitors[chains.index(chain)])
             moved.append(chain)

@@ -134,7 +134,12 @@ def worth_beginning_with(candidates: Sequence[Candidate]) -> list[int]:
     potentials, unit = np.array([candidate.potential for candidate in candidates]), _unit(len(candidates[0].shares))
     below = potentials - potentials.min()
     order = np.argsort(below // (SAME * unit), kind="stable")
-    return [int(i) for i in order if below[i] < max(WORTH, SAME * unit)]
+    return [int(i) for i in order if below[i] < far_below(len(candidates[0].shares))]
+
+
+def far_below(series: int) -> float:
+    """Return how far below the best mode, in log mass, there is nothing to begin with."""
+    return max(WORTH, SAME * _unit(series))
 
 
 def _unit(series: int) -> float:
