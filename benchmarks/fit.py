@@ -17,7 +17,7 @@ import numpyro.distributions as dist
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
-from pathfold.inference.fit import Saying, find_modes, prepare_marginal
+from pathfold.inference.fit import find_modes, prepare_marginal
 from pathfold.model import TimeGrid
 from pathfold.results.convergence import judged
 
@@ -106,7 +106,7 @@ def main() -> None:
     for name, model, data, steps in cases(args.quick):
         grid = TimeGrid.build(data, steps_per_interval=steps)
         marginal = prepare_marginal(model, grid, threads=1, prior=True)
-        mode = least(lambda marginal=marginal: find_modes(marginal, 1, 0, Saying(False)))
+        mode = least(lambda marginal=marginal: find_modes(marginal, 1, 0))
         whole = least(
             lambda model=model, data=data, steps=steps: pf.fit(model, data, steps_per_interval=steps, threads=1)
         )

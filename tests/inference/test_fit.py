@@ -16,6 +16,7 @@ from pathfold.example_models import EXAMPLES
 from pathfold.inference.correction import corrected, resample
 from pathfold.inference.exploration import Explored, Uniforms, effective, pareto_k
 from pathfold.inference.verdict import Signs
+from pathfold.sampling import progress
 from pathfold.sampling.marginal import Marginal, Pair
 from pathfold.sampling.proposal import Proposal
 from tests.inference.test_marginal import DATA, gaussian_log_likelihood, ornstein_uhlenbeck
@@ -169,12 +170,19 @@ def test_quasi_random_points_are_even():
     assert len(np.unique(points, axis=0)) == 512
 
 
-def test_it_says_what_it_does(model, capsys):
-    pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, progress=True, pairs=False)
+def test_it_says_what_it_does(model, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, pairs=False)
     said = capsys.readouterr()
-    assert "pathfold: seeking the mode, start 1" in said.err
-    assert "pathfold: exploring parameters and paths" in said.err
+    assert "pathfold: seeking the mode from start 1, after" in said.err
+    assert "pathfold: exploring parameters and paths, 4 points of about 16 done, after" in said.err
     assert said.out == ""
+
+
+def test_a_quick_one_says_nothing(model, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 1e9)
+    pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, pairs=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_maximum_likelihood(model):

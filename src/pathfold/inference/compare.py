@@ -22,6 +22,7 @@ def compare(
     max_step: float | None = None,
     seed: int = 0,
     threads: int | None = None,
+    progress: bool = True,
 ) -> Any:
     """Compare candidate models of the same data by their evidence, in seconds: one fit for each.
 
@@ -42,6 +43,8 @@ def compare(
         A whole number: the same gives the same table.
     threads
         How many threads; one per core by default.
+    progress
+        Whether to say what is being done, if a fit takes longer than a second.
 
     Returns
     -------
@@ -52,14 +55,12 @@ def compare(
     """
     if not isinstance(models, Mapping) or not models:
         raise SettingsError(f"models must be a dict of models by name, not {told(models)}")
-    rows = {}
+    rows, steps = {}, {"steps_per_interval": steps_per_interval, "max_step": max_step}
     for name, model in models.items():
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="this fit should not be relied on")
-                tree = fit(
-                    model, data, steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, threads=threads
-                )
+                tree = fit(model, data, **steps, seed=seed, threads=threads, progress=progress)
         except InitialisationError as error:
             rows[name] = {
                 "log_evidence": np.nan,

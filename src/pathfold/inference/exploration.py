@@ -9,6 +9,7 @@ import numpy as np
 
 from pathfold.inference.posterior_mode import Mode
 from pathfold.sampling.marginal import Pair
+from pathfold.sampling.progress import Stages
 from pathfold.sampling.proposal import Proposal
 
 ROUNDS = (4, 4, 2)  # by which the points are divided; each fits the proposal to all points before
@@ -48,7 +49,7 @@ class Explored:
         return pareto_k(self.log_weights)
 
 
-def explore(mode: Mode, points: int, seed: int, report: Callable[[], None], draw: Draw) -> Explored:
+def explore(mode: Mode, points: int, seed: int, stages: Stages, draw: Draw) -> Explored:
     """Draw points about the mode, weigh them, fit the proposal to them and draw again; weigh all by the mixture."""
     size = mode.origin.u.size
     if not size:
@@ -58,7 +59,7 @@ def explore(mode: Mode, points: int, seed: int, report: Callable[[], None], draw
     proposal, proposals, u, pairs = Proposal(mode.origin.u, mode.covariance), [], np.zeros((0, size)), []
     first, log_density, ratios = 0, np.zeros(0), np.zeros(0)
     for number in range(len(ROUNDS) + MORE):
-        report()
+        stages.begin(f"exploring parameters and paths, {len(u)} points of about {points} done")
         first, count = len(u), max(4, points // ROUNDS[min(number, len(ROUNDS) - 1)])
         proposals.append((proposal, count))
         new = proposal.of_uniforms(uniforms.next(count))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
@@ -53,7 +51,7 @@ def fit(
     keep_path: KeepPath = "nodes",
     seed: int = 0,
     threads: int | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> xr.DataTree:
     """Approximate the posterior in about a second, and say how far that can be trusted.
 
@@ -93,7 +91,7 @@ def fit(
     threads
         How many threads; one per core by default.
     progress
-        Whether to say what is being done.
+        Whether to say what is being done, if it takes longer than a second.
 
     Returns
     -------
@@ -119,13 +117,13 @@ def fit(
     starts, seed = whole("starts", starts, least=1), whole("seed", seed, least=0)
     keep_path = cast(KeepPath, choice("keep_path", keep_path, get_args(KeepPath)))
     threads = None if threads is None else whole("threads", threads, least=1)
-    say = Saying(truth("progress", progress))
+    progress = truth("progress", progress)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     begin = time.perf_counter()
-    marginal = prepare_marginal(model, grid, threads=threads, prior=prior)
+    marginal = prepare_marginal(model, grid, threads=threads, prior=prior, progress=progress)
     compiled = time.perf_counter()
     with explained(model, grid, seed):
-        mode, others = find_modes(marginal, starts, seed, say)
+        mode, others = find_modes(marginal, starts, seed)
     settings = {
         "chains": CHAINS,
         "draws": draws // CHAINS,
@@ -137,7 +135,7 @@ def fit(
         "steps_per_interval": grid.steps,
         "prior": int(prior),
     }
-    fitted = _Fitted(marginal, mode, others, seed, say)
+    fitted = _Fitted(marginal, mode, others, seed)
     tree = fitted.tree(settings, points, pairs) if prior else fitted.likelihood(settings)
     tree.attrs |= {"compile_seconds": compiled - begin, "run_seconds": time.perf_counter() - compiled}
     if tree.attrs["verdict"] == "sample":
@@ -149,44 +147,32 @@ def fit(
     return tree
 
 
-class Saying:
-    """Says on one line what is being done, if that is wanted."""
-
-    def __init__(self, wanted: bool) -> None:
-        self.wanted, self.last = wanted, ""
-
-    def __call__(self, what: str) -> Callable[[], None]:
-        if self.wanted and what != self.last:
-            self.last = what
-            print(f"pathfold: {what}", file=sys.stderr, flush=True)
-        return lambda: None
-
-
-def prepare_marginal(model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool) -> Marginal:
+def prepare_marginal(
+    model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool, progress: bool = False
+) -> Marginal:
     """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
     compile_sampler("laplace", announce=True)
     full = Engine(model, grid)
     set_scales(full)
-    return Marginal(full, threads=threads, prior=prior)
+    return Marginal(full, threads=threads, prior=prior, progress=progress)
 
 
-def find_modes(marginal: Marginal, starts: int, seed: int, say: Saying) -> tuple[Mode, int]:
+def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:
     """Climb from several starts; return the highest mode, and how many others are about as probable."""
     found: list[tuple[Origin, bool]] = []
     covariance = np.eye(marginal.size)
     for number, start in enumerate(found_starts(marginal.full, seed, marginal.workers)[:starts]):
-        report = say(f"seeking the mode, start {number + 1}")
+        marginal.stages.begin(f"seeking the mode from start {number + 1}")
         origin = marginal.origin_at(*start[:-1])
         if origin is not None:
-            found.append(climb(marginal, origin, start.covariance, report))
+            found.append(climb(marginal, origin, start.covariance))
             covariance = start.covariance if len(found) == 1 else covariance
     if not found:
         raise InitialisationError(
             "a path that meets the data was found, but from it no most probable one; pf.sample needs none"
         )
     best, converged = max(found, key=lambda each: each[0].log_density)
-    report = say("computing the curvature")
-    report()
+    marginal.stages.begin("computing the curvature at the mode")
     mode = Mode(best, curvature(marginal, best, covariance), converged)
     return mode, sum(_is_other(marginal, mode, each) for each, _ in found)
 
@@ -209,7 +195,6 @@ class _Fitted:
     mode: Mode
     others: int
     seed: int
-    say: Saying
 
     @property
     def model(self) -> DiffusionModel:
@@ -225,7 +210,7 @@ class _Fitted:
         def draw(u: np.ndarray, first: int) -> list[Pair]:
             return self.marginal.pairs(u, self.mode.origin, self.seed, first, drawn=pairs, fine=fine)
 
-        explored = explore(self.mode, points, self.seed, self.say("exploring parameters and paths"), draw)
+        explored = explore(self.mode, points, self.seed, self.marginal.stages, draw)
         result = corrected(explored)
         signs = self._signs(explored, result, pairs)
         if pairs and not any(np.isfinite(pair.log_weights).any() for pair in result.pairs):

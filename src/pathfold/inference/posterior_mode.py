@@ -6,7 +6,6 @@ Coordinates s have u = m + L s, with L L^T the covariance that the constraints g
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +41,6 @@ def climb(
     marginal: Marginal,
     origin: Origin,
     covariance: np.ndarray,
-    report: Callable[[], None],
     free: np.ndarray | None = None,
 ) -> tuple[Origin, bool]:
     """Go from an origin to the mode near it, by BFGS with gradients by differences; return whether it was reached.
@@ -53,7 +51,7 @@ def climb(
     size, g = L.shape[1], _gradient(marginal, origin, L)
     inverse = np.eye(size)
     for _ in range(ITERATIONS):
-        report()
+        marginal.stages.update()
         p = inverse @ g
         if float(g @ p) < DECREMENT:
             return origin, True

@@ -9,7 +9,7 @@ import xarray as xr
 from scipy.special import ndtr, ndtri
 
 from pathfold.errors import SettingsError, told
-from pathfold.inference.fit import Saying, find_modes, prepare_marginal
+from pathfold.inference.fit import find_modes, prepare_marginal
 from pathfold.inference.posterior_mode import Mode, climb
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
 from pathfold.model.check_data import check_data
@@ -36,6 +36,7 @@ def profile(
     level: float = 0.95,
     seed: int = 0,
     threads: int | None = None,
+    progress: bool = True,
 ) -> xr.Dataset:
     """Profile the likelihood of one parameter, or of two: its maximum over all others, and an interval.
 
@@ -63,6 +64,8 @@ def profile(
         A whole number: the same gives the same start.
     threads
         How many threads; one per core by default.
+    progress
+        Whether to say what is being done, if it takes longer than a second.
 
     Returns
     -------
@@ -88,11 +91,14 @@ def profile(
     chosen = [_place(name, labels) for name in ([names] if isinstance(names, str) else [*names])]
     if len(chosen) not in (1, 2) or len({*chosen}) < len(chosen):
         raise SettingsError(f"names must be one parameter or two different ones, not {told(names)}")
-    marginal = prepare_marginal(model, grid, threads=threads, prior=truth("prior", prior))
+    marginal = prepare_marginal(
+        model, grid, threads=threads, prior=truth("prior", prior), progress=truth("progress", progress)
+    )
     with explained(model, grid, seed):
-        mode, _ = find_modes(marginal, 1, seed, Saying(False))
+        mode, _ = find_modes(marginal, 1, seed)
     for k in chosen:
         _check_own(marginal, mode.origin.u, k, labels)
+    marginal.stages.begin(f"profiling {' and '.join(labels[k] for k in chosen)}")
     if len(chosen) == 1:
         return _of_one(marginal, mode, chosen[0], labels, float(ndtri(0.5 + 0.5 * level)))
     return _of_two(marginal, mode, chosen, labels)
@@ -126,7 +132,7 @@ def _moved(marginal: Marginal, mode: Mode, origin: Origin, target: dict[int, flo
     reached = marginal.reached(u, origin)
     if reached is None:
         return None
-    return climb(marginal, reached, mode.covariance, lambda: None, free)[0] if free.any() else reached
+    return climb(marginal, reached, mode.covariance, free)[0] if free.any() else reached
 
 
 def _of_one(marginal: Marginal, mode: Mode, k: int, labels: list[str], quantile: float) -> xr.Dataset:

@@ -25,6 +25,7 @@ from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.trajectory import COUNTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
+from pathfold.sampling.progress import Stages
 from pathfold.sampling.scales import relative_spread
 from pathfold.sampling.starts import Point, find_starts, worth_beginning_with
 
@@ -65,10 +66,13 @@ class Room:
 
 
 class Marginal:
-    """log p~(u, y) at many parameters at once, and draws of paths given them. `prior` says whether p(u) counts."""
+    """log p~(u, y) at many parameters at once, and draws of paths given them.
 
-    def __init__(self, full: Engine, *, threads: int | None, prior: bool = True) -> None:
-        self.full, self.prior = full, prior
+    `prior` says whether p(u) counts, `progress` whether to say what is being done with it.
+    """
+
+    def __init__(self, full: Engine, *, threads: int | None, prior: bool = True, progress: bool = False) -> None:
+        self.full, self.prior, self.stages = full, prior, Stages(show=progress)
         self.engine = LaplaceEngine(full.model, full.grid, solver=None)
         for record, field in (("settings", "state_scale"), ("grid", "row_scale")):
             values = full.get("problem", full.problem, record, field)
