@@ -1,13 +1,17 @@
 """Verdicts of pf.fit on data that its thresholds were not set on: simulated anew from example models.
 
 For each data set the largest error of a mean, in posterior standard deviations, against pf.sample; at the end the share
-of fits with each verdict, and of those called "good" that are off by more than 0.3.
+of fits with each verdict, and of those called "good" that are off by more than 0.3. With `--calibrate` it is whether
+the draws of fits are calibrated (`pf.calibrate`), of three models.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 
 import numpy as np
 
@@ -28,10 +32,19 @@ MODELS = (
     "lorenz63",
 )
 WRONG = 0.3
+CALIBRATED = ("ornstein_uhlenbeck", "lotka_volterra", "redstart")
 
 
-def judged(name: str, seed: int, draws: int) -> tuple[str, float]:
-    """The verdict on one data set, and the largest error of a mean."""
+def judged(name: str, seed: int, draws: int) -> tuple[str, float] | str:
+    """The verdict on one data set, and the largest error of a mean; or why there is none."""
+    warnings.simplefilter("ignore")
+    try:
+        return _judged(name, seed, draws)
+    except pf.PathfoldError as refused:
+        return str(refused)
+
+
+def _judged(name: str, seed: int, draws: int) -> tuple[str, float]:
     example = EXAMPLES[name]
     model, data, truth = example.model(), example.data(), example.truth
     assert isinstance(data, pf.Observations)
@@ -46,20 +59,39 @@ def judged(name: str, seed: int, draws: int) -> tuple[str, float]:
     )
 
 
+def calibrated(name: str, runs: int, threads: int) -> None:
+    example = EXAMPLES[name]
+    found = pf.calibrate(
+        example.model(),
+        example.data(),
+        method="fit",
+        runs=runs,
+        steps_per_interval=example.steps_per_interval,
+        threads=threads,
+    )
+    print(f"{name}: {found}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=20, help="data sets of each model")
     parser.add_argument("--draws", type=int, default=1000, help="of each of the four chains")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--calibrate", type=int, metavar="RUNS", help="calibrate the draws of fits, with so many runs")
     args = parser.parse_args()
-    warnings.simplefilter("ignore")
+    if args.calibrate:
+        for name in CALIBRATED:
+            calibrated(name, args.calibrate, args.processes)
+        return
     found: dict[str, list[float]] = {"good": [], "rough": [], "sample": []}
-    for seed in range(args.sets):
-        for name in MODELS:
-            try:
-                verdict, error = judged(name, seed, args.draws)
-            except pf.PathfoldError as refused:
-                print(f"{name} {seed}: {refused}", flush=True)
+    sets = [*product(range(args.sets), MODELS)]
+    with ProcessPoolExecutor(args.processes, multiprocessing.get_context("spawn")) as pool:
+        outcomes = pool.map(judged, [name for _, name in sets], [seed for seed, _ in sets], len(sets) * [args.draws])
+        for (seed, name), outcome in zip(sets, outcomes, strict=True):
+            if isinstance(outcome, str):
+                print(f"{name} {seed}: {outcome}", flush=True)
                 continue
+            verdict, error = outcome
             found[verdict].append(error)
             print(f"{name} {seed}: {verdict}, {error:.2f}", flush=True)
     total = sum(map(len, found.values()))

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import pathfold as pf
+from pathfold.example_models import EXAMPLES
 from pathfold.inference.calibrate import LEVEL, RANKS, _ranked, bins_for, calibration_of
 from tests.thorough import thorough
 
@@ -29,6 +30,35 @@ def model() -> pf.DiffusionModel:
         initial_state=dist.Normal(jnp.zeros(1), 1.0),
         observation=pf.GaussianNoise(lambda x, z: x, 0.3),
     )
+
+
+def test_a_fit_is_calibrated_as_draws_are():
+    """Quantities are matched by name, of a panel and of what varies too: another order would give ranks at the ends."""
+    varied = pf.DiffusionModel(
+        drift=lambda x, z: -z["theta"] * (x - z["level"]),
+        diffusion=lambda x, z: 0.5 * jnp.eye(2),
+        parameters={
+            "centre": dist.Normal(3.0, 1.0),
+            "theta": dist.LogNormal(0.0, 0.4),
+            "level": pf.Varying(lambda z: dist.Normal(z["centre"], 0.3)),
+        },
+        initial_state=dist.Normal(jnp.array([0.0, 8.0]), 0.2),
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+    )
+    designs = [TIMES, TIMES[:4]]
+    found = pf.calibrate(varied, designs, method="fit", runs=8, steps_per_interval=2, draws=400, threads=1)
+    sampled = pf.calibrate(varied, designs, runs=1, threads=1, **TINY)
+    assert [*found.ranks] == [*sampled.ranks]
+    assert found.failed == 0
+    assert ((found.ranks > 0) & (found.ranks < RANKS - 1)).mean().min() > 0.5
+    with pytest.raises(pf.SettingsError, match=r"pf\.fit has no sampler"):
+        pf.calibrate(varied, designs, method="fit", sampler=pf.DynamicHMC(), runs=1, steps_per_interval=2)
+
+
+def test_a_network_whose_species_have_no_order_is_calibrated():
+    example = EXAMPLES["lotka_volterra"]
+    found = pf.calibrate(example.model(), TIMES, runs=2, threads=1, **TINY)
+    assert [*found.ranks][:3] == [*example.model().priors]
 
 
 def ranks_of(draw, runs: int = 400) -> pf.Calibration:

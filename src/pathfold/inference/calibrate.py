@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, cast, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.special import chdtrc
 
 from pathfold.errors import DataError, InitialisationError, SettingsError, told
+from pathfold.inference.fit import fit
 from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
 from pathfold.model.check_data import check_data
-from pathfold.model.checks import whole
+from pathfold.model.checks import choice, whole
 from pathfold.model.data import are_data, panel_of
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import digest, identity
@@ -39,6 +42,7 @@ from pathfold.sampling.settings import Moved, refuse_moved
 RANKS = 100  # values that a rank can take, 0, ..., 99
 BINS = (20, 10, 5, 4, 2)  # each has the same number of the values that a rank can take
 LEVEL = 0.01
+Method = Literal["sample", "fit"]
 EFFECTIVE = 0.5  # of the draws that ranks are among; if fewer are, ranks at the ends are too many
 
 
@@ -86,6 +90,7 @@ def calibrate(
     seed: int = 0,
     initial_time: float = 0.0,
     as_seen: Callable[[Observations], Observations] | None = None,
+    method: Method = "sample",
     sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
@@ -117,6 +122,8 @@ def calibrate(
         When series begin that are given by their times alone.
     as_seen
         A function of a simulated series that returns what would be known of it: values below a limit censored, say.
+    method
+        What is tried: "sample", the draws of `pf.sample`, or "fit", those of `pf.fit`, whatever its verdicts are.
     sampler
         The sampler to be tried, as of `pf.sample`.
     checkpoint
@@ -144,9 +151,12 @@ def calibrate(
         progress=False,
         executor=executor,
     )
+    method = cast(Method, choice("method", method, get_args(Method)))
+    if method == "fit" and sampler is not None:
+        raise SettingsError(f"pf.fit has no sampler: leave sampler={told(sampler)} out, or take method='sample'")
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
     fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
-    plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings)
+    plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings, method)
     records = RunRecords.open(checkpoint, plan)
     todo = [i for i in range(runs) if i not in records.found]
     if todo:
@@ -182,6 +192,7 @@ class Plan:
     as_seen: Callable[[Observations], Observations] | None
     fine: dict[str, Any]
     settings: Settings
+    method: Method = "sample"
 
     def run(self, number: int) -> dict[str, Any]:
         """Return ranks and effective draws by quantity; an empty dict if no start was found or something exploded."""
@@ -192,14 +203,32 @@ class Plan:
         seeds = rng.integers(2**31, size=1 + len(self.designs)).tolist()
         try:
             data = [self._series(*series[k], design, seeds[k]) for k, design in enumerate(self.designs)]
-            grid = TimeGrid.build(data, **self.fine)
-            (chain,) = run_chains(model, data, grid, replace(self.settings, seed=seeds[-1], threads=1)).chains
+            columns = self._fitted(data, seeds[-1]) if self.method == "fit" else self._sampled(data, seeds[-1])
         except (InitialisationError, DataError):
             return {}
-        warmup = self.settings.warmup
-        columns = np.concatenate([chain.z[warmup:], chain.x0[warmup:].reshape(len(chain.z) - warmup, -1)], axis=1)
         truth = np.concatenate([z, *(augmented for _, augmented in series)])
         return _ranked(dict(zip(self._labels(), columns.T, strict=True)), truth)
+
+    def _sampled(self, data: list[Observations], seed: int) -> np.ndarray:
+        """Return draws (draw, quantity) of one chain."""
+        grid, settings = TimeGrid.build(data, **self.fine), replace(self.settings, seed=seed, threads=1)
+        (chain,) = run_chains(self.model, data, grid, settings).chains
+        z, x0 = chain.z[settings.warmup :], chain.x0[settings.warmup :]
+        return np.concatenate([z, x0.reshape(len(z), -1)], axis=1)
+
+    def _fitted(self, data: list[Observations], seed: int) -> np.ndarray:
+        """Return draws (draw, quantity) of a fit."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="this fit should not be relied on")
+            tree = fit(
+                self.model, data, **self.fine, draws=self.settings.draws, keep_path="none", seed=seed, threads=1,
+                progress=False,
+            )  # fmt: skip
+        shared, varying = list(self.model.parameters.names), list(self.model.varying.names)
+        several = len(data) > 1
+        own = [_of_each(tree.posterior[name], several) for name in ("initial_state", *varying)]
+        columns = [_of_each(tree.posterior[name], False)[:, 0] for name in shared]
+        return np.concatenate([*columns, *(each[:, k] for k in range(len(data)) for each in own)], axis=1)
 
     def _start(self, z: np.ndarray, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
         """Draw all parameters of a series, by name, and its initial state with what varies."""
@@ -211,8 +240,9 @@ class Plan:
         return {name: np.asarray(value) for name, value in named.items()}, np.concatenate([x0, own])
 
     def _series(self, named: dict[str, Any], augmented: np.ndarray, design: Observations, seed: int) -> Observations:
+        state, network = augmented[: self.model.state_dim], self.model.network
         made = simulate(
-            self.model, named, design.times, initial_state=augmented[: self.model.state_dim],
+            self.model, named, design.times, initial_state=state if network is None else network.amounts(state),
             initial_time=design.initial_time, inputs=design.inputs, events=design.events, seed=seed, **self.fine,
         )  # fmt: skip
         made.values[np.isnan(design.values)] = np.nan
@@ -242,6 +272,7 @@ class Plan:
             **identity(self.model),
             "data": digest(designs),
             "as_seen": digest(self.as_seen),
+            "method": self.method,
             **self.fine,
             **asked,
         }
@@ -250,6 +281,13 @@ class Plan:
 def _normals(rng: np.random.Generator, prior: ConditionalMap, before: dict[str, Any]) -> Any:
     """Draw normals that follow a prior, given the values before it."""
     return jnp.asarray(prior.draw(before, rng, 1)[0])
+
+
+def _of_each(draws: xr.DataArray, several: bool) -> np.ndarray:
+    """Return draws (draw, series, entry); there is one series unless there are several."""
+    values = draws.transpose("chain", "draw", *(("series",) if several else ()), ...).values
+    count = values.shape[0] * values.shape[1]
+    return values.reshape(count, values.shape[2] if several else 1, -1)
 
 
 def _scalars(parameters: Parameters, of_series: str) -> list[str]:

@@ -161,6 +161,7 @@ def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:
     """Climb from several starts; return the highest mode, and how many others are about as probable."""
     found: list[tuple[Origin, bool]] = []
     covariance = np.eye(marginal.size)
+    marginal.stages.begin("looking for starts")
     for number, start in enumerate(found_starts(marginal.full, seed, marginal.workers)[:starts]):
         marginal.stages.begin(f"seeking the mode from start {number + 1}")
         origin = marginal.origin_at(*start[:-1])
