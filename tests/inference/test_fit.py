@@ -16,7 +16,7 @@ from pathfold.example_models import EXAMPLES
 from pathfold.inference.correction import corrected, resample
 from pathfold.inference.exploration import Explored, Uniforms, effective, pareto_k
 from pathfold.inference.verdict import Signs
-from pathfold.sampling import progress
+from pathfold.sampling import stages
 from pathfold.sampling.marginal import Marginal, Pair
 from pathfold.sampling.proposal import Proposal
 from tests.inference.test_marginal import DATA, gaussian_log_likelihood, ornstein_uhlenbeck
@@ -171,7 +171,7 @@ def test_quasi_random_points_are_even():
 
 
 def test_it_says_what_it_does(model, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(stages, "PATIENCE", 0.0)
     pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, pairs=False)
     said = capsys.readouterr()
     assert "pathfold: seeking the mode from start 1, after" in said.err
@@ -180,7 +180,7 @@ def test_it_says_what_it_does(model, capsys, monkeypatch):
 
 
 def test_a_quick_one_says_nothing(model, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 1e9)
+    monkeypatch.setattr(stages, "PATIENCE", 1e9)
     pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, pairs=False)
     assert capsys.readouterr().err == ""
 

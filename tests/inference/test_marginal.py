@@ -14,8 +14,9 @@ from pathfold.engine import Engine
 from pathfold.engine.equations import laplace
 from pathfold.engine.installation import compile_sampler
 from pathfold.model import TimeGrid
-from pathfold.sampling.marginal import Marginal, Origin, found_starts
-from pathfold.sampling.scales import set_scales
+from pathfold.sampling.marginal import Marginal, Origin
+from pathfold.sampling.scales import relative_spread, set_scales
+from pathfold.sampling.starts import find_starts
 from tests.engine.faults import build_anew
 
 
@@ -25,9 +26,10 @@ def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[
     full = Engine(model, TimeGrid.build(data, steps_per_interval=steps))
     set_scales(full)
     marginal = Marginal(full, **{"threads": 1, **options})
-    origin = marginal.origin_at(*found_starts(full, 0, 1)[0][:-1])
-    assert origin is not None
-    return marginal, origin
+    point = find_starts(full, [0], seed=0, threads=1, relaxation=relative_spread(full)).point(0)
+    start = marginal.start_at(point.position, point.nodes)
+    assert start is not None
+    return marginal, start.origin
 
 
 def ornstein_uhlenbeck(noise: float) -> pf.DiffusionModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, seed, settings
 
 import pathfold as pf
+from pathfold import example_models
 from pathfold.engine import Engine
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.thresholds import GUESSES
@@ -25,7 +27,7 @@ from pathfold.example_models import (
 )
 from pathfold.model import TimeGrid
 from pathfold.sampling.scales import relative_spread, set_scales
-from pathfold.sampling.starts import Candidate, Point, Starts, best_parts, find_starts, worth_beginning_with
+from pathfold.sampling.starts import Candidate, Point, Starts, best_parts, find_starts, weighed, worth_beginning_with
 from tests.dense import Dense
 from tests.engine.driving import Driven, relative
 from tests.engine.models import Case, cases, with_data_from
@@ -97,6 +99,24 @@ def test_examples_start_at_a_mode_on_the_manifold(name):
         assert potential - lowest_along(dense, q, dense.project(q, -q - dense.h1_gradient(q, verlet=False))) < 0.5
         potentials.append(potential)
     assert np.ptp(potentials) < 1.0, "all seeds find the same mode"
+
+
+def test_searches_that_do_not_agree_are_weighed_by_the_curvature_of_their_paths():
+    """Where paths are Gaussian that is the mass they have, up to where descents end; of outcomes it is another."""
+    rng = np.random.default_rng(0)
+    for name in ("nile", "learning"):
+        example = example_models.EXAMPLES[name]
+        engine = engine_of(example.model(), example.data(), example.steps_per_interval)
+        candidates = search(engine).candidates
+        right = [replace(each, potential=float(rng.normal())) for each in candidates]
+        found = np.array([each.potential for each in weighed(engine, right)])
+        mass = np.array([each.potential for each in candidates])
+        assert np.ptp(found - mass) < (0.1 if name == "nile" else 2.0)
+    u = candidates[0].point.position.copy()
+    u[: engine.sizes.U] += [0.0, 0.0, 3.0]  # far more noise of the path than is likely, which explains every outcome
+    astray = replace(candidates[0], point=Point(u, candidates[0].point.nodes), potential=min(mass) - 20.0)
+    assert worth_beginning_with([*candidates, astray]) == [len(candidates)]
+    assert len(candidates) not in worth_beginning_with(weighed(engine, [*candidates, astray]))
 
 
 @settings(max_examples=2)

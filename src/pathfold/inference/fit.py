@@ -26,9 +26,10 @@ from pathfold.model.names import dimensions
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.execution import explained
 from pathfold.sampling.held_noise import gathered
-from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair, found_starts
-from pathfold.sampling.scales import set_scales
+from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair
+from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import KeepPath
+from pathfold.sampling.starts import find_starts, worth_beginning_with
 
 CHAINS = 4  # parts that the draws come in, so that pf.sample(start=fit) has a start for every chain
 HELD = 4  # draws of each whose noise is kept
@@ -159,14 +160,15 @@ def prepare_marginal(
 
 def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:
     """Climb from several starts; return the highest mode, and how many others are about as probable."""
-    found: list[tuple[Origin, bool]] = []
+    full, found = marginal.full, list[tuple[Origin, bool]]()
     covariance = np.eye(marginal.size)
     marginal.stages.begin("looking for starts")
-    for number, start in enumerate(found_starts(marginal.full, seed, marginal.workers)[:starts]):
+    searched = find_starts(full, [0], seed=seed, threads=marginal.workers, relaxation=relative_spread(full)).candidates
+    for number, place in enumerate(worth_beginning_with(searched)[:starts]):
         marginal.stages.begin(f"seeking the mode from start {number + 1}")
-        origin = marginal.origin_at(*start[:-1])
-        if origin is not None:
-            found.append(climb(marginal, origin, start.covariance))
+        point = searched[place].point
+        if (start := marginal.start_at(point.position, point.nodes)) is not None:
+            found.append(climb(marginal, start.origin, start.covariance))
             covariance = start.covariance if len(found) == 1 else covariance
     if not found:
         raise InitialisationError(

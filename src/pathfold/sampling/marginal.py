@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pathfold.engine import Engine, LaplaceEngine
-from pathfold.engine import table as at
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
 from pathfold.engine.native.inner_mode import AT, inner_mode
@@ -25,9 +24,7 @@ from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.trajectory import COUNTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
-from pathfold.sampling.progress import Stages
-from pathfold.sampling.scales import relative_spread
-from pathfold.sampling.starts import Point, find_starts, worth_beginning_with
+from pathfold.sampling.stages import Stages
 
 MOST_PROBABLE = -1
 PIECES = (1, 4)  # into which the way from the origin is cut, if it cannot be gone at once
@@ -40,6 +37,18 @@ class Origin:
     u: np.ndarray
     point: np.ndarray
     log_density: float
+
+
+class Start(NamedTuple):
+    """An inner mode to climb from, and the covariance of u that the constraints give there to first order."""
+
+    origin: Origin
+    covariance: np.ndarray
+
+    @property
+    def log_mass(self) -> float:
+        """The log of the mass about it, up to a constant, if it is at a mode."""
+        return float(self.origin.log_density + 0.5 * np.linalg.slogdet(self.covariance)[1])
 
 
 class Pair(NamedTuple):
@@ -201,40 +210,17 @@ class Marginal:
             linearise(full.layout, full.problem, point, full.block("scratch"))
         return full.get("point", point, "theta", "z"), full.get("point", point, "theta", "D")
 
-    def origin_at(
-        self, u: np.ndarray, v0: np.ndarray, w: np.ndarray, v: np.ndarray, nodes: np.ndarray
-    ) -> Origin | None:
-        """Return the inner mode of u that is found from some noise and node states, without multipliers."""
+    def start_at(self, position: np.ndarray, nodes: np.ndarray) -> Start | None:
+        """Return the inner mode found from a point of the manifold, its vector and node record; None if none was."""
+        full, point = self.full, self.full.block("point")
+        point[: position.size] = position
+        full.record("point", point, "node")[:] = nodes
+        prepare(full.layout, full.problem, point, full.block("scratch"))
+        covariance = full.get("point", point, "sums", "C_inv").reshape(self.size, self.size)
+        u, v0, w, v = full.get_vector(point)
         with self._room() as room:
             room.points[AT] = 0.0
             self.engine.set_vector(room.points[AT], np.zeros(0), v0, w, v)
-            self.engine.set("point", room.points[AT], "node", "x_node", nodes)
+            self.engine.set("point", room.points[AT], "node", "x_node", full.get("point", point, "node", "x_node"))
             value = self._inner(room, u, warm=False)
-            return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
-
-
-class Found(NamedTuple):
-    """A point of the manifold: its normals, node states, and the covariance of u that the constraints give there."""
-
-    u: np.ndarray
-    v0: np.ndarray
-    w: np.ndarray
-    v: np.ndarray
-    nodes: np.ndarray
-    covariance: np.ndarray
-
-
-def found_starts(full: Engine, seed: int, threads: int) -> list[Found]:
-    """Find points of the manifold that chains would begin with, those of the best mode first."""
-    starts = find_starts(full, [0], seed=seed, threads=threads, relaxation=relative_spread(full))
-    return [_found(full, starts.candidates[place].point) for place in worth_beginning_with(starts.candidates)]
-
-
-def _found(full: Engine, start: Point) -> Found:
-    point, U = full.block("point"), int(full.layout[at.U])
-    point[: start.position.size] = start.position
-    full.record("point", point, "node")[:] = start.nodes
-    prepare(full.layout, full.problem, point, full.block("scratch"))
-    covariance = full.get("point", point, "sums", "C_inv").reshape(U, U)
-    u, v0, w, v = full.get_vector(point)
-    return Found(u, v0, w, v, full.get("point", point, "node", "x_node"), covariance)
+            return None if value == -np.inf else Start(Origin(u, room.points[AT].copy(), value), covariance)

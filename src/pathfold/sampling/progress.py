@@ -12,33 +12,7 @@ import numpy as np
 from pathfold.engine.native.trajectory import ACCEPTANCE, STATUS, STEP_SIZE, STEPS_TAKEN
 from pathfold.engine.status import CONVERGED
 from pathfold.sampling.chain_task import Monitor
-
-LOG_SECONDS = 10.0
-PATIENCE = 1.0  # seconds after which stages are said
-
-
-class Stages:
-    """Says on a line which stage has been reached, once the whole takes longer than a second."""
-
-    def __init__(self, *, show: bool) -> None:
-        self.show, self.stage, self.said = show and sys.stderr is not None, "", False
-        self.begun = self.logged = time.monotonic()
-
-    def begin(self, stage: str) -> None:
-        self.stage, self.said = stage, False
-        self.update()
-
-    def update(self) -> None:
-        """Say the stage if that is due: after the first second, and every ten seconds from then on."""
-        now = time.monotonic()
-        due = now - self.begun > PATIENCE if not self.said else now - self.logged > LOG_SECONDS
-        if not (self.show and due):
-            return
-        self.said, self.logged = True, now
-        try:
-            print(f"pathfold: {self.stage}, after {now - self.begun:.0f} s", file=sys.stderr, flush=True)
-        except (OSError, ValueError):  # a terminal or pipe that is gone must not end a fit
-            self.show = False
+from pathfold.sampling.stages import LOG_SECONDS
 
 
 class Progress:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.engine import Engine
+from pathfold.engine.installation import compile_sampler
 from pathfold.engine.native.descent import BEFORE_STEP, OF_SERIES
 from pathfold.engine.native.start_search import (
     FROM_GUESS,
@@ -32,6 +33,7 @@ from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.held_noise import names_of_normals
+from pathfold.sampling.marginal import Marginal
 
 # The searches of the first rounds and of all others: what each begins with, and how far from the centre of the prior.
 WAYS = {"path": FROM_PATH, "nodes": FROM_NODES, "moved path": FROM_MOVED_PATH, "parts": FROM_PARTS, "guess": FROM_GUESS}
@@ -150,7 +152,8 @@ def _unit(series: int) -> float:
 def _modes(crew: Crew, seed: int) -> list[Candidate]:
     """Search in rounds until two searches agree on the best mode; raise InitialisationError if none finds any.
 
-    Light problems have two rounds at least, so that a second mode is seen if there is one.
+    Light problems have two rounds at least, so that a second mode is seen if there is one. Where no two agree, the
+    candidates are weighed with the curvature of their paths.
     """
     engine, candidates, failures = crew.engine, list[Candidate](), list[Failure]()
     least = len(FIRST) if engine.work < LIGHT else 1
@@ -165,10 +168,27 @@ def _modes(crew: Crew, seed: int) -> list[Candidate]:
             candidates += [joined] if isinstance(joined, Candidate) else []
         potentials = sorted(candidate.potential for candidate in candidates)
         agreed = len(potentials) > 1 and potentials[1] - potentials[0] < SAME * _unit(engine.series)
-        if (agreed and number + 1 >= least) or (candidates and number + 1 >= ENOUGH):
+        if agreed and number + 1 >= least:
             return candidates
+        if candidates and number + 1 >= ENOUGH:
+            return weighed(engine, candidates)
     searched = sum(len(FIRST[i]) if i < len(FIRST) else len(OTHERS) for i in range(ROUNDS))
     raise none_found(engine, failures, f"{searched} searches")
+
+
+def weighed(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates with the mass that Laplace's method gives them (method.md, section 21), those that have one.
+
+    Their potentials have the curvature of paths to first order alone, by which a path that only seems likely can be
+    taken for the best.
+    """
+    compile_sampler("laplace", announce=True)
+    marginal, found = Marginal(engine, threads=1), list[Candidate]()
+    for candidate in candidates:
+        start = marginal.start_at(candidate.point.position, candidate.point.nodes)
+        if start is not None and np.isfinite(start.log_mass):
+            found.append(replace(candidate, potential=-start.log_mass))
+    return found or [*candidates]
 
 
 def best_parts(engine: Engine, candidates: Sequence[Candidate]) -> Point | None:
