@@ -1,8 +1,8 @@
 """Whether chains begin, in which mode, and how long that takes: the examples, their priors made wider, and hard cases.
 
 Every problem is searched with many seeds, as `pf.sample` does before its chains run. A chain is in a poor mode if the
-mass of the mode that it begins with is below e^-10 of the best that any seed found. Seconds are those of a search, the
-least and the most of all seeds. `--panels` measures panels of growing size instead.
+mass of the mode that it begins with, by Laplace's method, is below e^-10 of the best that any seed found. Seconds are
+those of a search, the least and the most of all seeds. `--panels` measures panels of growing size instead.
 
     python -m benchmarks.starts [--seeds 20] [--problems theophylline seir ...] [--wider] [--panels 10 100 1000]
 """
@@ -27,8 +27,9 @@ from pathfold.example_models import EXAMPLES, lorenz96
 from pathfold.model import TimeGrid
 from pathfold.model.kept import Kept
 from pathfold.model.parameters import build_parameters
+from pathfold.sampling.marginal import Marginal
 from pathfold.sampling.scales import relative_spread, set_scales
-from pathfold.sampling.starts import find_starts
+from pathfold.sampling.starts import Point, find_starts
 
 CHAINS = 4
 POOR = 10.0  # log mass below the best mode
@@ -205,32 +206,37 @@ def wider(problem: Problem) -> Problem:
 
 
 def searched(problem: Problem, seeds: int) -> tuple[list[np.ndarray | None], list[float]]:
-    """Potentials of the modes that the chains begin with, by seed, None where there is none; seconds of each search."""
+    """Log masses of the modes that chains begin with, by seed, None where there is none; seconds of each search.
+
+    The mass of a mode from which no most probable path is found is not known.
+    """
     model, data, steps = problem
     engine = Engine(model, TimeGrid.build(data, **steps))
     set_scales(engine)
+    marginal = Marginal(engine, threads=1)
     relaxation, began, seconds = relative_spread(engine), list[np.ndarray | None](), list[float]()
     for seed in range(seeds + 1):
         begin = time.perf_counter()
         try:
             starts = find_starts(engine, range(CHAINS), seed=seed, threads=1, relaxation=relaxation)
-            potentials = np.array([starts.candidates[starts.of_chains[i]].potential for i in range(CHAINS)])
+            points: list[Point] | None = [starts.point(i) for i in range(CHAINS)]
         except pf.InitialisationError:
-            potentials = None
+            points = None
         if seed > 0:  # the first is for warming up
-            began.append(potentials)
             seconds.append(time.perf_counter() - begin)
+            found = None if points is None else [marginal.start_at(each.position, each.nodes) for each in points]
+            began.append(None if found is None else np.array([start.log_mass if start else np.nan for start in found]))
     return began, seconds
 
 
 def report(name: str, problem: Problem, seeds: int) -> None:
     began, seconds = searched(problem, seeds)
-    found = [potentials for potentials in began if potentials is not None]
-    best = min((potentials.min() for potentials in found), default=np.nan)
-    poor = sum(int(np.sum(potentials > best + POOR)) for potentials in found)
-    worst = max((potentials.max() - best for potentials in found), default=np.nan)
+    found = np.array([masses for masses in began if masses is not None])
+    below = np.nanmax(found) - found if np.isfinite(found).any() else found
+    unknown = f", {np.isnan(found).sum()} in one of unknown mass" if np.isnan(found).any() else ""
     print(
-        f"{name:32s} {CHAINS * len(found):4d} of {CHAINS * seeds} begin, {poor:3d} in a poor mode (worst {worst:.2f}), "
+        f"{name:32s} {found.size:4d} of {CHAINS * seeds} begin, {np.sum(below > POOR):3d} in a poor mode "
+        f"(worst {np.nanmax(below, initial=0.0):.2f}){unknown}, "
         f"{1e3 * min(seconds):8.1f} to {1e3 * max(seconds):8.1f} ms",
         flush=True,
     )

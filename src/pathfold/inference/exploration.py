@@ -59,7 +59,7 @@ def explore(mode: Mode, points: int, seed: int, stages: Stages, draw: Draw) -> E
     proposal, proposals, u, pairs = Proposal(mode.origin.u, mode.covariance), [], np.zeros((0, size)), []
     first, log_density, ratios = 0, np.zeros(0), np.zeros(0)
     for number in range(len(ROUNDS) + MORE):
-        stages.begin(f"exploring parameters and paths, {len(u)} points of about {points} done")
+        stages.begin(f"exploring parameters and paths, {len(u)} points so far")
         first, count = len(u), max(4, points // ROUNDS[min(number, len(ROUNDS) - 1)])
         proposals.append((proposal, count))
         new = proposal.of_uniforms(uniforms.next(count))

@@ -81,7 +81,7 @@ class Marginal:
     """
 
     def __init__(self, full: Engine, *, threads: int | None, prior: bool = True, progress: bool = False) -> None:
-        self.full, self.prior, self.stages = full, prior, Stages(show=progress)
+        self.full, self.prior = full, prior
         self.engine = LaplaceEngine(full.model, full.grid, solver=None)
         for record, field in (("settings", "state_scale"), ("grid", "row_scale")):
             values = full.get("problem", full.problem, record, field)
@@ -91,6 +91,7 @@ class Marginal:
         self._rooms: SimpleQueue[Room] = SimpleQueue()
         for _ in range(self.workers):
             self._rooms.put(Room(self.engine))
+        self.stages = Stages(show=progress)
 
     @property
     def size(self) -> int:
