@@ -69,6 +69,18 @@ def test_a_profile_of_two_parameters(model):
     assert pf.plot_profile(profile).axes[0].get_ylabel() == "sigma"
 
 
+def test_a_picture_of_what_the_data_know(model):
+    fit = pf.fit(model, DATA, steps_per_interval=STEPS, points=16, pairs=False, threads=1)
+    bars, squares = pf.plot_identifiability(fit).axes
+    widths = np.array([bar.get_extents().width for bar in bars.patches]) / bars.transData.get_matrix()[0, 0]
+    assert np.allclose(widths, np.sort(1.0 / np.sqrt(fit.laplace["eigenvalue"].values)))
+    shown = np.asarray(squares.images[0].get_array())
+    assert np.allclose(np.sort((shown**2).sum(axis=0)), 1.0)
+    assert [tick.get_text() for tick in squares.get_xticklabels()] == ["theta", "mu", "sigma"]
+    with pytest.raises(pf.SettingsError, match=r"must be what pf\.fit returned, not 3"):
+        pf.plot_identifiability(3)  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize(
     ("names", "words"),
     [

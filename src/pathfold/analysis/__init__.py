@@ -7,6 +7,7 @@ from pathfold.analysis.log_likelihood import log_likelihood
 from pathfold.analysis.plots import (
     plot_calibration,
     plot_check,
+    plot_identifiability,
     plot_marginals,
     plot_paths,
     plot_predictions,
@@ -28,6 +29,7 @@ __all__ = [
     "log_likelihood",
     "plot_calibration",
     "plot_check",
+    "plot_identifiability",
     "plot_marginals",
     "plot_paths",
     "plot_predictions",
