@@ -292,10 +292,13 @@ FORK = """
 import os, sys, time
 from pathlib import Path
 from pathfold.sampling.checkpoint import sole_use
+begun, begins = os.pipe()
 with sole_use(Path(sys.argv[1])):
     if os.fork():
+        os.read(begun, 1)
         print("forked", flush=True)
         os._exit(1)
+    os.write(begins, b".")
     time.sleep(100)
 """
 
