@@ -327,9 +327,9 @@ def test_constant_entries_reach_the_readers():
 
     writer = LaneScan("write", memory.uses(), final=write, fixes=("end",))
     reader = LaneScan("read", memory.uses(), final=read)
-    assert "llvm.log" in emit(Traced(reader), LANES).text
+    assert "pathfold.log" in emit(Traced(reader), LANES).text
     for order in ([writer, reader], [reader, writer]):
-        assert "llvm.log" not in emit(Tracing(order)(reader), LANES).text
+        assert "pathfold.log" not in emit(Tracing(order)(reader), LANES).text
     memory.run(writer, reader)
     known = Traced(writer).fixed("end")
     assert np.isnan(known[0])
@@ -343,8 +343,8 @@ def test_constant_entries_of_a_suffixed_field():
     uses = [Use(record, "other", LAYOUT_HEAD, "_new"), Use(record, "point", LAYOUT_HEAD)]
     writer = LaneScan("write", uses, final=lambda: {"value_new": jnp.array([1.0, 2.0])}, fixes=("value_new",))
     reader = LaneScan("read", uses, final=lambda value: {"value_new": jnp.log(value)})
-    assert "llvm.log" in emit(Traced(reader), LANES).text
-    assert "llvm.log" not in emit(Tracing([reader, writer])(reader), LANES).text
+    assert "pathfold.log" in emit(Traced(reader), LANES).text
+    assert "pathfold.log" not in emit(Tracing([reader, writer])(reader), LANES).text
 
 
 def test_suffixes_tell_records_apart():

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
-from pathfold.program import exponential
-from pathfold.program.exponential import literal
+from pathfold.program.elementary import INLINED, declarations, literal, name_of
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
 FAST = "reassoc nsz arcp contract afn"
@@ -23,7 +22,6 @@ _INTRINSIC = {
     "min": "minimum",
     "abs": "fabs",
     "sqrt": "sqrt",
-    "log": "log",
     "sin": "sin",
     "cos": "cos",
     "pow": "pow",
@@ -137,6 +135,10 @@ class Function:
     def load(self, address: str) -> str:
         return self.value(f"load {self.type()}, ptr {address}, align 8")
 
+    def load_again(self, address: str) -> str:
+        """Load what was stored before; LLVM would keep the value in a register until then."""
+        return self.value(f"load volatile {self.type()}, ptr {address}, align 8")
+
     def store(self, value: str, address: str) -> None:
         self.lines.append(f"  store {self.type()} {value}, ptr {address}, align 8")
 
@@ -225,9 +227,9 @@ class Function:
             return self.value(f"fdiv {FAST} {number} {self.constant(1.0)}, {a[0]}")
         if name == "select":
             return self.value(f"select {self.type('i1')} {a[0]}, {self.type(kind)} {a[1]}, {self.type(kind)} {a[2]}")
-        if name == "exp":
-            self.declared |= exponential.declarations(self.width)
-            return self.value(f"call {number} @{exponential.name_of(self.width)}({number} {a[0]})")
+        if name in INLINED:
+            self.declared |= declarations(name, self.width)
+            return self.value(f"call {number} @{name_of(name, self.width)}({number} {a[0]})")
         if name in _INTRINSIC:
             return self.intrinsic(_INTRINSIC[name], a)
         return self.call(_LIBRARY[name], a)

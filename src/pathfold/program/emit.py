@@ -179,26 +179,23 @@ def _emit_node_scan(traced: Traced, f: Function, lanes: int) -> int:
                 state.update(zip(names, values, strict=True))
                 row = group.row(turn)
                 bases |= {use.array: group.base_in(use, row) for use in kernel.uses if use.record.kind == "lane"}
+                if traced.abreast > 1:
+                    group.keep(row, values)
                 changed = traced.changes()
                 section = Section(traced, f, outside.scope, load)
+                written = []
                 for (name, i, _), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
                     if name in traced.carry.shapes:
                         state[name, i] = value
                     else:
-                        f.store(value, place(name, i))
+                        written.append(place(name, i))
+                        f.store(value, written[-1])
                 new = [state[name] for name in names]
-                if traced.abreast > 1:
-                    with f.when(group.some_ended(row), new) as new:
-                        here = group.active(row)
-                        for name, i, n in changed:
-                            if name not in traced.carry.shapes:
-                                f.store(f.chosen(here, section.scope[n]), place(name, i))
-                        new += [f.chosen(here, state[name], old) for name, old in zip(names, values, strict=True)]
-                results += new
+                results += group.without_ended(row, written, new) if traced.abreast > 1 else new
         state.update(zip(names, results if traced.body else first, strict=True))
         bases |= {use.array: group.base(use) for use in kernel.uses}
         _write_results(traced, f, group, place, Section(traced, f, outside.scope, load))
-    return 0
+    return -(-traced.abreast * len(names) // lanes) if traced.abreast > 1 else 0
 
 
 def _write_results(

@@ -7,6 +7,8 @@ last group may have fewer series than lanes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pathfold.program.assembly import Function
 from pathfold.program.kernel import LAYOUT_ACTIVE, LAYOUT_ROWS, NodeScan, Traced
 from pathfold.program.layout import Use
@@ -59,6 +61,28 @@ class Group:
     def active(self, row: str) -> str:
         """Return which lanes have a node in a row."""
         return self.f.lanes_below(self._count(row))
+
+    def keep(self, row: str, carried: Sequence[str]) -> None:
+        """Put carried quantities aside before a row in which some series have ended.
+
+        In memory, and read again after the row: in all other rows they need no registers then.
+        """
+        with self.f.when(self.some_ended(row)):
+            for k, value in enumerate(carried):
+                self.f.store(value, self._aside(k))
+
+    def without_ended(self, row: str, written: Sequence[str], carried: Sequence[str]) -> list[str]:
+        """Return what is carried after a row; series that have ended carry what they did, and have written zeros."""
+        f = self.f
+        with f.when(self.some_ended(row), carried) as after:
+            here = self.active(row)
+            for address in written:
+                f.store(f.chosen(here, f.load_again(address)), address)
+            after += [f.chosen(here, value, f.load_again(self._aside(k))) for k, value in enumerate(carried)]
+        return after
+
+    def _aside(self, k: int) -> str:
+        return self.f.address("%carry", str(k * self.width))
 
     def has_series(self) -> str | None:
         """Return which lanes have a series, if some may have none and the kernel works on what belongs to series."""
