@@ -1,8 +1,9 @@
-"""What a constrained step costs, and how the cost grows: FitzHugh-Nagumo, noiseless, strong order 1.5.
+"""What a constrained step costs, and how the cost grows: FitzHugh-Nagumo, noiseless, strong order 1.5; and panels.
 
 Parts of a step are timed in native loops, whole solves and steps over a fixed set of momenta; every figure is a minimum
 over repeats. Compiling is counted up to the first draw, by its parts (`start_up.py` has the other models). `--json`
-adds one last line of figures for machines, `--quick` leaves the growth tables out.
+adds one last line of figures for machines, `--quick` leaves the growth tables out, `--panels` measures panels alone: an
+oscillator in many series of eight observations, and a drug in many subjects.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -24,7 +26,17 @@ from pathfold.engine.native.manifold import factorise, linearise, project, set_g
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo
-from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Observation, Observations, TimeGrid, simulate
+from pathfold.model import (
+    DiffusionModel,
+    GaussianNoise,
+    Likelihood,
+    Observation,
+    Observations,
+    TimeGrid,
+    Varying,
+    simulate,
+)
+from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts
 
 INTERVAL = 0.2
@@ -39,14 +51,17 @@ ROWS = {
 class Case:
     """An engine for a model and its data with S fine steps an interval, at a point of the manifold."""
 
-    def __init__(self, model: DiffusionModel, data: Observations, S: int, seed: int = 1, **settings: Any) -> None:
+    def __init__(self, model: DiffusionModel, data: Any, S: int, seed: int = 1, **settings: Any) -> None:
         self.rng = np.random.default_rng(seed)
         self.engine = engine = Engine(model, TimeGrid.build(data, steps_per_interval=S), **settings)
         self.layout, self.problem = engine.layout, engine.problem
         self.p, self.scratch = engine.block("vector"), engine.block("scratch")
         self.counts = np.zeros(COUNTS, dtype=np.int64)
         points = np.zeros((STATIC_POINTS, engine.block_sizes["point"]))
-        start = find_starts(engine, [0], seed=seed, threads=1, relaxation=1.0).point(0)
+        if engine.series > 1:
+            set_scales(engine)
+        relaxation = relative_spread(engine) if engine.series > 1 else 1.0
+        start = find_starts(engine, [0], seed=seed, threads=1, relaxation=relaxation).point(0)
         points[0, : start.position.size] = start.position
         engine.record("point", points[0], "node")[:] = start.nodes
         prepare(self.layout, self.problem, points[0], self.scratch)
@@ -106,10 +121,52 @@ def series(T: int, observation: Observation | None = None) -> tuple[DiffusionMod
     return model, simulate(model, truth, times, initial_state=start, steps_per_interval=25, seed=1)
 
 
-def measure(model: DiffusionModel, data: Observations, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
+def oscillators(count: int, varying: int, extra: int = 0) -> tuple[DiffusionModel, list[Observations]]:
+    """A linear oscillator in series of eight observations, some of whose four parameters vary between them.
+
+    Further parameters move the level about which it swings.
+    """
+    priors = {"stiffness": (0.0, 0.3), "friction": (-1.0, 0.3), "sigma": (-1.0, 0.3), "tau": (-1.5, 0.3)}
+    levels = {f"level{k}": dist.Normal(0.0, 0.3) for k in range(extra)}
+
+    def prior(k: int, name: str):
+        return Varying(dist.LogNormal(*priors[name])) if k < varying else dist.LogNormal(*priors[name])
+
+    def drift(x, z):
+        force = sum(z[name] * jnp.cos(k * x[0]) for k, name in enumerate(levels))
+        return jnp.array([x[1], force - z["stiffness"] * x[0] - z["friction"] * x[1]])
+
+    model = DiffusionModel(
+        drift=drift,
+        diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"]]]),
+        parameters={name: prior(k, name) for k, name in enumerate(priors)} | levels,
+        initial_state=[dist.Normal(0.0, 1.0), dist.Normal(0.0, 1.0)],
+        observation=GaussianNoise(lambda x, z: x[:1], "tau"),
+    )
+    times, rng = 0.5 * np.arange(1, 9), np.random.default_rng(2)
+    amplitude, phase = rng.normal(1.0, 0.2, count), rng.uniform(0.0, 2.0 * np.pi, count)
+    values = amplitude[:, None] * np.sin(times + phase[:, None]) + 0.2 * rng.normal(size=(count, len(times)))
+    return model, [Observations(times, y) for y in values]
+
+
+def panels() -> Iterator[tuple[str, DiffusionModel, list[Observations], int]]:
+    """Yield name, model, data and fine steps of the panels."""
+    from starts import one_compartment  # beside this file, when it is run
+
+    for count, varying, extra in ((30, 0, 0), (30, 0, 5), (30, 2, 0), (30, 2, 5), (256, 2, 0)):
+        name = f"{count} oscillators, {varying} of {4 + extra} parameters varying"
+        yield name, *oscillators(count, varying, extra), 3
+    for count in (30, 1000):
+        model, data, _ = one_compartment(count)
+        yield f"{count} subjects, one-compartment drug", model, data, 6
+
+
+def measure(
+    model: DiffusionModel, data: Any, S: int, *, parts: bool, repeats: int, settle: int = 50
+) -> dict[str, float]:
     """Costs in microseconds; of the solve and the step the mean over points and momenta of minima over repeats."""
     case = Case(model, data, S)
-    case.settle(50)
+    case.settle(settle)
     results: dict[str, float] = {}
     if parts:
         at, problem, point, scratch = case.layout, case.problem, case.point, case.scratch
@@ -139,14 +196,30 @@ def measure(model: DiffusionModel, data: Observations, S: int, *, parts: bool, r
     return results
 
 
+def measure_panels(repeats: int) -> None:
+    for name, model, data, S in panels():
+        r = measure(model, data, S, parts=True, repeats=repeats, settle=10)
+        nodes = sum(len(each.times) for each in data)
+        parts = ", ".join(f"{part} {r[f'{part}_us'] / nodes:5.2f}" for part in ("linearise", "factor_solve", "gradient"))
+        print(
+            f"  {name:50s} step {r['step_us'] / 1000:8.3f} ms, us a node: {r['step_us'] / nodes:5.2f}, {parts}   "
+            f"iterations {r['newton_iterations']:.2f}, {r['failed_steps']:.0f} failed",
+            flush=True,
+        )
+
+
 def main() -> None:
     import start_up  # beside this file, when it is run; others import what stands above
 
     parser = argparse.ArgumentParser(description="What a constrained step costs.")
     parser.add_argument("--json", action="store_true", help="one last line of figures for machines")
     parser.add_argument("--quick", action="store_true", help="without the growth tables")
+    parser.add_argument("--panels", action="store_true", help="panels alone")
     parser.add_argument("--repeats", type=int, default=30)
     options = parser.parse_args()
+    if options.panels:
+        measure_panels(options.repeats)
+        return
     base = measure(*series(100), 25, parts=True, repeats=options.repeats)
     for kind, found in start_up.measure("fitzhugh_nagumo", repeats=1).items():
         base |= {f"{kind}, {part}, s": seconds for part, seconds in found.items()}

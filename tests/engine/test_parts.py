@@ -143,15 +143,15 @@ def test_guided_paths_are_not_cut(many_parts):
 
 
 def test_parts_hold_every_chunk_series_and_node(many_parts):
-    e = Engine(ornstein_uhlenbeck.noisy(), grid_of([1, 30, 2, 2, 2, 40, 1], 2), lanes=4)
+    e = Engine(ornstein_uhlenbeck.noisy(), grid_of([1, 30, 2, 2, 2, 40, 1], 2), lanes=4, abreast=1)
     assert e.parts == 20 == e.chunks
 
     def listed(place: int, count: int) -> list[int]:
         return e.layout[e.layout[place] :][:count].tolist()
 
-    first = listed(at.FIRST, e.series + 1 + e.parts + 1)
+    rows = listed(at.ROWS, e.series + 1 + e.parts + 1)
     assert listed(at.BY_CHUNK, e.parts + 1) == [*range(21)]
-    assert first == [0, 1, 31, 33, 35, 37, 77, 78, *range(0, 78, 4), 78]
+    assert rows == [0, 1, 31, 33, 35, 37, 77, 78, *range(0, 78, 4), 78]
     assert listed(at.BY_NODE, e.parts + 1) == [*range(8, 29)]
     by_series = listed(at.BY_SERIES, e.parts + 1)
     assert (by_series[0], by_series[-1]) == (0, 7)
@@ -161,7 +161,25 @@ def test_parts_hold_every_chunk_series_and_node(many_parts):
     assert places == {"sums": 20, "newton_sums": 20, "carry": 19}
     for i, table in enumerate(tables):
         begin = e.layout[at.TABLES] + i * at.LENGTH
-        assert begin + table[at.FIRST] == e.layout[at.FIRST]
+        for place in (at.ROWS, at.ACTIVE):
+            assert begin + table[place] == e.layout[place]
+
+
+def test_parts_hold_groups_of_series(many_parts):
+    """Ten series in groups of four, the longest first; the last group has two."""
+    e = Engine(ornstein_uhlenbeck.noisy(), grid_of([1, 3, 2, 2, 9, 3, 1, 2, 8, 8], 2), lanes=4, abreast=4)
+
+    def listed(place: int, count: int) -> list[int]:
+        return e.layout[e.layout[place] :][:count].tolist()
+
+    assert e.chunks == e.parts == 9 + 3 + 1
+    assert listed(at.ROWS, 4) == [0, 9, 12, 13]
+    assert listed(at.ACTIVE, 13) == [4, 4, 4, 3, 3, 3, 3, 3, 1, 4, 4, 1, 2]
+    assert listed(at.PLACE, 10) == [8, 3, 5, 6, 0, 4, 9, 7, 1, 2]
+    assert listed(at.SLOT, 4) == [48, 3, 7, 11]
+    assert listed(at.BY_SERIES, 14) == [0, *9 * [1], 2, 2, 2, 3]
+    idle = listed(at.IDLE, e.layout[at.IDLE_SLOTS])
+    assert sorted([*listed(at.SLOT, e.intervals), *idle]) == [*range(52)]
 
 
 PANEL = Case(

@@ -12,7 +12,16 @@ import jax
 import numpy as np
 
 from pathfold.program.emit import emit
-from pathfold.program.kernel import LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_INTERVALS, LAYOUT_STEPS, Kernel, LaneScan, Tracing
+from pathfold.program.kernel import (
+    LAYOUT_ACTIVE,
+    LAYOUT_HEAD,
+    LAYOUT_ROWS,
+    LAYOUT_SLOTS,
+    LAYOUT_STEPS,
+    Kernel,
+    LaneScan,
+    Tracing,
+)
 from pathfold.program.layout import BLOCKS, Record, Use
 from pathfold.program.machine import Loaded, assemble
 
@@ -23,13 +32,19 @@ _number = itertools.count()
 
 @dataclass
 class Memory:
-    """Arrays for records, indexed as the layout says; `first` says where each series begins, and the last one ends."""
+    """Arrays for records, indexed as the layout says.
+
+    `first` says in which row each series begins, or group of `abreast` series, and where the last ends; `active` how
+    many of them have a node in each row.
+    """
 
     records: Sequence[Record]
     lanes: int = LANES
     chunks: int = 1
     steps: int = 1
     first: Sequence[int] = (0,)
+    abreast: int = 1
+    active: Sequence[int] = ()
     arrays: dict[str, np.ndarray] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -38,10 +53,16 @@ class Memory:
     def _shape(self, record: Record) -> tuple[int, ...]:
         return {
             "shared": (record.size,),
-            "series": (len(self.first) - 1, record.size),
+            "series": (len(self.first) - 1, record.size, self.abreast),
             "lane": (self.chunks, record.size, self.lanes),
             "step": (self.chunks, self.steps, record.size, self.lanes),
         }[record.kind]
+
+    def slots_of(self, place: int) -> list[tuple[int]]:
+        """The slots of the nodes of a series, by its place."""
+        group, lane = divmod(place, self.abreast)
+        rows = range(self.first[group], self.first[group + 1])
+        return [(row * self.abreast + lane,) for row in rows if self.abreast == 1 or lane < self.active[row]]
 
     def uses(self) -> list[Use]:
         """The layout table lists where the records begin: in one block, but for the lane buffer, which is scratch."""
@@ -49,26 +70,26 @@ class Memory:
         return [*uses, Use(CARRY, "scratch", LAYOUT_HEAD + len(uses))]
 
     def __getitem__(self, key: tuple[str, str]) -> np.ndarray:
-        """All values of a field: first [], [series], [interval] or [interval, s], then the axes of the field itself."""
+        """All values of a field: first [], [place of a series], [slot] or [slot, s], then the axes of the field itself."""
         record = next(r for r in self.records if r.name == key[0])
         values, columns, shape = self.arrays[record.name], record.columns(key[1]), record.fields[key[1]]
-        if record.kind in ("shared", "series"):
-            return values[..., columns].reshape(*values.shape[:-1], *shape)
+        if record.kind == "shared":
+            return values[columns].reshape(shape)
         values = np.moveaxis(values[..., columns, :], -1, 1)  # [chunk, lane, ..., field]
         return values.reshape(-1, *values.shape[2:-1], *shape)
 
     def __setitem__(self, key: tuple[str, str], given: np.ndarray) -> None:
         record = next(r for r in self.records if r.name == key[0])
         values, columns = self.arrays[record.name], record.columns(key[1])
-        if record.kind in ("shared", "series"):
-            values[..., columns] = np.reshape(given, values[..., columns].shape)
+        if record.kind == "shared":
+            values[columns] = np.ravel(given)
         else:
             target = np.moveaxis(values[..., columns, :], -1, 1)  # a view
             target[...] = np.reshape(given, target.shape)
 
     def run(self, *kernels: Kernel, intervals: int | None = None, largest: int | None = None) -> None:
         """Compile the kernels and run them, one after the other, over all chunks or series."""
-        tracing = Tracing(kernels, largest=largest)
+        tracing = Tracing(kernels, largest=largest, abreast=self.abreast)
         codes = [emit(tracing(kernel), self.lanes) for kernel in kernels]
         loaded = Loaded({code.name: assemble(code) for code in codes})
         parts = list(self.arrays.values())
@@ -76,9 +97,10 @@ class Memory:
         begins = np.cumsum([0, *(part.size for part in parts)])
         head = np.zeros(LAYOUT_HEAD, dtype=np.int64)
         head[LAYOUT_STEPS] = self.steps
-        head[LAYOUT_INTERVALS] = self.chunks * self.lanes if intervals is None else intervals
-        head[LAYOUT_FIRST] = LAYOUT_HEAD + len(begins)
-        layout = np.array([*head, *begins[:-1], 0, *self.first], dtype=np.int64)
+        head[LAYOUT_SLOTS] = self.chunks * self.lanes if intervals is None else intervals
+        head[LAYOUT_ROWS] = LAYOUT_HEAD + len(begins)
+        head[LAYOUT_ACTIVE] = head[LAYOUT_ROWS] + len(self.first)
+        layout = np.array([*head, *begins[:-1], 0, *self.first, *self.active], dtype=np.int64)
         needed = max(1, *(code.carried * self.lanes for code in codes))
         scratch = np.full(needed + 100, np.nan)
         blocks = {"point": block, "scratch": scratch}

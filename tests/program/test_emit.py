@@ -225,6 +225,66 @@ def test_node_scan(reverse):
     assert_close(memory["series", "stop"], stop)
 
 
+@pytest.mark.parametrize("largest", [None, 0], ids=["in registers", "in memory"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("abreast", "lanes"), [(2, 2), (2, 6), (4, 4), (4, 8)])
+def test_series_abreast(abreast, lanes, reverse, largest):
+    """Series of different lengths in two groups, the last with fewer series than lanes; what is idle is not a number."""
+    lengths = [5, 4, 4, 2][:abreast], [3, 1][: abreast - 1]
+    first = (0, 5, 8)
+    active = [sum(n > row for n in group) for group in lengths for row in range(group[0])]
+    memory = Memory(
+        [
+            Record("constants", "shared", {"matrix": (2, 2), "total": (2, 2), "most": (), "bound": ()}),
+            Record("series", "series", {"start": (2,), "stop": (2,)}),
+            Record("node", "lane", {"input": (2,), "level": (2,)}),
+        ],
+        lanes=lanes,
+        chunks=-(-8 * abreast // lanes),
+        first=first,
+        abreast=abreast,
+        active=active,
+    )
+    slots = [memory.slots_of(place) for place in range(2 * abreast)]
+    present = [place for place, nodes in enumerate(slots) if nodes and place < abreast + len(lengths[1])]
+    start, given = (np.full_like(memory[key], np.nan) for key in (("series", "start"), ("node", "input")))
+    start[present] = RNG.normal(size=(len(present), 2))
+    for place in present:
+        given[[n for (n,) in slots[place]]] = RNG.normal(size=(len(slots[place]), 2))
+    matrix, total, most = RNG.normal(size=(2, 2)), RNG.normal(size=(2, 2)), 0.1
+    values = {("constants", "matrix"): matrix, ("constants", "total"): total, ("constants", "most"): most}
+    for key, value in {**values, ("series", "start"): start, ("node", "input"): given}.items():
+        memory[key] = value
+
+    def init(start, total, most):
+        return {"state": start, "total": total, "most": most}
+
+    def body(matrix, state, total, most, input, start):
+        after = jnp.tanh(matrix @ state) + input + start[1]
+        outer = after[:, None] * state
+        return {"state": after, "level": state, "total": total + outer @ matrix, "most": jnp.maximum(most, after[0])}
+
+    def final(state, total, most, start):
+        return {"stop": state + start, "total": total + jnp.diag(start), "most": most}
+
+    level, stop = np.where(np.isnan(given), 0.0, np.nan), np.zeros_like(start)
+    for place in present:
+        state = start[place]
+        for (n,) in reversed(slots[place]) if reverse else slots[place]:
+            level[n], before = state, state
+            state = np.tanh(matrix @ state) + given[n] + start[place, 1]
+            total, most = total + np.outer(state, before) @ matrix, max(most, state[0])
+        stop[place], total = state + start[place], total + np.diag(start[place])
+    kernel = NodeScan(
+        "group", memory.uses(), init=init, body=body, final=final, reverse=reverse, largest=("most",)
+    )
+    memory.run(kernel, largest=largest)
+    assert_close(memory["node", "level"][: 8 * abreast], level[: 8 * abreast])
+    assert_close(memory["series", "stop"], stop)
+    assert_close(memory["constants", "total"], total)
+    assert_close(memory["constants", "most"], most)
+
+
 def test_carried_quantities_swap():
     memory = node_memory()
 
@@ -267,9 +327,9 @@ def test_constant_entries_reach_the_readers():
 
     writer = LaneScan("write", memory.uses(), final=write, fixes=("end",))
     reader = LaneScan("read", memory.uses(), final=read)
-    assert "llvm.log" in emit(Traced(reader), LANES).text
+    assert "pathfold.log" in emit(Traced(reader), LANES).text
     for order in ([writer, reader], [reader, writer]):
-        assert "llvm.log" not in emit(Tracing(order)(reader), LANES).text
+        assert "pathfold.log" not in emit(Tracing(order)(reader), LANES).text
     memory.run(writer, reader)
     known = Traced(writer).fixed("end")
     assert np.isnan(known[0])
@@ -283,8 +343,8 @@ def test_constant_entries_of_a_suffixed_field():
     uses = [Use(record, "other", LAYOUT_HEAD, "_new"), Use(record, "point", LAYOUT_HEAD)]
     writer = LaneScan("write", uses, final=lambda: {"value_new": jnp.array([1.0, 2.0])}, fixes=("value_new",))
     reader = LaneScan("read", uses, final=lambda value: {"value_new": jnp.log(value)})
-    assert "llvm.log" in emit(Traced(reader), LANES).text
-    assert "llvm.log" not in emit(Tracing([reader, writer])(reader), LANES).text
+    assert "pathfold.log" in emit(Traced(reader), LANES).text
+    assert "pathfold.log" not in emit(Tracing([reader, writer])(reader), LANES).text
 
 
 def test_suffixes_tell_records_apart():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -113,9 +114,12 @@ class RandomKernel:
     lanes: int
     nodes: bool
     reverse: bool
+    abreast: int = 1  # series in a group, if it divides the lanes
 
     def memory(self) -> Memory:
         n, m = self.n, self.m
+        together = math.gcd(self.abreast, self.lanes) if self.nodes else 1
+        last = min(3, 2 * self.lanes // together)
         memory = Memory(
             [
                 Record("shared", "shared", {"S": (m, n)}),
@@ -125,7 +129,9 @@ class RandomKernel:
             lanes=self.lanes,
             chunks=2,
             steps=2,
-            first=(0, 1, min(3, 2 * self.lanes)),
+            first=(0, 1, last),
+            abreast=together,
+            active=[together, *[together, max(1, together - 1)][: last - 1]],
         )
         rng = np.random.default_rng(1)
         for record, name in [("shared", "S"), ("interval", "A"), ("turn", "B")]:
@@ -147,12 +153,14 @@ class RandomKernel:
         return scan("random", memory.uses(), init=init, body=body, final=final, reverse=self.reverse)
 
     def expect(self, memory: Memory) -> None:
-        """The same by plain loops, in the memory."""
+        """The same by plain loops, in the memory; what has no node is zero in a group, and left alone without one."""
         A, S, B = memory["interval", "A"], memory["shared", "S"], memory["turn", "B"]
         results = ("turn", "kept"), ("interval", "end"), ("interval", "total")
         kept, end, total = (memory[key].copy() for key in results)
+        if self.nodes:
+            kept[: memory.first[-1] * memory.abreast] = 0.0
         for k in range(len(A)):
-            places = [(i,) for i in range(memory.first[k], memory.first[k + 1])] if self.nodes else [(k, 0), (k, 1)]
+            places = memory.slots_of(k) if self.nodes else [(k, 0), (k, 1)]
             P, total[k] = A[k] + A[k] @ A[k].T / self.n, 0.0
             for place in reversed(places) if self.reverse else places:
                 P, kept[place], more = turn(np, self.instructions, P, A[k], S, B[place])
@@ -173,6 +181,7 @@ random_kernels = st.builds(
     lanes=st.sampled_from([1, 2, 4, 5, 8]),
     nodes=st.booleans(),
     reverse=st.booleans(),
+    abreast=st.sampled_from([1, 2, 4]),
 )
 
 

@@ -148,6 +148,23 @@ def test_exponential_is_right_to_the_last_bit_but_one():
     assert np.abs(errors).max() < 1.0
 
 
+def test_logarithm_is_right_to_the_last_bit_but_one():
+    rng = np.random.default_rng(1)
+    small = 10.0 ** rng.uniform(-18.0, -1.0, 2000)
+    x = np.concatenate([np.exp(rng.uniform(-740.0, 709.0, 4000)), rng.uniform(0.3, 3.0, 4000), 1.0 + small, 1.0 - small])
+    exact = np.log(x.astype(np.longdouble))
+    errors = (evaluate(jnp.log, x)[0] - exact) / np.spacing(np.abs(exact).astype(float))
+    assert np.abs(errors).max() < 1.0
+
+
+def test_logarithm_at_the_ends_of_its_range():
+    x = np.array([0.0, -0.0, 1.0, 5e-324, 2.0**-1022, 1.7e308, np.inf, -1.0, -1e-320, -np.inf, np.nan, 2.0**0.5])
+    found = evaluate(jnp.log, x)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = np.log(x)
+    np.testing.assert_allclose(found, expected, rtol=2e-16)
+
+
 def test_exponential_at_the_ends_of_its_range():
     x = np.array([0.0, -0.0, 709.78, 709.79, 1e3, 1e300, np.inf, -745.0, -745.2, -1e3, -1e300, -np.inf, np.nan, -720.0])
     found = evaluate(jnp.exp, x)[0]

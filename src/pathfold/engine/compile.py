@@ -69,6 +69,7 @@ class Variant:
     conditioned: bool  # states of nodes can be held
     metric: bool = False  # the parameters have a metric other than the identity
     lanes: int | None = None  # stride of the lanes, if it is not to follow from the size of the model
+    abreast: int = 1  # series in a group
 
 
 class OtherMachine(PathfoldError):
@@ -187,7 +188,7 @@ class CompiledModel:
         """Return a hash of all that the assembly depends on. Only the model's own functions are traced for it."""
         v, digest = self.variant, hashlib.sha256()
         made_with = (_versions(), _sources())
-        what = (v.method.number, v.regular, v.complete, v.conditioned, v.metric, self.lanes, self.censored)
+        what = (v.method.number, v.regular, v.complete, v.conditioned, v.metric, self.lanes, v.abreast, self.censored)
         digest.update(repr((*made_with, *what, astuple(self.sizes))).encode())
         for function, shapes in self.functions.of_arrays(self.sizes, self.censored):
             digest.update(written(function, shapes).encode())
@@ -209,7 +210,7 @@ class CompiledModel:
     def assembly(self) -> Iterator[Code]:
         """Yield the assembly of all kernels, the same for every machine; one file's together, which is faster."""
         parts = [part(self.functions, self.records, self.sizes) for part in self.variant.method.kernels]
-        tracing = Tracing([kernel for kernels in parts for kernel in kernels])
+        tracing = Tracing([kernel for kernels in parts for kernel in kernels], abreast=self.variant.abreast)
         for kernels in parts:
             yield reduce(add, (emit(tracing(kernel), self.lanes) for kernel in kernels))
 

@@ -16,6 +16,7 @@ from pathfold.engine.compile import (
     Variant,
     compile_model,
 )
+from pathfold.engine.slots import arrange, choose_abreast
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.checks import positive, whole
 from pathfold.program.layout import Record, size_of
@@ -73,18 +74,21 @@ class Engine:
         conditioned: bool = False,
         metric: bool = False,
         lanes: int | None = None,
+        abreast: int | None = None,
     ) -> None:
         self.grid, self.conditioned, self.metric = grid, conditioned, metric
         self.intervals = len(grid.starts)
         self.first = self._first_intervals(grid)
         self.series = len(self.first)
+        self.abreast = abreast or self._choose_abreast(lanes)
+        self.slots = arrange(self.first, self.intervals, self.abreast)
         complete, censored = bool(grid.mask.all()), bool(grid.censored.any())
-        variant = Variant(self.method, grid.regular, complete, censored, conditioned, metric, lanes)
+        variant = Variant(self.method, grid.regular, complete, censored, conditioned, metric, lanes, self.abreast)
         compiled = compile_model(model, variant)
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
         self.assembly = compiled.assembly
-        self.chunks = -(-self.intervals // self.lanes)
+        self.chunks = -(-self.slots.count // self.lanes)
         self.parts = self._choose_parts()
         self.layout = self.program.bind(self._make_layout())
         self.problem = self._make_problem(splitting, solver or Solver())
@@ -92,6 +96,10 @@ class Engine:
     def _first_intervals(self, grid: TimeGrid) -> np.ndarray:
         """Return the first interval of each run of intervals that a kernel over nodes goes through."""
         return grid.first
+
+    def _choose_abreast(self, lanes: int | None) -> int:
+        """Choose how many series go abreast, from the data alone."""
+        return choose_abreast(self.first, self.intervals, self.grid.steps, lanes)
 
     @property
     def work(self) -> int:
@@ -110,15 +118,16 @@ class Engine:
         if record.name in at.OF_PARTS:
             return record.size * self.parts
         lanes = self.chunks * self.lanes
-        repeats = {"shared": 1, "series": self.series, "lane": lanes, "step": lanes * self.grid.steps}
+        places = self.slots.groups * self.abreast
+        repeats = {"shared": 1, "series": places, "lane": lanes, "step": lanes * self.grid.steps}
         return record.size * repeats[record.kind]
 
     def _make_layout(self) -> np.ndarray:
         """Make the layout table (see `table`), all but the addresses of the kernels."""
         layout, n = self._make_lists(), self.sizes
-        layout[[at.STEPS, at.INTERVALS]] = self.grid.steps, self.intervals
+        layout[[at.STEPS, at.SLOTS, at.INTERVALS]] = self.grid.steps, self.slots.count, self.intervals
         layout[[at.METHOD, at.MAX_DEPTH]] = self.method.number, self.method.max_depth
-        layout[[at.CHUNKS, at.LANES, at.SERIES]] = self.chunks, self.lanes, self.series
+        layout[[at.CHUNKS, at.LANES, at.SERIES, at.ABREAST]] = self.chunks, self.lanes, self.series, self.abreast
         layout[[at.X, at.V, at.U, at.Z, at.Y, at.W, at.V0]] = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
         self.block_sizes: dict[str, int] = {}
         for block, names in self.records.blocks.items():
@@ -138,22 +147,28 @@ class Engine:
     def _make_lists(self) -> np.ndarray:
         """Return the table followed by its lists, with room for the tables of other threads and parts.
 
-        The parts of nodes are runs of intervals like series, and listed after these: a kernel that needs nothing of the
-        series goes through either.
+        The parts of nodes are runs of rows like those of groups, and listed after these: a kernel that needs nothing of
+        the series goes through either.
         """
-        by_chunk = np.linspace(0, self.chunks, self.parts + 1).astype(np.int64)
-        nodes = np.minimum(by_chunk * self.lanes, self.intervals)
+        slots, by_chunk = self.slots, np.linspace(0, self.chunks, self.parts + 1).astype(np.int64)
+        runs = np.minimum(by_chunk * (self.lanes // self.abreast), slots.rows[-1])
+        idle = np.setdiff1d(np.arange(self.chunks * self.lanes), slots.of_interval)
         lists = {
-            at.FIRST: [*self.first, self.intervals, *nodes],
+            at.FIRST: [*self.first, self.intervals],
+            at.SLOT: slots.of_interval,
+            at.PLACE: slots.of_series,
+            at.IDLE: idle,
+            at.ROWS: [*slots.rows, *runs],
+            at.ACTIVE: slots.active,
             at.BY_CHUNK: by_chunk,
-            at.BY_SERIES: np.searchsorted(self.first, nodes),
-            at.BY_NODE: np.arange(self.parts + 1) + self.series + 1,
+            at.BY_SERIES: np.searchsorted(slots.rows[:-1], runs),
+            at.BY_NODE: np.arange(self.parts + 1) + len(slots.rows),
         }
         layout = np.zeros(at.LENGTH, dtype=np.int64)
         for place, numbers in lists.items():
             layout[place] = len(layout)
-            layout = np.append(layout, numbers)
-        layout[[at.PARTS, at.TABLES]] = self.parts, len(layout)
+            layout = np.append(layout, numbers).astype(np.int64)
+        layout[[at.PARTS, at.TABLES, at.IDLE_SLOTS]] = self.parts, len(layout), len(idle)
         return np.append(layout, np.zeros(2 * (self.parts - 1) * at.LENGTH, dtype=np.int64))
 
     def block(self, kind: str) -> np.ndarray:
@@ -167,33 +182,36 @@ class Engine:
 
     def get(self, kind: str, block: np.ndarray, name: str, field: str) -> np.ndarray:
         """Return a copy of one field: as it is in shared records, else by series, interval, or interval and step."""
-        r, lanes = self.records[name], self.lanes
+        r = self.records[name]
         columns, shape = r.columns(field), r.fields[field]
         array = self.record(kind, block, name)
         if r.kind == "shared":
             return array[columns].reshape(shape).copy()
-        if r.kind == "series":
-            return array.reshape(self.series, r.size)[:, columns].reshape(self.series, *shape).copy()
-        steps = self.grid.steps if r.kind == "step" else 1
-        rows = array.reshape(self.chunks, steps, r.size, lanes)[:, :, columns].transpose(0, 3, 1, 2)
-        rows = rows.reshape(self.chunks * lanes, steps, *shape)[: self.intervals]
-        return rows.copy() if r.kind == "step" else rows[:, 0].copy()
+        by_lane, places = self._by_lane(array, r)
+        rows = by_lane[:, :, columns].transpose(0, 3, 1, 2)
+        rows = rows.reshape(rows.shape[0] * rows.shape[1], rows.shape[2], *shape)[places]
+        return rows if r.kind == "step" else rows[:, 0]
 
     def set(self, kind: str, block: np.ndarray, name: str, field: str, values) -> None:
         """Write one field, in the shape `get` returns it; idle lanes become zero."""
-        r, lanes = self.records[name], self.lanes
+        r = self.records[name]
         columns, width = r.columns(field), size_of(r.fields[field])
         array = self.record(kind, block, name)
         if r.kind == "shared":
             array[columns] = np.ravel(values)
-        elif r.kind == "series":
-            array.reshape(self.series, r.size)[:, columns] = np.reshape(values, (self.series, width))
-        else:
-            steps = self.grid.steps if r.kind == "step" else 1
-            padded = np.zeros((self.chunks * lanes, steps, width))
-            padded[: self.intervals] = np.reshape(values, (self.intervals, steps, width))
-            rows = padded.reshape(self.chunks, lanes, steps, width).transpose(0, 2, 3, 1)
-            array.reshape(self.chunks, steps, r.size, lanes)[:, :, columns] = rows
+            return
+        by_lane, places = self._by_lane(array, r)
+        count, steps, _, lanes = by_lane.shape
+        padded = np.zeros((count * lanes, steps, width))
+        padded[places] = np.reshape(values, (len(places), steps, width))
+        by_lane[:, :, columns] = padded.reshape(count, lanes, steps, width).transpose(0, 2, 3, 1)
+
+    def _by_lane(self, array: np.ndarray, r: Record) -> tuple[np.ndarray, np.ndarray]:
+        """Return a record as [chunk, s, scalar, lane] or [group, 1, scalar, series], and where each of them lies."""
+        if r.kind == "series":
+            return array.reshape(self.slots.groups, 1, r.size, self.abreast), self.slots.of_series
+        steps = self.grid.steps if r.kind == "step" else 1
+        return array.reshape(self.chunks, steps, r.size, self.lanes), self.slots.of_interval
 
     def set_vector(self, block: np.ndarray, u, v0, w, v) -> None:
         """Write u (U), v0 (series, V0), w (intervals, W), v (intervals, S, V) to a vector or a point's position."""
@@ -285,6 +303,10 @@ class GuidedEngine(Engine):
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)
+
+    def _choose_abreast(self, lanes: int | None) -> int:
+        """Pieces follow each other; none goes beside another."""
+        return 1
 
     def _first_intervals(self, grid: TimeGrid) -> np.ndarray:
         first, first_pieces, pieces, starts, nodes = [], [], [], [], []

@@ -14,7 +14,7 @@ from pathfold.engine.model_functions import ModelFunctions
 from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.program.emit import emit
-from pathfold.program.kernel import LAYOUT_HEAD, LAYOUT_INTERVALS, LAYOUT_STEPS, LaneScan, Traced
+from pathfold.program.kernel import LAYOUT_HEAD, LAYOUT_SLOTS, LAYOUT_STEPS, LaneScan, Traced
 from pathfold.program.layout import Record, Use
 from pathfold.program.machine import Loaded, assemble
 from pathfold.program.trace import check_compilable
@@ -116,7 +116,7 @@ class ForwardMemory:
 
     def interval(self, rng: np.random.Generator, draws: int, start: float, delta: float, forcing: np.ndarray) -> None:
         """Carry the states of the draws through the fine steps of an interval, whose forcing is (S, F)."""
-        self.layout[LAYOUT_INTERVALS] = draws
+        self.layout[LAYOUT_SLOTS] = draws
         for s in range(0, len(forcing), self.steps):
             some = forcing[s : s + self.steps]
             self.layout[LAYOUT_STEPS] = len(some)

@@ -68,7 +68,8 @@ class Records:
         X, V, U, Z, V0 = n.X, n.V, n.U, n.Z, n.V0
         self.theta = Record("theta", "shared", {"z": (Z,), "D": (Z, U), "excess_u": (), "excess_u_gradient": (U,)})
         excess: Fields = {"excess_x0": (), "excess_z_gradient": (Z,), "excess_v0_gradient": (V0,)}
-        self.start = Record("start", "series", {"x0": (X,), "E0z": (X, Z), "E0": (X, U), "B0": (X, V0), **excess})
+        jacobians: Fields = {"E0z": (X, Z), "E0": (X, U), "B0": (X, V0)}
+        self.start = Record("start", "series", {"x0": (X,), **jacobians, **excess, "log_sig": ()})
         self.path = Record("path", "step", {"x": (X,), "B": (X, V)})
         self.node = Record("node", "lane", _linearised(n) | _filtered(n))
         self.sums = Record("sums", "shared", _sums(n))

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from pathfold.program.kernel import LAYOUT_FIRST, LAYOUT_HEAD, LAYOUT_INTERVALS, LAYOUT_STEPS
+from pathfold.program.kernel import LAYOUT_ACTIVE, LAYOUT_HEAD, LAYOUT_ROWS, LAYOUT_SLOTS, LAYOUT_STEPS
 
-# Of the data: fine steps an interval, intervals, where the first interval of each series is listed.
-STEPS, INTERVALS, FIRST = LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST
+# What kernels read: fine steps an interval, slots, where the rows that groups begin with are listed, and where the
+# series with an interval in each row.
+STEPS, SLOTS, ROWS, ACTIVE = LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACTIVE
 
-# What the sampler is, how deep its trees may be, and sizes: chunks and lanes of the intervals, series, the dimensions
-# of `records.Sizes`. Where pieces take the place of series: how many series they make, and where the table lists the
-# first piece of each (and, after the last, the number of all).
-(METHOD, MAX_DEPTH, CHUNKS, LANES, SERIES, X, V, U, Z, Y, W, V0, WHOLE_SERIES, FIRST_PIECE, _PARTS) = range(
-    LAYOUT_HEAD, LAYOUT_HEAD + 15
+# Of the data: intervals and series; where the table lists the first interval of each series (and, after the last, the
+# number of all), the slot of each interval, the place of each series, the idle slots; how many of these there are.
+(INTERVALS, SERIES, FIRST, SLOT, PLACE, IDLE, IDLE_SLOTS, _SIZES) = range(LAYOUT_HEAD, LAYOUT_HEAD + 8)
+
+# What the sampler is, how deep its trees may be, and sizes: chunks and lanes of the intervals, series abreast in a
+# group, the dimensions of `records.Sizes`. Where pieces take the place of series: how many series they make, and where
+# the table lists the first piece of each (and, after the last, the number of all).
+(METHOD, MAX_DEPTH, CHUNKS, LANES, ABREAST, X, V, U, Z, Y, W, V0, WHOLE_SERIES, FIRST_PIECE, _PARTS) = range(
+    _SIZES, _SIZES + 15
 )
 
-# Parts that the work is cut into (`native/parts.py`): how many; where the chunks, series and runs of nodes are listed
-# that each begins with (and, after the last, their number); where other tables than this one are.
+# Parts that the work is cut into (`native/parts.py`): how many; where the chunks, groups of series and runs of rows are
+# listed that each begins with (and, after the last, their number); where other tables than this one are.
 (PARTS, BY_CHUNK, BY_SERIES, BY_NODE, TABLES, _RECORDS) = range(_PARTS, _PARTS + 6)
 
 CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE = 0, 1, 2, 3  # values of METHOD
@@ -97,6 +102,7 @@ COORDINATES_FACTOR = place_field("coordinates", "factor")
 THETA_Z = place_field("theta", "z")
 THETA_EXCESS_U = place_field("theta", "excess_u")
 START_X0 = place_field("start", "x0")
+START_LOG_SIG = place_field("start", "log_sig")
 START_EXCESS_X0 = place_field("start", "excess_x0")
 NODE_X_START = place_field("node", "x_start")
 NODE_X_NODE = place_field("node", "x_node")
@@ -231,7 +237,7 @@ def write_tables(layout: np.ndarray) -> None:
         begin, number = layout[TABLES] + i * LENGTH, 1 + i % max(1, others)
         table = layout[begin : begin + LENGTH]
         table[:] = layout[:LENGTH]
-        table[FIRST] -= begin
+        table[[ROWS, ACTIVE]] -= begin
         for place in (SCRATCH_CARRY,) if i < others else OF_PARTS.values():
             table[place] += number * layout[place + SIZE]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
-from pathfold.program import exponential
-from pathfold.program.exponential import literal
+from pathfold.program.elementary import INLINED, declarations, literal, name_of
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
 FAST = "reassoc nsz arcp contract afn"
@@ -22,7 +22,6 @@ _INTRINSIC = {
     "min": "minimum",
     "abs": "fabs",
     "sqrt": "sqrt",
-    "log": "log",
     "sin": "sin",
     "cos": "cos",
     "pow": "pow",
@@ -136,6 +135,10 @@ class Function:
     def load(self, address: str) -> str:
         return self.value(f"load {self.type()}, ptr {address}, align 8")
 
+    def load_again(self, address: str) -> str:
+        """Load what was stored before; LLVM would keep the value in a register until then."""
+        return self.value(f"load volatile {self.type()}, ptr {address}, align 8")
+
     def store(self, value: str, address: str) -> None:
         self.lines.append(f"  store {self.type()} {value}, ptr {address}, align 8")
 
@@ -172,6 +175,40 @@ class Function:
         self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}", f"{label}.end:"]
         self.label = f"{label}.end"
 
+    @contextmanager
+    def when(self, condition: str, values: Sequence[str] = ()) -> Iterator[list[str]]:
+        """Open a block that is run only if the condition holds; yield a list for values that take the place of these.
+
+        After the block the list holds the values as they are in either case.
+        """
+        before, label, results = self.label, f"when{self.new().removeprefix('%')}", []
+        self.lines += [f"  br i1 {condition}, label %{label}, label %{label}.end", f"{label}:"]
+        self.label = label
+        yield results
+        self.lines += [f"  br label %{label}.end", f"{label}.end:"]
+        inside, self.label = self.label, f"{label}.end"
+        for i, (value, changed) in enumerate(zip(values, list(results), strict=True)):
+            results[i] = self.value(f"phi {self.type()} [ {changed}, %{inside} ], [ {value}, %{before} ]")
+
+    def lanes_below(self, count: str) -> str:
+        """Return the vector of truth values that says which lanes have a number below `count`."""
+        numbers = ", ".join(f"i64 {k}" for k in range(self.width))
+        return self.value(f"icmp ult {self.type('i64')} <{numbers}>, {self.spread(count, 'i64')}")
+
+    def chosen(self, where: str, value: str, otherwise: str | None = None) -> str:
+        """Choose between two vectors of numbers, lane by lane; the second is zero if it is not given."""
+        return self.operation("select", "double", "i1", (where, value, otherwise or self.constant(0.0)))
+
+    def in_first_lane(self, value: str) -> str:
+        """Return a vector with a number in its first lane, and zeros in the others."""
+        return self.value(f"insertelement {self.type()} {self.constant(0.0)}, double {value}, i64 0")
+
+    def joined(self, operation: str, vector: str) -> str:
+        """Apply an operation of two numbers to all lanes of a vector, in order."""
+        lanes = [self.value(f"extractelement {self.type()} {vector}, i64 {k}") for k in range(self.width)]
+        with self.abreast(1):
+            return reduce(lambda a, b: self.operation(operation, "double", "double", (a, b)), lanes)
+
     def operation(self, name: str, kind: str, of: str, a: Sequence[str]) -> str:
         """Apply an operation to the values `a`, the first of type `of`; the result has type `kind`."""
         number = self.type()
@@ -190,9 +227,9 @@ class Function:
             return self.value(f"fdiv {FAST} {number} {self.constant(1.0)}, {a[0]}")
         if name == "select":
             return self.value(f"select {self.type('i1')} {a[0]}, {self.type(kind)} {a[1]}, {self.type(kind)} {a[2]}")
-        if name == "exp":
-            self.declared |= exponential.declarations(self.width)
-            return self.value(f"call {number} @{exponential.name_of(self.width)}({number} {a[0]})")
+        if name in INLINED:
+            self.declared |= declarations(name, self.width)
+            return self.value(f"call {number} @{name_of(name, self.width)}({number} {a[0]})")
         if name in _INTRINSIC:
             return self.intrinsic(_INTRINSIC[name], a)
         return self.call(_LIBRARY[name], a)

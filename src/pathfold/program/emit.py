@@ -7,7 +7,8 @@ Argument names say what is read; the keys of the returned dictionary say what is
 - `LaneScan` runs over the fine steps of one chunk of intervals, all lanes abreast: the lane loop is innermost, and LLVM
   vectorises it. Nodes that depend on shared quantities alone are computed once, those that depend on the interval alone
   once a chunk.
-- `NodeScan` runs over the nodes of one series, one after the other, with the carried quantities in registers.
+- `NodeScan` runs over the nodes of a series, one after the other, with the carried quantities in registers. Of a group
+  of series abreast, every quantity is a vector.
 
 The code is LLVM's own assembly language rather than Python for Numba: a kernel has hundreds of operations, and Numba
 spends milliseconds on each before LLVM sees it.
@@ -20,17 +21,8 @@ from dataclasses import dataclass
 
 from pathfold.program.assembly import Function
 from pathfold.program.emit_loops import emit_loops
-from pathfold.program.kernel import (
-    INTERVAL,
-    LAYOUT_FIRST,
-    LAYOUT_STEPS,
-    SHARED,
-    Kernel,
-    LaneScan,
-    Traced,
-    flat,
-    nodes_of,
-)
+from pathfold.program.group import Group
+from pathfold.program.kernel import LAYOUT_STEPS, OUTER, SHARED, Kernel, LaneScan, Traced, flat, nodes_of
 from pathfold.program.layout import BLOCKS
 from pathfold.program.sections import Section, frontier, lanes_in_use, levels_of, needed
 
@@ -117,7 +109,7 @@ def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
             bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size * lanes)))
 
     # Once a chunk: the first carried values, and the nodes of the interval that the steps use.
-    hoisted = frontier(graph, levels, needed(graph, nodes_of(traced.body), top.scope), INTERVAL)
+    hoisted = frontier(graph, levels, needed(graph, nodes_of(traced.body), top.scope), OUTER)
     size = traced.carry.size
     first = [(traced.carry.offset(name) + i, n) for name, i, n in flat(traced.init)]
     first += [(size + k, n) for k, n in enumerate(hoisted)]
@@ -155,48 +147,71 @@ def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
 
 def _emit_node_scan(traced: Traced, f: Function, lanes: int) -> int:
     kernel, graph, levels = traced.kernel, traced.graph, levels_of(traced)
-    bases = {use.array: f"%{use.array}" for use in kernel.uses}
-    for use in kernel.uses:
-        if use.record.kind == "series":
-            bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size)))
+    group = Group(traced, f, lanes)
+    bases = {use.array: group.base(use) for use in kernel.uses}
     state: dict[tuple[str, int], str] = {}  # the carried values at the current node of the series
 
     def place(name: str, i: int) -> str:
         use = traced.use_of(name)
-        stride = lanes if use.record.kind == "lane" else 1
-        return f.address(bases[use.array], str((use.offset(name) + i) * stride))
+        return f.address(bases[use.array], str((use.offset(name) + i) * group.apart(use)))
 
     def load(op: tuple) -> str:
-        return state[op[2], op[3]] if op[1] == "carry" else f.load(place(op[2], op[3]))
+        if op[1] == "carry":
+            return state[op[2], op[3]]
+        if traced.use_of(op[2]).record.kind != "shared" or f.width == 1:
+            return f.load(place(op[2], op[3]))
+        with f.abreast(1):
+            number = f.load(place(op[2], op[3]))
+        return f.in_first_lane(number) if traced.is_sum(op[2]) else f.spread(number)
 
+    outputs = nodes_of(traced.init) + nodes_of(traced.body) + nodes_of(traced.final)
     top = Section(traced, f, {}, load)
-    top.compute(frontier(graph, levels, needed(graph, nodes_of(traced.body), {}), SHARED))
-    names = [(name, i) for name, i, _ in flat(traced.init)]
-    first = top.compute(nodes_of(traced.init))
-    state.update(zip(names, first, strict=True))
+    kept = frontier(graph, levels, needed(graph, outputs, {}), SHARED)
+    top.compute(kept)
+    with f.abreast(traced.abreast):
+        outside = Section(traced, f, {n: f.spread(top.scope[n], traced.kinds[n]) for n in kept}, load)
+        outside.compute(frontier(graph, levels, needed(graph, nodes_of(traced.body), outside.scope), OUTER))
+        names = [(name, i) for name, i, _ in flat(traced.init)]
+        first = outside.compute(nodes_of(traced.init))
+        state.update(zip(names, first, strict=True))
+        if traced.body:
+            with f.loop(group.rows, first) as (turn, values, results):
+                state.update(zip(names, values, strict=True))
+                row = group.row(turn)
+                bases |= {use.array: group.base_in(use, row) for use in kernel.uses if use.record.kind == "lane"}
+                if traced.abreast > 1:
+                    group.keep(row, values)
+                changed = traced.changes()
+                section = Section(traced, f, outside.scope, load)
+                written = []
+                for (name, i, _), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
+                    if name in traced.carry.shapes:
+                        state[name, i] = value
+                    else:
+                        written.append(place(name, i))
+                        f.store(value, written[-1])
+                new = [state[name] for name in names]
+                results += group.without_ended(row, written, new) if traced.abreast > 1 else new
+        state.update(zip(names, results if traced.body else first, strict=True))
+        bases |= {use.array: group.base(use) for use in kernel.uses}
+        _write_results(traced, f, group, place, Section(traced, f, outside.scope, load))
+    return -(-traced.abreast * len(names) // lanes) if traced.abreast > 1 else 0
 
-    if traced.body:
-        table = f.integer("add", f.layout(LAYOUT_FIRST), "%i")
-        begin, end = f.layout(table), f.layout(f.integer("add", table, "1"))
-        with f.loop(f.integer("sub", end, begin), first) as (turn, values, results):
-            state.update(zip(names, values, strict=True))
-            last = f.integer("sub", end, "1")
-            n = f.integer("sub", last, turn) if kernel.reverse else f.integer("add", begin, turn)
-            chunk, lane = f.integer("udiv", n, str(lanes)), f.integer("urem", n, str(lanes))
-            for use in kernel.uses:
-                if use.record.kind == "lane":
-                    row = f.integer("mul", chunk, str(use.record.size * lanes))
-                    bases[use.array] = f.address(f"%{use.array}", f.integer("add", row, lane))
-            section = Section(traced, f, top.scope, load)
-            changed = traced.changes()
-            for (name, i, _), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
-                if name in traced.carry.shapes:
-                    state[name, i] = value
-                else:
-                    f.store(value, place(name, i))
-            results += [state[name] for name in names]
 
-    values = Section(traced, f, {}, load).compute(nodes_of(traced.final))
-    for (name, i, _), value in zip(flat(traced.final), values, strict=True):
-        f.store(value, place(name, i))
-    return 0
+def _write_results(
+    traced: Traced, f: Function, group: Group, place: Callable[[str, int], str], section: Section
+) -> None:
+    """Write the outputs of `final`; the lanes of a group are joined in what series share, idle ones are left out."""
+    values = section.compute(nodes_of(traced.final))
+    here = group.has_series()
+    joined: dict[tuple[int, str], str] = {}
+    for (name, i, n), value in zip(flat(traced.final), values, strict=True):
+        value = value if here is None else f.chosen(here, value)
+        if traced.abreast == 1 or not traced.is_sum(name):
+            f.store(value, place(name, i))
+            continue
+        how = group.joined_by(name)
+        if (n, how) not in joined:
+            joined[n, how] = f.joined(how, value)
+        with f.abreast(1):
+            f.store(joined[n, how], place(name, i))

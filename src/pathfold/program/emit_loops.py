@@ -1,7 +1,8 @@
 """Emits the code of scans with arrays in memory.
 
-They are built like the scans without arrays, with two differences. Carried quantities are in memory. And a scan over
-lanes takes a few lanes at a time through all steps, as vectors, so that their carried quantities stay in the cache.
+They are built like the scans without arrays, with two differences. Carried quantities are in memory, and so are sums
+of series abreast. And a scan over lanes takes a few lanes at a time through all steps, as vectors, so that their
+carried quantities stay in the cache.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 
 from pathfold.program.arrays import Box, Fill, Memory, Product, Statement, View, entries_of, leaves, needs
 from pathfold.program.assembly import Function
-from pathfold.program.kernel import INTERVAL, LAYOUT_FIRST, LAYOUT_STEPS, SHARED, LaneScan, Traced
+from pathfold.program.group import Group
+from pathfold.program.kernel import LAYOUT_STEPS, OUTER, SHARED, LaneScan, Traced
 from pathfold.program.layout import Use
 from pathfold.program.roll import fill, put
 from pathfold.program.sections import ABREAST, frontier, lanes_in_use, levels_of, needed
@@ -24,9 +26,12 @@ Outputs = list[tuple[Memory, Fill]]
 
 def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int], int]:
     """Emit a scan; return where each array lies in the lane buffer, by name, and how many scalars a lane that holds."""
-    width = math.gcd(ABREAST, lanes) if isinstance(traced.kernel, LaneScan) else 1
+    width = math.gcd(ABREAST, lanes) if isinstance(traced.kernel, LaneScan) else traced.abreast
     outputs = {part: _outputs(traced, part) for part in ("init", "body", "final")}
     arrays = {("carry", name): int(np.prod(shape, dtype=int)) for name, shape in traced.carry.shapes.items()}
+    if traced.abreast > 1:
+        arrays |= {("before", memory[1]): filling.size for memory, filling in outputs["body"] if memory[0] == "carry"}
+        arrays |= {("sum", name): filling.size for (_, name), filling in outputs["final"] if traced.is_sum(name)}
     arrays |= {("array", k): statement.size for k, statement in enumerate(traced.graph.statements)}
     places = {memory: Place(f"%{'.'.join(map(str, memory))}", apart=width) for memory in arrays}
     offsets, total = {}, 0
@@ -131,13 +136,15 @@ def _copied(traced: Traced, memory: Memory, filling: Fill) -> int | None:
     return None
 
 
-def _fields(uses: Iterable[Use], bases: dict[str, str], lanes: int) -> dict[Memory, Place]:
+def _fields(
+    uses: Iterable[Use], bases: dict[str, str], lanes: int, group: Group | None = None
+) -> dict[Memory, Place]:
     """Return the places of the fields of those records whose base address is given."""
     return {
         ("field", name + use.suffix): Place(bases[use.array], first, apart, use.record.kind == "shared")
         for use in uses
         if use.array in bases
-        for apart in [lanes if use.record.kind in ("lane", "step") else 1]
+        for apart in [group.apart(use) if group else lanes if use.record.kind in ("lane", "step") else 1]
         for name, first in use.record.offsets.items()
     }
 
@@ -166,7 +173,7 @@ def _lane_scan(outside: Loops, lanes: int, width: int, outputs: dict[str, Output
             if outputs["body"]:
                 hoisted = top.inside(interval)
                 roots = _roots(traced, outputs["body"])
-                hoisted.compute(frontier(graph, levels, needed(graph, roots, hoisted.scope), INTERVAL))
+                hoisted.compute(frontier(graph, levels, needed(graph, roots, hoisted.scope), OUTER))
                 steps = f.layout(LAYOUT_STEPS)
                 begin = f.integer("mul", "%i", steps)
                 with f.loop(steps) as (turn, _, _):
@@ -180,29 +187,81 @@ def _lane_scan(outside: Loops, lanes: int, width: int, outputs: dict[str, Output
 
 
 def _node_scan(outside: Loops, lanes: int, outputs: dict[str, Outputs]) -> None:
-    traced, f = outside.traced, outside.f
+    traced, f, places = outside.traced, outside.f, outside.places
     kernel, graph, levels = traced.kernel, traced.graph, levels_of(traced)
-    bases = {}
-    for use in kernel.uses:
-        if use.record.kind == "series":
-            bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size)))
-        elif use.record.kind == "shared":
-            bases[use.array] = f"%{use.array}"
-    series = _fields(kernel.uses, bases, lanes)
-    top = outside.inside(series)
-    top.compute(frontier(graph, levels, needed(graph, _roots(traced, outputs["body"]), {}), SHARED))
-    _write(top, outputs["init"])
-    if outputs["body"]:
-        table = f.integer("add", f.layout(LAYOUT_FIRST), "%i")
-        begin, end = f.layout(table), f.layout(f.integer("add", table, "1"))
-        with f.loop(f.integer("sub", end, begin)) as (turn, _, _):
-            last = f.integer("sub", end, "1")
-            n = f.integer("sub", last, turn) if kernel.reverse else f.integer("add", begin, turn)
-            chunk, lane = f.integer("udiv", n, str(lanes)), f.integer("urem", n, str(lanes))
-            bases = {}
-            for use in kernel.uses:
-                if use.record.kind == "lane":
-                    row = f.integer("mul", chunk, str(use.record.size * lanes))
-                    bases[use.array] = f.address(f"%{use.array}", f.integer("add", row, lane))
-            _write(top.inside(_fields(kernel.uses, bases, lanes)), outputs["body"])
-    _write(outside.inside(series), outputs["final"])
+    group = Group(traced, f, lanes)
+    bases = {use.array: group.base(use) for use in kernel.uses if use.record.kind in ("shared", "series")}
+    fields = _fields(kernel.uses, bases, lanes, group)
+    sums = {memory: fields[memory] for memory, _ in outputs["final"] if ("sum", memory[1]) in places}
+    series = fields | {memory: places["sum", memory[1]] for memory in sums}
+    top = outside.inside(fields)
+    roots = [node for part in outputs.values() for node in _roots(traced, part)]
+    kept = frontier(graph, levels, needed(graph, roots, {}), SHARED)
+    top.compute(kept)
+    for memory, place in sums.items():
+        if memory in graph.sizes:
+            _begin_sum(top, place, series[memory], graph.sizes[memory], traced.abreast)
+    with f.abreast(traced.abreast):
+        top = top.inside(series)
+        top.scope = {n: f.spread(top.scope[n], traced.kinds[n]) for n in kept}
+        top.compute(frontier(graph, levels, needed(graph, _roots(traced, outputs["body"]), top.scope), OUTER))
+        _write(top, outputs["init"])
+        if outputs["body"]:
+            with f.loop(group.rows) as (turn, _, _):
+                row = group.row(turn)
+                bases = {use.array: group.base_in(use, row) for use in kernel.uses if use.record.kind == "lane"}
+                section = top.inside(_fields(kernel.uses, bases, lanes, group))
+                if traced.abreast == 1:
+                    _write(section, outputs["body"])
+                else:
+                    _write_active(section, outputs["body"], group, row)
+        last = outside.inside(series)
+        _write(last, outputs["final"])
+        here = group.has_series()
+        for memory, filling in outputs["final"]:
+            if here is not None:
+                _clear(last, series[memory], filling.size, here)
+            if memory in sums:
+                _join(last, series[memory], sums[memory], filling.size, group.joined_by(memory[1]))
+
+
+def _write_active(section: Loops, outputs: Outputs, group: Group, row: str) -> None:
+    """Write the outputs of a row's nodes; series that have none keep what they carry, and zeros stand in their place."""
+    f, places = section.f, section.places
+    carried = {memory: filling.size for memory, filling in outputs if memory[0] == "carry"}
+    some_ended = group.some_ended(row)
+    with f.when(some_ended):
+        for memory, size in carried.items():
+            with f.loop(str(size)) as (i, _, _):
+                f.store(f.load(section.entry(places[memory], i)), section.entry(places["before", memory[1]], i))
+    _write(section, outputs)
+    with f.when(some_ended):
+        here = group.active(row)
+        for memory, filling in outputs:
+            _clear(section, places[memory], filling.size, here, places.get(("before", memory[1])))
+
+
+def _clear(section: Loops, place: Place, size: int, here: str, before: Place | None = None) -> None:
+    """Set the entries of the lanes that are not here to zero, or to what they were before."""
+    f = section.f
+    with f.loop(str(size)) as (i, _, _):
+        at = section.entry(place, i)
+        f.store(f.chosen(here, f.load(at), f.load(section.entry(before, i)) if before else None), at)
+
+
+def _begin_sum(section: Loops, shared: Place, own: Place, size: int, width: int) -> None:
+    """Let the first lane begin with a sum, the others with zeros."""
+    f = section.f
+    with f.loop(str(size)) as (i, _, _):
+        number = f.load(section.entry(shared, i))
+        with f.abreast(width):
+            f.store(f.in_first_lane(number), section.entry(own, i))
+
+
+def _join(section: Loops, own: Place, shared: Place, size: int, operation: str) -> None:
+    """Join the lanes of a sum."""
+    f = section.f
+    with f.loop(str(size)) as (i, _, _):
+        number = f.joined(operation, f.load(section.entry(own, i)))
+        with f.abreast(1):
+            f.store(number, section.entry(shared, i))

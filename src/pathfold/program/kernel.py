@@ -45,17 +45,30 @@ class LaneScan(Kernel):
     """A scan over the fine steps of one chunk of intervals, all lanes abreast."""
 
 
+@dataclass(frozen=True)
 class NodeScan(Kernel):
-    """A scan over the nodes of one series, one after the other."""
+    """A scan over the nodes of a series, one after the other; of a group of series abreast, where there are several.
+
+    A shared quantity that it writes is a sum over series, to which each adds, or the `largest` over them.
+    """
+
+    largest: tuple[str, ...] = ()
+
+    @property
+    def by_series(self) -> bool:
+        """Whether it has anything of series or nodes, and not of what all share alone."""
+        return any(use.record.kind in ("series", "lane") for use in self.uses)
 
 
 MANY = 100  # an output with more entries is written by loops
 
-SHARED, INTERVAL, STEP = 0, 1, 2  # how often a quantity changes
+# How often a quantity changes: never, with the interval or its step; in a scan over nodes, with the series or its node.
+SHARED, OUTER, INNER = 0, 1, 2
 
-# The layout table begins with the sizes that kernels need: steps an interval, the number of intervals, and where the
-# table lists the first interval of each series (and, after the last, the number of all intervals).
-LAYOUT_STEPS, LAYOUT_INTERVALS, LAYOUT_FIRST, LAYOUT_HEAD = range(4)
+# The layout table begins with the sizes that kernels need: steps an interval, the number of slots for intervals, where
+# the table lists the first row of each group of series (and, after the last, the number of all rows), and where the
+# number of series that have an interval in each row.
+LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACTIVE, LAYOUT_HEAD = range(5)
 
 
 @dataclass
@@ -81,11 +94,18 @@ Known = Callable[[Use, str], np.ndarray | None]  # entries of a field that are c
 
 
 class Traced:
-    """The three parts of a kernel as one graph with named inputs and outputs."""
+    """The three parts of a kernel as one graph with named inputs and outputs.
 
-    def __init__(self, kernel: Kernel, known: Known = Use.known, *, largest: int | None = None) -> None:
+    `abreast` is the number of series in a group: a scan over nodes takes so many at a time.
+    """
+
+    def __init__(
+        self, kernel: Kernel, known: Known = Use.known, *, largest: int | None = None, abreast: int = 1
+    ) -> None:
         self.kernel, self._known = kernel, known
-        self.graph = Graph(_largest(kernel) if largest is None else largest, abreast=isinstance(kernel, LaneScan))
+        self.abreast = abreast if isinstance(kernel, NodeScan) and kernel.by_series else 1
+        in_lanes = isinstance(kernel, LaneScan) or self.abreast > 1
+        self.graph = Graph(_largest(kernel) if largest is None else largest, abreast=in_lanes)
         self.carry = Carry()
         self.init = self._trace(kernel.init, carried=False) if kernel.init else {}
         self.carry.shapes = {name: nodes.shape for name, nodes in self.init.items()}
@@ -98,6 +118,10 @@ class Traced:
         nodes = {**self.body, **self.final}[name]
         values = [self.graph.value(n) for n in nodes.ravel().tolist()]
         return np.array([math.nan if v is None else v for v in values]).reshape(nodes.shape)
+
+    def is_sum(self, name: str) -> bool:
+        """Tell whether a field is one that series share and this kernel adds to, or raises."""
+        return name in self.final and self.use_of(name).record.kind == "shared"
 
     def _kinds(self) -> list[str]:
         """Return the LLVM type of every node."""
@@ -171,8 +195,8 @@ def _largest(kernel: Kernel) -> int:
 class Tracing:
     """Traces kernels that work on the same records; entries that one of them fixes are constants in all the others."""
 
-    def __init__(self, kernels: Sequence[Kernel], *, largest: int | None = None) -> None:
-        self._largest = largest
+    def __init__(self, kernels: Sequence[Kernel], *, largest: int | None = None, abreast: int = 1) -> None:
+        self._largest, self._abreast = largest, abreast
         self._writers: dict[tuple[str, str], tuple[Kernel, str]] = {}
         self._done: dict[str, Traced] = {}
         for kernel in kernels:
@@ -182,7 +206,7 @@ class Tracing:
 
     def __call__(self, kernel: Kernel) -> Traced:
         if kernel.name not in self._done:
-            self._done[kernel.name] = Traced(kernel, self._known, largest=self._largest)
+            self._done[kernel.name] = Traced(kernel, self._known, largest=self._largest, abreast=self._abreast)
         return self._done[kernel.name]
 
     def _known(self, use: Use, name: str) -> np.ndarray | None:

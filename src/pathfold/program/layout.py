@@ -5,10 +5,15 @@ and a record's fields come next, so that one field of one chunk is L consecutive
 knows:
 
     shared    [field]                  one set of numbers (parameters, sums)
-    series    [series, field]          one set a series (initial state)
+    series    [group, field, series]   one set a series (initial state)
     lane      [chunk, field, lane]     one set an interval and its end node
     step      [chunk, s, field, lane]  one set a fine step
     vector    [coordinate]             a number for every coordinate of a position; no kernel works on them
+
+The lanes of all chunks, one after the other, are slots for the intervals. Where there are many series, they form groups
+of W abreast (group.py): W slots are a row, with the n-th intervals of the series of a group, and its rows follow each
+other. With W = 1 the intervals of a series do. W divides L, so that no row crosses chunks; slots of series that have
+ended are idle.
 
 Records are parts of a few large blocks (one for a point, one for a vector, ...); a layout table holds the sizes that
 are known only with the data, and where each record begins and ends in its block.

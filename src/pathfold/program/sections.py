@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable
 from pathfold.program.arrays import arguments
 from pathfold.program.assembly import Function
 from pathfold.program.graph import Graph
-from pathfold.program.kernel import INTERVAL, LAYOUT_INTERVALS, SHARED, STEP, Traced
+from pathfold.program.kernel import INNER, LAYOUT_SLOTS, OUTER, SHARED, LaneScan, Traced
 
 
 class Section:
@@ -50,7 +50,7 @@ def needed(graph: Graph, roots: Iterable[int], scope, ready: Container[int] = ()
 
 
 def levels_of(traced: Traced) -> list[int]:
-    """Return how often each node changes: never (SHARED), with the interval or with the step."""
+    """Return how often each node changes: never (SHARED), with the outer or with the inner loop."""
     graph = traced.graph
     levels: list[int] = []
     for n, op in enumerate(graph.ops):
@@ -58,7 +58,7 @@ def levels_of(traced: Traced) -> list[int]:
         if op[:2] == ("input", "array") and op[3] == 0:
             # Every lane has an array of its own, even where all lanes have the same values.
             views = graph.statements[op[2]].views()
-            level = max(level, INTERVAL if graph.abreast else SHARED, *(_level(traced, v.memory) for v in views))
+            level = max(level, OUTER if graph.abreast else SHARED, *(_level(traced, v.memory) for v in views))
         elif op[0] == "input" and op[1] != "array":
             level = _level(traced, op[1:3])
         levels.append(level)
@@ -68,10 +68,11 @@ def levels_of(traced: Traced) -> list[int]:
 def _level(traced: Traced, memory: tuple) -> int:
     """Return how often a part of memory changes by itself; an array changes only with the nodes it is computed from."""
     if memory[0] == "field":
-        return {"shared": SHARED, "series": SHARED, "lane": INTERVAL, "step": STEP}[
-            traced.use_of(memory[1]).record.kind
-        ]
-    return SHARED if memory[0] == "array" else STEP
+        kind = traced.use_of(memory[1]).record.kind
+        if isinstance(traced.kernel, LaneScan):
+            return {"shared": SHARED, "lane": OUTER, "step": INNER}[kind]
+        return OUTER if traced.is_sum(memory[1]) else {"shared": SHARED, "series": OUTER, "lane": INNER}[kind]
+    return SHARED if memory[0] == "array" else INNER
 
 
 def frontier(graph: Graph, levels: list[int], needed: set[int], level: int) -> list[int]:
@@ -84,10 +85,10 @@ ABREAST = 4  # where L is a multiple of this, so is the number of lanes in use: 
 
 
 def lanes_in_use(f: Function, lanes: int) -> str:
-    """Emit min(L, intervals of this chunk), rounded up to a multiple of gcd(ABREAST, L), as LLVM can see."""
+    """Emit min(L, slots of this chunk), rounded up to a multiple of gcd(ABREAST, L), as LLVM can see."""
     unit = math.gcd(ABREAST, lanes)
     begun = f.integer("mul nuw nsw", "%i", str(lanes))
-    left = f.integer("sub", f.layout(LAYOUT_INTERVALS), begun)
+    left = f.integer("sub", f.layout(LAYOUT_SLOTS), begun)
     rounded = f.integer("and", f.integer("add nuw nsw", left, str(unit - 1)), str(-unit))
     f.declared.add("declare i64 @llvm.umin.i64(i64, i64)")
     return f.value(f"call i64 @llvm.umin.i64(i64 {rounded}, i64 {lanes})")

@@ -1,7 +1,7 @@
 """Emits the code of statements, loops over arrays in memory.
 
-In a scan over lanes an entry is a vector of lanes. In a scan over nodes it is one number, and the entries of a row that
-are neighbours in memory form vectors.
+In a scan over lanes, or over the nodes of series abreast, an entry is a vector of lanes. In a scan over the nodes of one
+series it is one number, and the entries of a row that are neighbours in memory form vectors.
 """
 
 from __future__ import annotations
@@ -94,6 +94,10 @@ class Loops(Section):
             if stride and i != "0":
                 at = f.integer("add", at, f.integer("mul", i, str(stride * place.apart)))
         return f.address(place.base, at)
+
+    def entry(self, place: Place, i: str) -> str:
+        """Return the address of the i-th entry of a part of memory."""
+        return self._address(place, 0, (1,), (i,))
 
     def _read(self, view: View, index: Sequence[str], *, same: bool = False) -> str:
         """Load an entry; one that lanes share, or with `same`, is a single number that is copied into the vector."""

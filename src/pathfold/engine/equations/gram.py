@@ -27,10 +27,10 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     that are added to every gap and every observation while a start is sought (method.md, section 12), else zero.
     """
 
-    def init(B0, E0, C, log_det):
-        return {"P": B0 @ B0.T, "d": E0, "C": C, "log_det": log_det}
+    def init(B0, E0, C):
+        return {"P": B0 @ B0.T, "d": E0, "C": C, "log_sig": jnp.zeros(())}
 
-    def body(P, d, C, log_det, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
+    def body(P, d, C, log_sig, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
         M = lower_mirrored(A @ P @ A.T + Q + jnp.diag(gap_relaxation * state_scale**2))
         noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
         Sig = lower_mirrored(ones_where_missing(H @ M @ H.T + noise, mask))
@@ -56,11 +56,11 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
             "P": P_end,
             "d": d_end,
             "C": C + lower_mirrored(eU.T @ Sig_inv @ eU),
-            "log_det": log_det + sum(_log_pivot(pivots[j], Sig[j, j]) for j in range(n.Y)),
+            "log_sig": log_sig + sum(_log_pivot(pivots[j], Sig[j, j]) for j in range(n.Y)),
         }
 
-    def final(C, log_det):
-        return {"C": C, "log_det": log_det}
+    def final(C, log_sig, log_det):
+        return {"C": C, "log_sig": log_sig, "log_det": log_det + log_sig}
 
     return NodeScan(
         "factorise", r.uses(problem="settings grid", point="start node sums"), init=init, body=body, final=final

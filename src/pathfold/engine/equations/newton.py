@@ -158,7 +158,7 @@ def _cross_filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         return {"residual": residual}
 
     uses = r.uses(problem="settings grid", target="node", scratch="newton newton_sums")
-    return NodeScan("cross_filter", uses, init=init, body=body, final=final)
+    return NodeScan("cross_filter", uses, init=init, body=body, final=final, largest=("residual",))
 
 
 def _cross_unexplained(r: Records) -> Kernel:
@@ -205,4 +205,4 @@ def _cross_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         return {"zeta0": zeta0, "change": jnp.maximum(change, zeta0 @ zeta0)}
 
     uses = r.uses(problem="grid", origin="start node", target="node", scratch="newton start_multipliers newton_sums")
-    return NodeScan("cross_smooth", uses, init=init, body=body, final=final, reverse=True)
+    return NodeScan("cross_smooth", uses, init=init, body=body, final=final, reverse=True, largest=("change",))

@@ -16,20 +16,18 @@ from numpy import inf, sqrt
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .jit import compiled, kernel
+from .jit import compiled
 from .lanes import noise_of_interval, of_interval, of_series, setting
 from .manifold import (
     clear_residuals,
     constrained_potential,
     factorise,
-    invert_woodbury,
+    factorise_by_series,
     linearise,
     project,
     pull_start,
-    reset_woodbury,
     set_gradient,
     solve_pushed,
-    sums_of,
 )
 from .nodes import follow
 from .parts import over_chunks
@@ -61,20 +59,6 @@ def relax(layout, problem, variance, lifted):
 
 
 @compiled
-def factorise_by_series(layout, problem, point, shares, scratch):
-    """Factorise as `manifold.factorise` does; put 1/2 log|Sigma| of each series into its share, and return log|C|."""
-    sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
-    reset_woodbury(layout, sums)
-    for k in range(layout[at.SERIES]):
-        before = sums[log_det]
-        kernel(at.FACTORISE, k, layout, problem, point, point, scratch)
-        shares[k] = 0.5 * (sums[log_det] - before)
-    log_C = invert_woodbury(layout, sums)
-    sums[log_det] += log_C
-    return log_C
-
-
-@compiled
 def squares_of_interval(layout, q, n):
     """Return |v_n|^2 + |w_n|^2."""
     lanes, total = layout[at.LANES], 0.0
@@ -102,14 +86,16 @@ def weigh(layout, problem, point, relaxation, shares, scratch):
     The point is left with its factor. What is not finite is infinite.
     """
     q = position(layout, point)
-    log_C = factorise_by_series(layout, problem, point, shares, scratch)
+    log_C = factorise_by_series(layout, problem, point, scratch)
     total, misfits = 0.5 * log_C + point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]], 0.0
     for i in range(layout[at.U]):
         total += 0.5 * q[layout[at.VECTOR_U] + i] ** 2
     for k in range(layout[at.SERIES]):
-        share = shares[k] + point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
+        share = point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
+        share += 0.5 * point[of_series(layout, at.POINT_START, at.START_LOG_SIG, k)]
+        v0 = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
         for i in range(layout[at.V0]):
-            share += 0.5 * q[layout[at.VECTOR_V0] + k * layout[at.V0] + i] ** 2
+            share += 0.5 * q[v0 + i * layout[at.ABREAST]] ** 2
         for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
             misfit = misfits_of_interval(layout, problem, scratch, n)
             share += 0.5 * squares_of_interval(layout, q, n) + 0.5 * misfit / relaxation
@@ -146,8 +132,9 @@ def move(layout, origin, target, d, fraction, fractions):
         j = layout[at.VECTOR_U] + i
         q_new[j] = q[j] + fraction * d[j]
     for k in range(layout[at.SERIES]):
+        v0 = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
         for i in range(layout[at.V0]):
-            j = layout[at.VECTOR_V0] + k * layout[at.V0] + i
+            j = v0 + i * layout[at.ABREAST]
             q_new[j] = q[j] + fractions[k] * d[j]
         for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
             for begin, size in noise_of_interval(layout, n):
@@ -203,9 +190,9 @@ def calm(layout, problem, point, scratch):
 @compiled
 def scale_series(layout, q, k, factor):
     """Multiply all noise of a series."""
-    lanes = layout[at.LANES]
+    lanes, v0 = layout[at.LANES], of_series(layout, at.VECTOR_V0, at.V0_V0, k)
     for i in range(layout[at.V0]):
-        q[layout[at.VECTOR_V0] + k * layout[at.V0] + i] *= factor
+        q[v0 + i * layout[at.ABREAST]] *= factor
     for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
         for begin, size in noise_of_interval(layout, n):
             for i in range(begin, begin + size * lanes, lanes):

@@ -81,10 +81,10 @@ def set_end_precision(layout, factor, scratch):
 @compiled
 def draw_loose_starts(layout, work, rng, scratch):
     """Draw the change of state at the start of every interval, given all that lies before it; return if that went."""
-    X, lanes, good = layout[at.X], layout[at.LANES], True
+    X, lanes, abreast, good = layout[at.X], layout[at.LANES], layout[at.ABREAST], True
     (matrix, root, scale, _), (x, normals, _, _) = rooms(layout, work)
     for k in range(layout[at.SERIES]):
-        gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_P0, k), 1, X * X, scale)
+        gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_P0, k), abreast, X * X, scale)
         for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
             gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_P_AHEAD, n), lanes, X * X, matrix)
             good = semidefinite_root(matrix, scale, root, X) and good
@@ -205,29 +205,29 @@ def tie_nodes(layout, point, vector, work, rng, scratch):
 @compiled
 def tie_start(layout, point, vector, k, x, work, scratch):
     """Move the drawn noise of an initial state so that it changes by x; return its square, and if all went well."""
-    X, V0 = layout[at.X], layout[at.V0]
+    X, V0, abreast = layout[at.X], layout[at.V0], layout[at.ABREAST]
     (R_inv, matrix, root, _), (_, v, b, r) = rooms(layout, work)
-    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_R0_INV, k), 1, V0 * V0, R_inv)
+    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_R0_INV, k), abreast, V0 * V0, R_inv)
     good = semidefinite_root(R_inv, R_inv, root, V0)
     place = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
-    gather(vector, place, 1, V0, b)
+    gather(vector, place, abreast, V0, b)
     times(root, b, v, V0, V0)
     B0 = of_series(layout, at.POINT_START, at.START_B0, k)
     for i in range(X):
         r[i] = -x[i]
         for j in range(V0):
-            r[i] += point[B0 + i * V0 + j] * v[j]
-    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_P0, k), 1, X * X, matrix)
+            r[i] += point[B0 + (i * V0 + j) * abreast] * v[j]
+    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_P0, k), abreast, X * X, matrix)
     good = semidefinite_root(matrix, matrix, root, X) and good
     solve_semidefinite(root, r, X)
     for j in range(V0):
         b[j] = 0.0
         for i in range(X):
-            b[j] += point[B0 + i * V0 + j] * r[i]
+            b[j] += point[B0 + (i * V0 + j) * abreast] * r[i]
     for i in range(V0):
         for j in range(V0):
             v[i] -= R_inv[i * V0 + j] * b[j]
-    scatter(v, vector, place, 1, V0)
+    scatter(v, vector, place, abreast, V0)
     copy(v[:V0], b)
     good = semidefinite_root(R_inv, R_inv, root, V0) and good
     solve_semidefinite(root, b, V0)

@@ -113,7 +113,7 @@ def advance(layout, origin, target, change, fraction, scratch):
     for k in range(layout[at.SERIES]):
         rho = of_series(layout, at.POINT_DUAL_START, at.DUAL_START_RHO_AT, k)
         rho_up = of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_RHO_UP, k)
-        for i in range(X):
+        for i in range(0, X * layout[at.ABREAST], layout[at.ABREAST]):
             target[rho + i] = origin[rho + i] + fraction * (scratch[rho_up + i] - origin[rho + i])
 
 

@@ -8,24 +8,36 @@ from .jit import compiled
 
 
 @compiled
+def slot_of(layout, n):
+    return layout[layout[at.SLOT] + n]
+
+
+@compiled
+def chunk_of(layout, n):
+    """Return the chunk that interval n is in."""
+    return slot_of(layout, n) // layout[at.LANES]
+
+
+@compiled
 def of_interval(layout, record, field, n):
     """Return where a field of interval n begins in its block; its entries follow at strides of layout[LANES]."""
-    lanes = layout[at.LANES]
-    return layout[record] + ((n // lanes) * layout[record + at.SIZE] + layout[field]) * lanes + n % lanes
+    lanes, slot = layout[at.LANES], slot_of(layout, n)
+    return layout[record] + ((slot // lanes) * layout[record + at.SIZE] + layout[field]) * lanes + slot % lanes
 
 
 @compiled
 def of_step(layout, record, field, n, s):
     """Return where a field of fine step s of interval n begins in its block, with the strides of `of_interval`."""
-    lanes = layout[at.LANES]
-    row = (n // lanes) * layout[at.STEPS] + s
-    return layout[record] + (row * layout[record + at.SIZE] + layout[field]) * lanes + n % lanes
+    lanes, slot = layout[at.LANES], slot_of(layout, n)
+    row = (slot // lanes) * layout[at.STEPS] + s
+    return layout[record] + (row * layout[record + at.SIZE] + layout[field]) * lanes + slot % lanes
 
 
 @compiled
 def of_series(layout, record, field, k):
-    """Return where a field of series k begins in its block."""
-    return layout[record] + k * layout[record + at.SIZE] + layout[field]
+    """Return where a field of series k begins in its block; its entries follow at strides of layout[ABREAST]."""
+    abreast, place = layout[at.ABREAST], layout[layout[at.PLACE] + k]
+    return layout[record] + ((place // abreast) * layout[record + at.SIZE] + layout[field]) * abreast + place % abreast
 
 
 @compiled
@@ -40,7 +52,10 @@ def noise_of_interval(layout, n):
 
     They follow at strides of layout[LANES].
     """
-    lanes = layout[at.LANES]
+    lanes, slot = layout[at.LANES], slot_of(layout, n)
     w_size, v_size = layout[at.VECTOR_W + at.SIZE], layout[at.VECTOR_V + at.SIZE] * layout[at.STEPS]
-    w, v = layout[at.VECTOR_W] + (n // lanes) * w_size * lanes, layout[at.VECTOR_V] + (n // lanes) * v_size * lanes
-    return (w + n % lanes, w_size), (v + n % lanes, v_size)
+    chunk = slot // lanes * lanes
+    return (layout[at.VECTOR_W] + chunk * w_size + slot % lanes, w_size), (
+        layout[at.VECTOR_V] + chunk * v_size + slot % lanes,
+        v_size,
+    )

@@ -61,12 +61,20 @@ def invert_woodbury(layout, sums):
 @compiled
 def factorise(layout, problem, point, scratch):
     """Compute the factor of the Gram matrix and log|G| (method.md, section 4); fail if not finite or not positive."""
+    factorise_by_series(layout, problem, point, scratch)
+    return CONVERGED if finite(sums_of(layout, point)[layout[at.SUMS_LOG_DET]]) else NON_FINITE
+
+
+@compiled
+def factorise_by_series(layout, problem, point, scratch):
+    """Compute factor and log|G|; return log|C|, which is all of it but log|Sigma| of each series."""
     sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
     reset_woodbury(layout, sums)
     C_to_log_det = layout[at.SUMS_C], log_det + 1
     summed(at.BY_SERIES, ADDED, sums, NONE, C_to_log_det, at.FACTORISE, layout, problem, point, point, scratch)
-    sums[log_det] += invert_woodbury(layout, sums)
-    return CONVERGED if finite(sums[log_det]) else NON_FINITE
+    log_C = invert_woodbury(layout, sums)
+    sums[log_det] += log_C
+    return log_C
 
 
 @compiled

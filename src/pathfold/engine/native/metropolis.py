@@ -14,7 +14,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .guided_paths import begins, first_piece, follow_series, guide_series
 from .jit import compiled, kernel
-from .lanes import of_interval, of_series
+from .lanes import of_interval, of_series, slot_of
 from .recording import record_row
 from .small import finite
 from .thresholds import (
@@ -92,7 +92,8 @@ def copy_steps(layout, place, first, end, source, target):
     """Copy a record of some of the steps."""
     lanes, size = layout[at.LANES], layout[place + at.SIZE]
     for n in range(first, end):
-        base = layout[place] + (n // lanes) * size * lanes + n % lanes
+        slot = slot_of(layout, n)
+        base = layout[place] + (slot // lanes) * size * lanes + slot % lanes
         for i in range(size):
             target[base + i * lanes] = source[base + i * lanes]
 

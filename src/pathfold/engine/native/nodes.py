@@ -7,7 +7,7 @@ from numpy import fabs, inf
 from pathfold.engine import table as at
 
 from .jit import compiled, kernel
-from .lanes import of_interval, of_series, setting
+from .lanes import chunk_of, of_interval, of_series, setting
 from .manifold import evaluate_start, linearise
 from .parts import over_chunks
 
@@ -20,7 +20,7 @@ def guess_nodes(layout, problem, point, guesses, scratch):
     not a number (no case can be reported before anyone fell ill), the state is where the path comes to. The best state
     of a node and |o|^2 there, in units of the scales, are kept in scratch.
     """
-    X, lanes = layout[at.X], layout[at.LANES]
+    X, lanes, abreast = layout[at.X], layout[at.LANES], layout[at.ABREAST]
     evaluate_start(layout, problem, point, scratch)
     for k in range(layout[at.SERIES]):
         start = of_series(layout, at.POINT_START, at.START_X0, k)
@@ -29,8 +29,8 @@ def guess_nodes(layout, problem, point, guesses, scratch):
             best = of_interval(layout, at.SCRATCH_WORK, at.WORK_ZETA, n)
             scratch[of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)] = inf
             for i in range(X):
-                point[node + i * lanes] = point[start + i]
-                scratch[best + i * lanes] = point[start + i]
+                point[node + i * lanes] = point[start + i * abreast]
+                scratch[best + i * lanes] = point[start + i * abreast]
     known = False
     for _ in range(guesses):
         if known:  # o is a number at every node, and no gap will be needed
@@ -107,7 +107,7 @@ def follow(layout, problem, point, guesses, scratch):
     X, lanes = layout[at.X], layout[at.LANES]
     evaluate_start(layout, problem, point, scratch)
     for k in range(layout[at.SERIES]):
-        before, stride = of_series(layout, at.POINT_START, at.START_X0, k), 1
+        before, stride = of_series(layout, at.POINT_START, at.START_X0, k), layout[at.ABREAST]
         for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
             start = of_interval(layout, at.POINT_NODE, at.NODE_X_START, n)
             node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
@@ -115,7 +115,7 @@ def follow(layout, problem, point, guesses, scratch):
             for i in range(X):
                 point[start + i * lanes] = point[before + i * stride]
                 point[node + i * lanes] = 0.0
-            kernel(at.SIMULATE, n // lanes, layout, problem, point, point, scratch)
+            kernel(at.SIMULATE, chunk_of(layout, n), layout, problem, point, point, scratch)
             for i in range(X):
                 led = scratch[gap + i * lanes]
                 point[node + i * lanes] = led if guesses == 0 or fabs(led) < inf else point[before + i * stride]
@@ -135,7 +135,7 @@ def approach(layout, problem, point, n, guesses, scratch):
         scratch[best + i * lanes] = point[node + i * lanes]
     scratch[of_interval(layout, at.SCRATCH_WORK, at.WORK_BP, n)] = inf
     for _ in range(guesses):
-        kernel(at.OBSERVE, n // lanes, layout, problem, point, point, scratch)
+        kernel(at.OBSERVE, chunk_of(layout, n), layout, problem, point, point, scratch)
         improve_node(layout, problem, point, n, scratch)
     for i in range(X):
         point[node + i * lanes] = scratch[best + i * lanes]

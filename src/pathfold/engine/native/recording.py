@@ -35,7 +35,7 @@ def record(layout, point, z, x0, nodes, path):
     for k in range(x0.shape[0]):
         begin = of_start(layout, k)
         for i in range(x0.shape[1]):
-            x0[k, i] = point[begin + i]
+            x0[k, i] = point[begin + i * layout[at.ABREAST]]
     if layout[at.METHOD] == at.CONSTRAINED:
         record_intervals(layout, point, nodes, path)
     else:

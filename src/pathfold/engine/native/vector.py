@@ -34,19 +34,25 @@ def squared_norm(vector):
 
 @compiled
 def clear_idle(layout, vector):
-    """Set the idle lanes of the last chunk to zero: their paths belong to no interval, and may not be finite."""
-    clear_idle_rows(layout, vector[layout[at.VECTOR_W] : layout[at.VECTOR_W + at.END]])
-    clear_idle_rows(layout, vector[layout[at.VECTOR_V] : layout[at.VECTOR_V + at.END]])
+    """Set idle lanes to zero: their paths belong to no interval, and may not be finite; those without a series, too."""
+    clear_idle_slots(layout, vector[layout[at.VECTOR_W] : layout[at.VECTOR_W + at.END]])
+    clear_idle_slots(layout, vector[layout[at.VECTOR_V] : layout[at.VECTOR_V + at.END]])
+    abreast = layout[at.ABREAST]
+    for place in range(layout[at.SERIES], -(-layout[at.SERIES] // abreast) * abreast):
+        last = layout[at.VECTOR_V0] + place // abreast * abreast * layout[at.V0] + place % abreast
+        for i in range(layout[at.V0]):
+            vector[last + i * abreast] = 0.0
 
 
 @compiled
-def clear_idle_rows(layout, record):
-    """Set the idle lanes of one record of the vector to zero, in the last of its equal chunks."""
-    lanes, chunks = layout[at.LANES], layout[at.CHUNKS]
-    used, rows = layout[at.INTERVALS] - (chunks - 1) * lanes, record.size // lanes
-    for row in range(rows // chunks * (chunks - 1), rows):
-        for lane in range(used, lanes):
-            record[row * lanes + lane] = 0.0
+def clear_idle_slots(layout, record):
+    """Set the idle slots of one record of the vector to zero."""
+    lanes, size = layout[at.LANES], record.size // layout[at.CHUNKS]
+    for i in range(layout[at.IDLE], layout[at.IDLE] + layout[at.IDLE_SLOTS]):
+        slot = layout[i]
+        begin = slot // lanes * size + slot % lanes
+        for j in range(begin, begin + size, lanes):
+            record[j] = 0.0
 
 
 @compiled
