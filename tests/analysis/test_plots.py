@@ -124,7 +124,7 @@ def test_predictions_of_a_panel_are_beside_their_series():
     (of_states,) = pf.plot_paths(tree, 0, series=1).axes
     assert [5.0, 6.0] in [line.get_xdata().tolist() for line in lines(of_states, FORECAST.line)]
     new = pf.predict(model(), run("panel"), [1.0, 2.0], new_series=True, draws=5)
-    assert [ax.get_title() for ax in pf.plot_predictions(new, 0).axes] == ["series 0", "series 1", "series new"]
+    assert [ax.get_title() for ax in pf.plot_predictions(new, 0).axes] == ["series 0", "series 1", "new"]
 
 
 def test_many_series_go_on_further_down_at_one_scale():
@@ -150,6 +150,7 @@ def test_replicated_data_are_drawn_in_their_units_unless_a_component_shows_them(
     np.testing.assert_array_equal(points.get_ydata()[:8], series(8).values[:, 1])
     assert [ax.get_ylabel() for ax in pf.plot_paths(tree, natural=np.exp).axes][2:] == ["y[0]", "y[1]"]
     assert [ax.get_ylabel() for ax in pf.plot_paths(tree, "x[0]").axes] == ["x[0]"]
+    assert [ax.get_ylabel() for ax in pf.plot_paths(tree, ["y[1]", "x[1]"]).axes] == ["x[1]", "y[1]"]
 
 
 def test_a_notebook_shows_a_picture():

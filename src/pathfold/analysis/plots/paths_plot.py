@@ -48,7 +48,8 @@ def plot_paths(
     posterior
         Results of `pf.sample`, `pf.predict` or `pf.posterior_predictive`.
     names
-        The components to draw, by name or number; by default all, and what was replicated of the data.
+        The components, and columns of replicated data, to draw, by name or number (columns are counted after the
+        components); all by default.
     series
         The series to draw, by name or number; all by default.
     truth
@@ -64,12 +65,14 @@ def plot_paths(
         raise SettingsError("there are no paths to draw: keep_path or keep left them out; keep 'nodes' or 'all'")
     transform = natural or (lambda x: x)
     known = component_names(tree.posterior)
-    components = selected("component", names, known)
     shown = _shown(tree) if observed is None and natural is None else dict(observed or {})
     of_states, of_data = _series(tree.posterior), _series(tree.observed_data)
     every = [*dict.fromkeys(of_states)]
     columns = [every[k] for k in selected("series", series, every)]
-    replicated = _replicated(tree, set(shown.values())) if names is None else {}
+    replicated = _replicated(tree, set(shown.values()))
+    chosen = selected("component", names, [*known, *replicated])
+    components = [k for k in chosen if k < len(known)]
+    replicated = {name: each for k, (name, each) in enumerate(replicated.items(), start=len(known)) if k in chosen}
     labels = [known[k] if natural is None else known[k].removeprefix("log ") for k in components]
     figure, axes = grid_of_axes([*labels, *replicated], columns)
     for j, column in enumerate(columns):

@@ -60,7 +60,7 @@ def grid_of_axes(rows: Sequence[str], series: Sequence[str]) -> tuple[Figure, np
                 ax.set_ylabel(rows[i])
         axes[-1, j].set_xlabel("time")
         if len(series) > 1:
-            axes[0, j].set_title(f"series {name}", fontsize="medium")
+            axes[0, j].set_title(f"series {name}" if name.isdigit() else name, fontsize="medium")
     for ax in set(grid.ravel()) - set(axes.ravel()):
         ax.remove()
     return figure, axes
