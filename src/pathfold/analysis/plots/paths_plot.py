@@ -141,6 +141,17 @@ def plot_predictions(
     return figure
 
 
+def plot_data(tree: xr.DataTree, series: Sequence[int]) -> Figure:
+    """Draw the observations alone, of the series of these numbers."""
+    of_data, names = _series(tree.observed_data), observation_names(tree)
+    every = [*dict.fromkeys(of_data)]
+    columns = [every[k] for k in series if k < len(every)]
+    figure, axes = grid_of_axes(names, columns)
+    for (k, j), ax in np.ndenumerate(axes):
+        _draw_data(ax, tree.observed_data, of_data == columns[j], k)
+    return figure
+
+
 def _draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
     ax.plot(data["time"].values[rows], data["y"].values[rows, column], "o", color=DATA, ms=3, label="observed")
 
