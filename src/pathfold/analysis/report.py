@@ -59,7 +59,8 @@ STYLE = """
   --orange: #b35c00; --orange-inner: #eab676; --orange-outer: #f7e3c8;
   --purple: #6a4c93; --purple-inner: #bfaed6; --purple-outer: #e6def0; }
 @media screen and (prefers-color-scheme: dark) { :root { --page: #16181a; --ink: #e6e6e3; --soft: #a3a3a0;
-  --line: #3a3d40; --panel: #1f2225; --good: #81c784; --bad: #f2857c; --blue: #9cc9e8; --blue-inner: #35688c; --blue-outer: #24435a;
+  --line: #3a3d40; --panel: #1f2225; --good: #81c784; --bad: #f2857c;
+  --blue: #9cc9e8; --blue-inner: #35688c; --blue-outer: #24435a;
   --orange: #f0b36b; --orange-inner: #8a5414; --orange-outer: #533616;
   --purple: #c7b0ea; --purple-inner: #5f4a80; --purple-outer: #3d3150; } }
 body { margin: 0 auto; padding: 1rem 1rem 4rem; max-width: 60rem; background: var(--page); color: var(--ink);
