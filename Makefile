@@ -14,7 +14,7 @@ export PYTHON
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test suite test-slow test-lowest test-newest test-package bench peers experiments demo tutorials docs
+.PHONY: help install test suite test-slow test-lowest test-newest test-package bench peers experiments demo docs
 .PHONY: lint style types format clean FORCE
 
 help: ## list the targets
@@ -87,12 +87,9 @@ experiments: install ## the paper's experiments (hours; goes on where it was sto
 demo: install ## simulate, calibrate, print a table, draw pictures
 	$(BIN)/python -m pathfold.cli demo $(ARGS)
 
-tutorials: install ## run the tutorials and draw their pictures; ARGS=neuron.md for one of them
-	$(BIN)/python scripts/tutorials.py $(ARGS)
-
-docs: $(DOCS_STAMP) ## build the site into docs/_build, warnings being errors
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build
-	@echo "docs/_build/index.html"
+docs: $(DOCS_STAMP) ## run the tutorials and build the site into docs/_build/html, warnings being errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 $(DOCS_STAMP): $(STAMP)
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[docs]'

@@ -1,19 +1,30 @@
-"""The site: pages in Markdown (MyST), the reference from docstrings.
+"""The site: pages in Markdown (MyST), tutorials that are notebooks, and the
+reference from docstrings.
 
-`make docs` builds it.
+`make docs` builds it. It runs the notebooks if their code, or pathfold's, has
+changed since the last time.
 """
 
+import os
 import re
+import shutil
+from hashlib import sha256
 from importlib import metadata
+from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+HERE = Path(__file__).parent
+SOURCES = sorted((HERE.parent / "src").rglob("*.py"))
 
 project = "pathfold"
 author = copyright = "pathfold developers"
 release = metadata.version("pathfold")
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
@@ -27,6 +38,19 @@ default_role = "code"  # a name in single backticks, as docstrings have it
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_fence_as_directive = ["math"]  # as forges render it
 myst_heading_anchors = 3
+
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(
+    HERE
+    / "_build"
+    / "runs"
+    / sha256(b"".join(file.read_bytes() for file in SOURCES)).hexdigest()
+)
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600  # seconds, of a cell
+nb_merge_streams = True
+# Bars of progress would need widgets.
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # what to pass is said in words
@@ -42,9 +66,11 @@ html_theme = "pydata_sphinx_theme"
 html_title = "pathfold"
 html_show_sourcelink = False
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["site.css"]
 html_favicon = "_static/logo.svg"
 html_theme_options = {
+    "article_header_end": ["notebook"],
     "header_links_before_dropdown": 6,
     "logo": {
         "image_light": "_static/logo.svg",
@@ -58,9 +84,22 @@ html_theme_options = {
 html_sidebars = {page: [] for page in ("index", "start", "examples")}
 
 
+class Thumbnail(SphinxDirective):
+    """The first picture of another page: `{thumbnail} tutorials/neuron`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(self.env.doc2path(self.arguments[0]))
+        return [nodes.container(thumbnail_of=self.arguments[0])]
+
+
 def setup(app: Sphinx) -> None:
+    app.add_directive("thumbnail", Thumbnail)
+    app.connect("doctree-resolved", _find_thumbnails)
     app.connect("autodoc-process-docstring", _link_public_names)
     app.connect("autodoc-process-signature", _hide_private_arguments)
+    app.connect("html-page-context", _offer_notebook)
 
 
 def _link_public_names(app, what, name, obj, options, lines) -> None:
@@ -73,3 +112,23 @@ def _link_public_names(app, what, name, obj, options, lines) -> None:
 def _hide_private_arguments(app, what, name, obj, options, signature, returned):
     private = r", (\*\*_\w+|_\w+=[^,)]*)"
     return signature and re.sub(private, "", signature), returned
+
+
+def _find_thumbnails(app, doctree, page) -> None:
+    for place in list(doctree.findall(nodes.container)):
+        if "thumbnail_of" in place:
+            picture = next(
+                app.env.get_doctree(place["thumbnail_of"]).findall(nodes.image)
+            ).deepcopy()
+            picture["classes"].append("thumbnail")
+            place.replace_self(picture)
+
+
+def _offer_notebook(app, page, template, context, doctree) -> None:
+    """Put the notebook of a page beside it, for readers to download."""
+    notebook = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
+    if notebook.exists():
+        beside = Path(app.outdir) / f"{page}.ipynb"
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(notebook, beside)
+        context["notebook"] = notebook.name

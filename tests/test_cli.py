@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-import pathfold as pf
-from pathfold.cli import main, picture_of_paths
+from pathfold.cli import main
 from pathfold.engine import model_cache
 from pathfold.example_models import EXAMPLES
 from pathfold.program.machine import machine_name
@@ -43,17 +42,6 @@ def test_an_example_runs_and_leaves_pictures(capsys, tmp_path):
     assert "effective draws per second" in out
     for picture in ("paths.png", "marginals.png"):
         assert (tmp_path / "new" / picture).stat().st_size > 10_000
-
-
-@pytest.mark.filterwarnings("ignore:(.*)(not converged|few effective draws|things are amiss)")
-def test_a_picture_names_what_it_shows():
-    """Densities, of which the state is the logarithm."""
-    example = EXAMPLES["redstart"]
-    posterior = pf.sample(
-        example.model(), example.data(), steps_per_interval=1, chains=1, warmup=10, draws=10, seed=1, progress=False
-    )
-    assert [ax.get_ylabel() for ax in picture_of_paths(posterior, example).axes] == ["density"]
-    assert [ax.get_ylabel() for ax in pf.plot_paths(posterior).axes] == ["log density"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,15 @@ import pytest
 
 import pathfold as pf
 
-ROWS = {"glucose_tolerance": 24, "hare_lynx": 21, "influenza": 14, "nile": 100, "redstart": 30, "theophylline": 132}
+ROWS = {
+    "glucose_tolerance": 24,
+    "hare_lynx": 21,
+    "influenza": 14,
+    "lynx": 114,
+    "nile": 100,
+    "redstart": 30,
+    "theophylline": 132,
+}
 
 
 def test_every_data_set_is_a_table_of_its_own_size():
@@ -26,6 +34,13 @@ def test_a_table_is_the_callers_own(name):
     table.iloc[:, 1] = -1
     assert not table.equals(again)
     assert again.equals(getattr(pf.datasets, name)())
+
+
+def test_lynx_has_the_summary_that_r_prints():
+    """`summary(lynx)` in R."""
+    summary = pf.datasets.lynx()["lynxes"].describe()
+    assert summary[["min", "25%", "50%", "75%", "max"]].tolist() == [39.0, 348.25, 771.0, 2566.75, 6991.0]
+    assert round(summary["mean"], 1) == 1538.0
 
 
 def test_theophylline_has_the_summary_that_r_prints():

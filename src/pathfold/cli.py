@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
@@ -27,9 +26,6 @@ from pathfold.inference import sample
 from pathfold.program.machine import machine_name
 from pathfold.results.convergence import summary_table
 from pathfold.sampling.alone import ChainEnded, chain_alone
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def demo(folder: Path, *, observations: int, draws: int, seed: int) -> None:
@@ -59,19 +55,11 @@ def run_example(example: Example, folder: Path, *, draws: int, seed: int) -> Non
     if not pictures:
         print("no pictures: they need Matplotlib, which `pip install 'pathfold[plots]'` brings")
     else:
-        picture_of_paths(posterior, example).savefig(folder / "paths.png", dpi=150)
+        paths = plot_paths(posterior, observed=example.observed, natural=example.natural)
+        paths.savefig(folder / "paths.png", dpi=150)
         plot_marginals(posterior, names, truth=truth).savefig(folder / "marginals.png", dpi=150)
         print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
     print(f"all in {time.perf_counter() - begin:.0f} s")
-
-
-def picture_of_paths(posterior: xr.DataTree, example: Example) -> Figure:
-    """Draw the paths of an example in natural units, in which a logarithm has become what it is the logarithm of."""
-    figure = plot_paths(posterior, observed=example.observed, natural=example.natural)
-    if example.natural is not None:
-        for ax in figure.axes:
-            ax.set_ylabel(ax.get_ylabel().removeprefix("log "))
-    return figure
 
 
 def _make_folder(folder: Path) -> None:

@@ -6,7 +6,7 @@ for them. Whoever uses a data set should cite its source.
 
 import pandas as pd
 
-__all__ = ["glucose_tolerance", "hare_lynx", "influenza", "nile", "redstart", "theophylline"]
+__all__ = ["glucose_tolerance", "hare_lynx", "influenza", "lynx", "nile", "redstart", "theophylline"]
 
 # A line for each person: weight, dose, then hours and concentrations.
 _THEOPHYLLINE = """
@@ -111,6 +111,37 @@ def hare_lynx() -> pd.DataFrame:
         *(8.0, 12.3, 19.5, 45.7, 51.1, 29.7, 15.8, 9.7, 10.1, 8.6),
     ]
     return pd.DataFrame({"year": range(1900, 1921), "hares": hares, "lynxes": lynxes})
+
+
+def lynx() -> pd.DataFrame:
+    """Return how many lynxes were trapped in the Mackenzie River district of Canada, year by year from 1821 to 1934.
+
+    The numbers rise and fall with a period of about ten years, steeply on either side and by a factor of a hundred.
+    Models of time series have been tried on them since the 1950s, often with the last fourteen years held back.
+
+    Source: the Hudson's Bay Company, in table 4 of Elton and Nicholson (1942), "The ten-year cycle in numbers of the
+    lynx in Canada", Journal of Animal Ecology 11; `lynx` in R, whose value for 1867, 4254, is used here. No licence is
+    stated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        114 rows with the columns `year` and `lynxes`.
+
+    Examples
+    --------
+    >>> pf.datasets.lynx()["lynxes"].max()
+    np.int64(6991)
+    """
+    lynxes = [
+        *(269, 321, 585, 871, 1475, 2821, 3928, 5943, 4950, 2577, 523, 98, 184, 279, 409, 2285, 2685, 3409, 1824, 409),
+        *(151, 45, 68, 213, 546, 1033, 2129, 2536, 957, 361, 377, 225, 360, 731, 1638, 2725, 2871, 2119, 684, 299),
+        *(236, 245, 552, 1623, 3311, 6721, 4254, 687, 255, 473, 358, 784, 1594, 1676, 2251, 1426, 756, 299, 201, 229),
+        *(469, 736, 2042, 2811, 4431, 2511, 389, 73, 39, 49, 59, 188, 377, 1292, 4031, 3495, 587, 105, 153, 387),
+        *(758, 1307, 3465, 6991, 6313, 3794, 1836, 345, 382, 808, 1388, 2713, 3800, 3091, 2985, 3790, 674, 81, 80, 108),
+        *(229, 399, 1132, 2432, 3574, 2935, 1537, 529, 485, 662, 1000, 1590, 2657, 3396),
+    ]
+    return pd.DataFrame({"year": range(1821, 1935), "lynxes": lynxes})
 
 
 def redstart() -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,13 +14,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import pathfold as pf
-from pathfold.analysis.plots.style import DATA, FORECAST, POSTERIOR, TRUTH
+from pathfold.analysis.plots.style import DATA, FORECAST, POSTERIOR, REPLICATED, TRUTH, WIDTH, grid_of_axes
 
 LENGTHS = (6, 9)
 
 
 @cache
-def model() -> pf.DiffusionModel:
+def model(states: tuple[str, ...] | None = None) -> pf.DiffusionModel:
     """Two states, the second seen; a vector and a scalar parameter."""
     return pf.DiffusionModel(
         drift=lambda x, z: jnp.array([-z["rates"][0] * x[0], x[0] - z["rates"][1] * x[1]]),
@@ -28,6 +28,7 @@ def model() -> pf.DiffusionModel:
         parameters={"rates": dist.LogNormal(jnp.zeros(2), 0.3), "sigma": dist.LogNormal(-0.5, 0.3)},
         initial_state=dist.Normal(jnp.zeros(2), 1.0),
         observation=pf.GaussianNoise(lambda x, z: jnp.array([x[1], x[0] + x[1]]), 0.2),
+        states=states,
     )
 
 
@@ -92,6 +93,15 @@ def test_a_panel_has_a_column_for_each_series():
     assert len(pf.plot_paths(tree, "x[1]", series=1).axes) == 1
 
 
+def test_what_is_drawn_in_natural_units_is_no_logarithm_any_more():
+    named = model(("log rate", "level"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = pf.sample(named, series(8), steps_per_interval=2, chains=1, warmup=10, draws=5, progress=False)
+    assert [ax.get_ylabel() for ax in pf.plot_paths(tree, observed={}, natural=np.exp).axes] == ["rate", "level"]
+    assert pf.plot_paths(tree, "log rate", observed={}).axes[0].get_ylabel() == "log rate"
+
+
 def test_predictions_follow_the_data():
     tree = pf.predict(model(), run("one"), 5.0 + 0.5 * np.arange(6), draws=10)
     figure = pf.plot_predictions(tree, [1])
@@ -114,7 +124,38 @@ def test_predictions_of_a_panel_are_beside_their_series():
     (of_states,) = pf.plot_paths(tree, 0, series=1).axes
     assert [5.0, 6.0] in [line.get_xdata().tolist() for line in lines(of_states, FORECAST.line)]
     new = pf.predict(model(), run("panel"), [1.0, 2.0], new_series=True, draws=5)
-    assert [ax.get_xlabel()[-3:] for ax in pf.plot_predictions(new, 0).axes] == ["s 0", "s 1", "new"]
+    assert [ax.get_title() for ax in pf.plot_predictions(new, 0).axes] == ["series 0", "series 1", "new"]
+
+
+def test_many_series_go_on_further_down_at_one_scale():
+    tree = run("panel")
+    names = [str(k) for k in range(5)]
+    figure, axes = grid_of_axes(["a", "b"], names)
+    assert axes.shape == (2, 5)
+    assert figure.get_figwidth() == WIDTH == pf.plot_paths(tree).get_figwidth()
+    places = [[ax.get_subplotspec().rowspan.start for ax in row] for row in axes]
+    assert places == [[0, 0, 0, 0, 2], [1, 1, 1, 1, 3]]
+    assert len(figure.axes) == 10, "no axes are left empty"
+    axes[1, 4].set_ylim(0.0, 7.0)
+    assert {ax.get_ylim() for ax in axes[1]} == {(0.0, 7.0)} != {ax.get_ylim() for ax in axes[0]}
+
+
+def test_replicated_data_are_drawn_in_their_units_unless_a_component_shows_them():
+    tree = pf.posterior_predictive(model(), run("one"))
+    figure = pf.plot_paths(tree)
+    assert [ax.get_ylabel() for ax in figure.axes] == ["x[0]", "x[1]", "y[1]"]
+    (median,), (points,) = lines(figure.axes[2], REPLICATED.line), lines(figure.axes[2], DATA)
+    values = tree.posterior_predictive["y"].values[..., 1]
+    np.testing.assert_allclose(median.get_ydata(), np.median(values, axis=(0, 1))[:8])
+    np.testing.assert_array_equal(points.get_ydata()[:8], series(8).values[:, 1])
+    assert [ax.get_ylabel() for ax in pf.plot_paths(tree, natural=np.exp).axes][2:] == ["y[0]", "y[1]"]
+    assert [ax.get_ylabel() for ax in pf.plot_paths(tree, "x[0]").axes] == ["x[0]"]
+    assert [ax.get_ylabel() for ax in pf.plot_paths(tree, ["y[1]", "x[1]"]).axes] == ["x[1]", "y[1]"]
+
+
+def test_a_notebook_shows_a_picture():
+    """By the method that IPython asks for; Matplotlib's own figures show there if pyplot made them."""
+    assert cast(Any, pf.plot_paths(run("one")))._repr_png_().startswith(b"\x89PNG")
 
 
 def test_a_path_that_was_lost_leaves_the_others_to_be_drawn():

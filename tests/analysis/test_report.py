@@ -9,6 +9,7 @@ import warnings
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -43,11 +44,15 @@ def model() -> pf.DiffusionModel:
     )
 
 
+def one_series() -> pf.Observations:
+    return pf.Observations(TIMES, np.random.default_rng(1).normal(size=30))
+
+
 @cache
 def results(kind: str) -> xr.DataTree:
     """Of one series, of a panel with a missing value, of data with a jump that the model does not have."""
-    values = np.random.default_rng(1).normal(size=30)
-    data: Any = pf.Observations(TIMES, values)
+    data: Any = one_series()
+    values = data.values[:, 0].copy()
     if kind == "panel":
         values[3] = np.nan
         data = [pf.Observations(TIMES, values), pf.Observations(TIMES[:12], values[:12])]
@@ -119,6 +124,48 @@ def test_it_has_everything_and_needs_nothing(tmp_path):
     ):
         assert words in found.text, words
     assert source.count("<svg") == 3
+
+
+def call_in(text: str) -> dict[str, Any]:
+    """The settings of the call that a report says repeats it."""
+    code = text.split("To repeat it")[1].split("How it was sampled")[0]
+    calls: list[dict[str, Any]] = []
+    verbs = SimpleNamespace(sample=lambda *given, **settings: calls.append(settings), fit=None)
+    exec(code.replace("import pathfold as pf", ""), {"pf": verbs, "model": None, "data": None})
+    return calls[0]
+
+
+def test_the_call_that_repeats_it_does(tmp_path):
+    settings = call_in(page(tmp_path).text)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(.*)(has (not converged|few effective draws)|things are amiss)")
+        again = pf.sample(model(), one_series(), **settings, progress=False)
+    assert again.posterior["rate"].equals(results("one").posterior["rate"])
+
+
+def test_data_are_drawn_that_no_component_shows(tmp_path):
+    """Alone, or with draws that replicate them."""
+    seen_squared = pf.DiffusionModel(
+        drift=pull_back,
+        diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
+        parameters={"rate": dist.LogNormal(0.0, 0.5), "sigma": dist.LogNormal(-0.5, 0.5)},
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=pf.Likelihood(lambda x, z: dist.Poisson(jnp.exp(x))),
+    )
+    counts = pf.Observations(TIMES, np.arange(30.0) % 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = pf.sample(seen_squared, counts, steps_per_interval=1, chains=1, warmup=20, draws=20, progress=False)
+    alone = pf.report(tree, tmp_path / "alone.html").read_text()
+    assert alone.count("<svg") == 4
+    assert "data replicated" not in alone
+    replicated = pf.posterior_predictive(seen_squared, tree)
+    with_them = pf.report(replicated, tmp_path / "with.html").read_text()
+    assert with_them.count("<svg") == 3
+    assert "median of the data replicated" in with_them
+    assert "var(--purple-outer)" in with_them
+    forecast = pf.predict(seen_squared, replicated, [15.5, 16.0])
+    assert pf.report(forecast, tmp_path / "ahead.html").read_text().count("<svg") == 4
 
 
 def test_a_panel_and_a_model_that_does_not_fit(tmp_path):

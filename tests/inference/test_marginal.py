@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ import pathfold as pf
 from pathfold.engine import Engine
 from pathfold.engine.equations import laplace
 from pathfold.engine.installation import compile_sampler
+from pathfold.inference.posterior_mode import curvature
 from pathfold.model import TimeGrid
 from pathfold.sampling.marginal import Marginal, Origin
 from pathfold.sampling.scales import relative_spread, set_scales
@@ -226,3 +229,14 @@ def test_units_change_nothing_but_a_constant():
     values, others = one.values(u, at_one), other.values(u, at_other)
     assert np.isfinite(values).all()
     np.testing.assert_allclose(others - values, -3.0 * np.log(1000.0), atol=1e-7)
+
+
+def test_curvature_at_an_edge_of_the_density_is_the_priors_where_it_is_unknown():
+    """Beyond the edge there is no path; what is not known there is said by no warning of NumPy's."""
+
+    def values(u, origin):
+        return np.where(u[:, 0] > 0.0, -np.inf, -2.0 * u[:, 1] ** 2)
+
+    marginal, origin = SimpleNamespace(size=3, values=values), SimpleNamespace(u=np.zeros(3), log_density=0.0)
+    found = curvature(cast(Any, marginal), cast(Any, origin), np.eye(3))
+    np.testing.assert_allclose(found, np.diag([1.0, 4.0, 0.0]), atol=1e-6)

@@ -17,7 +17,8 @@ import xarray as xr
 
 from pathfold.analysis.check import check
 from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot_predictions
-from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR
+from pathfold.analysis.plots.paths_plot import plot_data
+from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
 from pathfold.errors import SettingsError, told
 from pathfold.results.convergence import judged, labels
 from pathfold.results.diagnostics import troubles
@@ -46,16 +47,22 @@ INKS = {
     FORECAST.line: "orange",
     FORECAST.inner: "orange-inner",
     FORECAST.outer: "orange-outer",
+    REPLICATED.line: "purple",
+    REPLICATED.inner: "purple-inner",
+    REPLICATED.outer: "purple-outer",
     ALARM: "bad",
 }
 
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1b1b1b; --soft: #5c5c5c; --line: #d8d8d8; --panel: #f5f5f3;
   --good: #2f7d32; --bad: #b3261e; --blue: #1f5f8b; --blue-inner: #8fb8d6; --blue-outer: #d3e3ef;
-  --orange: #b35c00; --orange-inner: #eab676; --orange-outer: #f7e3c8; }
-@media (prefers-color-scheme: dark) { :root { --page: #16181a; --ink: #e6e6e3; --soft: #a3a3a0; --line: #3a3d40;
-  --panel: #1f2225; --good: #81c784; --bad: #f2857c; --blue: #9cc9e8; --blue-inner: #35688c; --blue-outer: #24435a;
-  --orange: #f0b36b; --orange-inner: #8a5414; --orange-outer: #533616; } }
+  --orange: #b35c00; --orange-inner: #eab676; --orange-outer: #f7e3c8;
+  --purple: #6a4c93; --purple-inner: #bfaed6; --purple-outer: #e6def0; }
+@media screen and (prefers-color-scheme: dark) { :root { --page: #16181a; --ink: #e6e6e3; --soft: #a3a3a0;
+  --line: #3a3d40; --panel: #1f2225; --good: #81c784; --bad: #f2857c;
+  --blue: #9cc9e8; --blue-inner: #35688c; --blue-outer: #24435a;
+  --orange: #f0b36b; --orange-inner: #8a5414; --orange-outer: #533616;
+  --purple: #c7b0ea; --purple-inner: #5f4a80; --purple-outer: #3d3150; } }
 body { margin: 0 auto; padding: 1rem 1rem 4rem; max-width: 60rem; background: var(--page); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; margin: 1rem 0 0; }
@@ -74,6 +81,9 @@ dd { margin: 0; overflow-wrap: anywhere; }
 .wide, .picture { overflow-x: auto; }
 .picture svg { width: 100%; min-width: 34rem; height: auto; display: block; }
 .picture text { fill: var(--ink); }
+@media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; }
+  .picture, table, dl { break-inside: avoid; } .picture svg { min-width: 0; } .wide, .picture { overflow: visible; }
+  pre { white-space: pre-wrap; background: none; border: 1px solid var(--line); } th, td { white-space: normal; } }
 """
 
 
@@ -81,12 +91,15 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str], *, title: str |
     """Write a report of results of pf.sample to an HTML file, and return its path.
 
     It has the verdicts in words, the model as written, the data, marginals and paths, how the chains converged, what
-    `pf.check` found, settings and versions. Nothing is fetched when it is opened. It needs Matplotlib.
+    rests on the prior, what `pf.check` found, the call to repeat it, settings and versions; forecasts and replicated
+    data too, if the results have them. Nothing is fetched when it is opened, and it can be printed. It needs
+    Matplotlib.
 
     Parameters
     ----------
     posterior
-        Results of `pf.sample`, also from a file.
+        Results of `pf.sample` or `pf.fit`, also from a file; those of `pf.predict` have forecasts too, and those of
+        `pf.posterior_predictive` replicated data, in the units of the data.
     file
         Where the report is written.
     title
@@ -113,6 +126,7 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str], *, title: str |
         "Is the model right?": _check(tree),
         "Model": _model(tree),
         "Data": _data(tree),
+        "To repeat it": _call(tree),
         "How it was sampled": _settings(tree),
     }
     body = "".join(f"<section><h2>{escape(name)}</h2>{''.join(part)}</section>" for name, part in parts.items())
@@ -204,7 +218,7 @@ def _paths(tree: xr.DataTree) -> Iterator[str]:
     components = len(component_names(tree.posterior))
     if series > MOST_SERIES or components > MOST_COMPONENTS:
         yield f'<p class="note">The first of {series} series and {components} components.</p>'
-    chosen = list(range(min(components, MOST_COMPONENTS)))
+    chosen = list(range(MOST_COMPONENTS)) if components > MOST_COMPONENTS else None
     yield _picture(plot_paths(shown, chosen, series=list(range(min(series, MOST_SERIES)))))
     if "predictions" in tree.children:
         yield _picture(plot_predictions(tree))
@@ -251,6 +265,29 @@ def _data(tree: xr.DataTree) -> Iterator[str]:
         )
         rows.append([name, str(column.size), str(int(np.isnan(y[:, k]).sum())), *numbers])
     yield _table(["", "values", "missing", "least", "mean", "greatest"], rows)
+    shows = np.atleast_1d(tree.observed_data["y"].attrs.get("shows", []))
+    among_paths = "state" in tree.posterior and (
+        np.sum(shows >= 0) == y.shape[1] or "posterior_predictive" in tree.children
+    )
+    if not among_paths:
+        yield _picture(plot_data(tree, series=list(range(min(series, MOST_SERIES)))))
+
+
+def _call(tree: xr.DataTree) -> Iterator[str]:
+    """Write the call that gives the same draws, with the model and the data above."""
+    names = ["seed"] if is_fit(tree) else ["chains", "warmup", "draws", "thin", "seed"]
+    settings = {name: tree.attrs[name] for name in ["steps_per_interval", *names] if name in tree.attrs}
+    notes = [f"pathfold {tree.attrs.get('pathfold_version')}; model and data as above"]
+    if is_fit(tree):
+        settings |= {} if tree.attrs.get("prior", 1) else {"prior": False}
+    else:
+        notes += [f"sampler: {tree.attrs.get('sampler')}"]
+        notes += ["start: the results that it began from"] if tree.attrs.get("start", "none") != "none" else []
+    comments = "".join(f"# {note}\n" for note in notes)
+    given = "".join(f"    {name}={_told(value)},\n" for name, value in settings.items())
+    verb = "fit" if is_fit(tree) else "sample"
+    text = f"import pathfold as pf\n\n{comments}posterior = pf.{verb}(\n    model,\n    data,\n{given})\n"
+    yield f"<pre>{escape(text)}</pre>"
 
 
 def _settings(tree: xr.DataTree) -> Iterator[str]:

@@ -118,7 +118,8 @@ def curvature(marginal: Marginal, origin: Origin, covariance: np.ndarray) -> np.
     L, size, here = np.linalg.cholesky(covariance), marginal.size, origin.log_density
 
     def values(steps: np.ndarray) -> np.ndarray:
-        return marginal.values(origin.u + steps @ L.T, origin) - here
+        found = marginal.values(origin.u + steps @ L.T, origin)
+        return np.where(np.isfinite(found), found - here, np.nan)
 
     def diagonal(h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         up, down = values(np.diag(h)), values(-np.diag(h))

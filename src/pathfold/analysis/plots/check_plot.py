@@ -11,7 +11,7 @@ from scipy.special import betaincinv, ndtri
 
 from pathfold.analysis.channels import Channel, channels
 from pathfold.analysis.check import LEVEL, check, noise_name
-from pathfold.analysis.plots.style import ALARM, POSTERIOR, draw_bands, legend_outside, new_figure, selected
+from pathfold.analysis.plots.style import ALARM, POSTERIOR, WIDTH, draw_bands, legend_outside, new_figure, selected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def plot_check(
     sources = {_label(source): source for source in channels(posterior) if source.kind != "together"}
     names = list(range(min(MOST, len(sources)))) if names is None else names
     chosen = [list(sources.values())[i] for i in selected("noise", names, list(sources))]
-    figure = new_figure(9.0, 1.8 * len(chosen) + 0.9)
+    figure = new_figure(WIDTH, 1.7 * len(chosen) + 0.9)
     axes = figure.subplots(len(chosen), 2, squeeze=False, width_ratios=(3, 1), sharex="col")
     for (left, right), source in zip(axes, chosen, strict=True):
         _draw_series(left, source)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pathfold.analysis.plots.style import POSTERIOR, TRUTH, legend_outside, new_figure, selected
+from pathfold.analysis.plots.style import POSTERIOR, TRUTH, WIDTH, legend_outside, new_figure, selected
 from pathfold.errors import SettingsError, told
 from pathfold.inference.calibrate import RANKS, Calibration, bins_for
 from pathfold.inference.refine import Refinement
@@ -37,7 +37,7 @@ def plot_calibration(calibration: Calibration, names: Sequence[str | int] | str 
     chosen = [known[i] for i in selected("quantity", names, known)]
     columns = min(COLUMNS, len(chosen))
     rows = -(-len(chosen) // columns)
-    figure = new_figure(max(4.5, 2.4 * columns), 1.9 * rows + 0.7)
+    figure = new_figure(WIDTH * max(columns, 2) / COLUMNS, 1.9 * rows + 0.7)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     for ax, name in zip(axes, chosen, strict=False):
         ranks = calibration.ranks[name].dropna().to_numpy()
@@ -70,7 +70,7 @@ def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | i
     chosen = refinement.worst(MOST) if names is None else [known[i] for i in selected("parameter", names, known)]
     columns = min(COLUMNS, len(chosen))
     rows = -(-len(chosen) // columns)
-    figure = new_figure(max(4.5, 2.4 * columns), 2.3 * rows + 0.5)
+    figure = new_figure(WIDTH * max(columns, 2) / COLUMNS, 2.3 * rows + 0.5)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     for ax, name in zip(axes, chosen, strict=False):
         levels = table.loc[name]

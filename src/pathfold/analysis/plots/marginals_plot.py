@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.plots.style import POSTERIOR, TRUTH, legend_outside, new_figure
+from pathfold.analysis.plots.style import POSTERIOR, TRUTH, WIDTH, legend_outside, new_figure
 from pathfold.errors import SettingsError
 from pathfold.results.convergence import by_label, scalars
 from pathfold.results.prior import kept_parameters, prior_density
@@ -54,7 +54,7 @@ def plot_marginals(
     true = by_label(tree, truth or {})
     columns = min(COLUMNS, len(draws))
     rows = -(-len(draws) // columns)
-    figure = new_figure(2.3 * columns + 0.4, 2.1 * rows + 0.5)
+    figure = new_figure(WIDTH * max(columns, 2) / COLUMNS, 1.9 * rows + 0.6)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, (label, (name, i, x)) in zip(axes, draws.items(), strict=False):
         edges = np.histogram_bin_edges(x.ravel(), BINS)
@@ -75,6 +75,7 @@ def plot_marginals(
         ax.set_xlim(*limits)
         ax.set_xlabel(label)
         ax.set_yticks([])
+        ax.locator_params(axis="x", nbins=3)
     for ax in axes[len(draws) :]:
         ax.remove()
     legend_outside(figure)

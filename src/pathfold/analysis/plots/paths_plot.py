@@ -13,10 +13,11 @@ from pathfold.analysis.plots.style import (
     DATA,
     FORECAST,
     POSTERIOR,
+    REPLICATED,
     TRUTH,
     draw_bands,
+    grid_of_axes,
     legend_outside,
-    new_figure,
     selected,
 )
 from pathfold.errors import SettingsError
@@ -38,15 +39,17 @@ def plot_paths(
 ) -> Figure:
     """Draw bands that hold 50 and 95 % of the posterior of every component of the state over time.
 
-    What lies after the last observation is in another tone, and so are the `predictions`, if the results have them. A
-    panel has a column for each series.
+    What lies after the last observation is in another tone, and so are the `predictions`, if the results have them.
+    Draws of `pf.posterior_predictive` are drawn too, in the units of the data, below: those of all columns that show no
+    component as it is. Every series of a panel has axes of its own.
 
     Parameters
     ----------
     posterior
-        Results of `pf.sample`, or of `pf.predict`.
+        Results of `pf.sample`, `pf.predict` or `pf.posterior_predictive`.
     names
-        The components to draw, by name or number; all by default.
+        The components, and columns of replicated data, to draw, by name or number (columns are counted after the
+        components); all by default.
     series
         The series to draw, by name or number; all by default.
     truth
@@ -55,26 +58,29 @@ def plot_paths(
         Which observation column shows which component directly (column by component); by default those that the model
         observes as they are.
     natural
-        Maps states (..., component) to the units they are drawn, and observed, in.
+        Maps states (..., component) to the units they are drawn, and observed, in; "log rate" is then called "rate".
     """
     tree = check_posterior(posterior, "observed_data", "constant_data")
     if "state" not in tree.posterior:
         raise SettingsError("there are no paths to draw: keep_path or keep left them out; keep 'nodes' or 'all'")
     transform = natural or (lambda x: x)
     known = component_names(tree.posterior)
-    components = selected("component", names, known)
     shown = _shown(tree) if observed is None and natural is None else dict(observed or {})
     of_states, of_data = _series(tree.posterior), _series(tree.observed_data)
     every = [*dict.fromkeys(of_states)]
     columns = [every[k] for k in selected("series", series, every)]
-    figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(components) + 0.9)
-    axes = figure.subplots(len(components), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
+    replicated = _replicated(tree, set(shown.values()))
+    chosen = selected("component", names, [*known, *replicated])
+    components = [k for k in chosen if k < len(known)]
+    replicated = {name: each for k, (name, each) in enumerate(replicated.items(), start=len(known)) if k in chosen}
+    labels = [known[k] if natural is None else known[k].removeprefix("log ") for k in components]
+    figure, axes = grid_of_axes([*labels, *replicated], columns)
     for j, column in enumerate(columns):
         times, states = _with_start(tree, np.flatnonzero(of_states == column), every.index(column))
         states = transform(states)
         seen = of_data == column
         last = tree.observed_data["time"].values[seen].max(initial=-np.inf)
-        for ax, k in zip(axes[:, j], components, strict=True):
+        for ax, k in zip(axes[:, j], components, strict=False):
             past, after = times <= last, times >= times[times <= last].max(initial=times[0])
             draw_bands(ax, times[past], states[:, past, k], POSTERIOR, "posterior")
             if np.any(times > last):
@@ -92,9 +98,9 @@ def plot_paths(
                 )
             if k in shown:
                 _draw_data(ax, tree.observed_data, seen, shown[k])
-        axes[-1, j].set_xlabel("time" if len(columns) == 1 else f"time, series {column}")
-    for ax, k in zip(axes[:, 0], components, strict=True):
-        ax.set_ylabel(known[k])
+        for ax, (k, values) in zip(axes[len(components) :, j], replicated.values(), strict=True):
+            draw_bands(ax, tree.observed_data["time"].values[seen], values[:, seen], REPLICATED, "data replicated")
+            _draw_data(ax, tree.observed_data, seen, k)
     legend_outside(figure)
     return figure
 
@@ -105,7 +111,7 @@ def plot_predictions(
     *,
     series: Sequence[str | int] | str | int | None = None,
 ) -> Figure:
-    """Draw the data, and bands that hold 50 and 95 % of the observations predicted; a panel has a column per series.
+    """Draw the data, and bands that hold 50 and 95 % of the observations predicted; each series has axes of its own.
 
     Parameters
     ----------
@@ -124,23 +130,39 @@ def plot_predictions(
     every = [*dict.fromkeys([*of_data, *of_predictions])]
     columns = [every[k] for k in selected("series", series, every)]
     values = predictions["y"].values.reshape(-1, *predictions["y"].shape[2:])
-    figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(rows) + 0.9)
-    axes = figure.subplots(len(rows), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
+    figure, axes = grid_of_axes([known[k] for k in rows], columns)
     for j, column in enumerate(columns):
         mine = of_predictions == column
         for ax, k in zip(axes[:, j], rows, strict=True):
             _draw_data(ax, tree.observed_data, of_data == column, k)
             if np.any(mine):
                 draw_bands(ax, predictions["time"].values[mine], values[:, mine, k], FORECAST, "predictions")
-        axes[-1, j].set_xlabel("time" if len(columns) == 1 else f"time, series {column}")
-    for ax, k in zip(axes[:, 0], rows, strict=True):
-        ax.set_ylabel(known[k])
     legend_outside(figure)
     return figure
 
 
+def plot_data(tree: xr.DataTree, series: Sequence[int]) -> Figure:
+    """Draw the observations alone, of the series of these numbers."""
+    of_data, names = _series(tree.observed_data), observation_names(tree)
+    every = [*dict.fromkeys(of_data)]
+    columns = [every[k] for k in series if k < len(every)]
+    figure, axes = grid_of_axes(names, columns)
+    for (k, j), ax in np.ndenumerate(axes):
+        _draw_data(ax, tree.observed_data, of_data == columns[j], k)
+    return figure
+
+
 def _draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
-    ax.plot(data["time"].values[rows], data["y"].values[rows, column], "o", color=DATA, ms=2.5, label="observed")
+    ax.plot(data["time"].values[rows], data["y"].values[rows, column], "o", color=DATA, ms=3, label="observed")
+
+
+def _replicated(tree: xr.DataTree, shown: set[int]) -> dict[str, tuple[int, np.ndarray]]:
+    """Return replicated observations (draw, time), with their column, by name: of the columns not shown already."""
+    if "posterior_predictive" not in tree.children:
+        return {}
+    y = tree["posterior_predictive"]["y"].values
+    y = y.reshape(-1, *y.shape[2:])
+    return {name: (k, y[..., k]) for k, name in enumerate(observation_names(tree)) if k not in shown}
 
 
 def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: str, transform: Any) -> None:

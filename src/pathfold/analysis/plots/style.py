@@ -22,17 +22,48 @@ class Tone(NamedTuple):
 
 POSTERIOR = Tone("#1f5f8b", "#8fb8d6", "#d3e3ef")
 FORECAST = Tone("#b35c00", "#eab676", "#f7e3c8")
+REPLICATED = Tone("#6a4c93", "#bfaed6", "#e6def0")
 DATA, TRUTH, ALARM = "#000000", "#2f7d32", "#b3261e"
 BANDS = (0.95, 0.5)
+WIDTH = 7.0  # inches: at the width of a column of text the letters have their own size
+ACROSS = 4  # series of a panel beside each other
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make a figure that no window shows by itself; an error says how to install Matplotlib if it is missing."""
+    """Make a figure; an error says how to install Matplotlib if it is missing."""
     try:
-        from matplotlib.figure import Figure
+        from pathfold.analysis.plots.picture import Picture
     except ModuleNotFoundError as error:
         raise SettingsError("pictures need Matplotlib, which `pip install 'pathfold[plots]'` brings") from error
-    return Figure(figsize=(width, height), layout="constrained")
+    return Picture(figsize=(width, height), layout="constrained")
+
+
+def grid_of_axes(rows: Sequence[str], series: Sequence[str]) -> tuple[Figure, np.ndarray]:
+    """Make a figure and its axes (row, series): a block of rows for each series, a few beside each other.
+
+    A row has one scale in all series, and the rows of a series have one time.
+    """
+    across = min(len(series), ACROSS)
+    blocks = -(-len(series) // across)
+    figure = new_figure(WIDTH, (1.9 if across == 1 else 1.5) * len(rows) * blocks + 0.9)
+    grid = figure.subplots(len(rows) * blocks, across, squeeze=False)
+    axes = np.empty((len(rows), len(series)), dtype=object)
+    for j, name in enumerate(series):
+        block, place = divmod(j, across)
+        axes[:, j] = grid[block * len(rows) : (block + 1) * len(rows), place]
+        for i, ax in enumerate(axes[:, j]):
+            ax.sharey(axes[i, 0])
+            ax.sharex(axes[0, j])
+            ax.tick_params(labelleft=place == 0, labelbottom=i == len(rows) - 1)
+            ax.locator_params(axis="x", nbins=10 if across == 1 else 4)
+            if place == 0:
+                ax.set_ylabel(rows[i])
+        axes[-1, j].set_xlabel("time")
+        if len(series) > 1:
+            axes[0, j].set_title(f"series {name}" if name.isdigit() else name, fontsize="medium")
+    for ax in set(grid.ravel()) - set(axes.ravel()):
+        ax.remove()
+    return figure, axes
 
 
 def draw_bands(ax: Axes, times: np.ndarray, values: np.ndarray, tone: Tone, what: str) -> None:
@@ -54,7 +85,7 @@ def legend_outside(figure: Figure, where: str = "upper") -> None:
     if entries:
         columns = max(1, min(len(entries), int(figure.get_figwidth() / 2.2)))
         place: Any = f"outside {where} center"
-        figure.legend([*entries.values()], [*entries], loc=place, ncols=columns, fontsize="small", frameon=False)
+        figure.legend([*entries.values()], [*entries], loc=place, ncols=columns, fontsize=9, frameon=False)
 
 
 def selected(what: str, names: Iterable[Any] | str | int | None, known: Sequence[str]) -> list[int]:
