@@ -45,7 +45,7 @@ from pathfold.model import (
     read_nonmem,
 )
 from pathfold.results import combine, open_checkpoint
-from pathfold.sampling import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
+from pathfold.sampling import DynamicHMC, GuidedProposals, ReplicaExchange, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 
 __version__ = version("pathfold")
@@ -72,6 +72,7 @@ __all__ = [
     "PathfoldError",
     "Reactions",
     "Refinement",
+    "ReplicaExchange",
     "SettingsError",
     "Solver",
     "StaticHMC",
