@@ -42,7 +42,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 
 
 def tempered(kind: str) -> Engine:
-    """Return the engine of a model of two states with such observations, one of them missing, and priors with an excess."""
+    """Return the engine of a model with such observations, one of them missing, and a prior with an excess."""
     model = pf.DiffusionModel(
         drift=lambda x, z: z["a"] * x - x**3,
         diffusion=lambda x, z: z["b"] * jnp.eye(2),
