@@ -57,8 +57,8 @@ def tempered(kind: str) -> Engine:
     )
     values = np.random.default_rng(1).integers(0, 4, size=(5, model.observation_dim)).astype(float)
     values[2, 0] = np.nan
-    censored = {"censored": np.array(MIXED)[:, None]} if kind == "censored" else {}
-    data = pf.Observations(np.arange(1, 6) / 2, values, initial_time=0.0, **censored)
+    censored = np.array(MIXED)[:, None] if kind == "censored" else None
+    data = pf.Observations(np.arange(1, 6) / 2, values, initial_time=0.0, censored=censored)
     return Engine(model, TimeGrid.build(data, steps_per_interval=3), tempered=True)
 
 

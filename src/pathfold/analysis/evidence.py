@@ -182,7 +182,7 @@ def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
             "method='replicas' needs a run of replica exchange: sample with sampler=pf.ReplicaExchange(), or use "
             "method='particles'"
         )
-    stats = tree.sample_stats
+    stats = tree.sample_stats.to_dataset()
     if not np.all(stats["round_trips"].values[:, -1] > 0):
         warnings.warn(
             "a chain has no round trip between posterior and prior, so that the evidence may lack a mode; run more "
@@ -197,7 +197,7 @@ def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
     return Evidence(float(logs.mean()) + constant, float(max(within, between)), draws, float(effective.sum()))
 
 
-def _stepping_stones(stats: xr.DataTree) -> tuple[float, float, float]:
+def _stepping_stones(stats: xr.Dataset) -> tuple[float, float, float]:
     """Return log p(y) of one chain, its standard error, and how many sweeps are effective."""
     powers, likelihoods = stats["power"].values[-1], stats["rung_log_likelihood"].values
     count = int(np.isfinite(powers).sum())

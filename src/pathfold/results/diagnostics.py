@@ -111,21 +111,19 @@ def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
             remarks.setdefault(int(chain), []).append(f"steps of {steps[chain]:.2g} where others have {middle:.2g}")
     numbers = tree.sample_stats["lp"]["chain"].values
     chains = "; ".join(f"chain {numbers[chain]} has {', '.join(what[:3])}" for chain, what in sorted(remarks.items()))
-    remedy = "sample with pf.ReplicaExchange(), which gives every mode its share where all that is observed has noise; "
+    remedy = "run more draws"
+    if "round_trips" not in tree.sample_stats:
+        remedy = "sample with pf.ReplicaExchange(), which gives every mode its share if all that is observed has noise"
     yield (
         f"chains have found different modes: {chains}. Their draws are not in proportion to the modes' probability: "
-        f"{'run more draws, ' if _exchanges(tree) else remedy}try another seed, narrow the priors, or take more "
-        "steps_per_interval if a path leaps from one to the other"
+        f"{remedy}, try another seed, narrow the priors, or take more steps_per_interval if a path leaps from one to "
+        "the other"
     )
-
-
-def _exchanges(tree: xr.DataTree) -> bool:
-    return tree.attrs.get("sampler") == "ReplicaExchange"
 
 
 def _no_round_trips(tree: xr.DataTree) -> Iterator[str]:
     """Report chains of replica exchange in which no replica went to the prior and came back."""
-    if not _exchanges(tree):
+    if "round_trips" not in tree.sample_stats:
         return
     trips = tree.sample_stats["round_trips"]
     without = trips["chain"].values[trips.values[:, -1] == 0]

@@ -36,8 +36,13 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
     numbers, nothing, rng = held_by_all(chains), np.zeros(model.noise_dim), np.random.default_rng(41)
     if not numbers or model.scheme.halve(nothing, nothing) is None:
         return None
-    variant = {"conditioned": engine.conditioned, "metric": engine.metric, "tempered": engine.tempered}
-    fine = Engine(model, replace(engine.grid, steps=2 * engine.grid.steps), **variant)
+    fine = Engine(
+        model,
+        replace(engine.grid, steps=2 * engine.grid.steps),
+        conditioned=engine.conditioned,
+        metric=engine.metric,
+        tempered=engine.tempered,
+    )
     point, scratch = fine.block("point"), fine.block("scratch")
 
     def shifts(draw: Held) -> Iterator[np.ndarray]:

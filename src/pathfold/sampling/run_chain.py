@@ -7,6 +7,7 @@ end of warm-up (`meeting.py`).
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.replica_chain import ReplicaChain
 from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange
 
-_KINDS: dict[type, type[Chain]] = {GuidedProposals: GuidedChain, ReplicaExchange: ReplicaChain}
+_KINDS: dict[type, Callable[[ChainTask], Chain]] = {GuidedProposals: GuidedChain, ReplicaExchange: ReplicaChain}
 
 
 def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
