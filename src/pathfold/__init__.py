@@ -46,7 +46,7 @@ from pathfold.model import (
     read_nonmem,
 )
 from pathfold.results import combine, open_checkpoint
-from pathfold.sampling import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
+from pathfold.sampling import DynamicHMC, GuidedProposals, ReplicaExchange, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
 
 __version__ = version("pathfold")
@@ -73,6 +73,7 @@ __all__ = [
     "PathfoldError",
     "Reactions",
     "Refinement",
+    "ReplicaExchange",
     "SettingsError",
     "Solver",
     "StaticHMC",

@@ -234,6 +234,10 @@ CALLS: dict[str, tuple[Callable[[str, Any], Any], dict[str, tuple[str, ...]]]] =
         lambda argument, value: pf.UnconstrainedHMC(**{argument: value}),
         {name: (name,) for name in ("target_acceptance", "metric", "splitting", "initial_states")},
     ),
+    "ReplicaExchange": (
+        lambda argument, value: pf.ReplicaExchange(**{argument: value}),
+        {name: (name,) for name in ("rungs", "integration_time", "target_acceptance", "solver", "initial_states")},
+    ),
     "GuidedProposals": (
         lambda argument, value: pf.GuidedProposals(**{argument: value}),
         {name: (name,) for name in ("reference", "thin", "initial_states")},
@@ -264,6 +268,8 @@ ACCEPTED: dict[tuple[str, str], set[str]] = {
     ("Observations", "values"): {"masked"},
     ("Observations", "initial_time"): {"zero", "minus one", "fraction"},
     ("StaticHMC", "integration_time"): {"2.5", "None"},
+    ("ReplicaExchange", "integration_time"): {"2.5", "None"},
+    ("ReplicaExchange", "rungs"): {"None"},
     ("DiffusionModel", "initial_state"): {*NUMBERS, "decimal", "fraction", "DataArray"},
     ("observation", "scale"): {"2.5", "decimal", "fraction", "DataArray"},
     ("prior", "distribution"): NUMBERS,

@@ -23,6 +23,7 @@ SAMPLERS = {
     "dynamic": pf.DynamicHMC(),
     "metric": pf.StaticHMC(metric="adapted"),
     "guided": pf.GuidedProposals(thin=3),
+    "replicas": pf.ReplicaExchange(rungs=4),
 }
 WARMUP, DRAWS, CHAINS = 60, 90, 3
 
@@ -38,7 +39,7 @@ def model_and_data() -> tuple[pf.DiffusionModel, pf.Observations]:
     return model, pf.Observations(times, values, initial_time=0.3)
 
 
-def small_run(sampler: str | pf.StaticHMC = "static", **options: Any) -> xr.DataTree:
+def small_run(sampler: str | pf.StaticHMC | pf.ReplicaExchange = "static", **options: Any) -> xr.DataTree:
     """Too short for a good posterior, of which it does not warn."""
     model, data = model_and_data()
     settings: dict[str, Any] = {
@@ -54,7 +55,7 @@ def small_run(sampler: str | pf.StaticHMC = "static", **options: Any) -> xr.Data
     }
     with warnings.catch_warnings():
         warnings.filterwarnings(
-            "ignore", "(?!.*were left out)(.*) (has (not converged|few effective draws)|stood still)"
+            "ignore", "(?!.*were left out)(.*) (has (not converged|few effective draws)|stood still|and back in)"
         )
         return pf.sample(model, data, **settings | options)
 

@@ -20,7 +20,12 @@ from tests.sampling.small_run import assert_same_draws, small_run
 from tests.sampling.test_reproducible import stop_with
 from tests.thorough import thorough
 
-SAMPLERS = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), "baseline": pf.UnconstrainedHMC()}
+SAMPLERS = {
+    "static": pf.StaticHMC(),
+    "dynamic": pf.DynamicHMC(),
+    "baseline": pf.UnconstrainedHMC(),
+    "replicas": pf.ReplicaExchange(rungs=3),
+}
 
 
 @cache
@@ -39,7 +44,9 @@ def model() -> pf.DiffusionModel:
 def run(kind: str, sampler: str, **options: Any):
     settings: dict[str, Any] = {"chains": 1, "warmup": 12, "draws": 8, "keep_path": "all", "keep_warmup": True}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(.*) (has (not converged|few effective draws)|stood still|would move)")
+        warnings.filterwarnings(
+            "ignore", "(.*) (has (not converged|few effective draws)|stood still|would move|and back in)"
+        )
         return pf.sample(
             model(), data(kind), steps_per_interval=3, sampler=SAMPLERS[sampler], progress=False, **settings | options
         )

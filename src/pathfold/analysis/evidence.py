@@ -1,14 +1,19 @@
-"""The marginal likelihood of a model: importance sampling of the parameters, with likelihoods by guided particles.
+"""The marginal likelihood of a model, by guided particles or from the rungs of replica exchange.
 
-p(y) is the mean of p(y | z) p(u) / q(u) over draws u of a proposal q, and stays so when p(y | z) is replaced by an
-estimate without bias. The proposal is Student's t fitted to the posterior, mixed with the standard normal that most
-priors of u are, so that weights are bounded where the fit is too narrow.
+**Particles**: importance sampling of the parameters, with likelihoods by guided particles. p(y) is the mean of p(y | z)
+p(u) / q(u) over draws u of a proposal q, and stays so when p(y | z) is replaced by an estimate without bias. The
+proposal is Student's t fitted to the posterior, mixed with the standard normal that most priors of u are, so that
+weights are bounded where the fit is too narrow.
+
+**Replicas**: stepping stones (method.md, section 22). With Z_k the integral of prior times likelihood^b_k, Z_k / Z_l is
+the mean of likelihood^(b_k - b_l) over the draws of rung l, and p(y) the product of these ratios.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +24,14 @@ from pathfold.analysis.log_likelihood import PARTICLES
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel
-from pathfold.model.checks import whole
+from pathfold.model.checks import choice, whole
+from pathfold.model.row_constants import row_constants
+from pathfold.results.convergence import effective_draws
 from pathfold.results.reading import check_posterior
 from pathfold.results.same_model import checked
 from pathfold.sampling.proposal import Proposal, log_normal
 
+Method = Literal["particles", "replicas"]
 DRAWS = 1000
 ROUNDS, SHARE = 3, 5  # of fitting the proposal, each with a fifth as many draws
 FEW = 50  # effective draws below which a standard error says little
@@ -40,7 +48,7 @@ class Evidence:
     standard_error
         The standard error of `log_evidence`.
     draws
-        The number of draws of the parameters that it is a mean over.
+        The number of draws that it is a mean over: of the parameters, or of all rungs.
     effective_draws
         How many draws of equal weight would be as good.
     """
@@ -64,6 +72,7 @@ def evidence(
     data: Data,
     posterior: xr.DataTree,
     *,
+    method: Method = "particles",
     draws: int = DRAWS,
     particles: int = PARTICLES,
     seed: int = 0,
@@ -72,8 +81,8 @@ def evidence(
     """Estimate the marginal likelihood of a model, for Bayes factors: p(y) with parameters and paths integrated out.
 
     Parameters are drawn from a distribution fitted to the posterior and weighted; their likelihoods are those of
-    `pf.log_likelihood(..., ahead=True)`, and exist for the same models. p(y) is that of the discretised model, with the
-    fine steps of the posterior.
+    `pf.log_likelihood(..., ahead=True)`, and exist for the same models. A run of `pf.ReplicaExchange` knows p(y) from
+    its rungs, without further work. p(y) is that of the discretised model, with the fine steps of the posterior.
 
     Parameters
     ----------
@@ -83,6 +92,9 @@ def evidence(
         The observations that `posterior` is of.
     posterior
         Results of `pf.sample`, which say where to draw parameters.
+    method
+        "particles"; or "replicas", if `posterior` is of `pf.ReplicaExchange`, for which the settings below have no
+        meaning.
     draws
         Of the parameters, for the estimate; fitting their distribution takes three fifths as many besides.
     particles
@@ -100,6 +112,9 @@ def evidence(
     draws, particles = whole("draws", draws, least=10), whole("particles", particles, least=1)
     seed, threads = whole("seed", seed, least=0), None if threads is None else whole("threads", threads, least=1)
     tree, grid = checked(model, data, posterior)
+    if choice("method", method, get_args(Method)) == "replicas":
+        nodes = np.flatnonzero(grid.mask.any(axis=1))
+        return _of_replicas(tree, float(row_constants(model, grid, nodes).sum()))
     integrand = _Integrand(ParticleFilter(model, grid, particles), np.random.SeedSequence(seed), threads)
     rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
     proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))
@@ -153,3 +168,43 @@ def _estimate(log_weights: np.ndarray) -> Evidence:
         )
     relative = np.sqrt(max(0.0, (1.0 / effective - 1.0 / count) * count / (count - 1)))
     return Evidence(total - float(np.log(count)), float(relative), count, effective)
+
+
+def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
+    """Return the evidence by stepping stones, the mean over chains; `constant` is what likelihoods leave out.
+
+    The error of a chain is that of the sum of all relative errors of a sweep, whose autocorrelation is known. Chains
+    that differ by more than that have not found all modes, and then it is their spread that counts.
+    """
+    check_posterior(tree, "sample_stats")
+    if tree.attrs.get("sampler") != "ReplicaExchange":
+        raise SettingsError(
+            "method='replicas' needs a run of replica exchange: sample with sampler=pf.ReplicaExchange(), or use "
+            "method='particles'"
+        )
+    stats = tree.sample_stats.to_dataset()
+    if not np.all(stats["round_trips"].values[:, -1] > 0):
+        warnings.warn(
+            "a chain has no round trip between posterior and prior, so that the evidence may lack a mode; run more "
+            "draws",
+            stacklevel=3,
+        )
+    by_chain = [_stepping_stones(stats.sel(chain=chain)) for chain in stats["chain"].values]
+    logs, errors, effective = (np.array(part) for part in zip(*by_chain, strict=True))
+    within = np.sqrt(np.sum(errors**2)) / len(logs)
+    between = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else 0.0
+    draws = stats.sizes["chain"] * stats.sizes["draw"]
+    return Evidence(float(logs.mean()) + constant, float(max(within, between)), draws, float(effective.sum()))
+
+
+def _stepping_stones(stats: xr.Dataset) -> tuple[float, float, float]:
+    """Return log p(y) of one chain, its standard error, and how many sweeps are effective."""
+    powers, likelihoods = stats["power"].values[-1], stats["rung_log_likelihood"].values
+    count = int(np.isfinite(powers).sum())
+    logs = likelihoods[:, 1:count] * (powers[: count - 1] - powers[1:count])
+    shift = logs.max(axis=0)
+    weights = np.column_stack([np.exp(logs - shift), stats["prior_weight"].values])
+    means = weights.mean(axis=0)
+    relative = (weights / means - 1.0).sum(axis=1)
+    effective = effective_draws(relative[None])
+    return float(np.log(means).sum() + shift.sum()), float(relative.std(ddof=1) / np.sqrt(effective)), effective

@@ -68,6 +68,7 @@ class Variant:
     censored: bool  # some of them are censored
     conditioned: bool  # states of nodes can be held
     metric: bool = False  # the parameters have a metric other than the identity
+    tempered: bool = False  # likelihoods are taken to a power
     lanes: int | None = None  # stride of the lanes, if it is not to follow from the size of the model
     abreast: int = 1  # series in a group
 
@@ -164,6 +165,7 @@ class CompiledModel:
             V0=model.start_dim,
             IN=len(model.inputs),
             F=model.forcing_dim,
+            L=int(variant.tempered),
         )
         check_size(self.sizes)
         self.lanes = variant.lanes or choose_lanes(self.sizes)
@@ -173,7 +175,9 @@ class CompiledModel:
         )
         if variant.complete and not variant.conditioned:
             self.records.grid.known["mask"] = np.ones(rows)
-        self.functions = ModelFunctions(model, conditioned=variant.conditioned)
+        if not variant.tempered:
+            self.records.settings.known["coldness"] = np.ones(())
+        self.functions = ModelFunctions(model, conditioned=variant.conditioned, tempered=variant.tempered)
         self.program = self._find_or_build()
         self.records.carry.size = self.lanes * self.program.carried
 

@@ -57,7 +57,8 @@ class Engine:
     """Compiled operations on the manifold of one model and one set of observations.
 
     `conditioned` adds a row mask for the full state at every node (values and mask from `condition`). With a
-    `metric` the parameters are sampled in coordinates that can be changed, at first their own. The functions of
+    `metric` the parameters are sampled in coordinates that can be changed, at first their own. If `tempered`, a setting
+    says what power likelihoods are taken to, at first one (method.md, section 22). The functions of
     `engine.native` take the engine's `layout` and `problem`, and blocks that it makes.
     """
 
@@ -73,17 +74,20 @@ class Engine:
         solver: Solver | None = None,
         conditioned: bool = False,
         metric: bool = False,
+        tempered: bool = False,
         lanes: int | None = None,
         abreast: int | None = None,
     ) -> None:
-        self.grid, self.conditioned, self.metric = grid, conditioned, metric
+        self.grid, self.conditioned, self.metric, self.tempered = grid, conditioned, metric, tempered
         self.intervals = len(grid.starts)
         self.first = self._first_intervals(grid)
         self.series = len(self.first)
         self.abreast = abreast or self._choose_abreast(lanes)
         self.slots = arrange(self.first, self.intervals, self.abreast)
         complete, censored = bool(grid.mask.all()), bool(grid.censored.any())
-        variant = Variant(self.method, grid.regular, complete, censored, conditioned, metric, lanes, self.abreast)
+        variant = Variant(
+            self.method, grid.regular, complete, censored, conditioned, metric, tempered, lanes, self.abreast
+        )
         compiled = compile_model(model, variant)
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
@@ -231,6 +235,7 @@ class Engine:
         grid, observed = self.grid, self.model.observation_dim
         problem = self.block("problem")
         self.set("problem", problem, "settings", "verlet", splitting == "stormer-verlet")
+        self.set("problem", problem, "settings", "coldness", 1.0)
         for name, value in vars(solver).items():
             self.set("problem", problem, "settings", name, value)
         self.set("problem", problem, "settings", "state_scale", np.ones(self.sizes.X))

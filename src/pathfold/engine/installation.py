@@ -29,6 +29,7 @@ from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.recording import Drawn
+from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
 from pathfold.engine.native.start_search import seek
 from pathfold.engine.native.team import address_of_do_parts, help_along
 from pathfold.program.machine import machine_name
@@ -47,6 +48,8 @@ _START = (_LAYOUT, _BLOCK, _TABLE, _TABLE, _TABLE, int64, float64, float64, _RNG
 _WORK = NamedTuple((_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOCK, _COUNTS, _BLOCK), Work)
 _SETTINGS = (boolean, float64, int64, float64)
 _DRAWN = (NamedTuple((_TABLE, _STATES, _STATES, _PATHS, _TABLE), Drawn), _COUNTS, _COUNTS)
+_BY_RUNG = NamedTuple((_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _TABLE, _TABLE, _COUNTS, _BLOCK), Work)
+_REPLICAS = NamedTuple((_TABLE, _BLOCK, _BLOCK, _TABLE, _BLOCK), Replicas)
 _MOVES = (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _RNG, _BLOCK, int64)
 OF_ALL: Entries = (
     (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
@@ -64,6 +67,12 @@ OF_KIND: dict[str, Entries] = {
         (run_hamiltonian, (_WORK, none, *_SETTINGS, *_DRAWN)),
     ),
     "dynamic": ((run_hamiltonian, (_WORK, boolean, *_SETTINGS, *_DRAWN)),),
+    "replicas": (
+        (integration_time, (_BLOCK, int64, int64)),
+        (set_coldness, (_LAYOUT, _BLOCK, float64)),
+        (meet, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
+        (run_replicas, (_BY_RUNG, _REPLICAS, float64, int64, float64, *_DRAWN)),
+    ),
     "guided": (
         (metropolis.guided_search_size, (_LAYOUT,)),
         (metropolis.node_record, (_LAYOUT, _BLOCK)),

@@ -41,10 +41,13 @@ class ModelFunctions:
     The constraint rows of a node are its observations and, when the engine may condition on states (the paper's
     section 5.1), the state itself. Where the state is conditioned on, the observations see the given state and the next
     interval starts from it, so that the blocks on either side have nothing but the parameters in common.
+
+    Of a tempered model the rows are the roots of likelihoods times a coldness, and noise (method.md, section 22).
     """
 
     model: DiffusionModel
     conditioned: bool = False
+    tempered: bool = False
 
     def parameters(self, u):
         return self.model.parameters.push(u)
@@ -89,25 +92,40 @@ class ModelFunctions:
         """Return 0 where the state is conditioned on, else 1."""
         return 1.0 - mask[-1] if self.conditioned else 1.0
 
-    def rows(self, z, x, w, t, seen):
+    def rows(self, z, x, w, t, seen, coldness=1.0):
         """Return the constraint rows of a node, zero where masked."""
-        misfit = self.model.misfit(*self._observed(z, x, w, t, seen))
+        if self.tempered:
+            misfit = coldness * self._split(z, x, t, seen).root + w
+        else:
+            misfit = self.model.misfit(*self._observed(z, x, w, t, seen))
         if self.conditioned:
             misfit = jnp.concatenate([misfit, x - seen.value[self.model.observation_dim :]])
         return jnp.where(seen.mask > 0.0, misfit, 0.0)  # what nobody looks at may be no number
 
-    def node_excess(self, z, x, w, t, seen):
+    def node_excess(self, z, x, w, t, seen, coldness=1.0):
         """Return the part of the potential at a node besides 1/2 w.w."""
+        if self.tempered:
+            return coldness**2 * seen.of_observed(self._split(z, x, t, seen).remainder)
         return self.model.node_excess(*self._observed(z, x, w, t, seen))
+
+    def loss(self, z, x, t, seen):
+        """Return -log p(y) of what is seen at a node, up to a constant, as an array of one; of none if not tempered."""
+        if not self.tempered:
+            return jnp.zeros(0)
+        split = self._split(z, x, t, seen)
+        return seen.of_observed(0.5 * split.root**2 + split.remainder)[None]
+
+    def _split(self, z, x, t, seen):
+        return self.model.split(self.model.parameters.unflatten(z), x, t, seen)
 
     def _observed(self, z, x, w, t, seen):
         """Return a node as the observations see it: parameters by name, the state that counts, and their rows alone."""
         state = self.seen_state(x, seen.value, seen.mask)
         return self.model.parameters.unflatten(z), state, w, t, seen.part(slice(0, self.model.observation_dim))
 
-    def row_jacobians(self, z, x, w, t, seen):
+    def row_jacobians(self, z, x, w, t, seen, coldness=1.0):
         """Return the derivatives of the rows with respect to z, x, w."""
-        return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, seen)
+        return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, seen, coldness)
 
     def of_arrays(self, n: Sizes, censored: int) -> list[tuple[Callable, tuple[tuple[int, ...], ...]]]:
         """Return all functions that kernels are made of, as functions of arrays, with the shapes of these."""

@@ -23,6 +23,7 @@ class Sizes:
     V0: int  # initial-state noise
     IN: int  # inputs
     F: int  # forcing of one fine step: inputs, slopes and marks of jumps
+    L: int = 0  # losses of a node: one if likelihoods are tempered
 
 
 class Records:
@@ -47,7 +48,7 @@ class Records:
         step_size: Fields = {"delta": ()}
         solver: Fields = {"constraint_tolerance": (), "position_tolerance": (), "max_iterations": ()}
         scales: Fields = {"row_relaxation": (), "gap_relaxation": (), "state_scale": (X,)}
-        own: Fields = {"verlet": (), **solver, **scales}
+        own: Fields = {"verlet": (), "coldness": (), **solver, **scales}
         self.settings = Record("settings", "shared", own | (step_size if regular else {}))
         times: Fields = {"t_start": (), "t_end": (), "inputs_end": (n.IN,)}
         seen: Fields = {"y": (Y,), "mask": (Y,), "censored": (censored,), "upper": (censored,), "row_scale": (Y,)}
@@ -116,7 +117,7 @@ def _linearised(n: Sizes) -> Fields:
     """States and Jacobians of an interval and of the node at its end (method.md, section 3)."""
     X, U, Z, Y, W = n.X, n.U, n.Z, n.Y, n.W
     of_path: Fields = {"x_start": (X,), "x_node": (X,), "A": (X, X), "E": (X, U), "Ez": (X, Z), "Q": (X, X)}
-    return of_path | {"H": (Y, X), "Hz": (Y, Z), "Hu": (Y, U), "Hw": (Y, W), "excess": ()}
+    return of_path | {"H": (Y, X), "Hz": (Y, Z), "Hu": (Y, U), "Hw": (Y, W), "excess": (), "loss": (n.L,)}
 
 
 def _filtered(n: Sizes) -> Fields:

@@ -34,7 +34,15 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import digest, identity
 from pathfold.model.real_arrays import real_array
 from pathfold.results.convergence import convergence
-from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling import (
+    DynamicHMC,
+    GuidedProposals,
+    ReplicaExchange,
+    Settings,
+    StaticHMC,
+    UnconstrainedHMC,
+    run_chains,
+)
 from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Moved, refuse_moved
@@ -91,7 +99,7 @@ def calibrate(
     initial_time: float = 0.0,
     as_seen: Callable[[Observations], Observations] | None = None,
     method: Method = "sample",
-    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
+    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | ReplicaExchange | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,

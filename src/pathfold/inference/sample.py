@@ -20,7 +20,15 @@ from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.prior import parameter_names
 from pathfold.results.reading import check_posterior, is_fit
-from pathfold.sampling import DynamicHMC, GuidedProposals, Settings, StaticHMC, UnconstrainedHMC, run_chains
+from pathfold.sampling import (
+    DynamicHMC,
+    GuidedProposals,
+    ReplicaExchange,
+    Settings,
+    StaticHMC,
+    UnconstrainedHMC,
+    run_chains,
+)
 from pathfold.sampling.alone import check_pilot
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Moved, refuse_moved
@@ -38,7 +46,7 @@ def sample(
     draws: int = 1000,
     seed: int = 0,
     start: xr.DataTree | None = None,
-    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | None = None,
+    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | ReplicaExchange | None = None,
     keep: Sequence[str | int] | str | int | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",
     keep_warmup: bool = False,
@@ -74,7 +82,7 @@ def sample(
         How many chains.
     warmup
         Iterations at the beginning of each chain that adapt the sampler and are not draws: 250, or 50 after a warm
-        start, 100 after a fit; of `pf.GuidedProposals()` 500, each of several moves.
+        start, 100 after a fit; of `pf.ReplicaExchange()` 400, of `pf.GuidedProposals()` 500, each of several moves.
     draws
         Draws per chain after warm-up.
     seed
@@ -83,8 +91,8 @@ def sample(
         Results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
         step sizes and integration times; or of `pf.fit`, to begin at draws of the approximation.
     sampler
-        `pf.StaticHMC()`, the default, `pf.DynamicHMC()`, `pf.UnconstrainedHMC()` or `pf.GuidedProposals()`, with
-        settings of its own.
+        `pf.StaticHMC()`, the default, `pf.DynamicHMC()`, `pf.ReplicaExchange()` for several modes,
+        `pf.UnconstrainedHMC()` or `pf.GuidedProposals()`, with settings of its own.
     keep
         Names of the parameters, and of the components of the state (numbers, if they have no names), that are kept of
         every draw; all by default. Where no component is named, no states are kept.

@@ -37,6 +37,7 @@ from pathfold.model.names import check_labels
 from pathfold.model.observation import GaussianNoise, Noiseless, Observation
 from pathfold.model.parameters import Parameters, build_parameters
 from pathfold.model.reactions import ReactionFunction, Reactions
+from pathfold.model.roots import Split
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import TimeGrid, clocks
 from pathfold.model.transform import transformed
@@ -288,6 +289,11 @@ class DiffusionModel:
         """Return the terms of the potential at one node besides 1/2 w.w."""
         state, named = self.in_series(z, x)
         return self.observation.excess(state, named, w, t, seen)
+
+    def split(self, z: dict[str, Array], x: Array, t: Any, seen: Seen) -> Split:
+        """Return the roots and remainders (Y,) of the likelihood at one node."""
+        state, named = self.in_series(z, x)
+        return self.observation.split(state, named, t, seen)
 
     def plain_factors(self) -> np.ndarray:
         """Mark the observed values (Y,) whose likelihood enters as a plain factor."""

@@ -121,8 +121,7 @@ class Likelihood(Observation):
     def has_density(self):
         return True
 
-    def split(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Split:
-        """Return the roots and remainders (Y,) of the likelihood."""
+    def split(self, x, z, t, seen):
         parts = [self._split_block(block, seen.part(block.columns)) for block in self._blocks(x, z, t)]
         return Split(*(jnp.concatenate(one) for one in zip(*parts, strict=True)))
 
@@ -253,6 +252,10 @@ class Several(Observation):
     def excess(self, x, z, w, t, seen):
         terms = (part.excess(x, z, own, t, seen.part(columns)) for columns, part, own in self._with_noise(w))
         return sum(terms, start=0.0)
+
+    def split(self, x, z, t, seen):
+        parts = [part.split(x, z, t, seen.part(columns)) for columns, part in self.parts]
+        return Split(*(jnp.concatenate(one) for one in zip(*parts, strict=True)))
 
     def log_density(self, x, z, t, seen):
         return jnp.concatenate([part.log_density(x, z, t, seen.part(columns)) for columns, part in self.parts])

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from jax.scipy.linalg import solve_triangular
 
 from pathfold.errors import DataError, ModelError, told
 from pathfold.model.conditional import ConditionalMap
@@ -118,6 +119,10 @@ class Observation(ABC):
     def has_density(self) -> bool:
         """True if the values have a density given the state, which the sampler without constraints needs."""
         return False
+
+    def split(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Split:
+        """Return the roots and remainders (Y,) of the likelihood; for missing values they mean nothing."""
+        raise no_density(self)
 
     def log_density(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Array:
         """Return log p of each value (Y,) given the state, all constants included.
@@ -264,6 +269,16 @@ class GaussianNoise(StateFunction):
         nothing = jnp.zeros(self.dim)
         return seen.split(noise, Split(nothing, nothing)).root
 
+    def split(self, x, z, t, seen):
+        """Return what rows and their volume come to in units of the noise, so that w is the same as in `misfit`."""
+        mean, scale = self.state_function(x, z, t), self._scale(z, t)
+        if scale.ndim == 2:
+            factor = jnp.linalg.cholesky(self._joint_covariance(scale, seen))
+            misfit = seen.mask * (mean - seen.value)
+            return Split(solve_triangular(factor, misfit, lower=True), jnp.log(jnp.diag(factor)))
+        exact = Split((mean - seen.value) / scale, jnp.log(scale) + jnp.zeros(self.dim))
+        return seen.split(dist.Normal(mean, scale), exact)
+
     def log_density(self, x, z, t, seen):
         mean, scale = self.state_function(x, z, t), self._scale(z, t)
         if scale.ndim == 2:
@@ -277,10 +292,14 @@ class GaussianNoise(StateFunction):
 
     def _joint_log_density(self, mean, scale, seen):
         """Return the joint log density of the observed components; the others count as standard normals at zero."""
-        mask = seen.mask
-        covariance = mask[:, None] * mask * (scale @ scale.T) + jnp.diag(1.0 - mask)
+        mask, covariance = seen.mask, self._joint_covariance(scale, seen)
         joint = dist.MultivariateNormal(jnp.zeros(self.dim), covariance).log_prob(mask * (seen.value - mean))
         return joint - jnp.sum(1.0 - mask) * dist.Normal().log_prob(0.0)
+
+    def _joint_covariance(self, scale, seen):
+        """Return the covariance of the observed components; the others have unit variance, apart from these."""
+        mask = seen.mask
+        return mask[:, None] * mask * (scale @ scale.T) + jnp.diag(1.0 - mask)
 
     def scale_matrix(self, z, t):
         """Return the scale as a matrix (Y, Y)."""

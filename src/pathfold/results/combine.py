@@ -67,6 +67,8 @@ def _joined(datasets: list[xr.Dataset]) -> xr.Dataset:
     """
     common = reduce(np.intersect1d, [dataset["draw"].values for dataset in datasets])
     datasets = [dataset.sel(draw=common) for dataset in datasets]
+    rungs = max(dataset.sizes.get("rung", 0) for dataset in datasets)  # of which warm-up chooses how many there are
+    datasets = [d.reindex(rung=np.arange(rungs)) if "rung" in d.dims else d for d in datasets]
     joined: dict[str, Any] = {}
     for name in [str(name) for name, variable in datasets[0].data_vars.items() if "chain" in variable.dims]:
         parts = [dataset[name].variable for dataset in datasets]

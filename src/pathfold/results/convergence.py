@@ -82,6 +82,11 @@ def _rhat(x: np.ndarray) -> np.ndarray:
     return np.sqrt((between / x.var(axis=2, ddof=1).mean(axis=1) + draws - 1) / draws)
 
 
+def effective_draws(x: np.ndarray) -> float:
+    """Return how many independent draws would tell the mean of a scalar (chain, draw) as well."""
+    return float(_effective(x[None])[0])
+
+
 def _effective(x: np.ndarray) -> np.ndarray:
     """Return the number of draws over tau = -1 + 2 sum_k P_k, P_k the sum of autocorrelations at lags 2k and 2k + 1.
 

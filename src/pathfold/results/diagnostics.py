@@ -67,6 +67,7 @@ def troubles(
     yield from _not_finite(tree, [*names, *started])
     if draws >= 4:
         yield from _modes(tree, by_label)
+        yield from _no_round_trips(tree)
         yield from _standstill(tree)
     yield from _failures(tree, network)
     if draws >= 4:
@@ -110,10 +111,32 @@ def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
             remarks.setdefault(int(chain), []).append(f"steps of {steps[chain]:.2g} where others have {middle:.2g}")
     numbers = tree.sample_stats["lp"]["chain"].values
     chains = "; ".join(f"chain {numbers[chain]} has {', '.join(what[:3])}" for chain, what in sorted(remarks.items()))
+    remedy = "run more draws"
+    if "round_trips" not in tree.sample_stats:
+        remedy = "sample with pf.ReplicaExchange(), which gives every mode its share if all that is observed has noise"
     yield (
         f"chains have found different modes: {chains}. Their draws are not in proportion to the modes' probability: "
-        "try another seed, narrow the priors, or take more steps_per_interval if a path leaps from one to the other"
+        f"{remedy}, try another seed, narrow the priors, or take more steps_per_interval if a path leaps from one to "
+        "the other"
     )
+
+
+def _no_round_trips(tree: xr.DataTree) -> Iterator[str]:
+    """Report chains of replica exchange in which no replica went to the prior and came back."""
+    if "round_trips" not in tree.sample_stats:
+        return
+    trips = tree.sample_stats["round_trips"]
+    without = trips["chain"].values[trips.values[:, -1] == 0]
+    if without.size:
+        yield (
+            f"no replica went from the posterior to the prior and back in {_chains(without)}: if the posterior has "
+            "several modes, their shares among these draws mean nothing; run more draws, or narrow the priors"
+        )
+
+
+def _chains(numbers: np.ndarray) -> str:
+    listed = [str(number) for number in numbers.tolist()]
+    return f"chain {listed[0]}" if len(listed) == 1 else f"chains {', '.join(listed[:-1])} and {listed[-1]}"
 
 
 def _standstill(tree: xr.DataTree) -> Iterator[str]:

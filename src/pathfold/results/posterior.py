@@ -16,7 +16,9 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine.native.metropolis import GUIDED_STATISTICS
-from pathfold.engine.native.trajectory import STATISTIC_TYPES
+from pathfold.engine.native.replica_exchange import OF_RUNGS, REPLICA_STATISTICS, RUNG_STATISTICS
+from pathfold.engine.native.thresholds import MOST_RUNGS
+from pathfold.engine.native.trajectory import STATISTIC_TYPES, STATISTICS
 from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
@@ -106,6 +108,9 @@ class Form:
 
     def statistics(self, chains: Sequence[Draws], begin: int, end: int) -> xr.Dataset:
         dataset = self._group("sample_stats", chains, begin, end)
+        if "rung" in dataset.dims:
+            used = np.isfinite(dataset["power"].values).any(axis=(0, 1))
+            dataset = dataset.isel(rung=slice(0, int(np.count_nonzero(used))))
         dataset["status"].attrs["meaning"] = [f"{code}: {text}" for code, text in MEANING.items()]
         return dataset
 
@@ -227,11 +232,19 @@ def _names_of_series(grid: TimeGrid) -> np.ndarray:
 
 def _statistics(model: DiffusionModel, sampler: str) -> tuple[list[Variable], dict[str, Any]]:
     """Return variables and coordinates of the statistics; for guided proposals also acceptance of the path and rho, and
-    acceptance and width of every coordinate of parameters and initial states."""
+    acceptance and width of every coordinate of parameters and initial states; for replica exchange also those of the
+    replica that a draw is of, and of every rung that there is room for."""
     variables = [
         Variable(name, "statistics", i, i + 1, dtype=dtype) for i, (name, dtype) in enumerate(STATISTIC_TYPES.items())
     ]
     coordinates: dict[str, Any] = {}
+    if sampler == "ReplicaExchange":
+        for i, (name, dtype) in enumerate(REPLICA_STATISTICS.items(), start=STATISTICS):
+            variables.append(Variable(name, "statistics", i, i + 1, dtype=dtype))
+        for i, name in enumerate(RUNG_STATISTICS):
+            begin = OF_RUNGS + i * MOST_RUNGS
+            variables.append(Variable(name, "statistics", begin, begin + MOST_RUNGS, ("rung",), (MOST_RUNGS,)))
+        coordinates["rung"] = np.arange(MOST_RUNGS)
     if sampler != "GuidedProposals":
         return variables, coordinates
     begin = len(STATISTIC_TYPES)

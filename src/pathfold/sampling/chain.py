@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +47,9 @@ class Chain(ABC):
     @abstractmethod
     def _state(self) -> dict[str, np.ndarray]:
         """Return everything that the chain's future depends on, except its random stream."""
+
+    def _make_room_for(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Make room for what was saved, where its size is not known from the task."""
 
     @property
     def current(self) -> np.ndarray:
@@ -164,6 +167,7 @@ class Chain(ABC):
             held = map(Held, *(saved[f"held_{name}"] for name in Held._fields))
             d.held = dict(zip(saved["held"].tolist(), held, strict=True))
             d.integration_time = float(saved["integration_time"])
+            self._make_room_for(saved)
             for name, array in self._state().items():
                 if saved[name].shape != array.shape:
                     raise ValueError(name)

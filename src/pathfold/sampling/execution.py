@@ -20,6 +20,7 @@ from pathfold.engine import table as at
 from pathfold.engine.installation import compile_sampler
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.metropolis import OF_COORDINATES
+from pathfold.engine.native.replica_exchange import ALL_STATISTICS
 from pathfold.engine.native.trajectory import STATISTICS
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
@@ -37,7 +38,7 @@ from pathfold.sampling.half_steps import Shift, half_step_shift
 from pathfold.sampling.held_noise import Noise, noise_of
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
-from pathfold.sampling.samplers import GuidedProposals, Sampler, UnconstrainedHMC, kind_of
+from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange, Sampler, UnconstrainedHMC, kind_of
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
@@ -75,8 +76,9 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
         check_same_series(settings.start, grid)
     sampler = settings.sampler
     block, unconstrained = sampler.observations_per_block, isinstance(sampler, UnconstrainedHMC | GuidedProposals)
-    if unconstrained:
-        _check_unconstrained(model, sampler)
+    tempered = isinstance(sampler, ReplicaExchange)
+    if unconstrained or tempered:
+        _check_noisy(model, sampler)
     held = [] if block is None else partitions(model, grid, block)
     metric, coordinates = _metric(settings, model)
     shape = shape_of_draws(model, grid, settings)
@@ -86,9 +88,8 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     check_draws_fit(shape, settings)
     begin = time.perf_counter()
     compile_sampler(kind_of(sampler), announce=settings.progress)
-    engine = Engine(
-        model, grid, splitting=sampler.splitting, solver=sampler.solver, conditioned=bool(held), metric=metric
-    )
+    variant = {"conditioned": bool(held), "metric": metric, "tempered": tempered}
+    engine = Engine(model, grid, splitting=sampler.splitting, solver=sampler.solver, **variant)
     sampled = engine
     if unconstrained:
         kind = GuidedEngine if isinstance(sampler, GuidedProposals) else UnconstrainedEngine
@@ -146,6 +147,8 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
     intervals, statistics = len(grid.starts), STATISTICS
     if isinstance(settings.sampler, GuidedProposals):
         statistics = OF_COORDINATES + 2 * (model.parameters.size + model.start_dim)
+    if isinstance(settings.sampler, ReplicaExchange):
+        statistics = ALL_STATISTICS
     states = settings.keep_path if settings.keep.components else "none"
     return Shape(
         total=settings.warmup + settings.draws,
@@ -250,12 +253,15 @@ def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Setting
         )
 
 
-def _check_unconstrained(model: DiffusionModel, sampler: Sampler) -> None:
+def _check_noisy(model: DiffusionModel, sampler: Sampler) -> None:
     name = f"pf.{type(sampler).__name__}()"
     if not model.observation.has_density or model.exactly_observed.any():
+        why = "(u, v0, v) have no density"
+        if isinstance(sampler, ReplicaExchange):
+            why = "there is no likelihood to take a power of, and paths that meet the data for sure are all there is"
         raise SettingsError(
             f"sampler={name} needs noise in every component, pf.GaussianNoise(mean, scale) or pf.Likelihood(f): "
-            "without it (u, v0, v) have no density; use pf.StaticHMC() or pf.DynamicHMC()"
+            f"without it {why}; give all that is observed a little noise, or use pf.StaticHMC() or pf.DynamicHMC()"
         )
 
 

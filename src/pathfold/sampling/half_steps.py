@@ -37,7 +37,11 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
     if not numbers or model.scheme.halve(nothing, nothing) is None:
         return None
     fine = Engine(
-        model, replace(engine.grid, steps=2 * engine.grid.steps), conditioned=engine.conditioned, metric=engine.metric
+        model,
+        replace(engine.grid, steps=2 * engine.grid.steps),
+        conditioned=engine.conditioned,
+        metric=engine.metric,
+        tempered=engine.tempered,
     )
     point, scratch = fine.block("point"), fine.block("scratch")
 

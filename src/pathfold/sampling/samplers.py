@@ -6,9 +6,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from pathfold.engine.engine import Solver, Splitting
+from pathfold.engine.native.thresholds import MOST_RUNGS
 from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice, positive, whole
 from pathfold.sampling.heuristics import Heuristic
+from pathfold.sampling.ladder import FEWEST
 from pathfold.sampling.parameter_metric import Metric, checked_metric
 
 Reference = Literal["path", "endpoint"]
@@ -168,7 +170,52 @@ class GuidedProposals:
         object.__setattr__(self, "thin", whole("thin", self.thin, least=1))
 
 
-Sampler = StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals
+@dataclass(frozen=True)
+class ReplicaExchange:
+    """Replicas of the posterior with its likelihood to powers from 1 to 0, which exchange their places.
+
+    For posteriors with several modes, each of which gets its share of the draws. On the rung of power 0, the prior,
+    draws are independent; exchanges between neighbouring rungs bring them down to the posterior, which keeps its draws
+    exact. Every rung is sampled as by `pf.StaticHMC`, so that a draw costs about as much as one of that times the
+    number of rungs. All that is observed must have noise.
+
+    Parameters
+    ----------
+    rungs
+        How many powers there are, 1 and 0 included. By default warm-up finds out how many it takes for every second
+        exchange to be accepted. Where they are, it finds out in any case.
+    integration_time
+        As that of `pf.StaticHMC`.
+    target_acceptance
+        As that of `pf.StaticHMC`.
+    solver
+        As that of `pf.StaticHMC`.
+    initial_states
+        As those of `pf.StaticHMC`.
+    """
+
+    rungs: int | None = None
+    _: KW_ONLY
+    integration_time: float | None = None
+    target_acceptance: float = 0.95
+    solver: Solver = SOLVER
+    initial_states: InitialStates = "descent"
+    metric: ClassVar[Metric] = "identity"
+    splitting: ClassVar[Splitting] = "gaussian"
+    observations_per_block: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+        _check_target(self)
+        if self.rungs is not None:
+            object.__setattr__(self, "rungs", whole("rungs", self.rungs, least=FEWEST))
+            if self.rungs > MOST_RUNGS:
+                raise SettingsError(f"rungs must be at most {MOST_RUNGS}, not {self.rungs}")
+        if self.integration_time is not None:
+            object.__setattr__(self, "integration_time", positive("integration_time", self.integration_time))
+
+
+Sampler = StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | ReplicaExchange
 
 
 def _check(sampler: Sampler) -> None:
@@ -186,7 +233,7 @@ def _check_solver(given: Any) -> None:
         raise SettingsError(f"solver must be pf.Solver(), with other tolerances or limits, not {told(given)}")
 
 
-def _check_target(sampler: StaticHMC | DynamicHMC | UnconstrainedHMC) -> None:
+def _check_target(sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | ReplicaExchange) -> None:
     target = positive("target_acceptance", sampler.target_acceptance, below=1.0)
     object.__setattr__(sampler, "target_acceptance", target)
 
@@ -195,4 +242,6 @@ def kind_of(sampler: Sampler) -> str:
     """Which of the native samplers it is made of (`engine/installation.py`)."""
     if isinstance(sampler, GuidedProposals):
         return "guided"
+    if isinstance(sampler, ReplicaExchange):
+        return "replicas"
     return "static" if isinstance(sampler, StaticHMC) else "dynamic"

@@ -38,7 +38,7 @@ def set_scales(engine: Engine) -> None:
 def _unit_rows(engine: Engine) -> np.ndarray:
     """Return a mask (N, Y) of the rows of unit noise."""
     observed, unit = engine.model.observation_dim, np.zeros((engine.intervals, engine.sizes.Y), dtype=bool)
-    unit[:, :observed] = engine.model.observation.unit_rows | (engine.grid.censored != 0.0)
+    unit[:, :observed] = engine.tempered | engine.model.observation.unit_rows | (engine.grid.censored != 0.0)
     return unit
 
 

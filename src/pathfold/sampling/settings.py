@@ -12,7 +12,7 @@ from typing import Any, Literal, Never, Self, TypedDict, cast, get_args
 
 from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice, positive, truth, whole
-from pathfold.sampling.samplers import GuidedProposals, Sampler, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange, Sampler, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.warm_start import AFTER_FIT, Earlier
 from pathfold.sampling.warm_start import WARMUP as WARM_START
@@ -20,6 +20,7 @@ from pathfold.sampling.warm_start import WARMUP as WARM_START
 KeepPath = Literal["nodes", "all", "none"]
 WARMUP = 250
 GUIDED_WARMUP = 500  # draws, each of several iterations
+REPLICA_WARMUP = 400  # half of which place the rungs
 
 
 class Moved(TypedDict, total=False):
@@ -140,6 +141,8 @@ def _checked_warmup(given: Any, start: Earlier | None, sampler: Sampler) -> int:
     """Return the length of warm-up; its default is short for a run that takes over the pace of an earlier one."""
     if given is None and isinstance(sampler, GuidedProposals):
         return GUIDED_WARMUP
+    if given is None and isinstance(sampler, ReplicaExchange):
+        return REPLICA_WARMUP
     if given is None:
         if start is None or isinstance(sampler, UnconstrainedHMC):
             return WARMUP
@@ -159,8 +162,8 @@ def _checked_sampler(given: Any) -> Sampler:
         return StaticHMC()
     if not isinstance(given, Sampler):
         raise SettingsError(
-            "sampler must be pf.StaticHMC(), pf.DynamicHMC(), pf.UnconstrainedHMC() or pf.GuidedProposals(), not "
-            f"{told(given)}"
+            "sampler must be pf.StaticHMC(), pf.DynamicHMC(), pf.ReplicaExchange(), pf.UnconstrainedHMC() or "
+            f"pf.GuidedProposals(), not {told(given)}"
         )
     return given
 

@@ -99,13 +99,15 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 def _observe(f: ModelFunctions, r: Records) -> Kernel:
     """H = dh/dx, Hz = dh/dz, Hu = dh/du, Hw = dh/dw and the misfit o at the nodes; masked rows are zero.
 
-    Also what the potential has besides: noise that is not Gaussian, remainders of likelihoods.
+    Also what the potential has besides: noise that is not Gaussian, remainders of likelihoods; and the loss.
     """
 
-    def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, D):
-        node = (z, x_node, w, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+    def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, coldness, D):
+        t, seen = f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
+        node = (z, x_node, w, t, seen, coldness)
         Hz, H, Hw = f.row_jacobians(*node)
-        return {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw, "o": f.rows(*node), "excess": f.node_excess(*node)}
+        jacobians = {"H": H, "Hz": Hz, "Hu": Hz @ D, "Hw": Hw}
+        return {**jacobians, "o": f.rows(*node), "excess": f.node_excess(*node), "loss": f.loss(z, x_node, t, seen)}
 
-    uses = r.uses(problem="grid", point="theta w node", scratch="newton")
+    uses = r.uses(problem="settings grid", point="theta w node", scratch="newton")
     return LaneScan("observe", uses, final=final, fixes=("H", "Hz", "Hu", "Hw"))

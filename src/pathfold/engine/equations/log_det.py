@@ -115,15 +115,15 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
     """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>, and of the excess of the node."""
 
-    def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, wH, wHz, wHw, verlet):
+    def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, coldness, wH, wHz, wHw, verlet):
         t, seen = f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
 
         def contraction(z, x, w):
-            Hz, H, Hw = f.row_jacobians(z, x, w, t, seen)
+            Hz, H, Hw = f.row_jacobians(z, x, w, t, seen, coldness)
             return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw)
 
         def excess(z, x, w):
-            return jnp.asarray(f.node_excess(z, x, w, t, seen), z.dtype)
+            return jnp.asarray(f.node_excess(z, x, w, t, seen, coldness), z.dtype)
 
         # At a node without rows they may be no numbers; forward derivatives see to that themselves.
         of_rows = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)

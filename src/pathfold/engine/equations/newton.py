@@ -78,25 +78,25 @@ def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 def _residual(f: ModelFunctions, r: Records) -> Kernel:
     """Move the observation noise, w' -= W^T lam, and compare with the data: o_n = h(u', xhat_n, w'_n) - y_n."""
 
-    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, Hw, lam):
+    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, coldness, Hw, lam):
         w = w_new - Hw.T @ lam
-        seen = Seen(y, mask, censored, upper)
-        return {"w_new": w, "o": f.rows(z_new, x_node_new, w, f.node_clock(t_end, inputs_end), seen)}
+        t, seen = f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
+        return {"w_new": w, "o": f.rows(z_new, x_node_new, w, t, seen, coldness)}
 
-    uses = r.uses(problem="grid", origin="node", target="theta w node", scratch="newton")
+    uses = r.uses(problem="settings grid", origin="node", target="theta w node", scratch="newton")
     return LaneScan("residual", uses, final=final)
 
 
 def _residual_linearised(f: ModelFunctions, r: Records) -> Kernel:
     """As `_residual`, with the Jacobians of the observation at the moving point."""
 
-    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, Hw, lam, D_new):
+    def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, coldness, Hw, lam, D_new):
         w = w_new - Hw.T @ lam
-        node = (z_new, x_node_new, w, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+        node = (z_new, x_node_new, w, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper), coldness)
         Hz, H, Hw = f.row_jacobians(*node)
         return {"w_new": w, "o": f.rows(*node), "H_new": H, "Hu_new": Hz @ D_new, "Hw_new": Hw}
 
-    uses = r.uses(problem="grid", origin="node", target="theta w node", scratch="newton")
+    uses = r.uses(problem="settings grid", origin="node", target="theta w node", scratch="newton")
     return LaneScan("residual_linearised", uses, final=final)
 
 

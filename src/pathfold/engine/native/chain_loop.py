@@ -54,6 +54,38 @@ def hold_states(layout, problem, point, scratch):
 
 
 @compiled
+def pace(layout, problem, points, momenta, rng, scratch, counts, state, warmup):
+    """Return the step size, sought if there is none yet, and the share of trajectories with shorter steps."""
+    if state[FIRST_STEP] == 0.0:
+        start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
+    warming_up = state[ITERATION] < warmup
+    return step_size(state, warming_up), CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
+
+
+@compiled
+def make_static(layout, problem, points, momenta, t, share, rng, scratch, counts, state, search, time, warmup, row):
+    """Make a static transition, of the integration time that is given or searched for; return whether steps had to be
+    shortened."""
+    iteration = int(state[ITERATION])
+    length = time if time > 0.0 else integration_time(search, iteration, warmup)
+    before_transition(layout, points[CURRENT], search)
+    needed = static_transition(layout, problem, points, momenta, t, length, share, rng, scratch, counts, row)
+    after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
+    return needed
+
+
+@compiled
+def adapt_pace(state, needed, acceptance, target, warmup):
+    """Adapt the step size in warm-up, and count how often steps had to be shortened; return whether it is warm-up."""
+    warming_up = state[ITERATION] < warmup
+    if warming_up and needed:
+        state[SHORTENED] += 1.0
+    if warming_up:
+        adapt_step_size(state, acceptance, target)
+    return warming_up
+
+
+@compiled
 def run_hamiltonian(work, dynamic, adapted, time, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
 
@@ -72,26 +104,17 @@ def run_hamiltonian(work, dynamic, adapted, time, warmup, target, drawn, stop, d
             problem = problems[1 + int(state[ITERATION]) % 2]
             if hold_states(layout, problem, points[CURRENT], scratch) != CONVERGED:
                 return -1
-        if state[FIRST_STEP] == 0.0:
-            start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
-        warming_up = state[ITERATION] < warmup
-        t = step_size(state, warming_up)
-        share = CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
+        t, share = pace(layout, problem, points, momenta, rng, scratch, counts, state, warmup)
         row = statistics[made]
         if dynamic is None:
-            iteration = int(state[ITERATION])
-            length = time if time > 0.0 else integration_time(search, iteration, warmup)
-            before_transition(layout, points[CURRENT], search)
-            needed = static_transition(layout, problem, points, momenta, t, length, share, rng, scratch, counts, row)
-            after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
+            moved = points, momenta, t, share, rng, scratch, counts, state, search
+            needed = make_static(layout, problem, *moved, time, warmup, row)
         else:
             needed = dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, row)
-        if warming_up and needed:
-            state[SHORTENED] += 1.0
-        if warming_up:
-            adapt_step_size(state, row[ACCEPTANCE], target)
-            if adapted and adapt_metric(layout, problem, points[CURRENT], int(state[ITERATION]), warmup):
-                start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
+        warming_up = adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
+        iteration = int(state[ITERATION])
+        if warming_up and adapted and adapt_metric(layout, problem, points[CURRENT], iteration, warmup):
+            start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
         record_row(layout, points[CURRENT], drawn, made)
         state[ITERATION] += 1.0
         made += 1

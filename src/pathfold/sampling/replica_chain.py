@@ -1,0 +1,147 @@
+"""A chain of replica exchange on the host's side: how it begins, how its rungs are placed (method.md, section 22)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pathfold.engine import table as at
+from pathfold.engine.native.chain_loop import Work
+from pathfold.engine.native.integration_time import integration_time, time_search_size
+from pathfold.engine.native.recording import Drawn
+from pathfold.engine.native.replica_exchange import (
+    EXCHANGES,
+    LABEL,
+    PLACES,
+    TALLY,
+    Replicas,
+    meet,
+    run_replicas,
+    set_coldness,
+)
+from pathfold.engine.native.step_size import ITERATION, LOG_STEP_MEAN, STATE, start_adaptation
+from pathfold.engine.native.thresholds import TIMES
+from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
+from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
+from pathfold.errors import InitialisationError
+from pathfold.sampling import ladder
+from pathfold.sampling.chain import Chain
+from pathfold.sampling.chain_task import ChainTask, Monitor
+from pathfold.sampling.samplers import ReplicaExchange
+
+FOREVER = 2**40  # sweeps
+
+
+class ReplicaChain(Chain):
+    """Replicas on rungs from the posterior to the prior, of which the first rung gives the draws.
+
+    In the first half of warm-up rungs are placed, in rounds, each with step sizes of its own; in the second half they
+    stay, and step sizes and integration times are adapted as those of a single chain are.
+    """
+
+    def __init__(self, task: ChainTask) -> None:
+        super().__init__(task, STATIC_POINTS, STATIC_MOMENTA)
+        assert isinstance(task.sampler, ReplicaExchange)
+        self.sampler = task.sampler
+        self.ends = sorted({int(share * task.warmup) for share in ladder.ROUNDS} - {0})  # of rounds, in sweeps
+        self._put(ladder.first_powers(self.sampler.rungs or ladder.FIRST_COUNT))
+
+    def _put(self, powers: np.ndarray) -> None:
+        """Make room for rungs with these powers, of which nothing else is known yet."""
+        count = len(powers)
+        self.powers, self.problems = powers, np.repeat(self.task.problems[:1], count, axis=0)
+        for problem, power in zip(self.problems, powers, strict=True):
+            set_coldness(self.layout, problem, float(power))
+        self.replicas = np.zeros((count, self.task.block_sizes["point"]))
+        self.states, self.searches = np.zeros((count, STATE)), np.zeros((count, time_search_size(self.layout)))
+        self.places, self.tally = np.zeros((PLACES, count)), np.zeros(TALLY)
+        self.places[LABEL] = np.arange(count)
+        self.rejected = np.zeros(count)  # sums over the sweeps of a round, and their number
+        counts, nothing = np.zeros(COUNTS, dtype=np.int64), np.zeros(0)
+        blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
+        self._work = Work(*blocks, self.states, self.searches, counts, nothing)
+        self._replicas = Replicas(self.replicas, powers, np.zeros(count), self.places, self.tally)
+
+    @property
+    def current(self) -> np.ndarray:
+        return self.replicas[0]
+
+    def initialise(self) -> None:
+        start = self.task.start
+        assert start is not None
+        block = np.zeros(self.task.block_sizes["point"])
+        nodes = slice(self.layout[at.POINT_NODE], self.layout[at.POINT_NODE + at.END])
+        block[: start.position.size] = start.position
+        block[nodes][: start.nodes.size] = start.nodes
+        for k in range(len(self.powers)):
+            self._begin(k, [block])
+
+    def _begin(self, k: int, blocks: list[np.ndarray]) -> None:
+        """Let a rung begin at the first of these points that it can be at."""
+        status = NON_FINITE
+        for block in blocks:
+            self.replicas[k] = block
+            if (status := meet(self.layout, self.problems[k], self.replicas[k], self.scratch)) == CONVERGED:
+                return
+        raise InitialisationError(f"the sampler cannot start where a search ended: {MEANING[status]}")
+
+    def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
+        placing = self._placing
+        given = TIMES[0] if placing else 0.0
+        made = run_replicas(
+            self._work,
+            self._replicas,
+            float(self.sampler.integration_time or given),
+            self._adapting,
+            float(self.sampler.target_acceptance),
+            Drawn(**room),
+            monitor.stop,
+            monitor.done,
+        )
+        if placing and made:
+            self.rejected[:-1] += np.sum(1.0 - room["statistics"][:made, EXCHANGES:][:, : len(self.powers) - 1], axis=0)
+            self.rejected[-1] += made
+        chosen = integration_time(self.searches[0], int(self.states[0, ITERATION]), self._adapting)
+        self.draws.integration_time = float(self.sampler.integration_time or chosen)
+        return made
+
+    @property
+    def _placing(self) -> bool:
+        """Whether rungs are still being placed."""
+        return bool(self.ends) and self.draws.made < self.ends[-1]
+
+    @property
+    def _adapting(self) -> int:
+        """The sweeps of warm-up that step sizes are adapted in; without an end, as long as rungs are placed."""
+        return FOREVER if self._placing else self.task.warmup - (self.ends[-1] if self.ends else 0)
+
+    @property
+    def _looking(self) -> bool:
+        return self._placing
+
+    def _look(self) -> None:
+        """At the end of a round, place rungs by the rejection rates that it had; each begins where a near one was."""
+        if self.draws.made not in self.ends or not self.rejected[-1]:
+            return
+        powers, replicas, states = self.powers, self.replicas, self.states
+        rates = self.rejected[:-1] / self.rejected[-1]
+        self._put(ladder.placed(powers, rates, self.sampler.rungs or ladder.wanted(rates)))
+        for k, power in enumerate(self.powers):
+            order = ladder.nearest(powers, power)
+            self._begin(k, [replicas[i] for i in order])
+            start_adaptation(self.states[k], float(np.exp(states[order[0], LOG_STEP_MEAN])))
+
+    def _make_room_for(self, saved: Mapping[str, np.ndarray]) -> None:
+        self._put(saved["powers"])
+
+    def _state(self) -> dict[str, np.ndarray]:
+        return {
+            "powers": self.powers,
+            "replicas": self.replicas,
+            "states": self.states,
+            "searches": self.searches,
+            "places": self.places,
+            "tally": self.tally,
+            "rejected": self.rejected,
+        }
