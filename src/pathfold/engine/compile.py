@@ -161,8 +161,9 @@ class CompiledModel:
             Y=rows,
             W=model.observation_noise_dim if variant.method.observation_noise else 0,
             V0=model.start_dim,
-            IN=len(model.inputs),
+            IN=model.known_dim,
             F=model.forcing_dim,
+            C=len(model.covariates),
         )
         check_size(self.sizes)
         self.lanes = variant.lanes or choose_lanes(self.sizes)
