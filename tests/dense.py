@@ -75,7 +75,7 @@ class Dense:
         states, misfits, excess = [], [], []
         for n in range(self.N):
             if n in begin:
-                x = m.start(z, begin[n])
+                x = m.start(self.of_series(z, n), begin[n])
             for s in range(self.S):
                 x = step(z, x, noise[n][s], grid.delta[n], _at(times, n, s))
             states.append(x)
@@ -85,6 +85,11 @@ class Dense:
             misfits.append(misfit(*node))
             excess.append(jnp.asarray(node_excess(*node), dtype=float))
         return jnp.stack(states), jnp.stack(misfits), jnp.stack(excess)
+
+    def of_series(self, z, n):
+        """What z is to the series that begins with interval n."""
+        k = [*self.grid.first].index(n)
+        return self.model.of_series(z, {name: each[k] for name, each in self.model.covariates_of(self.grid).items()})
 
     def _flat(self, q):
         """By node, the misfits of the observations and the state; the constraint is made of some of these."""
@@ -122,7 +127,7 @@ class Dense:
         total = jnp.asarray(0.0)
         if m.parameters.excess is not None:
             total += m.parameters.excess(u)
-        total += sum(m.start_excess(z, v0[k]) for k in range(self.K))
+        total += sum(m.start_excess(self.of_series(z, n), v0[k]) for k, n in enumerate(self.grid.first))
         return total + jnp.sum(self.rows(q)[2])
 
     def _call(self, name: str, *args: np.ndarray) -> Any:

@@ -65,12 +65,14 @@ class Case:
     noise: str = "normal"  # of the observations
     inputs: bool = False  # which move the time that the functions see
     varying: tuple[str, ...] = ()  # between series, each given the first of the priors
+    groups: tuple[str, ...] = ()  # likewise, between groups of series
+    covariates: bool = False  # a number, in all functions and in the priors of what varies; always, if there are groups
 
     def model(self) -> DiffusionModel:
         """Coupled linear terms with bounded non-linear ones; time, state and parameters enter every function."""
         rng = np.random.default_rng(self.seed)
         X, B, Y, W = self.X, self.B, self.Y, self.W
-        Z = len(self.priors) + len(self.varying) + 1
+        Z = len(self.priors) + len(self.varying) + len(self.groups) + len(self._covariates()) + 1
         A, shift, turn = 0.6 * rng.normal(size=(X, X)), 0.5 * rng.normal(size=(X, Z)), rng.normal(size=(X, X))
         noise, sway, lean = rng.normal(size=(X, B)), 0.7 * rng.normal(size=(X, X)), 0.5 * rng.normal(size=(X, Z))
         seen, gain, bend = rng.normal(size=(Y, X)), 0.4 * rng.normal(size=(Y, Z)), 0.5 * rng.normal(size=(Y, X))
@@ -134,11 +136,15 @@ class Case:
             observation=NoisyObservation(h_noisy, NOISES[self.noise](W)) if W else Noiseless(h),
             scheme=schemes.get(self.scheme, EulerMaruyama()),
             inputs=inputs,
+            covariates=self._covariates(),
         )
 
+    def _covariates(self) -> dict[str, Any]:
+        return {"weight": 0.5, "group": ["a", "b", "c"]} if self.covariates or self.groups else {}
+
     def _parameters(self) -> dict[str, Any]:
-        def given(kind: str, other: str) -> Callable[..., Any]:
-            return lambda z: GIVEN[kind](z[other])
+        def given(kind: str, *others: str) -> Callable[..., Any]:
+            return lambda z: GIVEN[kind](sum(z[other] for other in others))
 
         names = [f"p{i}" for i in range(len(self.priors))]
         shared = {
@@ -146,8 +152,10 @@ class Case:
             for name, kind, other in zip(names, self.priors, [*names[1:], "fixed"], strict=False)
         }
         first = names[0] if names else "fixed"
-        varying = {f"v{i}": pf.Varying(given(kind, first)) for i, kind in enumerate(self.varying)}
-        return {"fixed": 0.6, **varying, **shared}
+        groups = {f"g{i}": pf.Varying(given(kind, first), by="group") for i, kind in enumerate(self.groups)}
+        others = [first, *groups, *[name for name in self._covariates() if name == "weight"]]
+        varying = {f"v{i}": pf.Varying(given(kind, *others)) for i, kind in enumerate(self.varying)}
+        return {"fixed": 0.6, **varying, **groups, **shared}
 
     def grid(self) -> TimeGrid:
         """Arbitrary observations at (ir)regular times, some missing, some nodes without any."""
@@ -163,7 +171,8 @@ class Case:
                 hidden = rng.uniform(size=values.shape) < 0.4
                 hidden[rng.integers(n)] = False
                 values[hidden] = np.nan
-            panel.append(Observations(0.1 + np.cumsum(gaps), values, initial_time=0.1, inputs=own))
+            known = {"weight": 0.3 + 0.4 * k, "group": "cab"[k % 3]} if self._covariates() else None
+            panel.append(Observations(0.1 + np.cumsum(gaps), values, initial_time=0.1, inputs=own, covariates=known))
         return TimeGrid.build(panel, steps_per_interval=self.S)
 
 
@@ -208,6 +217,8 @@ def draw_case(entropy: int, *, scaled: bool = False) -> Case:
         noise_scale=scale if chance() else 1.0,
         noise=str(rng.choice([*NOISES])),
         varying=some(GIVEN, 2),
+        groups=some(GIVEN, 1),
+        covariates=chance(),
     )
 
 

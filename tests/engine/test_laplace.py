@@ -48,7 +48,8 @@ class Lifted:
         total, x = 0.5 * noise @ noise, jnp.zeros(m.augmented_dim)
         for n in range(d.N):
             if n in begin:
-                x, total = m.start(z, begin[n]), total + m.start_excess(z, begin[n])
+                of_series = d.of_series(z, n)
+                x, total = m.start(of_series, begin[n]), total + m.start_excess(of_series, begin[n])
             for s in range(d.S):
                 x = m.step(z, x, v[n, s], d.grid.delta[n], _at(times, n, s))
             gaps.append(x - nodes[n])

@@ -94,17 +94,31 @@ def test_a_value_of_an_input_that_rows_of_one_time_repeat_counts_once():
     assert data.inputs["u"].written() == {"times": [1.0, 2.0], "values": [5.0, 6.0], "kind": "linear"}
 
 
-def test_covariates_hold_from_the_start_until_another_value_follows():
+def test_inputs_hold_from_the_start_until_another_value_follows():
     table = {"id": [1, 2, 1, 1], "t": [3, 1, 2, 4], "y": [0.1, 0.2, 0.3, 0.4], "w": [70.0, 60.0, 70.0, 72.0]}
     table["old"] = [None, 0, 1, None]
     given: dict[str, Any] = {"series": "id", "time": "t", "values": "y"}
-    panel = pf.Observations.from_frame(table, covariates=["w", "old"], **given)
+    inputs = {name: (name, "previous") for name in ("w", "old")}
+    panel = pf.Observations.from_frame(table, inputs=inputs, **given)
     assert panel[1].inputs["w"].written() == {"times": [0.0, 4.0], "values": [70.0, 72.0], "kind": "previous"}
     assert panel[1].inputs["old"].written() == {"times": [0.0], "values": [1.0], "kind": "previous"}
     assert panel[2].inputs["w"].values.tolist() == [60.0]
     dated = {**table, "t": [f"2026-03-0{day}" for day in table["t"]]}
-    panel = pf.Observations.from_frame(dated, covariates="w", unit="days", **given)
+    panel = pf.Observations.from_frame(dated, inputs={"w": ("w", "previous")}, unit="days", **given)
     assert panel[1].inputs["w"].times.tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("kind", ["frame", "dict", "pandas' own types", "categories"])
+def test_covariates_are_the_same_in_all_rows_of_a_series(kind):
+    table: Any = {"id": [1, 2, 1, 1], "t": [3, 1, 2, 4], "y": [0.1, 0.2, 0.3, 0.4]}
+    table |= {"w": [None, 60, 70, 70], "sex": ["F", "M", "", "F"], "old": [False, True, False, False]}
+    table = table if kind == "dict" else pd.DataFrame(table)
+    table = table.convert_dtypes() if kind == "pandas' own types" else table
+    table = table.assign(sex=table["sex"].astype("category")) if kind == "categories" else table
+    panel = pf.Observations.from_frame(table, series="id", time="t", values="y", covariates=["w", "sex", "old"])
+    assert panel[1].covariates == {"w": 70.0, "sex": "F", "old": 0.0}
+    assert panel[2].covariates == {"w": 60.0, "sex": "M", "old": 1.0}
+    assert not panel[1].inputs
 
 
 def test_bounds_have_columns_of_their_own():
@@ -142,9 +156,21 @@ def test_bounds_have_columns_of_their_own():
         ({}, {"inputs": {"u": ("leaves",)}}, ("a column, or a pair",)),
         ({}, {"inputs": {"u": ("leaves", "stairs")}}, ("series 'b'", "'linear' or 'previous'")),
         ({"u": [1.0, None, None, None, None]}, {"inputs": {"u": "u"}}, ("series 'a'", "input 'u' has no value")),
-        ({"u": [1.0, 1.0, 1.0, None, 1.0]}, {"covariates": "u"}, ("series 'a': row 3, column 'u' is empty",)),
-        ({}, {"covariates": "leaves", "initial_time": [1.0]}, ("initial_time must be a finite number",)),
+        (
+            {"u": [1.0, 1.0, 1.0, None, 1.0]},
+            {"inputs": {"v": ("u", "previous")}},
+            ("series 'a': row 3, column 'u' is empty",),
+        ),
+        (
+            {},
+            {"inputs": {"u": ("leaves", "previous")}, "initial_time": [1.0]},
+            ("initial_time must be a finite number",),
+        ),
         ({}, {"covariates": {"u": "leaves"}}, ("covariates must be names of columns",)),
+        ({}, {"covariates": ["weight"]}, ("no column called 'weight'",)),
+        ({"u": [1.0, 2.0, 1.0, 2.0, 2.5]}, {"covariates": "u"}, ("'a': row 4, column 'u' is 2.5", "before it 2.0")),
+        ({"u": [1.0, None, 1.0, None, None]}, {"covariates": "u"}, ("series 'a': column 'u' is empty",)),
+        ({"u": [1.0, "x", 1.0, "x", "x"]}, {"covariates": "u"}, ("row 1, column 'u' is 'x', which is not a number",)),
         ({"height": [None] * 5}, {"values": "height", "events": {"e": "leaves"}}, ("'b': every row is an event",)),
     ],
 )

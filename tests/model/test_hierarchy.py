@@ -117,7 +117,7 @@ def test_what_varies_follows_the_state_and_stays():
         rate = -0.4 + 0.7 * np.array([0.5, -1.0])
         level = x[4]
         np.testing.assert_allclose(x, [level, rate[0] + 0.7 * 0.9, *rate, level], rtol=1e-12)
-        state, named = model.in_series(z, x)
+        state, named = model.in_series(z, x, 0.0)
         assert list(named) == ["rate", "pull", "level", "spread", "mean", "sigma"]
         v, w = jnp.array([0.3, -0.2]), jnp.array([1.0, 2.0])
         moved = model.step(z, x, v, 0.1, 0.0)

@@ -35,7 +35,7 @@ def test_clocks_hold_values_and_slopes_at_steps_and_nodes():
     inputs = {"line": pf.Input([0.0, 1.0, 2.0], [0.0, 2.0, 0.0]), "stairs": STAIRS}
     own = {"line": pf.Input([0.0, 4.0], [0.0, 4.0])}
     panel = [pf.Observations([1.0, 2.0], [0.0, 0.0]), pf.Observations([0.0, 1.0], [0.0, 0.0], inputs=own)]
-    steps, nodes = clocks(inputs, TimeGrid.build(panel, steps_per_interval=2))
+    steps, nodes = clocks(inputs, {}, TimeGrid.build(panel, steps_per_interval=2))
     np.testing.assert_allclose(steps.t, [[0.0, 0.5], [1.0, 1.5], [0.0, 0.0], [0.0, 0.5]])
     np.testing.assert_allclose(steps.inputs["line"], [[0.0, 1.0], [2.0, 1.0], [0.0, 0.0], [0.0, 0.5]])
     np.testing.assert_allclose(steps.slopes["line"], [[2.0, 2.0], [-2.0, -2.0], [0.0, 0.0], [1.0, 1.0]])
@@ -46,7 +46,7 @@ def test_clocks_hold_values_and_slopes_at_steps_and_nodes():
 
 def test_a_value_changes_in_the_step_that_begins_there_in_spite_of_rounding():
     grid = TimeGrid.build(pf.Observations(0.1 * np.arange(1, 31), np.zeros(30)), steps_per_interval=3)
-    steps, _ = clocks({"u": pf.Input(0.1 * np.arange(30), np.arange(30.0), kind="previous")}, grid)
+    steps, _ = clocks({"u": pf.Input(0.1 * np.arange(30), np.arange(30.0), kind="previous")}, {}, grid)
     np.testing.assert_array_equal(steps.inputs["u"], np.repeat(np.arange(30.0)[:, None], 3, axis=1))
 
 

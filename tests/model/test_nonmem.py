@@ -174,13 +174,21 @@ def test_infusions_are_rates_that_add_up_and_end_where_fine_steps_do():
     np.testing.assert_allclose(seen.values[:, 0], [1.0, 1.6, 2.5, 4.0, 7.0, 7.0, 10.0, 10.0], rtol=1e-14)
 
 
-def test_covariates_hold_until_another_value_follows():
+def test_covariates_are_the_same_in_all_rows_of_a_subject():
+    table = with_cells(wt=[70.0, None, 70.0, 60.0, 60.0, 60.0], SEX=["F", "F", "F", "M", "M", "M"])
+    panel = pf.read_nonmem(table, covariates=["wt", "SEX"])
+    assert [each.covariates for each in panel.values()] == [{"wt": 70.0, "SEX": "F"}, {"wt": 60.0, "SEX": "M"}]
+    with pytest.raises(pf.DataError, match=r"series 1: row 2, column 'wt' is 72.0, and before it 70.0: .* in inputs"):
+        pf.read_nonmem(with_cells(wt=[70.0, None, 72.0, 60.0, 60.0, 60.0]), covariates="wt")
+
+
+def test_inputs_hold_until_another_value_follows():
     table = with_cells(wt=[70.0, None, 72.0, 60.0, 60.0, 60.0], AGE=[30, 30, 30, 40, 40, 41])
-    panel = pf.read_nonmem(table, covariates=["wt", "AGE"])
+    panel = pf.read_nonmem(table, inputs=["wt", "AGE"])
     assert panel[1].inputs["wt"].written() == {"times": [0.0, 3.0], "values": [70.0, 72.0], "kind": "previous"}
     assert panel[2].inputs["wt"].written() == {"times": [5.0], "values": [60.0], "kind": "previous"}
     assert panel[2].inputs["AGE"].values.tolist() == [40.0, 41.0]
-    assert [*pf.read_nonmem(table, covariates="AGE")[1].inputs] == ["AGE"]
+    assert [*pf.read_nonmem(table, inputs="AGE")[1].inputs] == ["AGE"]
 
 
 def test_rows_of_another_kind_are_times_without_values():
@@ -236,7 +244,7 @@ NO, HERE = [0] * 6, "row 4, column"
         ({"BLQ": NO, "CENS": NO}, {}, ("both CENS and BLQ",)),
         ({"LLOQ": [0.1] * 6}, {"lloq": 0.1}, ("both LLOQ and lloq",)),
         ({}, {"covariates": ["WT"]}, ("no column called 'WT'",)),
-        ({"WT": [1.0, 1.0, 1.0, None, 1.0, 1.0]}, {"covariates": ["WT"]}, ("series 2: row 3, column 'WT' is empty",)),
+        ({"WT": [1.0, 1.0, 1.0, None, 1.0, 1.0]}, {"inputs": ["WT"]}, ("series 2: row 3, column 'WT' is empty",)),
         ({}, {"initial_time": 0.5}, ("series 1: the first row is at time 0, before initial_time = 0.5",)),
         ({"ID": [1, 1, None, 2, 2, 2]}, {}, ("row 2, column 'ID'",)),
         ({"amt": NO}, {}, ("two columns called 'AMT'",)),

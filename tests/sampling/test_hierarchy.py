@@ -8,7 +8,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-import pandas as pd
 import pytest
 import xarray as xr
 
@@ -108,7 +107,7 @@ def test_a_hierarchical_panel_against_its_exact_posterior(sampler):
     i, j = np.tril_indices(len(mean))
     away = x - mean[:, None, None]
     scores = np.concatenate([mean_scores(x, mean), mean_scores(away[i] * away[j], covariance[i, j])])
-    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 7), np.round(scores, 1)
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 6), np.round(scores, 1)
 
 
 SPREADS, CONCENTRATION = np.array([0.5, 0.6]), 2.0  # of level and rate; of the prior of their correlation
@@ -191,72 +190,8 @@ def test_effects_that_are_correlated_against_their_exact_posterior(sampler):
     i, j = np.tril_indices(len(mean))
     away = x - mean[:, None, None]
     scores = np.concatenate([mean_scores(x, mean), mean_scores(away[i] * away[j], covariance[i, j])])
-    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 7), np.round(scores, 1)
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 6), np.round(scores, 1)
     assert mean[0] > 0.2, "the data tell something of the correlation"
-
-
-def with_covariates() -> pf.DiffusionModel:
-    """Growth whose typical rate depends on the weight of the series, and on the group that it belongs to."""
-
-    def rate(x, z, t, inputs):
-        typical = jnp.where(inputs["group"] > 0.5, z["means"][1], z["means"][0])
-        return (typical + z["slope"] * inputs["weight"] + SPREADS[1] * z["effect"])[None]
-
-    return growth(
-        drift=rate,
-        parameters={
-            "means": dist.Normal(jnp.zeros(2), 1.0),
-            "slope": dist.Normal(0.0, 1.0),
-            "effect": pf.Varying(dist.Normal(0.0, 1.0)),
-        },
-        initial_state=[LEVEL[0]],
-        inputs={name: pf.Input([0.0], [0.0], kind="previous") for name in ("weight", "group")},
-    )
-
-
-def table_with_covariates() -> pd.DataFrame:
-    rng, rows = np.random.default_rng(13), []
-    for k, times in enumerate(TIMES * 2):
-        weight, group = rng.normal(), k % 2
-        rate = 0.5 + 0.7 * group - 0.4 * weight + SPREADS[1] * rng.normal()
-        for t in times:
-            y = LEVEL[0] + rate * t + rng.normal(0.0, 0.3)
-            rows.append({"id": f"plant {k}", "t": t, "y": y, "weight": weight, "group": group})
-    return pd.DataFrame(rows).sample(frac=1.0, random_state=1)
-
-
-def test_covariates_and_groups_against_the_exact_posterior():
-    """All is Gaussian: the data are a linear function of (means, slope, effects) and of noise that is known."""
-    table = table_with_covariates()
-    data = pf.Observations.from_frame(table, series="id", time="t", values="y", covariates=["weight", "group"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of few effective draws: their number is in the z-scores
-        tree = pf.sample(
-            with_covariates(),
-            data,
-            steps_per_interval=1,
-            warmup=500,
-            draws=2000,
-            seed=6,
-            keep_path="none",
-            progress=False,
-        )
-    name, t = table["id"].to_numpy(), table["t"].to_numpy()
-    in_group = table["group"].to_numpy() == 1
-    of_means = np.stack([t * ~in_group, t * in_group, t * table["weight"].to_numpy()], axis=1)
-    of_effects = SPREADS[1] * t[:, None] * (name[:, None] == np.array([*data]))
-    design = np.hstack([of_means, of_effects])
-    noise = SIGMA**2 * np.minimum.outer(t, t) * (name[:, None] == name) + TAU**2 * np.eye(t.size)
-    weights = np.linalg.solve(noise, design)
-    covariance = np.linalg.inv(np.eye(design.shape[1]) + design.T @ weights)
-    mean = covariance @ weights.T @ (table["y"].to_numpy() - LEVEL[0])
-    draws = tree.posterior
-    parts = [draws["means"].values, draws["slope"].values[..., None], draws["effect"].values]
-    x = np.moveaxis(np.concatenate(parts, axis=-1), -1, 0)
-    i, j = np.tril_indices(len(mean))
-    away = x - mean[:, None, None]
-    scores = np.concatenate([mean_scores(x, mean), mean_scores(away[i] * away[j], covariance[i, j])])
-    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 7), np.round(scores, 1)
 
 
 def vector_model() -> pf.DiffusionModel:
@@ -395,4 +330,4 @@ def test_a_thousand_series_with_two_effects_each():
     exact = np.array([np.sum(weights * each) for each in (means, means**2, logs, logs**2)])
     scores = mean_scores(drawn, exact)
     print(scores, tree.sample_stats["n_steps"].values.mean(), tree.attrs["chain_seconds"])
-    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 7), scores
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / 6), scores

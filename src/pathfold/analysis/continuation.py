@@ -66,6 +66,17 @@ def from_the_start(asked: Observations, starts: np.ndarray) -> Continuation:
     return Continuation(np.empty((D, count, X)), np.full(count, asked.initial_time), [piece])
 
 
+def from_the_last(data: Observations, asked: Observations, states: np.ndarray) -> Continuation:
+    """Return the continuation of one series from states (D, X) at the last of its data, with all that `asked` has."""
+    begin, count = float(data.times[-1]), asked.times.size
+    _refuse_events_at(begin, asked, {name: at for name, (at, _) in data.events.items()})
+    later = asked.times > begin + close(begin)
+    found = np.repeat(states[:, None], count, axis=1)
+    part = _part(asked, asked.times[later], begin) if later.any() else asked
+    pieces = [Stretch(np.flatnonzero(later), 0, part, states, after_data=True)] if later.any() else []
+    return Continuation(found, np.full(count, begin), pieces)
+
+
 def along_paths(
     model: DiffusionModel, chosen: Chosen, numbers: Sequence[int], asked: Sequence[Observations]
 ) -> Continuation:
@@ -139,4 +150,5 @@ def _part(asked: Observations, times: np.ndarray, begin: float) -> Observations:
         name: (at[at > begin + close(begin)], amounts[at > begin + close(begin)])
         for name, (at, amounts) in asked.events.items()
     }
-    return Observations(times, np.zeros((times.size, asked.observation_dim)), begin, asked.inputs, events=events)
+    nothing = np.zeros((times.size, asked.observation_dim))
+    return Observations(times, nothing, begin, asked.inputs, events=events, covariates=asked.covariates)

@@ -140,7 +140,7 @@ def _log_densities(
 
     def of_draw(z, x, clock, seen):
         def of_row(x, t, seen):
-            state, named = model.in_series(model.parameters.unflatten(z), x)
+            state, named = model.in_series(model.parameters.unflatten(z), x, t)
             return model.observation.log_density(state, named, t, seen)
 
         return jax.vmap(of_row)(x, clock, seen)

@@ -74,6 +74,33 @@ class ParticleFilter:
         total = weights.sum(axis=1, keepdims=True)
         return states, np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
 
+    def final(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p(y | z) (draw,), up to a constant, and one particle's state (draw, X) at the last observation.
+
+        Parameters are (draw, Z). Of a draw all of whose particles were lost the density is -inf.
+        """
+        density, states = np.full(len(z), -np.inf), np.zeros((len(z), self.engine.sizes.X))
+        nothing = (np.zeros((0, 0, 0)), np.zeros((0, 0)))
+
+        def run(first: int, stride: int) -> int:
+            room, ahead = self._room(), np.zeros(len(self.engine.nodes))
+            for draw in range(first, len(z), stride):
+                status = self._filter(room, z[draw], seed, draw, ahead, *nothing)
+                if status == NOT_AFFINE:
+                    return status
+                if status == CONVERGED:
+                    density[draw] = ahead.sum()
+                    weights = np.exp(room[4])
+                    rng = np.random.default_rng([seed, draw])
+                    states[draw] = room[2][rng.choice(len(weights), p=weights / weights.sum())]
+            return CONVERGED
+
+        workers = max(1, min(threads or os.cpu_count() or 1, len(z)))
+        with ThreadPoolExecutor(workers) as pool:
+            if NOT_AFFINE in list(pool.map(lambda first: run(first, workers), range(workers))):
+                raise _not_affine()
+        return density, states
+
     def _room(self) -> tuple[np.ndarray, ...]:
         """Make the memory that a filter works in: point, scratch, states, spare states, log weights."""
         e, count = self.engine, self.particles

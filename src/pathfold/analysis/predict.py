@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.continuation import along_paths, from_the_start
+from pathfold.analysis.continuation import Continuation, along_paths, from_the_last, from_the_start
+from pathfold.analysis.individual import Filtering
+from pathfold.analysis.log_likelihood import PARTICLES
 from pathfold.analysis.outlook import Chosen, extended, warn_of_lost
 from pathfold.errors import DataError, ModelError, SettingsError, told
 from pathfold.model import DiffusionModel, Input, Observations
 from pathfold.model.checks import truth, whole
+from pathfold.model.covariates import Label, read_covariates
 from pathfold.model.dates import Calendar, counted
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.events import read_events
+from pathfold.model.events import Events, merged, read_events
+from pathfold.model.functions import listed
 from pathfold.model.inputs import check_inputs
 from pathfold.model.names import dimensions
 from pathfold.model.parameters import check_values
 from pathfold.model.real_arrays import real_array, real_number
-from pathfold.results.reading import calendars_of, inputs_of, is_panel, series_names
+from pathfold.results.reading import calendars_of, covariates_of, inputs_of, is_panel, series_names
 from pathfold.results.same_model import results_of
 from pathfold.sampling.selection import component_labels
 
@@ -39,12 +44,15 @@ def predict(
     events: Mapping[str, tuple[Any, Any]] | None = None,
     set: Mapping[str, Any] | None = None,
     series: Sequence[str | int] | str | int | None = None,
-    new_series: bool = False,
+    new_series: bool | Observations = False,
+    covariates: Mapping[str, Any] | None = None,
     initial_time: Any = None,
     draws: int | None = None,
+    particles: int = PARTICLES,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
 ) -> xr.DataTree:
     """Carry every draw of a posterior forward in time, with fresh noise, and observe it.
 
@@ -75,11 +83,18 @@ def predict(
         Series of a panel, by name or number; all by default.
     new_series
         Whether to predict a series that was not observed: with a new initial state, and new values of what varies
-        between series (`pf.Varying`).
+        between series (`pf.Varying`). Or `pf.Observations` of a series that the posterior does not know: what varies,
+        and the state at its last time, are drawn given these data and the posterior, and draws go on from there. The
+        population is not sampled again: its draws are weighted by how well they explain the new data.
+    covariates
+        A dict of the covariates of a new series by name, besides those that its observations have. A level None is a
+        group that the posterior does not know: what varies by it is drawn anew.
     initial_time
         When a new series begins: at time 0 by default.
     draws
         So many draws of each chain, evenly spread; all by default.
+    particles
+        Of the filter that a new series with observations is put through, for each draw.
     steps_per_interval
         The number of fine steps between neighbouring times. By default fine steps are as long as those of the
         posterior (their median).
@@ -87,14 +102,19 @@ def predict(
         The greatest length of a fine step.
     seed
         A whole number: the same gives the same predictions.
+    threads
+        How many threads run the filter; one per core by default.
 
     Returns
     -------
     xarray.DataTree
         The results with two groups more: `predictions`, with `state` (chain, draw, time, component) and `y` (chain,
         draw, time, observation), and of a new series the values of what varies; and `predictions_constant_data`, with
-        the time that draws go on from and the fine step. A panel has a dimension `node`, with coordinates `time` and
-        `node_series`, in the place of `time`. Where the data have dates, a coordinate `date` has those of the times.
+        the time that draws go on from and the fine step. Draws of a new series with observations are not those of the
+        posterior with the same number: all their parameters stand in `predictions`, and its attribute
+        `effective_draws` says how many draws of the posterior they are worth. A panel has a dimension `node`, with
+        coordinates `time` and `node_series`, in the place of `time`. Where the data have dates, a coordinate `date`
+        has those of the times.
 
     Examples
     --------
@@ -111,30 +131,26 @@ def predict(
     chosen, changes = Chosen.of(tree, draws), {} if set is None else set
     inputs = check_inputs({} if inputs is None else inputs, DataError)
     fine = _fine_steps(tree, steps_per_interval, max_step)
-    calendars = calendars_of(tree)
-    if truth("new_series", new_series):
-        if series is not None:
+    asking = _Asking(model, chosen, times, inputs, events, changes, rng)
+    is_new = isinstance(new_series, Observations) or truth("new_series", new_series)
+    if is_new and series is not None:
+        raise SettingsError("series selects among those that were observed, which new_series is not; give one of both")
+    if not is_new and (initial_time is not None or covariates is not None):
+        what = "covariates are" if initial_time is None else "initial_time is"
+        raise SettingsError(f"{what} of a new series: give new_series=True too, or leave it out")
+    if isinstance(new_series, Observations):
+        if changes or initial_time is not None:
             raise SettingsError(
-                "series selects among those that were observed, which new_series is not; give one of both"
+                "the observations of a new series say when it begins, and what its parameters are; leave initial_time "
+                "and set out"
             )
-        names, calendars = [NEW], calendars[:1]
-        ensemble = Ensemble.build(model, _known(chosen, model, changes, None), chosen.count, 1, rng)
-        begin = 0.0 if initial_time is None else counted("initial_time", initial_time, calendars[0])
-        asked = [_asked(model, times, real_number("initial_time", begin), inputs, events, calendars[0])]
-        ahead = from_the_start(asked[0], ensemble.draw_starts(rng)[:, 0])
+        count, threads = whole("particles", particles, least=1), threads and whole("threads", threads, least=1)
+        outset = asking.about_observed(new_series, covariates, Filtering(fine, count, int(seed), threads))
+    elif is_new:
+        outset = asking.about_new(covariates, initial_time)
     else:
-        if initial_time is not None:
-            raise SettingsError("initial_time is when a new series begins: give new_series=True too, or leave it out")
-        numbers = _selected(tree, series)
-        calendars = [calendars[k] for k in numbers]
-        names = tree.constant_data["series"].values[numbers].tolist()
-        ensemble = Ensemble.build(model, _known(chosen, model, changes, numbers), chosen.count, len(numbers), rng)
-        begins, own = _begins(tree), inputs_of(tree)
-        asked = [
-            _asked(model, times, begins[k], own[k] | inputs, events, calendar)
-            for k, calendar in zip(numbers, calendars, strict=True)
-        ]
-        ahead = along_paths(model, chosen, numbers, asked)
+        outset = asking.about_known(_selected(tree, series))
+    ensemble, asked, ahead = outset.ensemble, outset.asked, outset.ahead
     ahead.carry(ensemble, fine, rng)
     warn_of_lost(ahead.states, "predicted paths")
     series_of_rows = np.repeat(np.arange(len(asked)), [observations.times.size for observations in asked])
@@ -143,21 +159,124 @@ def predict(
     dim = "node" if is_panel(tree) else "time"
     coordinates = {"time": (dim, np.concatenate([observations.times for observations in asked]))}
     if is_panel(tree):
-        coordinates["node_series"] = (dim, np.array(names)[series_of_rows])
-    if (dates := _dates(calendars, asked)) is not None:
+        coordinates["node_series"] = (dim, np.array(outset.names)[series_of_rows])
+    if (dates := _dates(outset.calendars, asked)) is not None:
         coordinates["date"] = (dim, dates)
-    effects = ensemble.own if new_series else {}
     variables: dict[str, Any] = {
-        **{name: (["chain", "draw", *dimensions(name, v.ndim - 2)], v[:, 0]) for name, v in effects.items()},
+        **{name: (["chain", "draw", *dimensions(name, v.ndim - 1)], v) for name, v in outset.shown.items()},
         "state": (["chain", "draw", dim, "component"], ahead.states),
         "y": (["chain", "draw", dim, "observation"], y),
     }
     variables = {name: (dims, chosen.by_chain(values)) for name, (dims, values) in variables.items()}
     labels = {"component": component_labels(model), "observation": tree.observed_data["observation"].values}
-    attributes = {"seed": int(seed), "set": json.dumps(_told_changes(changes))}
+    attributes = {"seed": int(seed), "set": json.dumps(_told_changes(changes)), **outset.attributes}
     predictions = xr.Dataset(variables, chosen.coordinates | coordinates | labels, attributes)
     constant = {"start_time": (dim, ahead.start_times), "fine_step": (dim, ahead.fine_steps)}
     return extended(tree, {"predictions": predictions, "predictions_constant_data": xr.Dataset(constant, coordinates)})
+
+
+@dataclass(frozen=True)
+class _Outset:
+    """What predictions begin with: of each series its name, its calendar and what is asked of it; draws of all
+    parameters, and where draws go on from; values (D, ...) of parameters to be shown, and attributes."""
+
+    names: list[Any]
+    calendars: list[Calendar | None]
+    asked: list[Observations]
+    ensemble: Ensemble
+    ahead: Continuation
+    shown: dict[str, np.ndarray] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """What is asked of predictions, whichever series they are of."""
+
+    model: DiffusionModel
+    chosen: Chosen
+    times: Any
+    inputs: dict[str, Input]
+    events: Any
+    changes: Any
+    rng: np.random.Generator
+
+    def about_known(self, numbers: list[int]) -> _Outset:
+        """Go on along the paths of series of the posterior."""
+        model, tree = self.model, self.chosen.tree
+        calendars = [calendars_of(tree)[k] for k in numbers]
+        begins, inputs, covariates = _begins(tree), inputs_of(tree), [covariates_of(tree)[k] for k in numbers]
+        asked = [
+            self._asked(begins[k], inputs[k], read_events(self.events, calendar), own, calendar)
+            for k, own, calendar in zip(numbers, covariates, calendars, strict=True)
+        ]
+        ensemble = self._ensemble(_known(self.chosen, model, self.changes, numbers), covariates)
+        names = tree.constant_data["series"].values[numbers].tolist()
+        return _Outset(names, calendars, asked, ensemble, along_paths(model, self.chosen, numbers, asked))
+
+    def about_new(self, covariates: Any, initial_time: Any) -> _Outset:
+        """Begin a series that was not observed."""
+        model, calendar = self.model, calendars_of(self.chosen.tree)[0]
+        labels, known = self._of_new_series(covariates, {})
+        ensemble = self._ensemble(known, [labels])
+        begin = 0.0 if initial_time is None else counted("initial_time", initial_time, calendar)
+        begin = real_number("initial_time", begin)
+        asked = self._asked(begin, {}, read_events(self.events, calendar), labels, calendar)
+        ahead = from_the_start(asked, ensemble.draw_starts(self.rng)[:, 0])
+        shown = {name: v for name, v in _of_first(ensemble).items() if name in {*model.varying.names, *model.groups}}
+        return _Outset([NEW], [calendar], [asked], ensemble, ahead, shown)
+
+    def about_observed(self, data: Observations, covariates: Any, filtering: Filtering) -> _Outset:
+        """Go on from the last observation of a series that the posterior does not know."""
+        labels, known = self._of_new_series(covariates, data.covariates)
+        data = data.with_covariates(labels)
+        happens = merged(data.events, read_events(self.events, data.calendar))
+        asked = self._asked(data.initial_time, data.inputs, happens, labels, data.calendar)
+        ensemble, states, effective = filtering(self._ensemble(known, [labels]), data, asked)
+        shown = {name: v for name, v in _of_first(ensemble).items() if name in self.model.priors}
+        told_of = {"effective_draws": effective}
+        ahead = from_the_last(data, asked, states)
+        return _Outset([NEW], [data.calendar], [asked], ensemble, ahead, shown, told_of)
+
+    def _of_new_series(self, covariates: Any, own: Mapping[str, Label]) -> tuple[dict[str, Label], dict[str, Any]]:
+        """Return the covariates of a new series, and the parameters of the draws without those of groups not known.
+
+        In the place of such a group stands the first level, of which all draws then have new values.
+        """
+        given = {} if covariates is None else covariates
+        levels = {name: each.levels for name, each in self.model.covariates.items()}
+        new = [name for name in given if given[name] is None and levels.get(name)] if isinstance(given, Mapping) else []
+        named = {name: levels[name][0] if name in new else value for name, value in given.items()} if new else given
+        if unknown := [name for name in read_covariates(named) if name not in levels]:
+            raise DataError(
+                f"covariates have {told(unknown[0])}, which the model does not use; it has {listed(levels)}"
+            )
+        known = _known(self.chosen, self.model, self.changes, None)
+        labels = {name: value for name, value in ({**own} | read_covariates(named)).items() if name in levels}
+        return labels, {name: v for name, v in known.items() if self.model.groups.get(name) not in new}
+
+    def _ensemble(self, known: dict[str, np.ndarray], covariates: list[dict[str, Label]]) -> Ensemble:
+        numbers = [self.model.numbers(own) for own in covariates]
+        by_name = {name: np.array([own[name] for own in numbers]) for name in self.model.covariates}
+        return Ensemble.build(self.model, known, self.chosen.count, len(covariates), by_name, self.rng)
+
+    def _asked(
+        self,
+        begin: float,
+        inputs: dict[str, Input],
+        events: Events,
+        covariates: dict[str, Label],
+        calendar: Calendar | None,
+    ) -> Observations:
+        """Return the times to predict a series at, and what happens meanwhile, as observations without values."""
+        times = real_array("times", counted("times", self.times, calendar))
+        nothing = np.zeros((times.size, self.model.observation_dim))
+        return Observations(times, nothing, begin, inputs | self.inputs, events=events, covariates=covariates)
+
+
+def _of_first(ensemble: Ensemble) -> dict[str, np.ndarray]:
+    """Return all that functions find in z for the first series of an ensemble, by name, (D, ...)."""
+    return ensemble.named(np.zeros(1, dtype=int))
 
 
 def _fine_steps(tree: xr.DataTree, steps_per_interval: Any, max_step: Any) -> dict[str, Any]:
@@ -192,15 +311,6 @@ def _begins(tree: xr.DataTree) -> np.ndarray:
     return constant["interval_start"].values[constant["first_interval"].values]
 
 
-def _asked(
-    model: DiffusionModel, times: Any, begin: float, inputs: dict[str, Input], events: Any, calendar: Calendar | None
-) -> Observations:
-    """Return the times to predict a series at, and what happens meanwhile, as observations without values."""
-    times = real_array("times", counted("times", times, calendar))
-    events = read_events(events, calendar)
-    return Observations(times, np.zeros((times.size, model.observation_dim)), begin, inputs, events=events)
-
-
 def _dates(calendars: Sequence[Calendar | None], asked: Sequence[Observations]) -> np.ndarray | None:
     """Return the dates of the times of all series, one after the other, if all of them have dates."""
     dates = [calendar and calendar.dates(series.times) for calendar, series in zip(calendars, asked, strict=True)]
@@ -210,13 +320,14 @@ def _dates(calendars: Sequence[Calendar | None], asked: Sequence[Observations]) 
 
 def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:
     """Return what the model's functions take as the times of all series, one after the other."""
-    values = np.zeros((sum(series.times.size for series in asked), len(model.inputs)))
+    values = np.zeros((sum(series.times.size for series in asked), model.known_dim))
     begin = 0
     for series in asked:
         rows = slice(begin, begin := begin + series.times.size)
         for i, (name, given) in enumerate((model.inputs | series.inputs).items()):
             given.check_cover(name, series.times[0], series.times[-1])
             values[rows, i] = given.at(series.times)
+        values[rows, len(model.inputs) :] = [*model.numbers(series.covariates).values()]
     with jax.enable_x64(True):
         return model.node_clock(np.concatenate([series.times for series in asked]), values)
 

@@ -18,7 +18,7 @@ from pathfold.model.data import are_data
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.real_arrays import real_array
-from pathfold.results.reading import calendars_of, inputs_of, node_places, series_names
+from pathfold.results.reading import calendars_of, covariates_of, inputs_of, node_places, series_names
 from pathfold.results.same_model import results_of
 
 
@@ -73,7 +73,7 @@ def posterior_predictive(
     tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
     chosen, grid, nodes = Chosen.of(tree, draws), _grid_of(tree, model), _observed_nodes(tree)
     known = {name: chosen[name] for name in model.priors}
-    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), rng)
+    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
     if given == "path":
         states = chosen.states(model, "say given='parameters', or keep 'nodes' with all components")
         states = states[:, node_places(tree)[nodes]]
@@ -106,6 +106,7 @@ def _grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
         steps=int(tree.attrs["steps_per_interval"]),
         components=tuple(range(model.observation_dim)),
         inputs=tuple(inputs_of(tree)),
+        covariates=tuple(covariates_of(tree)),
         calendars=tuple(calendars_of(tree)),
     )
 
@@ -130,6 +131,7 @@ def prior_predictive(
     initial_time: float = 0.0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
+    covariates: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> xr.DataTree:
     """Simulate data that the priors lead one to expect: parameters, initial states, paths and observations, drawn anew.
@@ -155,6 +157,8 @@ def prior_predictive(
         A dict of name -> `pf.Input`, in the place of the model's, where times alone are given.
     events
         A dict of name -> (times, amounts), where times alone are given.
+    covariates
+        A dict of the model's covariates by name, where times alone are given.
     seed
         A whole number: the same gives the same draws.
 
@@ -175,15 +179,18 @@ def prior_predictive(
     check_model(model)
     rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
     seen = are_data(data)
-    if seen and (inputs is not None or events is not None or initial_time != 0.0):
-        raise SettingsError("data have an initial_time, inputs and events of their own: give these to pf.Observations")
+    if seen and (initial_time != 0.0 or any(given is not None for given in (inputs, events, covariates))):
+        raise SettingsError(
+            "data have an initial_time, inputs, events and covariates of their own: give these to pf.Observations"
+        )
     if not seen:
         times = real_array("times", data)
-        data = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
+        nothing, given = np.zeros((times.size, model.observation_dim)), {"events": events, "covariates": covariates}
+        data = Observations(times, nothing, initial_time, inputs, **given)
     for observations in panel_of(data).values():
         (check_data if seen else check_inputs_and_events)(model, observations)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
-    ensemble = Ensemble.build(model, {}, draws, len(grid.first), rng)
+    ensemble = Ensemble.build(model, {}, draws, len(grid.first), model.covariates_of(grid), rng)
     tree = simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seen=seen)
     tree.attrs["seed"] = int(seed)
     return tree

@@ -119,13 +119,9 @@ def _observed(
     """Draw observations (particle, row, Y) of states (particle, row, X), which are followed by what varies."""
     particles, count = states.shape[:2]
     shared = {name: np.asarray(value) for name, value in model.parameters.unflatten(z).items()}
-    own, begin = {}, model.state_dim
-    for name, shape in model.varying.shapes.items():
-        size = int(np.prod(shape, dtype=int))
-        own[name] = states[:, :, begin : begin + size].reshape(particles, count, *shape)
-        begin += size
     repeated = {name: np.broadcast_to(value, (particles, *value.shape)) for name, value in shared.items()}
-    ensemble = Ensemble(model, particles, count, repeated, own)
+    covariates = {name: each[grid.series_of_intervals[rows]] for name, each in model.covariates_of(grid).items()}
+    ensemble = Ensemble(model, particles, count, repeated, model.own_of(states), covariates)
     return ensemble.observe(states[:, :, : model.state_dim], node_times(model, grid, rows), np.arange(count), rng)
 
 

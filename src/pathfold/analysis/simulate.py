@@ -39,6 +39,7 @@ def simulate(
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
+    covariates: Mapping[str, Any] | None = None,
     draws: None = None,
 ) -> Observations: ...
 
@@ -56,6 +57,7 @@ def simulate(
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
+    covariates: Mapping[str, Any] | None = None,
     draws: int,
     keep_path: Literal["nodes", "all"] = "nodes",
 ) -> xr.DataTree: ...
@@ -73,6 +75,7 @@ def simulate(
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
+    covariates: Mapping[str, Any] | None = None,
     draws: int | None = None,
     keep_path: Literal["nodes", "all"] = "nodes",
 ) -> Observations | xr.DataTree:
@@ -103,6 +106,8 @@ def simulate(
         A dict of name -> `pf.Input`, in the place of the model's inputs of the same name.
     events
         A dict of name -> (times, amounts) for the model's events of these names.
+    covariates
+        A dict of the model's covariates: a number, or one of the levels, by name.
     draws
         How many series to simulate at once, in compiled code. They come with their parameters and paths.
     keep_path
@@ -119,14 +124,17 @@ def simulate(
         return simulate_one(
             model, given, times, initial_state=initial_state, initial_time=initial_time,
             steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, inputs=inputs, events=events,
+            covariates=covariates,
         )  # fmt: skip
     check_model(model)
     draws, rng = whole("draws", draws, least=1), np.random.default_rng(whole("seed", seed, least=0))
     times = real_array("times", times)
-    asked = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
+    nothing, given = np.zeros((times.size, model.observation_dim)), {"events": events, "covariates": covariates}
+    asked = Observations(times, nothing, initial_time, inputs, **given)
     check_inputs_and_events(model, asked)
     grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
-    ensemble = Ensemble.build(model, {} if parameters is None else _known(model, parameters, draws), draws, 1, rng)
+    known = {} if parameters is None else _known(model, parameters, draws)
+    ensemble = Ensemble.build(model, known, draws, 1, model.covariates_of(grid), rng)
     starts = ensemble.draw_starts(rng) if initial_state is None else _starts(model, initial_state, draws)
     path = cast(Literal["nodes", "all"], choice("keep_path", keep_path, ("nodes", "all")))
     tree = simulated(ensemble, grid, starts, rng, keep_path=path)

@@ -163,8 +163,9 @@ class CompiledModel:
             Y=rows,
             W=model.observation_noise_dim if variant.method.observation_noise else 0,
             V0=model.start_dim,
-            IN=len(model.inputs),
+            IN=model.known_dim,
             F=model.forcing_dim,
+            C=len(model.covariates),
             L=int(variant.tempered),
         )
         check_size(self.sizes)

@@ -256,6 +256,9 @@ class Engine:
         forcing, inputs_end = self.model.forcing(grid)
         self.set("problem", problem, "forcing", "forcing", forcing)
         self.set("problem", problem, "grid", "inputs_end", inputs_end)
+        series = np.searchsorted(grid.first, self.first, side="right") - 1
+        covariates = [numbers[series] for numbers in self.model.covariates_of(grid).values()]
+        self.set("problem", problem, "about", "covariates", np.array(covariates).T)
         return problem
 
     def condition(self, nodes, states) -> None:

@@ -70,11 +70,16 @@ class ModelFunctions:
 
         return lambda q: self.parameters(centre + factor @ q), excess
 
-    def start(self, z, v0):
-        return self.model.start(self.model.parameters.unflatten(z), v0)
+    def start(self, z, v0, covariates):
+        return self.model.start(self._of_series(z, covariates), v0)
 
-    def start_excess(self, z, v0):
-        return self.model.start_excess(self.model.parameters.unflatten(z), v0)
+    def start_excess(self, z, v0, covariates):
+        return self.model.start_excess(self._of_series(z, covariates), v0)
+
+    def _of_series(self, z, covariates):
+        """Return what z is to a series with these covariates (C,), by name."""
+        by_name = {name: covariates[i] for i, name in enumerate(self.model.covariates)}
+        return self.model.of_series(self.model.parameters.unflatten(z), by_name)
 
     def clock(self, t, forcing):
         """Return what the model's functions take as the time t of a step."""
@@ -145,8 +150,8 @@ class ModelFunctions:
         return [
             (self.parameters, ((n.U,),)),
             (_real(self.parameter_excess), ((n.U,),)),
-            (self.start, (z, (n.V0,))),
-            (_real(self.start_excess), (z, (n.V0,))),
+            (self.start, (z, (n.V0,), (n.C,))),
+            (_real(self.start_excess), (z, (n.V0,), (n.C,))),
             (step, (z, x, (n.V,), (), (), (n.F,))),
             (rows, (z, x, (noise,), *seen)),
             (_real(excess), (z, x, (noise,), *seen)),

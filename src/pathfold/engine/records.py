@@ -21,8 +21,9 @@ class Sizes:
     Y: int  # constraint rows of a node
     W: int  # observation noise
     V0: int  # initial-state noise
-    IN: int  # inputs
-    F: int  # forcing of one fine step: inputs, slopes and marks of jumps
+    IN: int  # inputs and covariates
+    F: int  # forcing of one fine step: inputs, covariates, slopes and marks of jumps
+    C: int  # covariates
     L: int = 0  # losses of a node: one if likelihoods are tempered
 
 
@@ -36,7 +37,7 @@ class Records:
         self._scratch(n)
         vector = ["u", "v0", "w", "v"]
         self.blocks: dict[str, list[str]] = {
-            "problem": ["settings", "grid", "forcing", "coordinates"],
+            "problem": ["settings", "grid", "forcing", "coordinates", "about"],
             "vector": vector,
             "point": [*vector, "theta", "start", "node", "path", "sums"],
             "scratch": ["work", "slope", "newton", "start_multipliers", "start_weights", "newton_sums", "carry"],
@@ -54,6 +55,7 @@ class Records:
         seen: Fields = {"y": (Y,), "mask": (Y,), "censored": (censored,), "upper": (censored,), "row_scale": (Y,)}
         self.grid = Record("grid", "lane", {**times, **seen} | ({} if regular else step_size))
         self.forcing = Record("forcing", "step", {"forcing": (n.F,)})
+        self.about = Record("about", "series", {"covariates": (n.C,)})
         # Where the parameters have a metric, what is sampled in the place of u below is q with u = centre + factor q.
         self.coordinates = Record("coordinates", "shared", {"centre": (K,), "factor": (K, K)})
 

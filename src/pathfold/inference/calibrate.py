@@ -207,7 +207,7 @@ class Plan:
         model, rng = self.model, np.random.default_rng([self.settings.seed, number])
         with jax.enable_x64(True):
             z = model.parameters.flatten({}, draw=partial(_normals, rng))
-            series = [self._start(z, rng) for _ in self.designs]
+            series = [self._start(z, model.numbers(design.covariates), rng) for design in self.designs]
         seeds = rng.integers(2**31, size=1 + len(self.designs)).tolist()
         try:
             data = [self._series(*series[k], design, seeds[k]) for k, design in enumerate(self.designs)]
@@ -238,20 +238,25 @@ class Plan:
         columns = [_of_each(tree.posterior[name], False)[:, 0] for name in shared]
         return np.concatenate([*columns, *(each[:, k] for k in range(len(data)) for each in own)], axis=1)
 
-    def _start(self, z: np.ndarray, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
+    def _start(
+        self, z: np.ndarray, covariates: dict[str, float], rng: np.random.Generator
+    ) -> tuple[dict[str, Any], np.ndarray]:
         """Draw all parameters of a series, by name, and its initial state with what varies."""
         model = self.model
         shared = model.parameters.unflatten(jnp.asarray(z))
-        own = model.varying.flatten({}, shared, partial(_normals, rng))
-        named = shared | model.varying.unflatten(jnp.asarray(own))
+        given = model.of_series(shared, jax.tree.map(jnp.asarray, covariates))
+        own = model.varying.flatten({}, given, partial(_normals, rng))
+        named = model.named(given, jnp.asarray(own))
         x0 = np.asarray(model.initial_state.push(named, _normals(rng, model.initial_state, named)))
-        return {name: np.asarray(value) for name, value in named.items()}, np.concatenate([x0, own])
+        values = shared | model.varying.unflatten(own)
+        return {name: np.asarray(value) for name, value in values.items()}, np.concatenate([x0, own])
 
     def _series(self, named: dict[str, Any], augmented: np.ndarray, design: Observations, seed: int) -> Observations:
         state, network = augmented[: self.model.state_dim], self.model.network
         made = simulate(
             self.model, named, design.times, initial_state=state if network is None else network.amounts(state),
-            initial_time=design.initial_time, inputs=design.inputs, events=design.events, seed=seed, **self.fine,
+            initial_time=design.initial_time, inputs=design.inputs, events=design.events,
+            covariates=design.covariates, seed=seed, **self.fine,
         )  # fmt: skip
         made.values[np.isnan(design.values)] = np.nan
         seen = made if self.as_seen is None else self.as_seen(made)
@@ -271,7 +276,8 @@ class Plan:
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be the same for ranks to be joined: model, designs, how they are seen, settings."""
         designs = [
-            (each.times, each.initial_time, np.isnan(each.values), each.events, each.inputs) for each in self.designs
+            (each.times, each.initial_time, np.isnan(each.values), each.events, each.inputs, each.covariates)
+            for each in self.designs
         ]
         asked = {
             name: value for name, value in self.settings.recorded.items() if name not in ("chains", "keep", "keep_path")

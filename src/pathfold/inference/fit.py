@@ -22,7 +22,6 @@ from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
 from pathfold.model.check_data import check_data
 from pathfold.model.checks import choice, truth, whole
 from pathfold.model.diffusion_model import check_model
-from pathfold.model.names import dimensions
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.execution import explained
 from pathfold.sampling.held_noise import gathered
@@ -286,7 +285,7 @@ class _Fitted:
         for name, shape in self.model.parameters.shapes.items():
             end = begin + int(np.prod(shape, dtype=int))
             both = np.stack([z[begin:end].reshape(shape), errors[begin:end].reshape(shape)])
-            dataset[f"{name}_at_mode"] = (("statistic", *dimensions(name, len(shape))), both)
+            dataset[f"{name}_at_mode"] = (("statistic", *self.model.dims(name)), both)
             begin = end
         return dataset
 

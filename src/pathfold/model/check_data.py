@@ -40,7 +40,11 @@ def check_data(model: DiffusionModel, observations: Observations) -> None:
 
 
 def check_inputs_and_events(model: DiffusionModel, observations: Observations) -> None:
-    """Raise DataError unless the inputs are known for as long as the series runs, and the model has its events."""
+    """Raise DataError unless the inputs are known for as long as the series runs, and the model has its events.
+
+    And unless the series has the covariates of the model.
+    """
+    model.numbers(observations.covariates)
     if unknown := [name for name in observations.events if name not in model.jumps.events]:
         raise DataError(
             f"the data have an event {unknown[0]!r} that the model does not: say in its events what it does"

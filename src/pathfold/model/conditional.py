@@ -1,6 +1,6 @@
 """Random arrays given the parameters, as maps of standard normals: priors, the initial state, the observation noise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,6 +116,51 @@ class ConditionalMap:
         excess = self._map(z).excess
         assert excess is not None
         return excess(v)
+
+
+@dataclass(frozen=True)
+class GroupMap(ConditionalMap):
+    """The map to a value for each of several groups, (groups, ...), by turns the same map `each` of normals of its own.
+
+    Of the parameters `beside` it, which have a value for each group too, a group takes its own.
+    """
+
+    each: Any = None
+    groups: int = 0
+    beside: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, each: ConditionalMap, groups: int, beside: Iterable[str]) -> "GroupMap":
+        shape, size = (groups, *each.shape), groups * each.size
+        own = {"each": each, "groups": groups, "beside": frozenset(beside)}
+        return cls(each.name, each.given, shape, size, each.gaussian, each.quantiles, support=each.support, **own)
+
+    def _of_each(self, function: Callable[..., Any], z: dict[str, Any], of_groups: Any) -> Any:
+        """Apply a function of z and of something that each group has, to all groups."""
+        axes = {name: 0 if name in self.beside else None for name in z}
+        return jax.vmap(function, (axes, 0))(z, of_groups)
+
+    def push(self, z: dict[str, Any], v: Array) -> Array:
+        return self._of_each(self.each.push, z, v.reshape(self.groups, self.each.size))
+
+    def draw(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
+        if self.gaussian:
+            return rng.standard_normal((count, self.size))
+        return np.asarray(jax.vmap(lambda keys: self._drawn(z, keys))(self._keys(rng, count)))
+
+    def draw_each(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
+        if self.gaussian:
+            return rng.standard_normal((count, self.size))
+        return np.asarray(jax.vmap(self._drawn)(z, self._keys(rng, count)))
+
+    def _keys(self, rng: np.random.Generator, count: int) -> Array:
+        return jax.random.split(jax.random.key(rng.integers(2**31)), (count, self.groups))
+
+    def _drawn(self, z: dict[str, Any], keys: Array) -> Array:
+        return self._of_each(lambda z, key: self.each._map(z).draw(key), z, keys).reshape(-1)
+
+    def _excess(self, z: dict[str, Any], v: Array) -> Array:
+        return self._of_each(self.each._excess, z, v.reshape(self.groups, self.each.size)).sum()
 
 
 def _support(given: Any) -> Any:

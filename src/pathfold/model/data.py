@@ -1,7 +1,10 @@
 """Observed series, as the user gives them."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +12,7 @@ import numpy as np
 
 from pathfold.errors import DataError, told
 from pathfold.model.censoring import read_censored
+from pathfold.model.covariates import Label, read_covariates
 from pathfold.model.data_table import naming_series
 from pathfold.model.dates import Calendar, in_unit
 from pathfold.model.events import check_event_times, read_events
@@ -45,6 +49,9 @@ class Observations:
     events
         A dict of name -> (times, amounts) for the model's events of these names. An event at an observation time comes
         before the observation.
+    covariates
+        A dict of name -> number, or name of a group: what is known of the series as a whole, such as
+        `{"weight": 70.0, "sex": "F"}`. All series of a panel have the same ones.
     name
         What the results call the series.
 
@@ -63,6 +70,7 @@ class Observations:
     censored: np.ndarray
     upper: np.ndarray
     events: dict[str, tuple[np.ndarray, np.ndarray]]
+    covariates: dict[str, Label]
     name: str | int | None
     calendar: Calendar | None
 
@@ -76,6 +84,7 @@ class Observations:
         unit: str | None = None,
         censored: Any = None,
         events: Mapping[str, tuple[Any, Any]] | None = None,
+        covariates: Mapping[str, Any] | None = None,
         name: str | int | None = None,
     ):
         components = None
@@ -123,6 +132,7 @@ class Observations:
         object.__setattr__(self, "censored", kinds)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "events", events)
+        object.__setattr__(self, "covariates", read_covariates(covariates))
         object.__setattr__(self, "name", None if name is None else _series_name(name))
         object.__setattr__(self, "calendar", calendar)
 
@@ -162,10 +172,10 @@ class Observations:
             empty. Such a row needs no values, and then is no time of the data.
         inputs
             A dict from the model's inputs to the columns of their values, which go into a `pf.Input` of kind "linear",
-            or to a pair of column and kind.
+            or to a pair of column and kind. The first value of a "previous" one holds from the start of the series on.
         covariates
-            The column, or a list of the columns, that become inputs of the same names: each value holds until another
-            follows, the first from the start of the series on.
+            The column, or a list of the columns, of covariates: numbers or names of groups, each the same in all rows
+            of a series. What changes within a series is an input.
         initial_time
             When each series begins, as in `pf.Observations`; with None, in its first row.
         unit
@@ -195,6 +205,12 @@ class Observations:
             with naming_series(name):
                 panel[name] = cls(**table.of_series(rows), name=name)
         return panel
+
+    def with_covariates(self, covariates: Mapping[str, Any]) -> Observations:
+        """Return the series with other covariates."""
+        other = copy(self)
+        object.__setattr__(other, "covariates", read_covariates(covariates))
+        return other
 
     @property
     def observation_dim(self) -> int:

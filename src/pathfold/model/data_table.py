@@ -89,15 +89,35 @@ class DataTable:
         for each, own in zip(names, rows, strict=True):
             yield int(each) if isinstance(each, float) and each.is_integer() else each, own
 
-    def covariates(self, names: Any) -> dict[str, np.ndarray]:
-        """Return the columns that hold covariates, by the names that the user gives: one, or several."""
+    def listed(self, what: str, names: Any) -> list[str]:
+        """Return the names of columns that the user gives, one or several, each of which is there."""
         listed = [names] if isinstance(names, str) else names
         if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
-            raise DataError(f"covariates must be names of columns, not {told(names)}")
-        return {name: self.numbers(name) for name in listed}
+            raise DataError(f"{what} must be names of columns, not {told(names)}")
+        return [name for name in listed if self.column(name) is not None]
 
-    def held(self, name: str, column: np.ndarray, rows: np.ndarray, times: np.ndarray, start: float) -> Input:
-        """Return a covariate of a series as an input that keeps each value until another follows.
+    def labels(self, name: str) -> np.ndarray:
+        """Return a column of covariates: as text if all its cells are text, else as numbers; None where it is empty."""
+        cells, empty = self.column(name), _missing(self.column(name))
+        texts = all(isinstance(cell, str) for cell in cells[~empty])
+        labels = cells.astype(object).to_numpy(copy=True) if texts else self.numbers(name).astype(object)
+        labels[empty] = None
+        return labels
+
+    def constant(self, name: str, column: np.ndarray, rows: np.ndarray) -> Any:
+        """Return the only value that a column of labels has in the rows of a series."""
+        known = [row for row in rows if column[row] is not None]
+        if not known:
+            raise DataError(f"column {told(name)} is empty; give every series its covariate")
+        if other := [row for row in known if column[row] != column[known[0]]]:
+            raise DataError(
+                f"{self.place(other[0], name)} is {told(column[other[0]])}, and before it {told(column[known[0]])}: a "
+                "covariate is the same in all rows of a series; name what changes in inputs"
+            )
+        return column[known[0]]
+
+    def held(self, name: Any, column: np.ndarray, rows: np.ndarray, times: np.ndarray, start: float) -> Input:
+        """Return a column of a series as an input that keeps each value until another follows.
 
         The rows are in the order of their `times`; of those of one time the last counts. The first value holds from the
         `start` of the series on, and has to be known.

@@ -6,7 +6,8 @@ The sampler uses the discretised model (method.md, section 1):
 
 with all of u, v_0, v, w standard normal, of sizes U, V0, V, W. Here z are the parameters that all series share, and x
 is the augmented state: the state followed by the parameters that vary between series (`pf.Varying`), which v_0 draws
-and no step changes. The user's functions take the state alone, and find the varying parameters in z like the others.
+and no step changes. The user's functions take the state alone, and find the varying parameters in z like the others,
+with the covariates of the series, and of what varies between groups of series the value of its own.
 """
 
 import copy
@@ -18,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pathfold.errors import ModelError, told
+from pathfold.errors import DataError, ModelError, told
 from pathfold.model.conditional import ConditionalMap
+from pathfold.model.covariates import Covariate, check_model_covariates, chosen
 from pathfold.model.functions import (
     Compilable,
     as_float64,
@@ -33,9 +35,9 @@ from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.kept import Kept
 from pathfold.model.likelihood import Several
-from pathfold.model.names import check_labels
+from pathfold.model.names import check_labels, dimensions
 from pathfold.model.observation import GaussianNoise, Noiseless, Observation
-from pathfold.model.parameters import Parameters, build_parameters
+from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.reactions import ReactionFunction, Reactions
 from pathfold.model.roots import Split
 from pathfold.model.seen import Seen
@@ -96,6 +98,10 @@ class DiffusionModel:
         `pf.CustomScheme(...)`.
     inputs
         A dict of name -> `pf.Input`: known functions of time that the model's functions use.
+    covariates
+        A dict of name -> typical value, or list of levels: numbers that each series has, or names of the groups that it
+        may belong to. All functions find the number of the series, or the place of its level (0.0, 1.0, ...), in z
+        under this name, and so do priors of what varies between series. At typical values the model is tried.
     states
         Names of the components of the state, which label the results.
     observed
@@ -123,6 +129,7 @@ class DiffusionModel:
     """
 
     inputs: dict[str, Input]
+    covariates: dict[str, Covariate]
     scheme: Scheme
     sde: SDE
     network: Reactions | None
@@ -155,6 +162,7 @@ class DiffusionModel:
         observed: Sequence[str] | None = None,
         accumulators: str | int | Sequence[str | int] = (),
         events: Mapping[str, Callable[..., Any]] | None = None,
+        covariates: Mapping[str, Any] | None = None,
     ):
         self.kept = Kept()  # what this layer and those above compiled or computed for the model
         self.scheme = EulerMaruyama() if scheme is None else scheme
@@ -167,11 +175,14 @@ class DiffusionModel:
             **{f"event {name}": jump for name, jump in (events if isinstance(events, Mapping) else {}).items()},
         }
         self.inputs = check_inputs({} if inputs is None else inputs, ModelError)
+        self.covariates = check_model_covariates({} if covariates is None else covariates)
+        if both := [name for name in self.inputs if name in self.covariates]:
+            raise ModelError(f"{both[0]!r} is the name of an input and of a covariate; give one of them another")
         if not isinstance(self.scheme, Scheme):
             raise ModelError(f"scheme must be a scheme such as pf.EulerMaruyama(), not {told(scheme)}")
         self._set_equation(drift, diffusion)
         with jax.enable_x64(True):  # each step uses what those before it have set
-            self.parameters, self.varying = build_parameters(parameters)
+            self.parameters, self.varying = build_parameters(parameters, self.covariates)
             self.priors = dict(parameters)
             self._set_state(initial_state, states)
             self.jumps = Jumps.build(accumulators, {} if events is None else events, self.states, self.state_dim)
@@ -231,22 +242,49 @@ class DiffusionModel:
     @property
     def maps(self) -> dict[str, ConditionalMap]:
         """The maps of all parameters by name, those that vary included."""
-        return self._in_order(self.parameters.maps | self.varying.maps)
+        maps = self.parameters.maps | self.varying.maps
+        return {name: maps[name] for name in self.priors}
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The covariate by which a parameter varies, by the name of the parameter."""
+        return {name: prior.by for name, prior in self.priors.items() if isinstance(prior, Varying) and prior.by}
+
+    def dims(self, name: str) -> list[str]:
+        """Return what the results call the dimensions of a parameter, besides that of the series."""
+        count = len(self.maps[name].shape)
+        return [self.groups[name], *dimensions(name, count - 1)] if name in self.groups else dimensions(name, count)
 
     def structs(self) -> dict[str, Any]:
-        """Return the structs of all parameters by name, as the user's functions take them."""
-        return self._in_order(self.parameters.structs() | self.varying.structs())
+        """Return the structs of all parameters and covariates by name, as the user's functions take them."""
+        shared = self.parameters.structs() | {name: struct(*self.parameters.shapes[name][1:]) for name in self.groups}
+        return self._in_order(shared | self.varying.structs() | {name: struct() for name in self.covariates})
 
     def _in_order(self, z: dict[str, Any]) -> dict[str, Any]:
-        return {name: z[name] for name in self.priors}
+        return {name: z[name] for name in (*self.priors, *self.covariates)}
+
+    def of_series(self, z: dict[str, Any], covariates: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the parameters that are shared are to a series with these covariates, and these, by name."""
+        own = {name: chosen(z[name], covariates[by]) for name, by in self.groups.items()}
+        return {**z, **own, **covariates}
 
     def named(self, z: dict[str, Any], varying: Any) -> dict[str, Any]:
-        """Return all parameters of a series by name, from the shared ones and the vector of those that vary."""
+        """Return all that functions find in z, by name, from what `of_series` gives and the vector of what varies."""
         return self._in_order(z | self.varying.unflatten(varying))
 
-    def in_series(self, z: dict[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
-        """Return the state and all parameters of a series, from the shared parameters and the augmented state."""
+    def in_series(self, z: dict[str, Any], x: Any, t: Any) -> tuple[Any, dict[str, Any]]:
+        """Return the state, and z as the user's functions take it, at an augmented state and a time."""
+        clock = t.time if isinstance(t, Moment) else t
+        z = self.of_series(z, clock.covariates) if self.covariates else z
         return x[: self.state_dim], self.named(z, x[self.state_dim :])
+
+    def own_of(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Return what varies between series by name, (..., *shape), from augmented states (..., X)."""
+        own, begin = {}, self.state_dim
+        for name, shape in self.varying.shapes.items():
+            end = begin + int(np.prod(shape, dtype=int))
+            own[name], begin = x[..., begin:end].reshape(*x.shape[:-1], *shape), end
+        return own
 
     def state_of(self, given: Any) -> Any:
         """The state that the user gives: an array, or the amounts of a network by species."""
@@ -258,7 +296,7 @@ class DiffusionModel:
         return jnp.concatenate([x, varying]) if self.varying.z_size else x
 
     def start(self, z: dict[str, Array], v0: Array) -> Array:
-        """Return the augmented initial state x_0 from V0 standard normals."""
+        """Return the augmented initial state x_0 from V0 standard normals, and from what z is to the series."""
         varying = self.varying.push(v0[: self.varying.size], z)
         return self.augmented(self.initial_state.push(self.named(z, varying), v0[self.varying.size :]), varying)
 
@@ -274,7 +312,7 @@ class DiffusionModel:
 
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
         """Return x(t + delta) from x(t) = x and v ~ N(0, I_V), with the jumps of the step."""
-        state, named = self.in_series(z, x)
+        state, named = self.in_series(z, x, t)
         if not isinstance(t, Moment):
             return self.augmented(self._user_step(named, state, v, delta, t), x[self.state_dim :])
         state = self._user_step(named, self.jumps.before(state, dict(named), t), v, delta, t.time)
@@ -282,12 +320,12 @@ class DiffusionModel:
 
     def misfit(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen) -> Array:
         """Return the rows (Y,) of the constraint at one node."""
-        state, named = self.in_series(z, x)
+        state, named = self.in_series(z, x, t)
         return self.observation.misfit(state, named, w, t, seen)
 
     def node_excess(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen) -> Any:
         """Return the terms of the potential at one node besides 1/2 w.w."""
-        state, named = self.in_series(z, x)
+        state, named = self.in_series(z, x, t)
         return self.observation.excess(state, named, w, t, seen)
 
     def split(self, z: dict[str, Array], x: Array, t: Any, seen: Seen) -> Split:
@@ -313,14 +351,15 @@ class DiffusionModel:
         for name, event in self.jumps.events.items():
             functions[f"event {name!r}"] = (event, (x, z, struct()))
         for name, prior in self.maps.items():
-            functions[f"prior of {name!r}"] = (prior.push, (z, struct(prior.size)))
+            given = z if name in self.varying.maps else self.parameters.structs()
+            functions[f"prior of {name!r}"] = (prior.push, (given, struct(prior.size)))
         return functions
 
     def restricted_to(self, compilable: Compilable) -> "DiffusionModel":
         """Return this model with quantile functions that cannot be compiled replaced by a bijection and a density."""
         model = copy.copy(self)
         with jax.enable_x64(True):
-            model.parameters, model.varying = build_parameters(self.priors, compilable=compilable)
+            model.parameters, model.varying = build_parameters(self.priors, self.covariates, compilable=compilable)
             z = self.structs()
             model.initial_state = self.initial_state.restricted_to(compilable, z)
             x = struct(self.state_dim)
@@ -394,59 +433,92 @@ class DiffusionModel:
 
     def _time(self) -> Any:
         """Return the structs of what the user's functions take for the time."""
-        names = {name: struct() for name in self.inputs}
-        return Clock(struct(), names, names) if names else struct()
+        inputs, covariates = ({name: struct() for name in known} for known in (self.inputs, self.covariates))
+        return Clock(struct(), inputs, inputs, covariates) if inputs or covariates else struct()
 
     def _seen(self) -> Seen:
         """Return the structs of what is observed at one time, with nothing censored."""
         return Seen(struct(self.observation_dim), struct(self.observation_dim), struct(0), struct(0))
 
     @property
+    def known_dim(self) -> int:
+        """The count of numbers that `node_clock` takes besides the time: inputs and covariates."""
+        return len(self.inputs) + len(self.covariates)
+
+    @property
     def forcing_dim(self) -> int:
-        """The count of numbers that `clock` takes for a step besides the time: inputs, their slopes, marks of jumps."""
-        return 2 * len(self.inputs) + self.jumps.size
+        """The count of numbers that `clock` takes for a step besides the time: also slopes and marks of jumps."""
+        return self.known_dim + len(self.inputs) + self.jumps.size
 
     def clock(self, t: Any, forcing: Any) -> Any:
         """Return what the functions take for the time t of a step, made of t and its forcing (..., forcing_dim)."""
-        count = len(self.inputs)
-        time = self.node_clock(t, forcing[..., :count], forcing[..., count : 2 * count])
-        return self.jumps.moment(time, forcing[..., 2 * count :]) if self.jumps else time
+        known, end = self.known_dim, self.known_dim + len(self.inputs)
+        time = self.node_clock(t, forcing[..., :known], forcing[..., known:end])
+        return self.jumps.moment(time, forcing[..., end:]) if self.jumps else time
 
-    def node_clock(self, t: Any, inputs: Any, slopes: Any = None) -> Any:
-        """Return what the functions take for the time t, with inputs and slopes (..., I) in the order of their names.
+    def node_clock(self, t: Any, known: Any, slopes: Any = None) -> Any:
+        """Return what the functions take for the time t, with inputs and then covariates (..., known_dim) in order.
 
-        At nodes no slopes are given, since nothing uses them there.
+        At nodes no slopes of inputs are given, since nothing uses them there.
         """
-        if not self.inputs:
+        if not self.known_dim:
             return t
+        count = len(self.inputs)
+        inputs, covariates = known[..., :count], known[..., count:]
         slopes = jnp.zeros_like(inputs) if slopes is None else slopes
-        by_name = [{name: array[..., i] for i, name in enumerate(self.inputs)} for array in (inputs, slopes)]
-        return Clock(t, *by_name)
+        parts = ((self.inputs, inputs), (self.inputs, slopes), (self.covariates, covariates))
+        return Clock(t, *({name: array[..., i] for i, name in enumerate(names)} for names, array in parts))
+
+    def some_clock(self) -> Any:
+        """Return what the functions may take for a time, to look at them: inputs of one, typical covariates."""
+        return self.node_clock(0.0, jnp.array([1.0] * len(self.inputs) + [*self.typical(0).values()]))
+
+    def typical(self, i: int) -> dict[str, np.ndarray]:
+        """Return numbers of the covariates by name at which the model is tried, with other levels for another i."""
+        return {name: np.asarray(covariate.example(i)) for name, covariate in self.covariates.items()}
+
+    def numbers(self, covariates: Mapping[str, Any]) -> dict[str, float]:
+        """Return the numbers by name that functions see of the covariates of a series; raise DataError if one lacks."""
+        if missing := [name for name in self.covariates if name not in covariates]:
+            raise DataError(
+                f"the series has no covariate {missing[0]!r}, which the model uses: give it as in "
+                f"pf.Observations(..., covariates={{{missing[0]!r}: ...}})"
+            )
+        return {name: covariate.number(name, covariates[name]) for name, covariate in self.covariates.items()}
+
+    def covariates_of(self, grid: TimeGrid) -> dict[str, np.ndarray]:
+        """Return the numbers (K,) by name that functions see of the covariates of all series."""
+        of_series = [self.numbers(own) for own in grid.covariates] if self.covariates else []
+        return {name: np.array([own[name] for own in of_series]) for name in self.covariates}
 
     def forcing(self, grid: TimeGrid, after_data: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the forcing of every fine step (N, S, forcing_dim), and the inputs at the nodes (N, I).
+        """Return the forcing of every fine step (N, S, forcing_dim), and what is known at the nodes (N, known_dim).
 
         Series (K,) that begin right `after_data` begin with empty accumulators.
         """
-        starts, ends = clocks(self.inputs, grid)
+        starts, ends = clocks(self.inputs, self.covariates_of(grid), grid)
         marks = self.jumps.marks(grid, after_data)
-        if not self.inputs:
+        if not self.known_dim:
             return marks, np.zeros((len(grid.starts), 0))
-        parts = [*starts.inputs.values(), *starts.slopes.values()]
-        return np.concatenate([np.stack(parts, axis=-1), marks], axis=-1), np.stack([*ends.inputs.values()], axis=-1)
+        parts = [*starts.inputs.values(), *starts.covariates.values(), *starts.slopes.values()]
+        known = np.stack([*ends.inputs.values(), *ends.covariates.values()], axis=-1)
+        return np.concatenate([np.stack(parts, axis=-1), marks], axis=-1), known
 
     def clocks(self, grid: TimeGrid) -> tuple[Any, Any]:
         """Return what the functions take for the times of the fine steps (N, S) and of the nodes (N,)."""
-        starts, ends = clocks(self.inputs, grid)
+        starts, ends = clocks(self.inputs, self.covariates_of(grid), grid)
         return self.jumps.moment(starts, self.jumps.marks(grid)) if self.jumps else starts, ends
 
     def components_shown(self) -> np.ndarray:
         """Return the component of the state that each observed value equals, up to noise; -1 if it equals none."""
         shown = np.full(self.observation_dim, -1)
         with jax.enable_x64(True):
-            shared = self.parameters.unflatten(self.parameters.push(jnp.zeros(self.parameters.size)))
-            _, z = self.in_series(shared, self.start(shared, jnp.zeros(self.start_dim)))
-            t = self.node_clock(0.0, jnp.ones(len(self.inputs)))
+            shared, t = (
+                self.parameters.unflatten(self.parameters.push(jnp.zeros(self.parameters.size))),
+                self.some_clock(),
+            )
+            start = self.start(self.of_series(shared, self.typical(0)), jnp.zeros(self.start_dim))
+            _, z = self.in_series(shared, start, t)
             x = np.random.default_rng(0).uniform(1.0, 2.0, self.state_dim)
             for columns, part in self.observation.parts:
                 if isinstance(part, Noiseless | GaussianNoise):
@@ -458,14 +530,14 @@ class DiffusionModel:
         """Return points (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""
         rng, points = np.random.default_rng(20), []
         for i, t in enumerate((0.0, 0.7, 2.3, 5.1)):
-            if self.inputs:
+            if self.known_dim:
                 inputs = {name: series.values[i % series.values.size] for name, series in self.inputs.items()}
-                t = Clock(t, inputs, dict.fromkeys(inputs, 0.0))
+                t = Clock(t, inputs, dict.fromkeys(inputs, 0.0), self.typical(i))
             u = jnp.asarray(rng.standard_normal(self.parameters.size))
             v0 = jnp.asarray(rng.standard_normal(self.start_dim))
             z = self.parameters.unflatten(self.parameters.push(u))
             with at_values("initial_state", "parameters drawn from their priors"):
-                x, z = self.in_series(z, self.start(z, v0))
+                x, z = self.in_series(z, self.start(self.of_series(z, self.typical(i)), v0), t)
                 x = np.asarray(x)
             with np.errstate(invalid="ignore"):  # what is not finite is told of by whoever asked
                 near = x + 0.3 * (1 + np.abs(x)) * rng.standard_normal(self.state_dim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -19,26 +19,35 @@ AT_A_TIME = 4096  # observations drawn at a time, always as many, so that the fu
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The parameters of D draws by name: `shared` (D, ...), and `own`, which vary between K series, (D, K, ...)."""
+    """The parameters of D draws by name: `shared` (D, ...), and `own`, which vary between K series, (D, K, ...).
+
+    `covariates` (K,) are the numbers of the series by name.
+    """
 
     model: DiffusionModel
     count: int
     series: int
     shared: dict[str, np.ndarray]
     own: dict[str, np.ndarray]
+    covariates: dict[str, np.ndarray]
 
     @classmethod
     def build(
-        cls, model: DiffusionModel, known: Mapping[str, np.ndarray], count: int, series: int, rng: np.random.Generator
+        cls,
+        model: DiffusionModel,
+        known: Mapping[str, np.ndarray],
+        count: int,
+        series: int,
+        covariates: dict[str, np.ndarray],
+        rng: np.random.Generator,
     ) -> Ensemble:
         """Take the known values, in these shapes; draw the others from their priors given these, or compute them."""
         shared = _filled_in(model.parameters, known, {}, count, rng)
-        rows = {name: np.repeat(value, series, axis=0) for name, value in shared.items()}
+        without = cls(model, count, series, shared, {}, covariates)
         flat = {name: _flat(known[name]) for name in model.varying.names if name in known}
-        own = _filled_in(model.varying, flat, rows, count * series, rng)
-        return cls(
-            model, count, series, shared, {name: v.reshape(count, series, *v.shape[1:]) for name, v in own.items()}
-        )
+        own = _filled_in(model.varying, flat, without._given(np.arange(series)), count * series, rng)
+        by_series = {name: value.reshape(count, series, *value.shape[1:]) for name, value in own.items()}
+        return replace(without, own=by_series)
 
     @property
     def z(self) -> np.ndarray:
@@ -53,9 +62,16 @@ class Ensemble:
 
     def named(self, series: np.ndarray) -> dict[str, Any]:
         """Return all parameters by name, (D R, ...), for R rows of every draw that belong to these series (R,)."""
+        by_name = self._given(series) | {name: _flat(value[:, series]) for name, value in self.own.items()}
+        return {name: by_name[name] for name in (*self.model.priors, *self.covariates)}
+
+    def _given(self, series: np.ndarray) -> dict[str, Any]:
+        """Return what the shared parameters are to these series (R,), and their covariates, by name, (D R, ...)."""
+        numbers = {name: each[series] for name, each in self.covariates.items()}
         by_name = {name: np.repeat(value, len(series), axis=0) for name, value in self.shared.items()}
-        by_name |= {name: _flat(value[:, series]) for name, value in self.own.items()}
-        return {name: by_name[name] for name in self.model.priors}
+        for name, by in self.model.groups.items():
+            by_name[name] = _flat(self.shared[name][:, numbers[by].astype(int)])
+        return by_name | {name: np.tile(each, self.count) for name, each in numbers.items()}
 
     def draw_starts(self, rng: np.random.Generator) -> np.ndarray:
         """Draw initial states (D, K, X)."""

@@ -51,6 +51,15 @@ def _read(name: Any, given: Any, calendar: Calendar | None) -> tuple[np.ndarray,
     return at, amounts
 
 
+def merged(one: Events, other: Events) -> dict[str, tuple[Any, Any]]:
+    """Return the times and amounts of two series of events by name, one after the other."""
+    parts = {name: [events[name] for events in (one, other) if name in events] for name in {**one, **other}}
+    return {
+        name: (np.concatenate([t for t, _ in both]), np.concatenate([a for _, a in both]))
+        for name, both in parts.items()
+    }
+
+
 def close(t: Any) -> Any:
     """Return the difference below which a time is taken to be the same as t."""
     return 1e-12 * (1.0 + np.abs(t))

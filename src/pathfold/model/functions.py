@@ -74,7 +74,7 @@ def with_time(name: str, function: Any, arguments: Sequence[str]) -> OfTime:
         raise ModelError(f"{name} takes arguments {signature}, expected ({without}) or ({full}), or ({full}, inputs)")
 
     def with_inputs(*values):
-        if not isinstance(values[-1], Clock):
+        if not getattr(values[-1], "inputs", None):
             raise ModelError(
                 f"{name} takes arguments {signature}, the last one for inputs, but the model has none: give "
                 "pf.DiffusionModel(..., inputs={name: pf.Input(times, values)})"

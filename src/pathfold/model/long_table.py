@@ -26,7 +26,7 @@ class LongTable:
     values: np.ndarray
     censored: np.ndarray | None
     events: dict[str, np.ndarray]
-    inputs: dict[str, tuple[np.ndarray, Any]]
+    inputs: dict[str, tuple[Any, np.ndarray, Any]]
     covariates: dict[str, np.ndarray]
     initial_time: Any
     unit: str | None
@@ -60,8 +60,8 @@ class LongTable:
             np.stack([table.numbers(name) for name in names], axis=1),
             _censoring(table, names, censored),
             {name: table.numbers(column) for name, column in _columns("events", events).items()},
-            {name: (table.numbers(column), kind) for name, (column, kind) in kinds.items()},
-            table.covariates(covariates),
+            {name: (column, table.numbers(column), kind) for name, (column, kind) in kinds.items()},
+            {name: table.labels(name) for name in table.listed("covariates", covariates)},
             initial_time,
             unit,
         )
@@ -88,6 +88,7 @@ class LongTable:
             "censored": None if self.censored is None else self.censored[seen],
             "events": {name: self._known(amounts, rows) for name, amounts in self.events.items()},
             "inputs": self._own_inputs(rows, *in_unit(times, initial_time, self.unit)[1:]),
+            "covariates": {name: self.table.constant(name, column, rows) for name, column in self.covariates.items()},
         }
 
     def _check_once(self, seen: np.ndarray) -> None:
@@ -106,17 +107,18 @@ class LongTable:
         return self.times[rows], column[rows]
 
     def _own_inputs(self, rows: np.ndarray, start: Any, calendar: Calendar | None) -> dict[str, Input]:
-        """Return inputs and covariates of a series; rows of one time that repeat the value of an input count once."""
+        """Return the inputs of a series; rows of one time that repeat a value count once."""
         inputs = {}
-        for name, (column, kind) in self.inputs.items():
+        for name, (label, column, kind) in self.inputs.items():
+            if kind == "previous":
+                times = counted("times", self.times[rows], calendar)
+                inputs[name] = self.table.held(label, column, rows, times, real_number("initial_time", start))
+                continue
             times, values = self._known(column, rows)
             if not times.size:
                 raise DataError(f"the input {told(name)} has no value; give every series at least one")
             new = np.append(True, (times[1:] != times[:-1]) | (np.diff(values) != 0.0))
             inputs[name] = Input(counted("times", times[new], calendar), values[new], kind)
-        times = counted("times", self.times[rows], calendar)
-        for name, column in self.covariates.items():
-            inputs[name] = self.table.held(name, column, rows, times, real_number("initial_time", start))
         return inputs
 
 

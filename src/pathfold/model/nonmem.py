@@ -31,6 +31,7 @@ def read_nonmem(
     infusions: str | Mapping[int, str] = "infusion",
     observed: str | Mapping[int, str] = "DV",
     covariates: str | Sequence[str] = (),
+    inputs: str | Sequence[str] = (),
     lloq: float | None = None,
     initial_time: float | None = None,
 ) -> dict[str | int, Observations]:
@@ -56,7 +57,10 @@ def read_nonmem(
         The name of the observed component; or a dict from DVID, or from CMT in a table without DVID, to names. They
         are the columns of the data, in the order of the dict.
     covariates
-        Columns that become inputs of the same names: a value holds from its row on until another follows.
+        Columns of covariates, numbers or names of groups, each the same in all rows of an ID.
+    inputs
+        Columns, such as of covariates that change, that become inputs of the same names: a value holds from its row on
+        until another follows.
     lloq
         The lower limit of quantification, in a table without a column LLOQ. Values that the flag marks by 1 are known
         to be at most the limit, or at most DV if none is given; those marked by -1 (CENS) at least DV. In a table
@@ -90,7 +94,8 @@ def read_nonmem(
         events.routed("infusions", infusions, "CMT", events.is_dose & (events.rate > 0.0)),
         events.routed("observed", observed, "DVID" if events.has("DVID") else "CMT", events.is_sample),
         events.bounds(None if lloq is None else real_number("lloq", lloq)),
-        events.table.covariates(covariates),
+        {name: events.table.labels(name) for name in events.table.listed("covariates", covariates)},
+        {name: events.table.numbers(name) for name in events.table.listed("inputs", inputs)},
     )
     start = None if initial_time is None else real_number("initial_time", initial_time)
     panel = {}
@@ -110,13 +115,14 @@ class Routed:
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """What rows stand for: names of doses, infusions and observed components; bounds (R,) of values; covariates."""
+    """What rows stand for: names of doses, infusions and observed components; bounds (R,) of values; other columns."""
 
     doses: Routed
     infusions: Routed
     observed: Routed
     bounds: tuple[np.ndarray, np.ndarray]
     covariates: dict[str, np.ndarray]
+    inputs: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +306,8 @@ def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: f
         pd.DataFrame(values, index=pd.Index(times), columns=[*routes.observed.names]),
         initial_time=start,
         inputs=inputs
-        | {key: events.table.held(key, column, rows, time, start) for key, column in routes.covariates.items()},
+        | {key: events.table.held(key, column, rows, time, start) for key, column in routes.inputs.items()},
+        covariates={key: events.table.constant(key, column, rows) for key, column in routes.covariates.items()},
         events=_doses(events, routes.doses, rows),
         censored=(low, high),
         name=name,

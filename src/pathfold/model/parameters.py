@@ -13,7 +13,8 @@ import numpyro.distributions as dist
 from jax import Array
 
 from pathfold.errors import ModelError, told
-from pathfold.model.conditional import ConditionalMap, is_function
+from pathfold.model.conditional import ConditionalMap, GroupMap, is_function
+from pathfold.model.covariates import Covariate
 from pathfold.model.functions import Compilable, listed, struct, told_support, traced
 from pathfold.model.names import check_dimensions, check_name
 from pathfold.model.real_arrays import real_array
@@ -21,16 +22,20 @@ from pathfold.model.real_arrays import real_array
 
 @dataclass(frozen=True)
 class Varying:
-    """A parameter of which every series of a panel has its own value: a random effect.
+    """A parameter of which every series of a panel, or every group of series, has its own value: a random effect.
 
     Parameters
     ----------
     prior
-        A numpyro distribution, or a function of z that returns one; it may use parameters that the series share and
-        others that vary between them.
+        A numpyro distribution, or a function of z that returns one; it may use parameters that the series share,
+        others that vary between them, and covariates of the series.
+    by
+        The name of a covariate with levels: series of the same level share one value. The prior then may use what all
+        series share, and what varies by the same covariate.
     """
 
     prior: Any
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -161,30 +166,47 @@ def _check_support(name: str, given: Any, m: ConditionalMap) -> None:
         )
 
 
-def build_parameters(priors: Any, *, compilable: Compilable | None = None) -> tuple[Parameters, Parameters]:
-    """Return the parameters that all series share and those that vary, from the user's name -> prior."""
+def build_parameters(
+    priors: Any, covariates: Mapping[str, Covariate] | None = None, *, compilable: Compilable | None = None
+) -> tuple[Parameters, Parameters]:
+    """Return the parameters that series share and those that each has of its own, from the user's name -> prior.
+
+    What groups of series share is shared: a value for each level of the covariate that makes the groups.
+    """
     if not isinstance(priors, Mapping):
         raise ModelError(f"parameters must be a dict of name -> distribution, not {told(priors)}")
     for name in priors:
         check_name("parameter", name, ModelError)
-    building = _Building(dict(priors), compilable)
+        if name in (covariates or {}):
+            raise ModelError(f"{name!r} is the name of a parameter and of a covariate; give one of them another")
+    building = _Building(dict(priors), dict(covariates or {}), compilable)
     for name in priors:
         building.add(name)
     maps = building.maps
     check_dimensions("parameter", {name: len(maps[name].shape) for name in priors}, ModelError)
 
     def those(varying: bool) -> Parameters:
-        chosen = [name for name, prior in priors.items() if isinstance(prior, Varying) == varying]
+        chosen = [name for name, prior in priors.items() if (_scope(prior) == OWN) == varying]
         return Parameters({name: maps[name] for name in chosen}, tuple(name for name in maps if name in chosen))
 
     return those(False), those(True)
 
 
+SHARED, OWN = "shared", "own"  # the scope of a parameter, besides that of a group
+
+
+def _scope(prior: Any) -> str | tuple[str, str]:
+    """Return for what there is one value of a parameter: all series, each of them, or each level of a covariate."""
+    if not isinstance(prior, Varying):
+        return SHARED
+    return OWN if prior.by is None else ("by", prior.by)
+
+
 class _Building:
     """Builds the maps of the priors, each after those of the parameters that it uses."""
 
-    def __init__(self, priors: dict[str, Any], compilable: Compilable | None) -> None:
-        self.priors, self.compilable = priors, compilable
+    def __init__(self, priors: dict[str, Any], covariates: dict[str, Covariate], compilable: Compilable | None) -> None:
+        self.priors, self.covariates, self.compilable = priors, covariates, compilable
         self.maps: dict[str, ConditionalMap] = {}
         self.begun: list[str] = []  # priors being built: one that uses another of these closes a circle
 
@@ -215,22 +237,36 @@ class _Building:
         if 0 in m.shape:
             raise ModelError(f"parameter {name!r} has shape {m.shape} and no entry; leave it out")
         self.begun.pop()
-        self.maps[name] = m
+        self.maps[name] = m if _scope(self.priors[name]) in (SHARED, OWN) else self._of_groups(name, m)
+
+    def _of_groups(self, name: str, m: ConditionalMap) -> GroupMap:
+        """Return the map to the values of all levels of the covariate that makes the groups."""
+        by = self.priors[name].by
+        levels = self.covariates[by].levels if isinstance(by, str) and by in self.covariates else ()
+        if not levels:
+            raise ModelError(
+                f"parameter {name!r} varies by {told(by)}, which is no covariate with levels; give the model "
+                f"covariates={{{told(by)}: [...]}} with the names of all groups"
+            )
+        beside = [other for other, prior in self.priors.items() if _scope(prior) == ("by", by)]
+        return GroupMap.of(m, len(levels), beside)
 
     def _asked(self, name: str, what: str, prior: Callable[..., Any]) -> dict[str, jax.ShapeDtypeStruct]:
         """Return the shapes of the parameters that a prior uses, having built these first."""
         asked: dict[str, jax.ShapeDtypeStruct] = {}
 
         def value(other: Any) -> Array:
-            if other not in self.priors:
-                raise ModelError(f"{what} asks for parameter {other!r}; the model has {listed(self.priors)}")
-            if isinstance(self.priors[other], Varying) and not isinstance(self.priors[name], Varying):
+            if other not in self.priors and other not in self.covariates:
                 raise ModelError(
-                    f"{what}, which all series share, asks for {other!r}, which varies between them; let it depend on "
-                    "parameters that are shared, or make it pf.Varying too"
+                    f"{what} asks for parameter {other!r}; the model has {listed([*self.priors, *self.covariates])}"
                 )
+            self._check_scope(name, what, other)
+            if other in self.covariates:
+                asked[other] = struct()
+                return jnp.asarray(self.covariates[other].example(0))
             self.add(other)
-            asked[other] = struct(*self.maps[other].shape)
+            m = self.maps[other]
+            asked[other] = struct(*(m.each.shape if isinstance(m, GroupMap) else m.shape))
             return jnp.zeros(asked[other].shape)
 
         def look() -> None:
@@ -238,6 +274,21 @@ class _Building:
 
         traced(what, look, ())
         return asked
+
+    def _check_scope(self, name: str, what: str, other: str) -> None:
+        """Raise ModelError if a prior asks for something that has several values where it is to have one."""
+        own, theirs = _scope(self.priors[name]), OWN if other in self.covariates else _scope(self.priors[other])
+        if theirs in (SHARED, own) or own == OWN:
+            return
+        if own == SHARED:
+            raise ModelError(
+                f"{what}, which all series share, asks for {other!r}, which varies between them; let it depend on "
+                "parameters that are shared, or make it pf.Varying too"
+            )
+        raise ModelError(
+            f"{what}, which varies by {own[1]!r}, asks for {other!r}, which may differ between series of one group; "
+            f"let {name!r} depend on what all series share, and combine the two in a pf.Varying without by"
+        )
 
 
 class _ByName(Mapping[str, Any]):

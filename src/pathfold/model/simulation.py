@@ -59,14 +59,20 @@ def _compiled_draw(model: DiffusionModel) -> Callable[..., Any]:
     return jax.jit(jax.vmap(model.observation.drawn, (0, None, 0, 0)))
 
 
-def _values(model: DiffusionModel, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of the shared parameters, and of those that vary, which are drawn if they are not given."""
+def _values(
+    model: DiffusionModel, values: Any, covariates: Mapping[str, Any], rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Return the values of the shared parameters, and of those that vary, which are drawn if they are not given.
+
+    And what the functions find in z, by name.
+    """
     check_values(values, model.maps)
     shared, own = ({name: v for name, v in values.items() if name in part.maps}
                    for part in (model.parameters, model.varying))  # fmt: skip
     z = model.parameters.flatten(shared)
-    given = model.parameters.unflatten(jnp.asarray(z))
-    return z, model.varying.flatten(own, given, lambda m, before: jnp.asarray(m.draw(before, rng, 1)[0]))
+    given = model.of_series(model.parameters.unflatten(jnp.asarray(z)), jax.tree.map(jnp.asarray, covariates))
+    varying = model.varying.flatten(own, given, lambda m, before: jnp.asarray(m.draw(before, rng, 1)[0]))
+    return z, varying, model.named(given, jnp.asarray(varying))
 
 
 def simulate(
@@ -81,19 +87,20 @@ def simulate(
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
+    covariates: Mapping[str, Any] | None = None,
 ) -> Observations:
     """Simulate one series on a fine grid by the model's scheme and observe it; `pf.simulate` explains the arguments."""
     check_model(model)
     times, seed = real_array("times", times), whole("seed", seed, least=0)
-    empty = Observations(times, np.zeros((times.size, model.observation_dim)), initial_time, inputs, events=events)
+    given: dict[str, Any] = {"initial_time": initial_time, "inputs": inputs, "events": events, "covariates": covariates}
+    empty = Observations(times, np.zeros((times.size, model.observation_dim)), **given)
     check_inputs_and_events(model, empty)
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
     noise = 8 * len(grid.starts) * grid.steps * model.noise_dim
     check_memory("the noise of the path", 2 * noise, "fewer steps_per_interval, a longer max_step or fewer times")
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
-        z, varying = _values(model, parameters, rng)
-        named = model.named(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(varying))
+        z, varying, named = _values(model, parameters, model.numbers(empty.covariates), rng)
         with at_values("initial_state", "these parameters"):
             (v0,) = model.initial_state.draw(named, rng, 1)
         v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
@@ -111,7 +118,7 @@ def simulate(
         values = observe(model, states, named, model.clocks(grid)[1], rng)[grid.rows]
     if not np.isfinite(values).all():
         raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
-    return Observations(times, values, initial_time, inputs, events=events)
+    return Observations(times, values, **given)
 
 
 def _remedy(model: DiffusionModel, states: np.ndarray) -> str:

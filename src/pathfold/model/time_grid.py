@@ -11,6 +11,7 @@ import numpy as np
 
 from pathfold.errors import DataError, SettingsError
 from pathfold.model.checks import positive, whole
+from pathfold.model.covariates import Label, check_all_have
 from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.dates import Calendar
 from pathfold.model.events import close
@@ -30,9 +31,9 @@ class TimeGrid:
     kinds and upper bounds of censored values; rows (N,), True at the times of the data, whatever is missing there;
     events, by name their amounts (N,) at the ends of intervals, NaN where there is none; first (K,), the index of the
     first interval of each series; series, their names or numbers; components, the names of the Y observed components
-    or their numbers; inputs, those that each series has of its own; calendars, how its dates are counted, if it has
-    any. An observation or event at the initial time ends an interval of length zero, over which every scheme leaves the
-    state as it is.
+    or their numbers; inputs, those that each series has of its own; covariates, those of each series; calendars, how
+    its dates are counted, if it has any. An observation or event at the initial time ends an interval of length zero,
+    over which every scheme leaves the state as it is.
     """
 
     starts: np.ndarray
@@ -48,6 +49,7 @@ class TimeGrid:
     steps: int
     components: tuple[str, ...] | tuple[int, ...]
     inputs: tuple[dict[str, Input], ...]
+    covariates: tuple[dict[str, Label], ...]
     calendars: tuple[Calendar | None, ...]
 
     @classmethod
@@ -70,6 +72,7 @@ class TimeGrid:
         if len(names := {series.components for series in panel if series.components is not None}) > 1:
             columns = " and ".join(sorted(map(str, names)))
             raise DataError(f"the series of the panel have different columns, {columns}; give all the same, in order")
+        check_all_have({name: series.covariates for name, series in by_name.items()})
         if (steps_per_interval is None) == (max_step is None):
             raise SettingsError("give exactly one of steps_per_interval and max_step")
 
@@ -102,6 +105,7 @@ class TimeGrid:
             steps=steps,
             components=names.pop() if names else tuple(range(widths[0])),
             inputs=tuple(series.inputs for series in panel),
+            covariates=tuple(series.covariates for series in panel),
             calendars=tuple(series.calendar for series in panel),
         )
 
@@ -146,13 +150,14 @@ class TimeGrid:
         return bool(np.ptp(self.delta) <= 1e-12 * np.max(self.delta))
 
 
-def clocks(inputs: dict[str, Input], grid: TimeGrid) -> tuple[Any, Any]:
-    """Return the times at which fine steps begin (N, S), and those of nodes (N,); with inputs, clocks of these shapes.
+def clocks(inputs: dict[str, Input], covariates: dict[str, np.ndarray], grid: TimeGrid) -> tuple[Any, Any]:
+    """Return the times at which fine steps begin (N, S), and those of nodes (N,).
 
-    For a step, an input has its value at the beginning and, if linear, the mean slope over the step.
+    With inputs, or with numbers (K,) of series by name as `covariates`, they are clocks of these shapes. For a step, an
+    input has its value at the beginning and, if linear, the mean slope over the step.
     """
     starts = grid.starts[:, None] + grid.delta[:, None] * np.arange(grid.steps)
-    if not inputs:
+    if not inputs and not covariates:
         return starts, grid.ends
     delta = np.broadcast_to(grid.delta[:, None], starts.shape)
     values, slopes, ends = ({name: np.zeros(t.shape) for name in inputs} for t in (starts, starts, grid.ends))
@@ -164,7 +169,10 @@ def clocks(inputs: dict[str, Input], grid: TimeGrid) -> tuple[Any, Any]:
             if given.kind == "linear":
                 change = given.at(starts[rows] + delta[rows]) - before
                 slopes[name][rows] = np.divide(change, delta[rows], out=np.zeros_like(change), where=delta[rows] > 0)
-    return Clock(starts, values, slopes), Clock(grid.ends, ends, {name: np.zeros(len(grid.ends)) for name in inputs})
+    known = {name: numbers[grid.series_of_intervals] for name, numbers in covariates.items()}
+    of_steps = {name: np.repeat(numbers[:, None], grid.steps, axis=1) for name, numbers in known.items()}
+    nothing = {name: np.zeros(len(grid.ends)) for name in inputs}
+    return Clock(starts, values, slopes, of_steps), Clock(grid.ends, ends, nothing, known)
 
 
 @dataclass(frozen=True, eq=False)

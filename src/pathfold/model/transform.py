@@ -47,6 +47,7 @@ def transformed(model: DiffusionModel, forward: Callable[..., Any], inverse: Cal
         states=model.states,
         observed=model.observed,
         events=jumps,
+        covariates={name: list(each.levels) or each.typical for name, each in model.covariates.items()},
     )
 
 

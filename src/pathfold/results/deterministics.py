@@ -37,7 +37,7 @@ def check_deterministics(
     """
     if not isinstance(deterministics, Mapping):
         raise ModelError(f"deterministics must be a dict of name -> function of {EXPECTED}, not {told(deterministics)}")
-    functions, dims = {}, {name: len(one.shape) for name, one in model.structs().items()}
+    functions, dims = {}, {name: len(m.shape) for name, m in model.maps.items()}
     examples = _examples(model, series, times, keep)
     for name, function in deterministics.items():
         check_name("the deterministic", name, ModelError)
@@ -61,7 +61,8 @@ def check_deterministics(
 def _examples(model: DiffusionModel, series: int, times: np.ndarray | None, keep: Selection) -> tuple[Any, Any, Any]:
     """Return the shapes of (z, path, times), as the functions take them."""
     varying = {name: struct(series, *shape) for name, shape in model.varying.shapes.items()}
-    z = {name: varying.get(name, one) for name, one in model.structs().items() if name in keep.parameters}
+    every = model.parameters.structs() | varying
+    z = {name: every[name] for name in model.priors if name in keep.parameters}
     rows = 0 if times is None else len(times)
     return z, struct(rows, model.state_dim), struct(rows)
 

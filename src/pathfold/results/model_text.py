@@ -25,6 +25,10 @@ def model_text(model: DiffusionModel) -> dict[str, str]:
     texts = {name: text_of(given) for name, given in model.written.items()}
     texts |= {f"parameter {name}": text_of(prior) for name, prior in model.priors.items()}
     texts |= {f"input {name}": f"{series.kind}, {series.values.size} values" for name, series in model.inputs.items()}
+    texts |= {
+        f"covariate {name}": f"one of {len(each.levels)} levels" if each.levels else f"about {each.typical:g}"
+        for name, each in model.covariates.items()
+    }
     return texts
 
 

@@ -69,7 +69,7 @@ def _driven(model: DiffusionModel, noise: Noise) -> np.ndarray:
 
 def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
     """Return whether each normal of a step by itself raises (1) or lowers (-1) each observed column, at a draw."""
-    x, z, diffusion, t = *_diffusion(model, noise), model.node_clock(0.0, jnp.ones(len(model.inputs)))
+    x, z, diffusion, t = *_diffusion(model, noise), model.some_clock()
     Y = model.observation_dim
     w, seen = jnp.zeros(model.observation_noise_dim), Seen(np.full(Y, 0.5), np.ones(Y), np.zeros(0), np.zeros(0))
     with jax.enable_x64(True):
@@ -85,5 +85,6 @@ def _diffusion(model: DiffusionModel, noise: Noise) -> tuple[Any, Any, np.ndarra
     """Return the initial state, the parameters and the diffusion matrix of a draw."""
     z, x0 = noise.z[0, -1], noise.x0[0, -1, 0]
     with jax.enable_x64(True):
-        x, z = model.in_series(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(x0))
-        return x, z, np.asarray(model.sde.diffusion(x, z, model.node_clock(0.0, jnp.ones(len(model.inputs)))))
+        t = model.some_clock()
+        x, z = model.in_series(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(x0), t)
+        return x, z, np.asarray(model.sde.diffusion(x, z, t))

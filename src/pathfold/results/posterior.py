@@ -23,7 +23,6 @@ from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.identity import identity
-from pathfold.model.names import dimensions
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.diagnostics import where_left_out
 from pathfold.results.log_prior import log_prior_dataset
@@ -143,7 +142,7 @@ def starts_dataset(run: Run, starts: Starts) -> xr.Dataset:
     with jax.enable_x64(True):
         push = run.model.parameters.push
         z = np.stack([np.asarray(push(jnp.asarray(c.point.position[:U]))) for c in starts.candidates])
-    variables = _by_name(run.model.parameters, "z", 0, keep).values()
+    variables = _by_name(run.model, run.model.parameters, "z", 0, keep).values()
     columns = keep.columns(run.model).get("z", slice(None))
     potentials = np.array([candidate.potential for candidate in starts.candidates])
     began = [chain.chain for chain in run.chains if chain.chain in starts.of_chains]
@@ -170,7 +169,8 @@ def _by_chain_and_draw(
 def _variables(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path: str) -> list[Variable]:
     """Return the variables of the posterior, as parts of the arrays of what is kept."""
     several, count, series = len(grid.first) > 1, len(keep.components), len(grid.first)
-    by_name = _by_name(model.parameters, "z", 0, keep) | _by_name(model.varying, "x0", count, keep, series)
+    by_name = _by_name(model, model.parameters, "z", 0, keep)
+    by_name |= _by_name(model, model.varying, "x0", count, keep, series)
     variables = [by_name[name] for name in keep.parameters]
     if count:
         dims, shape = (("series", "component"), (series, count)) if several else (("component",), (count,))
@@ -183,13 +183,13 @@ def _variables(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_path
 
 
 def _by_name(
-    parameters: Parameters, array: str, begin: int, keep: Selection, series: int | None = None
+    model: DiffusionModel, parameters: Parameters, array: str, begin: int, keep: Selection, series: int | None = None
 ) -> dict[str, Variable]:
     """Return the variables that are kept, which follow each other in an array; of each series, if `series` is given."""
     variables = {}
     for name, shape in parameters.shapes.items():
         if name in keep.parameters:
-            end, dims = begin + int(np.prod(shape, dtype=int)), tuple(dimensions(name, len(shape)))
+            end, dims = begin + int(np.prod(shape, dtype=int)), tuple(model.dims(name))
             own = ((), ()) if series is None else (("series",), (series,))
             variables[name] = Variable(name, array, begin, end, (*own[0], *dims), (*own[1], *shape))
             begin = end
@@ -202,6 +202,8 @@ def _coordinates(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_pa
         coordinates["component"] = [component_labels(model)[i] for i in keep.components]
     if several or model.varying.names:
         coordinates["series"] = list(grid.series)
+    kept = {by for name, by in model.groups.items() if name in keep.parameters}
+    coordinates |= {by: levels for by, levels in group_labels(model).items() if by in kept}
     if keep.components and keep_path != "none":
         dim = "node" if several else "time"
         coordinates["time"] = (dim, state_times(grid, keep_path))
@@ -209,6 +211,11 @@ def _coordinates(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_pa
             names = np.repeat(_names_of_series(grid), kept_states(grid, keep_path).sum(axis=1))
             coordinates["node_series"] = (dim, names)
     return coordinates
+
+
+def group_labels(model: DiffusionModel) -> dict[str, list[Any]]:
+    """Return the names of all groups by the covariate that makes them, of those that parameters vary by."""
+    return {by: list(model.covariates[by].levels) for by in dict.fromkeys(model.groups.values())}
 
 
 def kept_states(grid: TimeGrid, keep_path: str) -> np.ndarray:
@@ -281,7 +288,7 @@ def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
 
 
 def constant_dataset(grid: TimeGrid) -> xr.Dataset:
-    """Return the grid and what happens on it: intervals, times of the data, events, inputs and calendars."""
+    """Return the grid and what happens on it: intervals, times of the data, events, covariates, inputs, calendars."""
     variables: dict[str, Any] = {
         "interval_start": ("interval", np.asarray(grid.starts)),
         "interval_end": ("interval", np.asarray(grid.ends)),
@@ -289,6 +296,7 @@ def constant_dataset(grid: TimeGrid) -> xr.Dataset:
         "ends_at_data": ("interval", grid.rows.astype(np.int64)),
         "first_interval": ("series", np.asarray(grid.first)),
     }
+    variables |= {name: ("series", [own[name] for own in grid.covariates]) for name in grid.covariates[0]}
     coordinates: dict[str, Any] = {"series": list(grid.series)}
     if grid.events:
         variables["event_amount"] = (["event", "interval"], np.stack([*grid.events.values()]))
@@ -315,6 +323,7 @@ def attributes(model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any]) 
         "component": component_labels(model),
         "observation": [*(model.observed or grid.components)],
         "series": [*grid.series],
+        **group_labels(model),
     }
     return {
         "inference_library": "pathfold",

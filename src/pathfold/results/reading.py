@@ -17,6 +17,7 @@ import xarray as xr
 
 from pathfold.errors import SettingsError, told
 from pathfold.model import Input
+from pathfold.model.covariates import Label
 from pathfold.model.dates import Calendar
 
 LAPLACE = "laplace"  # the attribute `method` of what pf.fit returns
@@ -167,7 +168,7 @@ def _ordered(dims: Iterable[Any]) -> list[Any]:
         if dim in LAST:
             return len(FIRST) + 1 + LAST.index(dim), 0
         number = re.search(r"_dim_(\d+)$", str(dim))
-        return len(FIRST), int(number[1]) if number else 0
+        return len(FIRST), int(number[1]) if number else -1  # groups come before the dimensions of a value
 
     return sorted(dims, key=rank)
 
@@ -212,6 +213,14 @@ def inputs_of(tree: xr.DataTree) -> list[dict[str, Input]]:
     if written is None:
         return [{} for _ in series_names(tree)]
     return [{name: Input(**given) for name, given in own.items()} for own in written]
+
+
+def covariates_of(tree: xr.DataTree) -> list[dict[str, Label]]:
+    """Return the covariates of each series by name."""
+    constant = tree.constant_data
+    names = [str(name) for name, each in constant.data_vars.items() if each.dims == ("series",)]
+    values = {name: constant[name].values.tolist() for name in names if name != "first_interval"}
+    return [{name: each[k] for name, each in values.items()} for k in range(constant["first_interval"].size)]
 
 
 def calendars_of(tree: xr.DataTree) -> list[Calendar | None]:

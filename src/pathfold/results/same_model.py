@@ -22,7 +22,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import identity
 from pathfold.results.model_text import model_text
 from pathfold.results.prior import parameter_names
-from pathfold.results.reading import check_posterior, inputs_of
+from pathfold.results.reading import check_posterior, covariates_of, inputs_of
 
 TRACED_BY = ("pathfold", "jax", "numpyro")
 
@@ -88,6 +88,9 @@ def _other_data(tree: xr.DataTree, grid: TimeGrid) -> str:
     for name, inputs, own in zip(names, inputs_of(tree), grid.inputs, strict=True):
         if odd := [key for key in {**inputs, **own} if not _same_input(inputs.get(key), own.get(key))]:
             return f"the input {odd[0]!r} of series {name} is another"
+    for name, there, own in zip(names, covariates_of(tree), grid.covariates, strict=True):
+        if odd := [key for key in {**there, **own} if there.get(key) != own.get(key)]:
+            return f"the covariate {odd[0]!r} of series {name} is another"
     for what, differs in _differences(tree, grid):
         if differs.any():
             n = int(np.argmax(differs))

@@ -49,9 +49,9 @@ def _check(model: DiffusionModel) -> None:
         )
     with jax.enable_x64(True):
         x, z = jnp.ones(model.state_dim), model.parameters.push(jnp.zeros(model.parameters.size))
-        w, t = jnp.zeros(model.observation_noise_dim), model.node_clock(0.0, jnp.ones(len(model.inputs)))
+        w, t = jnp.zeros(model.observation_noise_dim), model.some_clock()
         seen = Seen(jnp.full(model.observation_dim, 0.5), jnp.ones(model.observation_dim), jnp.zeros(0), jnp.zeros(0))
-        slope = jax.jacfwd(lambda z: model.observation.misfit(x, model.parameters.unflatten(z), w, t, seen))(z)
+        slope = jax.jacfwd(lambda z: model.misfit(model.parameters.unflatten(z), x, w, t, seen))(z)
     if np.any(np.asarray(slope)[model.exactly_observed] != 0.0):
         raise SettingsError(
             "observations_per_block cannot be used: an exact observation depends on parameters, so that holding the "

@@ -49,13 +49,14 @@ def redundant_rows(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generat
 def _jacobian(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the Jacobian of the rows (nodes, Y) with respect to all normals, at a draw of these."""
     count = nodes[-1] + 1
+    covariates = _covariates_of(model, grid, 0)
     along = jax.tree.map(lambda each: jnp.asarray(each[:count], float), (grid.delta, model.clocks(grid)[0]))
     ends, seen = jax.tree.map(lambda each: jnp.asarray(each[nodes], float), (model.clocks(grid)[1], grid.seen()))
 
     def rows(normals):
         u, v0, v, w = normals
         z = model.parameters.unflatten(model.parameters.push(u))
-        x = _states(model, z, model.start(z, v0), v, *along)[nodes, -1]
+        x = _states(model, z, model.start(model.of_series(z, covariates), v0), v, *along)[nodes, -1]
         return jax.vmap(lambda x, w, t, seen: model.misfit(z, x, w, t, seen))(x, w, ends, seen)
 
     shapes = (
@@ -91,7 +92,8 @@ def explosion(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -
     delta = np.repeat(grid.delta[mine], grid.steps)
     times = (grid.starts[mine][:, None] + grid.delta[mine][:, None] * np.arange(grid.steps)).ravel()
     clock = jax.tree.map(lambda each: jnp.asarray(each[mine], float), model.clocks(grid)[0])
-    z, states = _paths(model, jnp.asarray(grid.delta[mine]), clock, rng)
+    covariates = _covariates_of(model, grid, int(series[mine[0]]))
+    z, states = _paths(model, jnp.asarray(grid.delta[mine]), clock, covariates, rng)
     steps = np.isfinite(states).all(axis=2).argmin(axis=1)  # after which a path is lost, or 0
     if 2 * np.sum(steps > 0) < DRAWS:
         return ""
@@ -115,14 +117,19 @@ def explosion(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -
     )
 
 
+def _covariates_of(model: DiffusionModel, grid: TimeGrid, series: int) -> dict[str, Any]:
+    """Return the numbers of the covariates of a series, by name."""
+    return {name: jnp.asarray(each[series]) for name, each in model.covariates_of(grid).items()}
+
+
 def _paths(
-    model: DiffusionModel, delta: Any, clock: Any, rng: np.random.Generator
+    model: DiffusionModel, delta: Any, clock: Any, covariates: dict[str, Any], rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Draw parameters from the prior, and paths (draw, state, X) with initial states; delta (N,), clock (N, S)."""
 
     def path(u, v0, v):
         z = model.parameters.unflatten(model.parameters.push(u))
-        x = model.start(z, v0)
+        x = model.start(model.of_series(z, covariates), v0)
         return z, jnp.concatenate([x[None], _states(model, z, x, v, delta, clock).reshape(-1, x.size)])
 
     steps = jax.tree.leaves(clock)[0].shape
@@ -135,7 +142,7 @@ def _rates(model: DiffusionModel, z: dict[str, Any], states: np.ndarray, clock: 
     """Return the largest modulus of the eigenvalues of the drift's Jacobian at each state; infinite where undefined."""
 
     def slope(state, t):
-        x, named = model.in_series(z, state)
+        x, named = model.in_series(z, state, t)
         return jax.jacfwd(lambda x: model.sde.drift(x, named, t.time if isinstance(t, Moment) else t))(x)
 
     slopes = np.asarray(jax.jit(jax.vmap(slope))(jnp.asarray(states), clock))

@@ -110,7 +110,7 @@ def _observation_noise(model: DiffusionModel, grid: TimeGrid, draw: Held) -> np.
     fresh = np.random.default_rng(digest).standard_normal((len(grid.ends), size))
 
     def conditioned(w, x, t, seen):
-        x, named = model.in_series(shared, x)
+        x, named = model.in_series(shared, x, t)
         misfit = partial(model.observation.misfit, x, named, t=t, seen=seen)
         r, E = misfit(w), jax.jacfwd(misfit)(w)
         length = jnp.linalg.norm(E, axis=1)

@@ -115,7 +115,7 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Point
             )
             fresh = v[rows].reshape(-1, sizes.V), _edges(grid.starts[rows], grid.ends[rows], grid.steps)
             v[rows] = carried_over(*fine, *fresh).reshape(len(rows), grid.steps, sizes.V)
-    point, own = engine.block("point"), _own(engine.model, earlier.u[k], v0)
+    point, own = engine.block("point"), _own(engine.model, grid, earlier.u[k], v0)
     counts = np.diff([*grid.first, engine.intervals])
     nodes = np.concatenate([nodes, np.repeat(own, counts, axis=0)], axis=1)
     engine.set_vector(point, earlier.u[k], v0, w, v)
@@ -123,13 +123,15 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Point
     return Point(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
 
 
-def _own(model: DiffusionModel, u: np.ndarray, v0: np.ndarray) -> np.ndarray:
+def _own(model: DiffusionModel, grid: TimeGrid, u: np.ndarray, v0: np.ndarray) -> np.ndarray:
     """Return the values that vary between series (series, values), from the normals."""
     with jax.enable_x64(True):
         z = model.parameters.unflatten(model.parameters.push(jnp.asarray(u)))
-        return np.stack(
-            [np.asarray(model.varying.push(jnp.asarray(normals[: model.varying.size]), z)) for normals in v0]
-        )
+
+        def of_series(normals, covariates):
+            return model.varying.push(normals, model.of_series(z, covariates))
+
+        return np.asarray(jax.vmap(of_series)(v0[:, : model.varying.size], model.covariates_of(grid)))
 
 
 def _nodes(earlier: Earlier, chain: int, rows: np.ndarray, series: int) -> tuple[np.ndarray, np.ndarray]:

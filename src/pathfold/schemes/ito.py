@@ -8,7 +8,7 @@ For dx = a(x, z, t) dt + sum_j b_j(x, z, t) dW_j and a smooth function f(x, z, t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -22,11 +22,12 @@ type StateFunction = Callable[..., Array]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Clock:
-    """The time, with the values of the inputs at that time and their slopes, by name."""
+    """The time, with the values of the inputs at that time and their slopes, and the covariates, by name."""
 
     t: Any
     inputs: dict[str, Any]
     slopes: dict[str, Any]
+    covariates: dict[str, Any] = field(default_factory=dict)
 
 
 def time_arguments(t: Any) -> tuple[Any, ...]:
@@ -37,7 +38,8 @@ def time_arguments(t: Any) -> tuple[Any, ...]:
 def _passing(t: Any) -> Any:
     """Return the derivative of the time, or of a clock, with respect to the time."""
     if isinstance(t, Clock):
-        return Clock(jnp.ones_like(t.t), t.slopes, jax.tree.map(jnp.zeros_like, t.slopes))
+        nothing = jax.tree.map(jnp.zeros_like, (t.slopes, t.covariates))
+        return Clock(jnp.ones_like(t.t), t.slopes, *nothing)
     return jnp.ones_like(t)
 
 

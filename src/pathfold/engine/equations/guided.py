@@ -53,7 +53,7 @@ class GuidedRecords(Records):
         )
         vector = ["u", "v0", "w", "v"]
         self.blocks = {
-            "problem": ["settings", "grid", "forcing"],
+            "problem": ["settings", "grid", "forcing", "about"],
             "vector": vector,
             "point": [*vector, "theta", "node", "guide", "piece"],
             "scratch": ["carry"],
@@ -174,36 +174,37 @@ def _parameters(f: ModelFunctions, r: Records) -> Kernel:
 def _guided_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """x_0 of the series that a piece begins, guided by what is ahead of it."""
 
-    def final(z, v0, H_begin, F_begin):
+    def final(z, v0, covariates, H_begin, F_begin):
         if not n.V0:
-            return _begun(f, z, v0, 0.0)
-        noise, log_ratio = _follow(*_start_tilt(f, n, z, H_begin, F_begin), v0)
-        return {"noise0": noise, **_begun(f, z, noise, log_ratio)}
+            return _begun(f, z, v0, covariates, 0.0)
+        noise, log_ratio = _follow(*_start_tilt(f, n, z, covariates, H_begin, F_begin), v0)
+        return {"noise0": noise, **_begun(f, z, noise, covariates, log_ratio)}
 
-    return NodeScan("guided_start", r.uses(point="theta v0 piece"), final=final)
+    return NodeScan("guided_start", r.uses(problem="about", point="theta v0 piece"), final=final)
 
 
 def _innovations_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """The inverse of `_guided_start`: omega_0 of the given noise, and the start that it makes."""
 
-    def final(z, noise0, H_begin, F_begin):
+    def final(z, noise0, covariates, H_begin, F_begin):
         if not n.V0:
-            return _begun(f, z, noise0, 0.0)
-        C, mu = _start_tilt(f, n, z, H_begin, F_begin)
+            return _begun(f, z, noise0, covariates, 0.0)
+        C, mu = _start_tilt(f, n, z, covariates, H_begin, F_begin)
         omega = C.T @ (noise0 - mu)
-        return {"v0": omega, **_begun(f, z, noise0, _log_ratio(C, noise0, omega))}
+        return {"v0": omega, **_begun(f, z, noise0, covariates, _log_ratio(C, noise0, omega))}
 
-    return NodeScan("innovations_start", r.uses(point="theta v0 piece"), final=final)
-
-
-def _start_tilt(f: ModelFunctions, n: Sizes, z, H, F):
-    nothing = jnp.zeros(n.V0)
-    return _tilt(H, F, f.start(z, nothing), jax.jacfwd(f.start, argnums=1)(z, nothing))
+    return NodeScan("innovations_start", r.uses(problem="about", point="theta v0 piece"), final=final)
 
 
-def _begun(f: ModelFunctions, z, noise, log_ratio):
+def _start_tilt(f: ModelFunctions, n: Sizes, z, covariates, H, F):
+    nothing = (z, jnp.zeros(n.V0), covariates)
+    return _tilt(H, F, f.start(*nothing), jax.jacfwd(f.start, argnums=1)(*nothing))
+
+
+def _begun(f: ModelFunctions, z, noise, covariates, log_ratio):
     """The start that the noise makes, and the two parts of its log weight, of which the first may be huge."""
-    return {"x_begin": f.start(z, noise), "log_ratio": log_ratio, "excess": f.start_excess(z, noise)}
+    begin = (z, noise, covariates)
+    return {"x_begin": f.start(*begin), "log_ratio": log_ratio, "excess": f.start_excess(*begin)}
 
 
 _OF_STEPS = {"problem": "settings grid forcing", "point": "theta v node guide piece"}

@@ -189,13 +189,13 @@ def _row_curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 def _start_elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """P_0 = B0 (I + Lam_0)^{-1} B0^T with Lam_0 = d^2 (eps_0 + rho_0.x_0) by v0, and the mean that goes with it."""
 
-    def final(z, v0, B0, rho_at, excess_v0_gradient, curved):
+    def final(z, v0, covariates, B0, rho_at, excess_v0_gradient, curved):
         if not n.V0:
             none = {"R0_inv": jnp.zeros((0, 0)), "pull0": jnp.zeros(0), "l0": 0.0, "negatives0": 0.0}
             return {"P0": jnp.zeros((n.X, n.X)), "m0": jnp.zeros(n.X), **none}
 
         def lagrangian(v0):
-            return jnp.asarray(f.start_excess(z, v0), z.dtype) + rho_at @ f.start(z, v0)
+            return jnp.asarray(f.start_excess(z, v0, covariates), z.dtype) + rho_at @ f.start(z, v0, covariates)
 
         curvature = lower_mirrored(jax.jacfwd(jax.jacfwd(lagrangian))(v0))
         R_inv, pivots = eliminate(jnp.eye(n.V0) + curved * curvature)
@@ -210,7 +210,7 @@ def _start_elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
             "negatives0": negatives,
         }
 
-    uses = r.uses(problem="settings", point="theta v0 start dual_start", scratch="element_start")
+    uses = r.uses(problem="settings about", point="theta v0 start dual_start", scratch="element_start")
     return NodeScan("start_elements", uses, final=final)
 
 

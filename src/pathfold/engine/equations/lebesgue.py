@@ -36,7 +36,7 @@ class LebesgueRecords(Records):
         )
         vector = ["u", "v0", "w", "v"]
         self.blocks = {
-            "problem": ["settings", "grid", "forcing", "coordinates", "metric", "window_mean", "window_squares"],
+            "problem": [*self.blocks["problem"], "metric", "window_mean", "window_squares"],
             "vector": vector,
             "point": [*vector, "theta", "start", "node", "sums"],
             "scratch": ["work", "carry"],
@@ -73,7 +73,7 @@ def node_misfit(f: ModelFunctions, z, x, t, seen: Seen):
 
     Factors of p that depend on y alone are left out.
     """
-    (x, named), total = f.model.in_series(f.model.parameters.unflatten(z), x), 0.0
+    (x, named), total = f.model.in_series(f.model.parameters.unflatten(z), x, t), 0.0
     for columns, part in f.model.observation.parts:
         of_part = seen.part(columns)
         if isinstance(part, GaussianNoise):

@@ -34,20 +34,22 @@ def parameters(f: ModelFunctions, r: Records) -> Kernel:
 def start_states(f: ModelFunctions, r: Records) -> Kernel:
     """x_0 = g_x0(z, v0), E0 = dx_0/du, B0 = dx_0/dv0."""
 
-    def final(z, D, v0):
-        E0z, B0 = jax.jacfwd(f.start, argnums=(0, 1))(z, v0)
-        excess_z, excess_v0 = jax.grad(f.start_excess, argnums=(0, 1))(z, v0)
+    def final(z, D, v0, covariates):
+        start = (z, v0, covariates)
+        E0z, B0 = jax.jacfwd(f.start, argnums=(0, 1))(*start)
+        excess_z, excess_v0 = jax.grad(f.start_excess, argnums=(0, 1))(*start)
         return {
-            "x0": f.start(z, v0),
+            "x0": f.start(*start),
             "E0z": E0z,
             "E0": E0z @ D,
             "B0": B0,
-            "excess_x0": f.start_excess(z, v0),
+            "excess_x0": f.start_excess(*start),
             "excess_z_gradient": excess_z,
             "excess_v0_gradient": excess_v0,
         }
 
-    return NodeScan("start_states", r.uses(point="theta v0 start"), final=final, fixes=("E0z", "E0", "B0"))
+    uses = r.uses(problem="about", point="theta v0 start")
+    return NodeScan("start_states", uses, final=final, fixes=("E0z", "E0", "B0"))
 
 
 def _link(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:

@@ -162,15 +162,15 @@ def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 def _start_curvature(f: ModelFunctions, r: Records) -> Kernel:
     """The initial state's share: gradient of <wE0, E0> + <wB0, B0> + <zeta_0, x_0>, and of its prior's excess."""
 
-    def final(z, v0, wE0, wB0, zeta0x, excess_z_gradient, excess_v0_gradient, gz, verlet):
+    def final(z, v0, covariates, wE0, wB0, zeta0x, excess_z_gradient, excess_v0_gradient, gz, verlet):
         def contraction(z, v0):
-            E0, B0 = jax.jacfwd(f.start, argnums=(0, 1))(z, v0)
-            return _inner(wE0, E0) + _inner(wB0, B0) + _inner(zeta0x, f.start(z, v0))
+            E0, B0 = jax.jacfwd(f.start, argnums=(0, 1))(z, v0, covariates)
+            return _inner(wE0, E0) + _inner(wB0, B0) + _inner(zeta0x, f.start(z, v0, covariates))
 
         gz_start, gv0 = jax.grad(contraction, argnums=(0, 1))(z, v0)
         return {"gz": gz + gz_start + excess_z_gradient, "v0_g": gv0 + excess_v0_gradient + verlet * v0}
 
-    uses = r.uses(problem="settings", point="theta v0 start sums", gradient="v0", scratch="start_weights")
+    uses = r.uses(problem="settings about", point="theta v0 start sums", gradient="v0", scratch="start_weights")
     return NodeScan("start_curvature", uses, final=final)
 
 

@@ -74,7 +74,7 @@ def adam(paths: Paths) -> Attempt:
         z = f.parameters(u)
         nodes = paths.nodes(z, v0, v)
         w, log_scales = jax.vmap(noise, (None, 0, 0, 0, 0))(z, nodes, paths.no_noise, *paths.observed)
-        prior = 0.5 * q @ q + f.parameter_excess(u) + jnp.sum(jax.vmap(f.start_excess, (None, 0))(z, v0))
+        prior = 0.5 * q @ q + f.parameter_excess(u) + jnp.sum(paths.start_excess(z, v0))
         return prior + 0.5 * jnp.sum(w**2) + jnp.sum(log_scales), (jnp.sum(w**2) / grid.mask.sum(), (w, nodes))
 
     update = adam_update(objective)

@@ -48,6 +48,7 @@ class Paths:
         self.shape = (len(grid.starts), grid.steps)
         self.begins = np.isin(np.arange(len(grid.starts)), grid.first)
         self.series = np.cumsum(self.begins) - 1
+        self.covariates = np.array([*f.model.covariates_of(grid).values()]).T.reshape(len(grid.first), -1)
         self.times, ends = f.model.clocks(grid)
         bounds = (grid.censored, grid.upper) if grid.censored.any() else 2 * (np.zeros((len(grid.starts), 0)),)
         self.observed = (ends, Seen(grid.values, grid.mask.astype(float), *bounds))
@@ -63,7 +64,11 @@ class Paths:
 
     def initial_states(self, z, v0):
         """Return x_0 of the series that each interval belongs to, (N, X)."""
-        return jax.vmap(self.f.start, (None, 0))(z, v0)[self.series]
+        return jax.vmap(self.f.start, (None, 0, 0))(z, v0, self.covariates)[self.series]
+
+    def start_excess(self, z, v0):
+        """Return the non-Gaussian term of the potential of v_0 for each series."""
+        return jax.vmap(self.f.start_excess, (None, 0, 0))(z, v0, self.covariates)
 
     def beginnings(self, z, v0, nodes):
         """Return the state that each interval begins with, given the states at the nodes."""

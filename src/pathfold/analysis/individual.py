@@ -1,0 +1,82 @@
+"""A new series that was observed a little, given the posterior of a population: its effects, and where it is now.
+
+The posterior of the population's parameters z, given the new data y too, has the weights p(y | z) on the draws that
+there are. A particle filter of the new series alone estimates these without bias, and its particles at the last
+observation are draws of effects and state given z. So one particle for each draw, chosen by its weight in the filter,
+with the estimate as its own weight, represents the joint posterior: for any number of particles, as draws become many
+(random weight importance sampling: Fearnhead, Papaspiliopoulos and Roberts, JRSS B 70, 2008).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.errors import DataError, SettingsError
+from pathfold.model import Observations, TimeGrid
+from pathfold.model.check_data import check_data
+from pathfold.model.ensemble import Ensemble
+from pathfold.model.events import close
+
+FEW = 50  # effective draws, below which predictions are rough
+
+
+@dataclass(frozen=True)
+class Filtering:
+    """A filter of a new series for every draw: fine steps as `TimeGrid.build` takes them, particles, seed, threads."""
+
+    fine: dict[str, Any]
+    particles: int
+    seed: int
+    threads: int | None
+
+    def __call__(
+        self, ensemble: Ensemble, data: Observations, asked: Observations
+    ) -> tuple[Ensemble, np.ndarray, float]:
+        """Return the ensemble given the data too, states (D, X) at the last of them, and effective draws.
+
+        Draws are taken as often as their weights say, so that all of them count alike.
+        """
+        _check(ensemble, data, asked)
+        model, rng = ensemble.model, np.random.default_rng([self.seed, 1])
+        score = ParticleFilter(model, TimeGrid.build(data, **self.fine), self.particles)
+        log_weights, states = score.final(ensemble.z, self.seed, threads=self.threads)
+        weights = self._normalised(log_weights)
+        effective, count = float(1.0 / np.sum(weights**2)), len(weights)
+        if effective < min(FEW, 0.5 * count):
+            warnings.warn(
+                f"few draws of the posterior explain the new series: {effective:.0f} of {count} are effective. Give "
+                f"more draws, or more than {self.particles} particles; if it is unlike the others, sample it with them",
+                stacklevel=4,
+            )
+        places = np.searchsorted(np.cumsum(weights), (np.arange(count) + rng.random()) / count)
+        taken = rng.permutation(np.minimum(places, count - 1))
+        shared = {name: value[taken] for name, value in ensemble.shared.items()}
+        ensemble = replace(ensemble, shared=shared, own=model.own_of(states[taken, None]))
+        return ensemble, states[taken, : model.state_dim], effective
+
+    def _normalised(self, log_weights: np.ndarray) -> np.ndarray:
+        if not (log_weights > -np.inf).any():
+            raise SettingsError(
+                f"no draw of the posterior explains the new series: all of {self.particles} particles were lost, "
+                "whatever the draw; check its values and covariates, or give more particles"
+            )
+        weights = np.exp(log_weights - log_weights.max())
+        return weights / weights.sum()
+
+
+def _check(ensemble: Ensemble, data: Observations, asked: Observations) -> None:
+    """Raise DataError unless the model can have made the data, which end with a value, and times are after them."""
+    check_data(ensemble.model, data)
+    begin = float(data.times[-1])
+    if not np.isfinite(data.values[-1]).any():
+        raise DataError(f"the new series has no value at its last time, {begin:g}; leave that row out")
+    if (early := asked.times < begin - close(begin)).any():
+        raise DataError(
+            f"times have {asked.times[early][0]:g}, before the last observation of the new series, at {begin:g}, which "
+            "draws go on from; give times from there on"
+        )
