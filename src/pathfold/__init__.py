@@ -47,7 +47,14 @@ from pathfold.model import (
 )
 from pathfold.results import combine, open_checkpoint
 from pathfold.sampling import DynamicHMC, GuidedProposals, ReplicaExchange, StaticHMC, UnconstrainedHMC
-from pathfold.schemes import CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5
+from pathfold.schemes import (
+    CustomScheme,
+    EulerMaruyama,
+    ExactLinearDrift,
+    LinearlyImplicit,
+    Milstein,
+    StrongOrder1p5,
+)
 
 __version__ = version("pathfold")
 
@@ -60,11 +67,13 @@ __all__ = [
     "DynamicHMC",
     "EulerMaruyama",
     "Evidence",
+    "ExactLinearDrift",
     "GaussianNoise",
     "GuidedProposals",
     "InitialisationError",
     "Input",
     "Likelihood",
+    "LinearlyImplicit",
     "Milstein",
     "ModelError",
     "Noiseless",

@@ -110,6 +110,29 @@ def test_invariant_parts_leave_the_loop():
     assert sum("fmul" in b for b in blocks[:2]) == 0
 
 
+def test_carried_quantities_that_no_step_changes_leave_the_loop_with_what_depends_on_them():
+    memory = lane_memory()
+
+    def init(begin, push):
+        return {"state": begin, "rate": jnp.sin(push)}
+
+    def body(noise, state, rate):
+        return {"path": state, "state": jnp.exp(rate) * state + noise, "rate": rate}
+
+    def final(state, rate):
+        return {"end": state * rate}
+
+    kernel = LaneScan("held", memory.uses(), init=init, body=body, final=final)
+    blocks = re.split(r"\n\w+(?:\.end)?:\n", emit(Traced(kernel), LANES).text)[1:]
+    where = {name: [i for i, b in enumerate(blocks) if name in b] for name in ("@llvm.sin.f64", "@pathfold.exp")}
+    assert where["@pathfold.exp"] == where["@llvm.sin.f64"]  # in the loop that makes the first values
+    state, rate = memory["interval", "begin"].copy(), np.sin(memory["interval", "push"])
+    for s in range(memory.steps):
+        state = np.exp(rate) * state + memory["fine", "noise"][:, s]
+    memory.run(kernel)
+    assert_close(memory["interval", "end"], state * rate)
+
+
 def test_hoisted_quantities_have_room_beside_the_carried():
     memory = lane_memory()
     assert emit(Traced(walk_kernel(memory)), LANES).carried == 3 + 2  # state, sum; the exponential of push

@@ -379,6 +379,17 @@ def _(primals, tangents):
     return with_tangent(primals[0]), 3.0 * tangents[0] * jnp.cos(primals[0])
 
 
+@jax.custom_jvp
+def with_truths(x):
+    """Closes over truth values, which have no derivative."""
+    return jnp.where(np.array([True, False]), jnp.stack([x, x]), 0.0).sum()
+
+
+@with_truths.defjvp
+def _(primals, tangents):
+    return with_truths(*primals), tangents[0] * jnp.cos(with_truths(*primals))
+
+
 @jax.custom_vjp
 def with_cotangent(x):
     return x**3
@@ -437,6 +448,7 @@ CALLS = {
     )[1],
     "select_n": lambda x: lax.select_n((x > 0.5).astype(jnp.int32) + (x > 1.5), x, x**2, x**3),
     "custom_root-like": lambda x: jnp.sqrt(x) * jax.named_call(jnp.sin, name="inner")(x),
+    "custom_jvp with constants": lambda x: jax.grad(jax.jit(with_truths))(x),
     "linearize": lambda x: jax.linearize(jnp.sin, x)[1](2.0 * x),
     "hessian": lambda x: jax.hessian(lambda v: jnp.prod(jnp.sin(v)))(x * jnp.arange(1.0, 3.0))[0, 1],
 }

@@ -54,8 +54,22 @@ def test_steps_that_are_too_long_are_told_with_those_that_are_not():
     found = said(stiff, steps=80, data=data)
     for part in ("paths explode: 8 of 8", "in 'fast' after t = ", "At t = 0", "a rate of 1e+03", "steps of 0.25"):
         assert part in found, found
-    assert "take 20000 or more steps_per_interval, or max_step = 0.001," in found
+    assert "use scheme=pf.ExactLinearDrift(), whose long steps are stable too, or take 20000 or more" in found
+    assert "steps_per_interval, or max_step = 0.001," in found
     assert said(stiff, steps=20000, data=pf.Observations(20.0 * TIMES[:1], [0.0])) == ""
+
+
+def test_a_stiff_model_that_is_not_linear_is_led_to_implicit_steps_which_hold():
+    def relaxing(scheme: Any = None) -> pf.DiffusionModel:
+        return model(
+            drift=lambda x, z: jnp.array([-z["k"] * x[0], -1000.0 * (x[1] - jnp.sin(x[0])) - x[1] ** 3]),
+            observation=pf.GaussianNoise(lambda x, z: x[:1], 0.1),
+            scheme=scheme,
+        )
+
+    data = pf.Observations(20.0 * TIMES, np.zeros(8))
+    assert "use scheme=pf.LinearlyImplicit()," in said(relaxing(), steps=80, data=data)
+    assert said(relaxing(pf.LinearlyImplicit()), steps=80, data=data) == ""
 
 
 def test_a_drift_that_has_no_bound_is_not_laid_to_the_steps():

@@ -7,7 +7,16 @@ import pytest
 
 from pathfold.errors import ModelError
 from pathfold.example_models import fitzhugh_nagumo
-from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Milstein, StrongOrder1p5, noise_operator, time_operator
+from pathfold.schemes import (
+    SDE,
+    CustomScheme,
+    EulerMaruyama,
+    LinearlyImplicit,
+    Milstein,
+    StrongOrder1p5,
+    noise_operator,
+    time_operator,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -168,7 +177,7 @@ def test_a_scheme_refuses_noise_it_is_not_made_for(scheme, sde, words):
 
 def test_a_custom_scheme_calls_the_users_step():
     scheme = CustomScheme(lambda x, z, v, delta, t: x + delta * v[1] + t, noise_dim=3)
-    assert scheme.noise_dim(1) == 3
+    assert scheme.noise_dim(1, 2) == 3
     np.testing.assert_allclose(
         scheme.step(ADDITIVE, {}, jnp.zeros(2), jnp.array([0.0, 2.0, 0.0]), 0.5, 0.25), [1.25] * 2
     )
@@ -180,11 +189,11 @@ def test_a_custom_scheme_refuses_nonsense(step, noise_dim, word):
         CustomScheme(step, noise_dim)
 
 
-@pytest.mark.parametrize("scheme", [EulerMaruyama(), Milstein(), StrongOrder1p5()])
+@pytest.mark.parametrize("scheme", [EulerMaruyama(), LinearlyImplicit(), Milstein(), StrongOrder1p5()])
 def test_half_steps_follow_the_same_wiener_path(scheme):
     """Of dx_0 = x_1 dt + dW_1, dx_1 = dW_2 the increments, and with order 1.5 the integral of x_1, are the same."""
     sde = SDE(lambda x, z, t: jnp.array([x[1], 0.0]), lambda x, z, t: jnp.eye(2))
-    rng, size, delta = np.random.default_rng(8), scheme.noise_dim(2), 0.7
+    rng, size, delta = np.random.default_rng(8), scheme.noise_dim(2, 2), 0.7
     v, fresh, x = rng.standard_normal(size), rng.standard_normal(size), jnp.array([0.3, -0.4])
     halves = scheme.halve(v, fresh)
     y = x

@@ -89,6 +89,13 @@ class ModelFunctions:
         """Return what the model's functions take as the time t of a node."""
         return self.model.node_clock(t, inputs)
 
+    def along(self, x, x_start):
+        """Return a state within an interval, with what varies between series as the interval began with it.
+
+        It is the same number; taken from there, whatever depends on it alone is computed once an interval.
+        """
+        return jnp.concatenate([x[: self.model.state_dim], x_start[self.model.state_dim :]])
+
     def seen_state(self, x, y, mask):
         """Return the state that observations and the next interval see: the given one where it is conditioned on."""
         return x + mask[-1] * (y[self.model.observation_dim :] - x) if self.conditioned else x

@@ -94,8 +94,8 @@ class DiffusionModel:
         `pf.Noiseless`, `pf.GaussianNoise`, `pf.Likelihood` or `pf.NoisyObservation`; or a list of these, whose columns
         of the data follow one another in its order.
     scheme
-        How a fine step is made: `pf.EulerMaruyama()`, the default, `pf.Milstein()`, `pf.StrongOrder1p5()` or
-        `pf.CustomScheme(...)`.
+        How a fine step is made: `pf.EulerMaruyama()`, the default, `pf.Milstein()`, `pf.StrongOrder1p5()`,
+        `pf.ExactLinearDrift()`, `pf.LinearlyImplicit()` or `pf.CustomScheme(...)`.
     inputs
         A dict of name -> `pf.Input`: known functions of time that the model's functions use.
     covariates
@@ -211,7 +211,7 @@ class DiffusionModel:
     def _set_noise(self) -> None:
         """Find the sizes of the noise, for which drift, diffusion and the scheme's step must have the right shapes."""
         self.wiener_dim = self._checked_wiener_dim()
-        self.noise_dim = self.scheme.noise_dim(self.wiener_dim)
+        self.noise_dim = self.scheme.noise_dim(self.wiener_dim, self.state_dim)
         self._check_step()
 
     def _set_observation(self, observation: Any, observed: Sequence[str] | None) -> None:

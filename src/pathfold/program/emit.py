@@ -5,8 +5,8 @@ maps them (and the fields of one step) to their next values (and new field value
 Argument names say what is read; the keys of the returned dictionary say what is written.
 
 - `LaneScan` runs over the fine steps of one chunk of intervals, all lanes abreast: the lane loop is innermost, and LLVM
-  vectorises it. Nodes that depend on shared quantities alone are computed once, those that depend on the interval alone
-  once a chunk.
+  vectorises it. Nodes that depend on shared quantities alone are computed once, those that depend on the interval
+  alone, or on carried quantities that no step changes, once a chunk.
 - `NodeScan` runs over the nodes of a series, one after the other, with the carried quantities in registers. Of a group
   of series abreast, every quantity is a vector.
 
@@ -115,7 +115,10 @@ def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
     first += [(size + k, n) for k, n in enumerate(hoisted)]
     if first:
         with f.loop(in_use) as (lane, _, _):
-            values = Section(traced, f, top.scope, loader(lane)).compute(n for _, n in first)
+            section = Section(traced, f, top.scope, loader(lane))
+            section.compute(nodes_of(traced.init))
+            section.scope |= {n: section.scope[value] for n, value in traced.held().items()}
+            values = section.compute(n for _, n in first)
             for (at, n), value in zip(first, values, strict=True):
                 f.store(f.number(value, traced.kinds[n]), carried(at, lane))
 

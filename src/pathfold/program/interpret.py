@@ -69,6 +69,8 @@ def constants_of(graph: Graph, values: Any) -> Nodes:
     if isinstance(values, jax.Array) and jnp.issubdtype(values.dtype, jax.dtypes.prng_key):
         raise UnsupportedPrimitive("random_bits")
     values = np.asarray(values)
+    if values.dtype == jax.dtypes.float0:  # the derivative of integers and truth values
+        values = np.zeros(values.shape)
     if np.iscomplexobj(values):
         raise UnsupportedPrimitive("complex")
     flat = [graph.const(v) for v in values.ravel().tolist()]

@@ -140,6 +140,12 @@ class Traced:
         """List (name, index, node) of all that one turn of the body writes, save carried entries that stay the same."""
         return [(name, i, n) for name, i, n in flat(self.body) if self.graph.ops[n] != ("input", "carry", name, i)]
 
+    def held(self) -> dict[int, int]:
+        """Return the carried entries that no turn of the body changes, as node -> node of their first value."""
+        first = {("input", "carry", name, i): n for name, i, n in flat(self.init)}
+        ops = ((n, self.graph.ops[n], name, i) for name, i, n in flat(self.body))
+        return {n: first[op] for n, op, name, i in ops if op == ("input", "carry", name, i)}
+
     def is_large(self) -> bool:
         """Tell whether the scan needs further loops inside, since it has arrays in memory or a large output."""
         outputs = [*self.init.values(), *self.body.values(), *self.final.values()]

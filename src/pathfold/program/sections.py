@@ -51,7 +51,7 @@ def needed(graph: Graph, roots: Iterable[int], scope, ready: Container[int] = ()
 
 def levels_of(traced: Traced) -> list[int]:
     """Return how often each node changes: never (SHARED), with the outer or with the inner loop."""
-    graph = traced.graph
+    graph, held = traced.graph, traced.held() if isinstance(traced.kernel, LaneScan) else {}
     levels: list[int] = []
     for n, op in enumerate(graph.ops):
         level = max((levels[a] for a in arguments(graph, n)), default=SHARED)
@@ -59,6 +59,8 @@ def levels_of(traced: Traced) -> list[int]:
             # Every lane has an array of its own, even where all lanes have the same values.
             views = graph.statements[op[2]].views()
             level = max(level, OUTER if graph.abreast else SHARED, *(_level(traced, v.memory) for v in views))
+        elif n in held:
+            level = OUTER
         elif op[0] == "input" and op[1] != "array":
             level = _level(traced, op[1:3])
         levels.append(level)

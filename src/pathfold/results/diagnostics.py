@@ -188,7 +188,8 @@ def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
         yield (
             f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
             f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; take more "
-            "steps_per_interval (a smaller max_step) or a scheme of higher order"
+            "steps_per_interval (a smaller max_step) or a scheme of higher order; pf.ExactLinearDrift() where the "
+            "drift is linear in the state"
         )
 
 

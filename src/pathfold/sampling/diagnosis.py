@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.jumps import Moment
+from pathfold.schemes import ExactLinearDrift
 
 DRAWS = 8  # from the prior
 NODES = 3  # whose rows are compared with each other
@@ -107,19 +109,29 @@ def explosion(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -
     clock = jax.tree.map(lambda each: each.reshape(-1)[:count], clock)
     rates = _rates(model, {name: each[draw] for name, each in z.items()}, states[draw, :count], clock)
     too_fast = np.flatnonzero(delta[:count] * rates > LONGEST)
-    if not too_fast.size:
+    if not (too_fast.size and model.scheme.explicit):
         return f"{said}; its drift grows with the state, which shorter steps do not mend: check signs, units and priors"
     n = too_fast[0]
     return (
         f"{said}. At t = {times[n]:g} the largest eigenvalue of its drift's Jacobian is a rate of {rates[n]:.3g}, too "
-        f"fast for explicit steps of {delta[n]:.3g}: take {ceil(delta[n] * grid.steps * rates[n])} or more "
-        f"steps_per_interval, or max_step = {1.0 / rates[n]:.2g}, which can follow it; or narrow the priors"
+        f"fast for explicit steps of {delta[n]:.3g}: use scheme={_stable_scheme(model)}, whose long steps are stable "
+        f"too, or take {ceil(delta[n] * grid.steps * rates[n])} or more steps_per_interval, or max_step = "
+        f"{1.0 / rates[n]:.2g}, which can follow it; or narrow the priors"
     )
 
 
 def _covariates_of(model: DiffusionModel, grid: TimeGrid, series: int) -> dict[str, Any]:
     """Return the numbers of the covariates of a series, by name."""
     return {name: jnp.asarray(each[series]) for name, each in model.covariates_of(grid).items()}
+
+
+def _stable_scheme(model: DiffusionModel) -> str:
+    """Return the scheme for a stiff model: the exact one where the drift is linear in the state."""
+    try:
+        ExactLinearDrift().check(model.sde, model.points())
+    except ModelError:
+        return "pf.LinearlyImplicit()"
+    return "pf.ExactLinearDrift()"
 
 
 def _paths(

@@ -2,7 +2,9 @@
 
 from pathfold.schemes.custom import CustomScheme
 from pathfold.schemes.euler_maruyama import EulerMaruyama
+from pathfold.schemes.exact_linear_drift import ExactLinearDrift
 from pathfold.schemes.ito import SDE, noise_operator, time_operator
+from pathfold.schemes.linearly_implicit import LinearlyImplicit
 from pathfold.schemes.milstein import Milstein
 from pathfold.schemes.scheme import Scheme
 from pathfold.schemes.strong_order_1p5 import StrongOrder1p5
@@ -11,6 +13,8 @@ __all__ = [
     "SDE",
     "CustomScheme",
     "EulerMaruyama",
+    "ExactLinearDrift",
+    "LinearlyImplicit",
     "Milstein",
     "Scheme",
     "StrongOrder1p5",

@@ -38,7 +38,7 @@ class CustomScheme(Scheme):
         object.__setattr__(self, "step_function", step)
         object.__setattr__(self, "noise_size", noise_dim)
 
-    def noise_dim(self, wiener_dim):
+    def noise_dim(self, wiener_dim, state_dim):
         return self.noise_size
 
     def step(self, sde, z, x, v, delta, t):

@@ -17,7 +17,7 @@ class EulerMaruyama(Scheme):
 
     weak_order = 1.0
 
-    def noise_dim(self, wiener_dim):
+    def noise_dim(self, wiener_dim, state_dim):
         return wiener_dim
 
     def halve(self, v, fresh):

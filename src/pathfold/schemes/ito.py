@@ -51,6 +51,12 @@ class SDE:
     diffusion: StateFunction
 
 
+def time_slope(f: StateFunction, x: Any, z: Any, t: Any) -> Any:
+    """Return df/dt at a fixed state; an input changes at its slope."""
+    t = jax.tree.map(lambda part: jnp.asarray(part, float), t)
+    return jax.jvp(lambda t: f(x, z, t), (t,), (_passing(t),))[1]
+
+
 def time_operator(sde: SDE, f: StateFunction) -> StateFunction:
     """Return L0 f = df/dt + a . grad f + 1/2 sum_j d^2 f [b_j, b_j] as a function of (x, z, t)."""
 

@@ -18,17 +18,19 @@ type Point = tuple[Any, dict[str, Any], Any]
 
 @dataclass(frozen=True)
 class Scheme(ABC):
-    """A forward operator x' = step(sde, z, x, v, delta, t), with v ~ N(0, I) of size noise_dim(B).
+    """A forward operator x' = step(sde, z, x, v, delta, t), with v ~ N(0, I) of size noise_dim(B, X).
 
     `weak_order` is the order at which the laws of the states converge, and so posteriors: steps of half the length make
-    the error 2^-order times as large. It is None where it is not known.
+    the error 2^-order times as large. It is None where it is not known. An `explicit` step overshoots, by more each
+    time, where the drift pulls back faster than the step is short.
     """
 
     weak_order: ClassVar[float | None] = None
+    explicit: ClassVar[bool] = True
 
     @abstractmethod
-    def noise_dim(self, wiener_dim: int) -> int:
-        """Return V, the number of standard normals that a step uses when the Wiener process has B components."""
+    def noise_dim(self, wiener_dim: int, state_dim: int) -> int:
+        """Return V, the number of standard normals of a step when the Wiener process has B components, the state X."""
 
     @abstractmethod
     def step(self, sde: SDE, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
@@ -67,6 +69,6 @@ def require_zero(residual: Callable[[Any, Any, Any], tuple[Array, Array]], point
             raise ModelError(fault)
     if not seen:
         raise ModelError(
-            "the scheme could not be checked, since the diffusion or its derivative is not finite at any prior draw; "
-            "give priors and an initial_state at which the model is defined, or use pf.EulerMaruyama()"
+            "the scheme could not be checked, since drift or diffusion, or a derivative of theirs, is not finite at "
+            "any prior draw; give priors and an initial_state at which the model is defined, or use pf.EulerMaruyama()"
         )

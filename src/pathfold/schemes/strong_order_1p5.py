@@ -27,7 +27,7 @@ class StrongOrder1p5(Scheme):
 
     weak_order = 2.0
 
-    def noise_dim(self, wiener_dim):
+    def noise_dim(self, wiener_dim, state_dim):
         return 2 * wiener_dim
 
     def halve(self, v, fresh):

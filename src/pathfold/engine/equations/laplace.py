@@ -125,8 +125,8 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         element = {"eA": jnp.eye(n.X), "eQ": jnp.zeros((n.X, n.X)), "eO": jnp.diag(end_precision)}
         return {"mu": eta_at, **element, "eb": jnp.zeros(n.X), "eg": jnp.zeros(n.X), "el": 0.0, "en": 0.0}
 
-    def body(mu, eA, eQ, eO, eb, eg, el, en, z, x, v, delta, t_start, s, forcing, curved):
-        t = f.clock(t_start + s * delta, forcing)
+    def body(mu, eA, eQ, eO, eb, eg, el, en, z, x, x_start, v, delta, t_start, s, forcing, curved):
+        t, x = f.clock(t_start + s * delta, forcing), f.along(x, x_start)
         _, _, F, Sv = f.step_jacobians(z, x, v, delta, t)
         Lam = curved * f.step_curvature(z, x, v, delta, t, mu)
         xx, vx, vv = Lam[: n.X, : n.X], Lam[n.X :, : n.X], Lam[n.X :, n.X :]
@@ -162,7 +162,7 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(eA, eQ, eO, eb, eg, el, en):
         return {"eA": eA, "eQ": eQ, "eO": eO, "eb": eb, "eg": eg, "el": el, "en": en}
 
-    uses = r.uses(problem="settings grid forcing", point="theta v path dual", scratch="element gains")
+    uses = r.uses(problem="settings grid forcing", point="theta v node path dual", scratch="element gains")
     return LaneScan("elements", uses, init=init, body=body, final=final, reverse=True)
 
 

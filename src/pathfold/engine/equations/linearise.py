@@ -86,8 +86,8 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init():
         return {"Phi": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "Q": jnp.zeros((n.X, n.X))}
 
-    def body(z, x, v, delta, t_start, s, forcing, Phi, Ez, Q):
-        _, E, F, Sv = f.step_jacobians(z, x, v, delta, f.clock(t_start + s * delta, forcing))
+    def body(z, x, x_start, v, delta, t_start, s, forcing, Phi, Ez, Q):
+        _, E, F, Sv = f.step_jacobians(z, f.along(x, x_start), v, delta, f.clock(t_start + s * delta, forcing))
         B = Phi @ Sv
         return {"B": B, "Phi": Phi @ F, "Ez": Ez + Phi @ E, "Q": lower_mirrored(Q + B @ B.T)}
 

@@ -75,11 +75,11 @@ def _spread(f: ModelFunctions, r: Records) -> Kernel:
     def init(Lam0):
         return {"running": Lam0}
 
-    def body(running, z, x, v, delta, t_start, s, forcing, B, Th, Gam):
-        _, E, F, Sv = f.step_jacobians(z, x, v, delta, f.clock(t_start + s * delta, forcing))
+    def body(running, z, x, x_start, v, delta, t_start, s, forcing, B, Th, Gam):
+        _, E, F, Sv = f.step_jacobians(z, f.along(x, x_start), v, delta, f.clock(t_start + s * delta, forcing))
         return {"Lam": running, "running": F @ running + Sv @ (B.T @ Th) + E @ Gam.T}
 
-    uses = r.uses(problem="settings grid forcing", point="theta v path", scratch="work slope")
+    uses = r.uses(problem="settings grid forcing", point="theta v node path", scratch="work slope")
     return LaneScan("spread", uses, init=init, body=body)
 
 
@@ -93,8 +93,8 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init():
         return {"Phi": jnp.eye(n.X), "eta": jnp.zeros(n.X), "gz": jnp.zeros(n.Z), "Bg": jnp.zeros(n.X)}
 
-    def body(Phi, eta, gz, Bg, z, x, v, delta, t_start, s, forcing, B, Lam, Th, Gam, verlet):
-        t = f.clock(t_start + s * delta, forcing)
+    def body(Phi, eta, gz, Bg, z, x, x_start, v, delta, t_start, s, forcing, B, Lam, Th, Gam, verlet):
+        t, x = f.clock(t_start + s * delta, forcing), f.along(x, x_start)
         _, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
         curvature = f.curvature(z, x, v, delta, t)
         weight = Phi.T @ jnp.concatenate([Gam, Lam.T, Th @ B], axis=1)
@@ -108,7 +108,7 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(eta, gz, Bg):
         return {"gx_path": eta, "gz_path": gz, "Bp": Bg}
 
-    uses = r.uses(problem="settings grid forcing", point="theta v path", scratch="work slope")
+    uses = r.uses(problem="settings grid forcing", point="theta v node path", scratch="work slope")
     return LaneScan("curvature", uses, init=init, body=body, final=final, reverse=True)
 
 

@@ -1,0 +1,59 @@
+"""The exact transition of a drift that is linear in the state: compartments, relaxation, oscillators."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from pathfold.schemes.ito import time_slope
+from pathfold.schemes.scheme import Scheme, require_zero
+from pathfold.schemes.small_matrices import cholesky, integrals
+
+
+@dataclass(frozen=True)
+class ExactLinearDrift(Scheme):
+    """For a drift a = A x + b, with A and b functions of parameters, time and inputs, the step of length delta is::
+
+        x' = x + int_0^delta e^{As} ds a + L v,   L L^T = int_0^delta e^{As} B B^T e^{A^T s} ds,   v ~ N(0, I_X)
+
+    with B the diffusion at the beginning of the step. If B does not depend on the state this is exact: one step between
+    observations is enough, also for states that noise reaches through others alone, and for stiff drifts (up to rates
+    of 2,000 / delta; faster ones are stable, but decay too slowly). If B depends on the state, means are exact, and the
+    scheme converges to the Ito solution with strong order 1/2 as Euler-Maruyama does, with errors that do not grow with
+    the rates of the drift. That the drift is linear is checked at prior draws.
+
+    Where A, B or b depend on time or inputs, they are those at the beginning of the step, and b changes over the step
+    at the slope that it has there: inputs with kind="linear" are followed exactly between their times, while an input
+    that jumps within a step is seen from the next step on.
+
+    Matrix exponential and covariance are computed once for all fine steps of an interval, or of the whole data where
+    all have one length, unless A depends on time or inputs. Their cost grows fast with the number of coupled states:
+    the scheme is meant for a few (Shoji and Ozaki 1998; Jimenez 2002, on local linearisation).
+    """
+
+    weak_order = 1.0
+    explicit = False
+
+    def noise_dim(self, wiener_dim, state_dim):
+        return state_dim
+
+    def step(self, sde, z, x, v, delta, t):
+        A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
+        B = sde.diffusion(x, z, t)
+        over = integrals(A, delta)
+        x_new = x + over.once @ sde.drift(x, z, t) + over.twice @ time_slope(sde.drift, x, z, t)
+        return x_new + cholesky(over.covariance(B @ B.T)) @ v
+
+    def check(self, sde, points):
+        def bend(x, z, t):
+            here, *elsewhere = (jax.jacfwd(lambda x: sde.drift(x, z, t))(y) for y in (x, -x, 3 * x + 1))
+            apart = jnp.stack([slope - here for slope in elsewhere])
+            return jnp.where(jnp.isfinite(apart), apart, 1.0 + jnp.abs(here)), here
+
+        require_zero(
+            bend,
+            points,
+            "pf.ExactLinearDrift() needs a drift that is linear in the state, A x + b with A and b functions of "
+            "parameters, time and inputs, and this drift's Jacobian depends on x; use pf.StrongOrder1p5() or "
+            "pf.EulerMaruyama(), for a stiff model pf.LinearlyImplicit()",
+        )

@@ -1,0 +1,265 @@
+"""Steps that use the Jacobian of the drift: exact for linear drifts, linearly implicit for stiff ones."""
+
+from __future__ import annotations
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy.linalg import expm
+
+import pathfold as pf
+from pathfold.engine import Engine
+from pathfold.engine.equations import linearise, log_det
+from pathfold.engine.model_functions import ModelFunctions
+from pathfold.errors import ModelError
+from pathfold.model import TimeGrid
+from pathfold.program.kernel import INTERVAL, STEP, Traced
+from pathfold.program.sections import levels_of, needed
+from pathfold.schemes import SDE, EulerMaruyama, ExactLinearDrift, LinearlyImplicit, StrongOrder1p5
+from pathfold.schemes.small_matrices import cholesky, integrals, inverse
+from tests.inference.test_marginal import marginal_of, multivariate
+from tests.schemes.test_schemes import brownian_path, final_state, measured_order
+
+
+@pytest.fixture(autouse=True)
+def _double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def exact(A, S, delta):
+    """int e^{As} ds, int (delta - s) e^{As} ds and int e^{As} S e^{A^T s} ds, by SciPy's exponential."""
+    n = len(A)
+    chain = np.kron(np.eye(3, k=1), np.eye(n))
+    chain[:n, :n] = A
+    _, once, twice = np.split(expm(delta * chain)[:n], 3, axis=1)
+    pairs = np.kron(A, np.eye(n)) + np.kron(np.eye(n), A)
+    both = np.block([[pairs, np.eye(n * n)], [np.zeros((n * n, 2 * n * n))]])
+    return once, twice, (expm(delta * both)[: n * n, n * n :] @ S.ravel()).reshape(n, n)
+
+
+MATRICES = {
+    "relaxation": np.array([[-1.3]]),
+    "growth": np.array([[0.8]]),
+    "integrators": np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]),
+    "defective": np.array([[-1.0, 1.0], [0.0, -1.0]]),
+    "oscillator": np.array([[0.0, 1.0], [-4.0, -0.3]]),
+    "compartments": np.array([[-1.5, 0.0, 0.0], [1.5, -0.7, 0.2], [0.0, 0.4, -0.2]]),
+    "full": np.array([[-1.0, 0.4, 0.2, 0.1], [0.3, -0.8, 0.2, -0.5], [-0.6, 0.1, -0.9, 0.3], [0.2, 0.5, -0.2, -1.1]]),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("delta", [1e-6, 0.1, 1.5])
+def test_integrals_of_the_exponential(name, delta):
+    A = MATRICES[name]
+    root = np.random.default_rng(1).standard_normal(A.shape)
+    found = integrals(jnp.asarray(A), delta)
+    promised = 1e-13 + 1e-14 * np.linalg.norm(delta * A, 2) ** 7
+    given = (found.once, found.twice, found.covariance(jnp.asarray(root @ root.T)))
+    for computed, expected in zip(given, exact(A, root @ root.T, delta), strict=True):
+        np.testing.assert_allclose(computed, expected, rtol=0.0, atol=promised * np.abs(expected).max())
+
+
+def test_rates_far_beyond_the_step_leave_the_stationary_covariance():
+    """At rates of 500 and 3 over steps of 2 all is as computed by hand; at 1e6 nothing overflows or overshoots."""
+    S = jnp.array([[2.0, 0.0], [0.0, 1.0]])
+    found = integrals(jnp.diag(jnp.array([-500.0, -3.0])), 2.0)
+    np.testing.assert_allclose(jnp.diag(found.once), [2e-3, -np.expm1(-6.0) / 3], rtol=1e-9)
+    np.testing.assert_allclose(jnp.diag(found.covariance(S)), [2e-3, -np.expm1(-12.0) / 6], rtol=1e-9)
+    found = integrals(jnp.diag(jnp.array([-1e6, -3.0])), 2.0)
+    assert 0.0 <= found.once[0, 0] <= 1e-6
+    assert 0.0 <= found.covariance(S)[0, 0] <= 1e-6
+
+
+def test_inverse_with_its_derivatives():
+    matrix = jnp.asarray(MATRICES["full"] + 3.0 * np.eye(4))
+    np.testing.assert_allclose(inverse(matrix), np.linalg.inv(matrix), rtol=1e-12)
+    for found, expected in ((jax.jacfwd(f), jax.jacfwd(g)) for f, g in _with_slopes(inverse, jnp.linalg.inv)):
+        np.testing.assert_allclose(found(matrix), expected(matrix), rtol=1e-9, atol=1e-12)
+
+
+def _with_slopes(f, g):
+    return [(f, g), (jax.jacfwd(f), jax.jacfwd(g))]
+
+
+def test_the_factor_of_a_singular_covariance_has_zeros_and_finite_derivatives():
+    root = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.5, 0.3, 0.0]])
+    factor = cholesky(jnp.asarray(root @ root.T))
+    np.testing.assert_allclose(factor @ factor.T, root @ root.T, atol=1e-14)
+    assert np.count_nonzero(np.abs(factor) > 0.0) == 4
+    slopes = jax.jacfwd(lambda scale: cholesky(scale * (root @ root.T)))(2.0)
+    np.testing.assert_allclose(slopes, factor * 2**0.5 / 4, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_one_step_is_the_exact_transition(name):
+    """Mean and covariance of x(1.5), with noise that enters the last state alone, from the step's map of the noise."""
+    A, delta = MATRICES[name], 1.5
+    n = len(A)
+    b, x, B = np.linspace(0.5, -1.0, n), np.linspace(1.0, 2.0, n), np.eye(n, 1, k=-(n - 1)) * 0.7
+    sde = SDE(lambda x, z, t: A @ x + b, lambda x, z, t: jnp.asarray(B))
+    scheme = ExactLinearDrift()
+    scheme.check(sde, [(x, {}, 0.0)])
+    size = scheme.noise_dim(1, n)
+    once, _, covariance = exact(A, B @ B.T, delta)
+    mean = scheme.step(sde, {}, x, jnp.zeros(size), delta, 0.0)
+    root = jax.jacfwd(lambda v: scheme.step(sde, {}, x, v, delta, 0.0))(jnp.zeros(size))
+    promised = 1e-13 + 1e-14 * np.linalg.norm(delta * A, 2) ** 7
+    np.testing.assert_allclose(mean, x + once @ (A @ x + b), rtol=0.0, atol=promised * np.abs(once).max() * 10)
+    np.testing.assert_allclose(root @ root.T, covariance, rtol=0.0, atol=promised * np.abs(covariance).max())
+
+
+def test_a_drift_that_changes_at_a_steady_rate_is_followed_exactly():
+    """dx = (t - x) dt from x(1) = 2 over a step of 3; and the same with the time as a linear input."""
+    sde = SDE(lambda x, z, t: t - x, lambda x, z, t: jnp.ones((1, 1)))
+    step = ExactLinearDrift().step(sde, {}, jnp.array([2.0]), jnp.zeros(1), 3.0, 1.0)
+    np.testing.assert_allclose(step, [3.0 + 2.0 * np.exp(-3.0)], rtol=1e-10)
+    model = pf.DiffusionModel(
+        drift=lambda x, z, t, inputs: inputs["ramp"] - x,
+        diffusion=lambda x, z: jnp.ones((1, 1)),
+        parameters={},
+        initial_state=[2.0],
+        observation=pf.Noiseless(lambda x, z: x),
+        scheme=ExactLinearDrift(),
+        inputs={"ramp": pf.Input([0.0, 9.0], [0.0, 9.0], kind="linear")},
+    )
+    grid = TimeGrid.build(pf.Observations([4.0], [0.0], initial_time=1.0), steps_per_interval=1)
+    clock = model.clock(1.0, jnp.asarray(model.forcing(grid)[0][0, 0]))
+    np.testing.assert_allclose(model.step({}, jnp.array([2.0]), jnp.zeros(1), 3.0, clock), step, rtol=1e-12)
+
+
+def hypoelliptic() -> pf.DiffusionModel:
+    """An oscillator that noise pushes, of which the position is seen through noise."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: jnp.array([x[1], -z["k"] * x[0] - z["c"] * x[1]]),
+        diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"]]]),
+        parameters={"k": dist.LogNormal(0, 0.5), "c": dist.LogNormal(-1, 0.5), "sigma": dist.LogNormal(-1, 0.5)},
+        initial_state=[dist.Normal(0.0, 0.5), dist.Normal(0.2, 0.3)],
+        observation=pf.GaussianNoise(lambda x, z: x[:1], 0.2),
+        scheme=ExactLinearDrift(),
+    )
+
+
+def test_one_step_between_observations_gives_the_kalman_likelihood():
+    times, y = [0.4, 0.9, 1.3, 3.2, 3.6], np.array([0.3, 0.9, 0.4, -0.2, 0.1])
+    marginal, origin = marginal_of(hypoelliptic(), pf.Observations(times, y), 1, prior=False)
+    u = np.random.default_rng(1).normal(size=(6, 3))
+    expected = []
+    for k, c, sigma in np.exp([0.0, -1.0, -1.0] + 0.5 * u):
+        A, S = np.array([[0.0, 1.0], [-k, -c]]), np.diag([0.0, sigma**2])
+        mean, moves, before = np.array([0.0, 0.2]), [], 0.0
+        covariances = [np.diag([0.25, 0.09])]
+        means = []
+        for t in times:
+            over, Q = expm(A * (t - before)), exact(A, S, t - before)[2]
+            mean, before = over @ mean, t
+            moves.append(over)
+            covariances.append(over @ covariances[-1] @ over.T + Q)
+            means.append(mean[0])
+        cov = 0.04 * np.eye(len(y))
+        for i in range(len(y)):
+            across = covariances[i + 1]
+            for j in range(i, len(y)):
+                across = moves[j] @ across if j > i else across
+                cov[i, j] += across[0, 0]
+                cov[j, i] = cov[i, j] if j > i else cov[i, i]
+        expected.append(multivariate(y - np.array(means), cov))
+    np.testing.assert_allclose(marginal.values(u, origin), expected, rtol=0.0, atol=1e-8)
+
+
+def test_strong_order_of_exact_linear_drift_with_noise_that_depends_on_the_state():
+    """dx = -k x dt + s x dW: v is the integral of e^{-k (delta - s)} dW over the step, scaled to a standard normal."""
+    k, sigma, fine = 1.5, 0.8, 4096
+    sde = SDE(lambda x, z, t: -k * x, lambda x, z, t: sigma * x[:, None])
+    dw = brownian_path(1, fine, 1, 1000)
+    solution = np.exp(-k - sigma**2 / 2 + sigma * dw.sum(axis=1))
+    errors, all_steps = [], (16, 32, 64, 128)
+    for steps in all_steps:
+        left = (np.arange(fine // steps)[::-1] + 0.5) / fine
+        v = dw.reshape(1000, steps, -1) @ np.exp(-k * left) / np.sqrt(-np.expm1(-2 * k / steps) / (2 * k))
+        errors.append(np.mean(np.abs(final_state(ExactLinearDrift(), sde, np.ones(1), v[..., None]) - solution)))
+    assert -np.polyfit(np.log(all_steps), np.log(errors), 1)[0] == pytest.approx(0.5, abs=0.1)
+
+
+NOT_LINEAR = {
+    "saturation": lambda x, z, t: -x / (1.0 + jnp.abs(x)),
+    "threshold": lambda x, z, t: -jnp.where(x > 0.0, 2.0 * x, x),
+    "root": lambda x, z, t: -jnp.sqrt(x),
+    "product": lambda x, z, t: -x * x[::-1],
+}
+
+
+@pytest.mark.parametrize("name", NOT_LINEAR)
+def test_a_drift_that_is_not_linear_is_refused(name):
+    sde = SDE(NOT_LINEAR[name], lambda x, z, t: jnp.eye(2))
+    with pytest.raises(ModelError, match=r"linear in the state.*StrongOrder1p5.*stiff.*LinearlyImplicit"):
+        ExactLinearDrift().check(sde, [(np.array([0.4, 0.9]), {}, 0.3)])
+
+
+def test_strong_order_of_the_linearly_implicit_step():
+    sde = SDE(lambda x, z, t: 0.5 * x, lambda x, z, t: x[:, None])
+    dw = brownian_path(1, 4096, 1, 1000)
+    solution = np.exp(dw.sum(axis=1))
+    assert measured_order(LinearlyImplicit(), sde, np.ones(1), solution, dw) == pytest.approx(0.5, abs=0.1)
+    sde = SDE(lambda x, z, t: jnp.sin(x) - x**3 + jnp.cos(3 * t), lambda x, z, t: 0.5 * jnp.ones((1, 1)))
+    fine = final_state(StrongOrder1p5(), sde, np.ones(1), _wiener_with_integral(dw))
+    assert measured_order(LinearlyImplicit(), sde, np.ones(1), fine, dw) == pytest.approx(1.0, abs=0.1)
+
+
+def _wiener_with_integral(dw):
+    """The normals of strong order 1.5 for steps of two increments each."""
+    pairs = dw.reshape(dw.shape[0], -1, 2)
+    delta = 2.0 / dw.shape[1]
+    v = pairs.sum(axis=2) / np.sqrt(delta)
+    dz = pairs @ np.array([0.75, 0.25]) * delta
+    return np.stack([v, np.sqrt(3) * (2 * dz / delta**1.5 - v)], axis=-1)
+
+
+def test_linearly_implicit_steps_stay_where_explicit_ones_explode():
+    """A state that follows sin(t) at a rate of 1000, in steps of 0.1."""
+    sde = SDE(lambda x, z, t: -1000.0 * (x - jnp.sin(t)), lambda x, z, t: jnp.ones((1, 1)))
+    v = np.zeros((1, 10, 1))
+    assert np.abs(final_state(EulerMaruyama(), sde, np.ones(1), v)) > 1e10
+    np.testing.assert_allclose(final_state(LinearlyImplicit(), sde, np.ones(1), v), [[np.sin(1.0)]], atol=1e-2)
+    np.testing.assert_allclose(final_state(ExactLinearDrift(), sde, np.ones(1), v), [[np.sin(1.0)]], atol=1e-2)
+
+
+def absorbed() -> pf.DiffusionModel:
+    """A drug that is absorbed and cleared, with rates of each subject's own."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: jnp.array([-z["ka"] * x[0], z["ka"] * x[0] - jnp.exp(z["log_k"]) * x[1]]),
+        diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"] * x[1]]]),
+        parameters={
+            "ka": dist.LogNormal(),
+            "sigma": dist.LogNormal(-2.0, 0.5),
+            "log_k": pf.Varying(dist.Normal(-1.0, 0.5)),
+        },
+        initial_state=[1.0, 0.1],
+        observation=pf.GaussianNoise(lambda x, z: x[1:], 0.1),
+        scheme=ExactLinearDrift(),
+    )
+
+
+def test_exponentials_are_computed_once_an_interval_though_rates_vary_between_series():
+    """No kernel over fine steps computes an exponential or a reciprocal of the matrices in its innermost loop."""
+    panel = [pf.Observations([1.0, 2.5], [0.5, 0.3]), pf.Observations([0.5, 1.5], [0.4, 0.6])]
+    engine = Engine(absorbed(), TimeGrid.build(panel, steps_per_interval=3))
+    f, records, sizes = ModelFunctions(engine.model), engine.records, engine.sizes
+    kernels = {kernel.name: kernel for part in (linearise, log_det) for kernel in part.kernels(f, records, sizes)}
+    for name in ("simulate", "linearise", "spread", "curvature"):
+        traced = Traced(kernels[name])
+        levels, live = levels_of(traced), needed(traced.graph, [n for _, _, n in traced.changes()], {})
+        costly = [(traced.graph.ops[n][0], levels[n]) for n in live if traced.graph.ops[n][0] in ("exp", "recip")]
+        assert [level for op, level in costly if op == "exp"] == [INTERVAL], name
+        in_steps = sum(level == STEP for _, level in costly)
+        assert in_steps <= 3 < len(costly), name  # of the root of a variance that depends on the state
+
+
+def test_every_scheme_says_whether_it_is_explicit():
+    schemes = [each for _, each in inspect.getmembers(pf, inspect.isclass) if issubclass(each, pf.schemes.Scheme)]
+    assert {each.__name__ for each in schemes if not each.explicit} == {"ExactLinearDrift", "LinearlyImplicit"}
