@@ -17,7 +17,7 @@ from pathfold.engine.equations import linearise, log_det
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.errors import ModelError
 from pathfold.model import TimeGrid
-from pathfold.program.kernel import INTERVAL, STEP, Traced
+from pathfold.program.kernel import INNER, OUTER, Traced
 from pathfold.program.sections import levels_of, needed
 from pathfold.schemes import SDE, EulerMaruyama, ExactLinearDrift, LinearlyImplicit, StrongOrder1p5
 from pathfold.schemes.small_matrices import cholesky, integrals, inverse
@@ -255,8 +255,8 @@ def test_exponentials_are_computed_once_an_interval_though_rates_vary_between_se
         traced = Traced(kernels[name])
         levels, live = levels_of(traced), needed(traced.graph, [n for _, _, n in traced.changes()], {})
         costly = [(traced.graph.ops[n][0], levels[n]) for n in live if traced.graph.ops[n][0] in ("exp", "recip")]
-        assert [level for op, level in costly if op == "exp"] == [INTERVAL], name
-        in_steps = sum(level == STEP for _, level in costly)
+        assert [level for op, level in costly if op == "exp"] == [OUTER], name
+        in_steps = sum(level == INNER for _, level in costly)
         assert in_steps <= 3 < len(costly), name  # of the root of a variance that depends on the state
 
 
