@@ -1,4 +1,4 @@
-"""Series abreast: panels of any number of series of any lengths have the numbers of the oracle, and of one at a time."""
+"""Series abreast: panels of series of any number and length have the numbers of the oracle, and of one at a time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,20 @@ from tests.engine.models import Case, with_data_from
 from tests.engine.test_laplace import pass_errors
 from tests.engine.test_lebesgue import model as lebesgue_model
 from tests.plain import compiled_native
+from tests.thorough import sparing
 
 # Seven series of 1 to 5 intervals: in groups of four some lanes end early, and one has no series.
 RAGGED = Case(
-    seed=5, X=2, B=2, Y=1, W=1, S=2, priors=("normal", "gamma"), starts=("normal",), lengths=(3, 1, 5, 2, 2, 4, 1), lanes=4
+    seed=5,
+    X=2,
+    B=2,
+    Y=1,
+    W=1,
+    S=2,
+    priors=("normal", "gamma"),
+    starts=("normal",),
+    lengths=(3, 1, 5, 2, 2, 4, 1),
+    lanes=4,
 )
 CASES = {
     "noisy, with gaps": replace(RAGGED, missing=True, regular=False, lanes=8),
@@ -37,7 +47,7 @@ def driven(case: Case, **options) -> tuple[Driven, np.ndarray, np.ndarray, np.nd
     return Driven(model, with_data_from(model, grid, q), lanes=case.lanes, **options), q, p, other
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sparing(CASES, "large"))
 def test_ragged_panels_have_the_numbers_of_the_oracle(name):
     d, q, p, other = driven(CASES[name])
     assert d.engine.abreast == 4
