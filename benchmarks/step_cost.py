@@ -108,9 +108,10 @@ def native_microseconds(function: Any, arguments: tuple, repeats: int, turns: in
 
 
 def _seconds(function: Any, *arguments: Any) -> float:
-    start = time.perf_counter()
+    """Seconds of this thread: of a core, whatever else runs on it."""
+    start = time.thread_time()
     function(*arguments)
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 def series(T: int, observation: Observation | None = None) -> tuple[DiffusionModel, Observations]:
@@ -200,7 +201,8 @@ def measure_panels(repeats: int) -> None:
     for name, model, data, S in panels():
         r = measure(model, data, S, parts=True, repeats=repeats, settle=10)
         nodes = sum(len(each.times) for each in data)
-        parts = ", ".join(f"{part} {r[f'{part}_us'] / nodes:5.2f}" for part in ("linearise", "factor_solve", "gradient"))
+        of_parts = ("linearise", "factor_solve", "gradient")
+        parts = ", ".join(f"{part} {r[f'{part}_us'] / nodes:5.2f}" for part in of_parts)
         print(
             f"  {name:50s} step {r['step_us'] / 1000:8.3f} ms, us a node: {r['step_us'] / nodes:5.2f}, {parts}   "
             f"iterations {r['newton_iterations']:.2f}, {r['failed_steps']:.0f} failed",

@@ -40,9 +40,12 @@ class Driven:
         dense: Dense | None = None,
         plain: bool = True,
         lanes: int | None = None,
+        abreast: int | None = None,
         coordinates: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
-        self.engine = Engine(model, grid, conditioned=states is not None, metric=coordinates is not None, lanes=lanes)
+        self.engine = Engine(
+            model, grid, conditioned=states is not None, metric=coordinates is not None, lanes=lanes, abreast=abreast
+        )
         if coordinates is not None:
             dense = dense or InCoordinates(model, grid, *coordinates, states=states, mask=mask)
             for name, values in zip(("centre", "factor"), coordinates, strict=True):

@@ -70,7 +70,7 @@ class Memory:
         return [*uses, Use(CARRY, "scratch", LAYOUT_HEAD + len(uses))]
 
     def __getitem__(self, key: tuple[str, str]) -> np.ndarray:
-        """All values of a field: first [], [place of a series], [slot] or [slot, s], then the axes of the field itself."""
+        """All values of a field: first [], [place of a series], [slot] or [slot, s], then the field's own axes."""
         record = next(r for r in self.records if r.name == key[0])
         values, columns, shape = self.arrays[record.name], record.columns(key[1]), record.fields[key[1]]
         if record.kind == "shared":

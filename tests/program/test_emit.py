@@ -252,7 +252,7 @@ def test_node_scan(reverse):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("abreast", "lanes"), [(2, 2), (2, 6), (4, 4), (4, 8)])
 def test_series_abreast(abreast, lanes, reverse, largest):
-    """Series of different lengths in two groups, the last with fewer series than lanes; what is idle is not a number."""
+    """Series of different lengths in two groups, the last with fewer series than lanes; what is idle is NaN."""
     lengths = [5, 4, 4, 2][:abreast], [3, 1][: abreast - 1]
     first = (0, 5, 8)
     active = [sum(n > row for n in group) for group in lengths for row in range(group[0])]
@@ -298,9 +298,7 @@ def test_series_abreast(abreast, lanes, reverse, largest):
             state = np.tanh(matrix @ state) + given[n] + start[place, 1]
             total, most = total + np.outer(state, before) @ matrix, max(most, state[0])
         stop[place], total = state + start[place], total + np.diag(start[place])
-    kernel = NodeScan(
-        "group", memory.uses(), init=init, body=body, final=final, reverse=reverse, largest=("most",)
-    )
+    kernel = NodeScan("group", memory.uses(), init=init, body=body, final=final, reverse=reverse, largest=("most",))
     memory.run(kernel, largest=largest)
     assert_close(memory["node", "level"][: 8 * abreast], level[: 8 * abreast])
     assert_close(memory["series", "stop"], stop)

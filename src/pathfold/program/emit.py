@@ -186,15 +186,17 @@ def _emit_node_scan(traced: Traced, f: Function, lanes: int) -> int:
                     group.keep(row, values)
                 changed = traced.changes()
                 section = Section(traced, f, outside.scope, load)
-                written = []
                 for (name, i, _), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
                     if name in traced.carry.shapes:
                         state[name, i] = value
                     else:
-                        written.append(place(name, i))
-                        f.store(value, written[-1])
+                        f.store(value, place(name, i))
                 new = [state[name] for name in names]
-                results += group.without_ended(row, written, new) if traced.abreast > 1 else new
+                if traced.abreast > 1:
+                    fields = {name: n.size for name, n in traced.body.items() if name not in traced.carry.shapes}
+                    written = [(place(name, 0), size) for name, size in fields.items() if size]
+                    new = group.without_ended(row, written, new)
+                results += new
         state.update(zip(names, results if traced.body else first, strict=True))
         bases |= {use.array: group.base(use) for use in kernel.uses}
         _write_results(traced, f, group, place, Section(traced, f, outside.scope, load))

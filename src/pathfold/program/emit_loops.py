@@ -136,9 +136,7 @@ def _copied(traced: Traced, memory: Memory, filling: Fill) -> int | None:
     return None
 
 
-def _fields(
-    uses: Iterable[Use], bases: dict[str, str], lanes: int, group: Group | None = None
-) -> dict[Memory, Place]:
+def _fields(uses: Iterable[Use], bases: dict[str, str], lanes: int, group: Group | None = None) -> dict[Memory, Place]:
     """Return the places of the fields of those records whose base address is given."""
     return {
         ("field", name + use.suffix): Place(bases[use.array], first, apart, use.record.kind == "shared")
@@ -226,7 +224,7 @@ def _node_scan(outside: Loops, lanes: int, outputs: dict[str, Outputs]) -> None:
 
 
 def _write_active(section: Loops, outputs: Outputs, group: Group, row: str) -> None:
-    """Write the outputs of a row's nodes; series that have none keep what they carry, and zeros stand in their place."""
+    """Write the outputs of a row's nodes; series without one keep what they carry, and zeros stand in their place."""
     f, places = section.f, section.places
     carried = {memory: filling.size for memory, filling in outputs if memory[0] == "carry"}
     some_ended = group.some_ended(row)

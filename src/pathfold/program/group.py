@@ -71,13 +71,18 @@ class Group:
             for k, value in enumerate(carried):
                 self.f.store(value, self._aside(k))
 
-    def without_ended(self, row: str, written: Sequence[str], carried: Sequence[str]) -> list[str]:
-        """Return what is carried after a row; series that have ended carry what they did, and have written zeros."""
+    def without_ended(self, row: str, written: Sequence[tuple[str, int]], carried: Sequence[str]) -> list[str]:
+        """Return what is carried after a row; series that have ended carry what they did, and have written zeros.
+
+        Of the fields that were written, the address of the first entry and the number of entries are given.
+        """
         f = self.f
         with f.when(self.some_ended(row), carried) as after:
             here = self.active(row)
-            for address in written:
-                f.store(f.chosen(here, f.load_again(address)), address)
+            for first, size in written:
+                with f.loop(str(size)) as (i, _, _):
+                    address = f.address(first, f.integer("mul", i, str(self.lanes)))
+                    f.store(f.chosen(here, f.load_again(address)), address)
             after += [f.chosen(here, value, f.load_again(self._aside(k))) for k, value in enumerate(carried)]
         return after
 

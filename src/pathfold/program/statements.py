@@ -1,7 +1,7 @@
 """Emits the code of statements, loops over arrays in memory.
 
-In a scan over lanes, or over the nodes of series abreast, an entry is a vector of lanes. In a scan over the nodes of one
-series it is one number, and the entries of a row that are neighbours in memory form vectors.
+In a scan over lanes, or over the nodes of series abreast, an entry is a vector of lanes. In a scan over the nodes of
+one series it is one number, and the entries of a row that are neighbours in memory form vectors.
 """
 
 from __future__ import annotations

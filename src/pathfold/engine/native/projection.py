@@ -27,7 +27,7 @@ from .parts import ADDED, COMPARED, NONE, each_chunk, over_chunks, over_series, 
 from .small import finite
 from .thresholds import CONTRACTION, DIVERGENCE, NEAR, PIECES, RETURNING
 from .trajectory import ITERATED, LINEARISED
-from .vector import gradient, position
+from .vector import clear_idle, gradient, position
 
 
 @compiled
@@ -143,6 +143,7 @@ def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
         shoot(layout, problem, origin, target, fresh, scratch)
         counts[ITERATED] += 1
         if goal.size > 0:
+            clear_idle(layout, position(layout, target))
             before, away = away, largest_difference(position(layout, target), goal)
             if away < RETURNING and away < CONTRACTION * before:
                 return RETURNED
