@@ -5,7 +5,7 @@ won: a double well that is seen through its square, of whose path every excursio
 absorption and elimination trade places. Effective draws are those of the slowest parameter, and of the sign of the last
 state, or of which of the two rates is larger; a minus stands where chains never changed it. One core, warm-up counted.
 
-    python -m benchmarks.replicas [--problems ou well drug] [--observations 10 100 1000] [--draws 500]
+    python -m benchmarks.replicas [--problems ou well drug] [--observations 10 100 1000] [--draws 500] ...
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from pathfold.results.convergence import convergence, effective_draws
 type Problem = tuple[pf.DiffusionModel, Any]
 
 SAMPLERS = {"static": pf.StaticHMC(), "replicas": pf.ReplicaExchange()}
-CHAINS = 2
 
 
 def ou(count: int) -> Problem:
@@ -79,7 +78,7 @@ BRANCHES: dict[str, Callable[[xr.DataTree], np.ndarray]] = {
 }
 
 
-def measure(problem: str, count: int, sampler: str, draws: int) -> str:
+def measure(problem: str, count: int, sampler: str, chains: int, warmup: int, draws: int) -> str:
     """Return a row of the table."""
     model, data = PROBLEMS[problem](count)
     with warnings.catch_warnings():
@@ -88,7 +87,8 @@ def measure(problem: str, count: int, sampler: str, draws: int) -> str:
             model,
             data,
             steps_per_interval=10,
-            chains=CHAINS,
+            chains=chains,
+            warmup=warmup,
             draws=draws,
             sampler=SAMPLERS[sampler],
             threads=1,
@@ -97,7 +97,7 @@ def measure(problem: str, count: int, sampler: str, draws: int) -> str:
     seconds, stats = float(np.sum(tree.attrs["chain_seconds"])), tree.sample_stats
     fewest = min(convergence(tree.posterior[name].values).effective for name in model.priors)
     cells = [problem, f"{count}", sampler, f"{stats.sizes.get('rung', 1)}"]
-    cells.append(f"{1e3 * float(np.sum(tree.attrs['main_seconds'])) / (CHAINS * draws):.1f}")
+    cells.append(f"{1e3 * float(np.sum(tree.attrs['main_seconds'])) / (chains * draws):.1f}")
     trips = 1e3 * stats["round_trips"].values[:, -1].mean() / draws if "round_trips" in stats else np.nan
     cells += ["-" if np.isnan(trips) else f"{trips:.0f}", f"{fewest / seconds:.1f}"]
     if problem not in BRANCHES:
@@ -113,7 +113,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", choices=[*PROBLEMS], default=[*PROBLEMS])
     parser.add_argument("--observations", nargs="+", type=int, default=[10, 100, 1000])
-    parser.add_argument("--draws", type=int, default=500)
+    for name, default in (("chains", 2), ("warmup", 400), ("draws", 500)):
+        parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
     columns = ("problem", "size", "sampler", "rungs", "ms a draw", "round trips in 1,000 draws")
     columns += ("effective draws a second", "of branches", "share of a branch")
@@ -121,7 +122,7 @@ def main() -> None:
     for problem in given.problems:
         for count in (2, 8) if problem == "drug" else given.observations:
             for sampler in SAMPLERS:
-                print(measure(problem, count, sampler, given.draws), flush=True)
+                print(measure(problem, count, sampler, given.chains, given.warmup, given.draws), flush=True)
 
 
 if __name__ == "__main__":

@@ -269,5 +269,7 @@ def test_rungs_have_equal_barriers_between_them():
     barrier = np.interp(-np.log(new[:-1]), -np.log(powers[:-1]), [0.0, 0.9, 1.8])
     np.testing.assert_allclose(np.diff(barrier), 0.5)
     assert np.all(np.diff(ladder.placed(powers, np.zeros(3), 12)) < 0.0)
+    far = ladder.placed(powers, np.array([0.5, 0.5, 1.0]), 5)
+    np.testing.assert_allclose(far, [1.0, 0.1, 0.01, 0.01 * ladder.FURTHER**0.5, 0.0])
     assert ladder.nearest(powers, 0.09)[0] == 1
     assert ladder.nearest(powers, 0.0)[0] == 3

@@ -256,9 +256,8 @@ def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Setting
 def _check_noisy(model: DiffusionModel, sampler: Sampler) -> None:
     name = f"pf.{type(sampler).__name__}()"
     if not model.observation.has_density or model.exactly_observed.any():
-        why = "(u, v0, v) have no density"
-        if isinstance(sampler, ReplicaExchange):
-            why = "there is no likelihood to take a power of, and paths that meet the data for sure are all there is"
+        tempered = isinstance(sampler, ReplicaExchange)
+        why = "there is no likelihood to take a power of" if tempered else "(u, v0, v) have no density"
         raise SettingsError(
             f"sampler={name} needs noise in every component, pf.GaussianNoise(mean, scale) or pf.Likelihood(f): "
             f"without it {why}; give all that is observed a little noise, or use pf.StaticHMC() or pf.DynamicHMC()"
