@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pandas as pd
@@ -184,6 +185,64 @@ def test_a_fit_of_two_levels():
     assert tree.posterior["of_sex"].sel(sex="M").dims == ("chain", "draw")
 
 
+APART = 10.0  # the time between the beginnings of occasions of a subject, in one series
+
+
+def model_of_subjects() -> pf.DiffusionModel:
+    """The same with a series for each subject: a vector of effects of its occasions, of which an input chooses one."""
+
+    def rate(z, inputs):
+        occasion = jnp.where(jnp.arange(3) == inputs["occasion"], 1.0, 0.0) @ z["of_occasion"]
+        return z["of_subject"] + z["of_sex"] + z["slope"] * inputs["weight"] + occasion
+
+    return pf.DiffusionModel(
+        drift=lambda x, z, t, inputs: (rate(z, inputs) + 0.5 * inputs["weight"])[None],
+        diffusion=lambda x, z, t, inputs: (SIGMA * (1.0 + 0.3 * inputs["weight"]))[None, None],
+        parameters=model(spread=0.5).priors
+        | {
+            "rate": 0.0,
+            "of_subject": pf.Varying(lambda z: dist.Normal(0.0, z["spread"])),
+            "of_occasion": pf.Varying(dist.Normal(jnp.zeros(3), BETWEEN_OCCASIONS)),
+        },
+        initial_state=[0.0],
+        events={"begin": lambda x, z, amount: jnp.array([LEVEL + 0.5 * amount])},
+        observation=pf.GaussianNoise(
+            lambda x, z, t, inputs: x + 0.2 * inputs["weight"],
+            lambda z, t, inputs: TAU * (1.0 + 0.5 * inputs["weight"]),
+        ),
+        inputs={name: pf.Input([0.0], [0.0], kind="previous") for name in ("weight", "occasion")},
+        covariates={"sex": SEXES},
+    )
+
+
+def subjects() -> dict[str, pf.Observations]:
+    """The panel with a series for each subject: its occasions follow one another, and each begins anew."""
+    series = {}
+    for subject in SUBJECTS:
+        own = [each for each in panel().values() if each.covariates["subject"] == subject]
+        begins, weights = APART * np.arange(len(own)), np.array([float(each.covariates["weight"]) for each in own])
+        series[subject] = pf.Observations(
+            np.concatenate([begin + each.times for begin, each in zip(begins, own, strict=True)]),
+            np.concatenate([each.values for each in own]),
+            events={"begin": (begins, weights)},
+            inputs={
+                "weight": pf.Input(begins, weights, kind="previous"),
+                "occasion": pf.Input(begins, np.arange(len(own)), kind="previous"),
+            },
+            covariates={"sex": own[0].covariates["sex"]},
+        )
+    return series
+
+
+@pytest.mark.slow
+def test_occasions_may_follow_one_another_in_one_series():
+    """The same posterior, at a cost that does not grow with the number of subjects times that of series."""
+    settings: dict[str, Any] = {"steps_per_interval": 2, "draws": 100, "points": 64, "progress": False, "threads": 1}
+    fits = [pf.fit(model(spread=0.5), panel(), **settings), pf.fit(model_of_subjects(), subjects(), **settings)]
+    for name in ("mean", "slope", "of_sex"):
+        np.testing.assert_allclose(*(fit.laplace[f"{name}_at_mode"] for fit in fits), rtol=1e-5, atol=1e-6)
+
+
 # Predictions: draws of the population that are exact and independent, in the place of those of a chain.
 
 
@@ -286,7 +345,7 @@ def test_what_a_new_series_needs(population):
             pf.predict(m, population, **asked)
 
 
-def test_the_rest_of_the_package_takes_covariates_and_groups(population, tmp_path):
+def test_other_functions_take_covariates_and_groups(population, tmp_path):
     m, data = model(), panel()
     seen = pf.posterior_predictive(m, population, given="parameters", draws=50)
     assert seen.posterior_predictive["y"].sizes["node"] == 30
@@ -294,15 +353,24 @@ def test_the_rest_of_the_package_takes_covariates_and_groups(population, tmp_pat
     assert expected.prior["of_sex"].dims == ("chain", "draw", "sex")
     one = pf.predict(m, population, [4.0], series="occasion 3", draws=50).predictions
     assert one["y"].shape == (1, 50, 1, 1)
-    population.to_netcdf(tmp_path / "results.nc")
+    turned = population.copy()
+    turned["posterior"] = turned["posterior"].to_dataset().isel(subject=[2, 0, 3, 1]).transpose(..., "draw")
+    turned.to_netcdf(tmp_path / "results.nc")
     with xr.open_datatree(tmp_path / "results.nc") as tree:
         again = pf.predict(m, tree, [4.0], series="occasion 3", draws=50).predictions
         np.testing.assert_array_equal(again["y"].values, one["y"].values)
     assert pf.log_likelihood(m, data, population, draws=5).log_likelihood["y"].sizes["node"] == 30
-    ahead = pf.log_likelihood(m, data, population, ahead=True, draws=2, threads=1)
-    assert np.isfinite(pf.residuals(m, data, ahead, draws=2, threads=1).residuals["y"]).all()
     other = data | {"occasion 3": data["occasion 3"].with_covariates({"weight": 0.1, "sex": "M", "subject": "dora"})}
     with pytest.raises(pf.DataError, match="the covariate 'weight' of series occasion 3 is another"):
         pf.log_likelihood(m, other, population)
+
+
+@pytest.mark.slow
+def test_checks_and_reports_take_covariates_and_groups(population, tmp_path):
+    ahead = pf.log_likelihood(model(), panel(), population, ahead=True, draws=2, threads=1)
+    assert np.isfinite(pf.residuals(model(), panel(), ahead, draws=2, threads=1).residuals["y"]).all()
     assert "nothing speaks" in str(pf.check(population))
     pf.report(population, tmp_path / "report.html")
+    settings: dict[str, Any] = {"steps_per_interval": 1, "warmup": 50, "draws": 99}
+    found = pf.calibrate(model(), panel(), runs=3, threads=1, **settings)
+    assert "of_subject[3]" in found.ranks
