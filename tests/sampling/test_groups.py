@@ -19,11 +19,11 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
-from tests.sampling.comparing import mean_scores, threshold
+from tests.sampling.comparing import array_stats, mean_scores, threshold
 from tests.thorough import thorough
 
 FALSE_ALARMS = 1e-3  # for everything in this file together
-TESTS = 8
+TESTS = 9
 SUBJECTS, SEXES = ("anna", "ben", "clara", "dora"), ("F", "M")
 LEVEL, SIGMA, TAU, BETWEEN_SEXES, BETWEEN_OCCASIONS = 1.0, 0.3, 0.2, 0.7, 0.4
 LOG_SPREAD, WIDTH = -0.7, 0.6  # of the prior of the spread between subjects
@@ -374,3 +374,57 @@ def test_checks_and_reports_take_covariates_and_groups(population, tmp_path):
     settings: dict[str, Any] = {"steps_per_interval": 1, "warmup": 50, "draws": 99}
     found = pf.calibrate(model(), panel(), runs=3, threads=1, **settings)
     assert "of_subject[3]" in found.ranks
+
+
+def drug() -> pf.DiffusionModel:
+    """Elimination at a rate that varies around a typical one, which depends on weight; doses and log-normal errors."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: -z["k"] * x,
+        diffusion=lambda x, z: 0.1 * x[:, None],
+        parameters={
+            "typical": dist.Normal(-1.0, 0.5),
+            "spread": dist.LogNormal(-1.0, 0.5),
+            "k": pf.Varying(lambda z: dist.LogNormal(z["typical"] + z["weight"], z["spread"])),
+        },
+        initial_state=[1.0],
+        observation=pf.Likelihood(lambda x, z: dist.LogNormal(jnp.log(x[0]), 0.2)),
+        events={"dose": lambda x, z, amount: x.at[0].add(amount)},
+        covariates={"weight": 0.0},
+    )
+
+
+@pytest.mark.slow
+def test_a_new_patient_against_a_joint_posterior():
+    """Not linear, with doses before and after the last sample: the same as if the patient had been sampled too.
+
+    Fine steps are the same ones, since a number for each interval does not depend on other series.
+    """
+    m, doses = drug(), {"dose": ([0.0, 4.0], 10.0)}
+    truth: dict[str, Any] = {"typical": -1.0, "spread": 0.4}
+    settings: dict[str, Any] = {"steps_per_interval": 4, "events": doses}
+    weights = np.random.default_rng(1).normal(0.0, 0.3, size=7)
+    people = [
+        pf.simulate(m, truth, [1.0, 3.0, 5.0, 7.0], seed=k, covariates={"weight": weight}, **settings)
+        for k, weight in enumerate(weights)
+    ]
+    patient = pf.simulate(m, truth | {"k": 0.8}, [2.0, 5.0], seed=9, covariates={"weight": weights[-1]}, **settings)
+    run: dict[str, Any] = {"steps_per_interval": 4, "warmup": 500, "draws": 2000, "progress": False}
+    ahead: dict[str, Any] = {"times": [7.0, 9.0], "events": {"dose": ([6.0], 20.0)}, "steps_per_interval": 4}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        population, together = pf.sample(m, people, seed=1, **run), pf.sample(m, [*people, patient], seed=2, **run)
+    new = pf.predict(m, population, new_series=patient, threads=1, **ahead).predictions
+    old = pf.predict(m, together, series=7, **ahead).predictions
+    joint = together.posterior
+    pairs = [(new["k"].values, joint["k"].values[..., 7]), *((new[n].values, joint[n].values) for n in truth)]
+    pairs += [(np.log(new["y"].values[:, :, i, 0]), np.log(old["y"].values[:, :, i, 0])) for i in range(2)]
+    effective, scores = new.attrs["effective_draws"], []
+    assert effective > 1000
+    for one, other in pairs:
+        for power in (1, 2):
+            x, y = (one - other.mean()) ** power, (other - other.mean()) ** power
+            error = np.hypot(
+                x.std() / np.sqrt(min(effective, 1000)), float(array_stats.mcse(y[None], method="mean")[0])
+            )
+            scores.append((x.mean() - y.mean()) / error)
+    assert np.abs(scores).max() < threshold(len(scores), FALSE_ALARMS / TESTS), scores
