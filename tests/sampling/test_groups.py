@@ -19,11 +19,13 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.analysis.individual import Filtering
+from pathfold.analysis.particle_filter import ParticleFilter
 from tests.sampling.comparing import array_stats, mean_scores, threshold
 from tests.thorough import thorough
 
 FALSE_ALARMS = 1e-3  # for everything in this file together
-TESTS = 9
+TESTS = 8
 SUBJECTS, SEXES = ("anna", "ben", "clara", "dora"), ("F", "M")
 LEVEL, SIGMA, TAU, BETWEEN_SEXES, BETWEEN_OCCASIONS = 1.0, 0.3, 0.2, 0.7, 0.4
 LOG_SPREAD, WIDTH = -0.7, 0.6  # of the prior of the spread between subjects
@@ -273,9 +275,8 @@ def scores_of(found: Mapping[str, np.ndarray], expected: Mapping[str, tuple[Any,
     return np.array(scores)
 
 
-@pytest.mark.parametrize("subject", ["dora", "someone else"])
-def test_a_new_series_with_a_few_observations(population, subject):
-    """Effects, population and the state after the last observation, given all data: as if all was sampled together.
+def scores_of_new_series(population: xr.DataTree, subject: str) -> tuple[np.ndarray, float]:
+    """Effects, population and the state after the last observation, against their posterior given all data.
 
     The draws are equal in weight, and as many as were weighted: their error is that of both.
     """
@@ -286,23 +287,35 @@ def test_a_new_series_with_a_few_observations(population, subject):
     forecast = pf.predict(
         model(), population, [0.9, 1.5], new_series=given, covariates=covariates, particles=50, threads=1
     ).predictions
-    together = Exact.of([*panel().values(), data], ((10, 0.9), (10, 1.5)))
-    mean, covariance = together.moments
+    mean, covariance = Exact.of([*panel().values(), data], ((10, 0.9), (10, 1.5))).moments
     index = {"mean": 1, "slope": 2, "of_sex": 4, "of_subject": 3 + len(SEXES) + (3 if subject == "dora" else 4)}
     index |= {"rate": len(mean) - 3, "now": len(mean) - 2, "later": len(mean) - 1}
     states = forecast["state"].values[..., 0]
     found = {name: forecast[name].values for name in ("mean", "slope", "of_sex", "of_subject", "rate")}
     found |= {"now": states[..., 0], "later": states[..., 1]}
-    expected = {name: (mean[i], covariance[i, i]) for name, i in index.items()}
     effective = forecast.attrs["effective_draws"]
     size = 1.0 / (1.0 / effective + 1.0 / 4000)
+    return scores_of(found, {name: (mean[i], covariance[i, i]) for name, i in index.items()}, size), effective
+
+
+@pytest.mark.parametrize("subject", ["dora", "someone else"])
+def test_a_new_series_with_a_few_observations(population, subject):
+    """As if all had been sampled together."""
+    scores, effective = scores_of_new_series(population, subject)
     assert 100 < effective < 3900
-    scores = scores_of(found, expected, size)
-    allowed = threshold(scores.size, FALSE_ALARMS / TESTS)
-    assert np.abs(scores).max() < allowed, np.round(scores, 1)
-    before = {name: population.posterior[name].values for name in ("mean", "slope")}
-    without = scores_of(before, {name: expected[name] for name in before}, 4000)
-    assert np.abs(without).max() > 2.0 * allowed, "the new data say something of the population"
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / TESTS), np.round(scores, 1)
+
+
+def test_faults_in_the_weights_are_found(population, monkeypatch):
+    """Draws of the population without weights, or of each filter the particle of the least weight."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Filtering, "_normalised", lambda self, log_weights: np.full(4000, 1.0 / 4000))
+        scores, _ = scores_of_new_series(population, "dora")
+    assert np.abs(scores[:4]).max() > 2.0 * threshold(scores.size, FALSE_ALARMS / TESTS)
+    with monkeypatch.context() as patch:
+        patch.setattr(ParticleFilter, "chosen", lambda self, log_weights, rng: int(np.argmin(log_weights)))
+        scores, _ = scores_of_new_series(population, "dora")
+    assert np.abs(scores[8:]).max() > 2.0 * threshold(scores.size, FALSE_ALARMS / TESTS)
 
 
 def test_a_new_series_with_given_covariates(population):
@@ -347,6 +360,8 @@ def test_what_a_new_series_needs(population):
 
 def test_other_functions_take_covariates_and_groups(population, tmp_path):
     m, data = model(), panel()
+    with pytest.raises(pf.ModelError, match="the deterministic 'sex' needs another name: a covariate has this one"):
+        pf.sample(m, data, steps_per_interval=1, deterministics={"sex": lambda z: z["mean"]}, progress=False)
     seen = pf.posterior_predictive(m, population, given="parameters", draws=50)
     assert seen.posterior_predictive["y"].sizes["node"] == 30
     expected = pf.prior_predictive(m, data, draws=20, steps_per_interval=2)
