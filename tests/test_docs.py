@@ -254,6 +254,7 @@ def test_examples_on_populations(monkeypatch):
     (model, patients), _ = given
     for series in patients.values():
         check_data(model, series)
+    check_data(names["many"], names["anna"])
     assert names["results"].posterior["of_subject"].dims == ("chain", "draw", "subject")
     assert names["forecast"].predictions["rate"].shape == names["unseen"].predictions["rate"].shape == (2, 100)
     assert patients[2].censored[:, 0].tolist()[-1] == -1.0

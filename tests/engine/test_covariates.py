@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
-from pathfold.engine import GuidedEngine, UnconstrainedEngine
+from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.status import CONVERGED
 from pathfold.model import DiffusionModel, TimeGrid
@@ -63,6 +63,20 @@ def test_the_value_of_a_group_moves_its_series_alone():
         moved = dense.predicted(q + 0.5 * (np.arange(dense.dim) == i)) != dense.predicted(q)
         assert moved[mine].all()
         assert moved.sum() == moved[mine].size
+
+
+def test_too_many_groups_are_refused():
+    many = pf.DiffusionModel(
+        drift=lambda x, z: z["g"] - x,
+        diffusion=lambda x, z: jnp.ones((1, 1)),
+        parameters={"g": pf.Varying(dist.Normal(), by="subject")},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+        covariates={"subject": range(200)},
+    )
+    data = pf.Observations([1.0], [0.3], covariates={"subject": 3})
+    with pytest.raises(pf.ModelError, match=r"the 200 parameters make a matrix of .* fewer groups of series"):
+        Engine(many, TimeGrid.build(data, steps_per_interval=1))
 
 
 KNOWN = [{"weight": 1.3, "group": "y"}, {"weight": 0.4, "group": "x"}, {"weight": 0.8, "group": "y"}]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pandas as pd
@@ -18,7 +19,9 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
-from tests.sampling.comparing import mean_scores, threshold
+from pathfold.analysis.individual import Filtering
+from pathfold.analysis.particle_filter import ParticleFilter
+from tests.sampling.comparing import array_stats, mean_scores, threshold
 from tests.thorough import thorough
 
 FALSE_ALARMS = 1e-3  # for everything in this file together
@@ -184,6 +187,64 @@ def test_a_fit_of_two_levels():
     assert tree.posterior["of_sex"].sel(sex="M").dims == ("chain", "draw")
 
 
+APART = 10.0  # the time between the beginnings of occasions of a subject, in one series
+
+
+def model_of_subjects() -> pf.DiffusionModel:
+    """The same with a series for each subject: a vector of effects of its occasions, of which an input chooses one."""
+
+    def rate(z, inputs):
+        occasion = jnp.where(jnp.arange(3) == inputs["occasion"], 1.0, 0.0) @ z["of_occasion"]
+        return z["of_subject"] + z["of_sex"] + z["slope"] * inputs["weight"] + occasion
+
+    return pf.DiffusionModel(
+        drift=lambda x, z, t, inputs: (rate(z, inputs) + 0.5 * inputs["weight"])[None],
+        diffusion=lambda x, z, t, inputs: (SIGMA * (1.0 + 0.3 * inputs["weight"]))[None, None],
+        parameters=model(spread=0.5).priors
+        | {
+            "rate": 0.0,
+            "of_subject": pf.Varying(lambda z: dist.Normal(0.0, z["spread"])),
+            "of_occasion": pf.Varying(dist.Normal(jnp.zeros(3), BETWEEN_OCCASIONS)),
+        },
+        initial_state=[0.0],
+        events={"begin": lambda x, z, amount: jnp.array([LEVEL + 0.5 * amount])},
+        observation=pf.GaussianNoise(
+            lambda x, z, t, inputs: x + 0.2 * inputs["weight"],
+            lambda z, t, inputs: TAU * (1.0 + 0.5 * inputs["weight"]),
+        ),
+        inputs={name: pf.Input([0.0], [0.0], kind="previous") for name in ("weight", "occasion")},
+        covariates={"sex": SEXES},
+    )
+
+
+def subjects() -> dict[str, pf.Observations]:
+    """The panel with a series for each subject: its occasions follow one another, and each begins anew."""
+    series = {}
+    for subject in SUBJECTS:
+        own = [each for each in panel().values() if each.covariates["subject"] == subject]
+        begins, weights = APART * np.arange(len(own)), np.array([float(each.covariates["weight"]) for each in own])
+        series[subject] = pf.Observations(
+            np.concatenate([begin + each.times for begin, each in zip(begins, own, strict=True)]),
+            np.concatenate([each.values for each in own]),
+            events={"begin": (begins, weights)},
+            inputs={
+                "weight": pf.Input(begins, weights, kind="previous"),
+                "occasion": pf.Input(begins, np.arange(len(own)), kind="previous"),
+            },
+            covariates={"sex": own[0].covariates["sex"]},
+        )
+    return series
+
+
+@pytest.mark.slow
+def test_occasions_may_follow_one_another_in_one_series():
+    """The same posterior, at a cost that does not grow with the number of subjects times that of series."""
+    settings: dict[str, Any] = {"steps_per_interval": 2, "draws": 100, "points": 64, "progress": False, "threads": 1}
+    fits = [pf.fit(model(spread=0.5), panel(), **settings), pf.fit(model_of_subjects(), subjects(), **settings)]
+    for name in ("mean", "slope", "of_sex"):
+        np.testing.assert_allclose(*(fit.laplace[f"{name}_at_mode"] for fit in fits), rtol=1e-5, atol=1e-6)
+
+
 # Predictions: draws of the population that are exact and independent, in the place of those of a chain.
 
 
@@ -214,9 +275,8 @@ def scores_of(found: Mapping[str, np.ndarray], expected: Mapping[str, tuple[Any,
     return np.array(scores)
 
 
-@pytest.mark.parametrize("subject", ["dora", "someone else"])
-def test_a_new_series_with_a_few_observations(population, subject):
-    """Effects, population and the state after the last observation, given all data: as if all was sampled together.
+def scores_of_new_series(population: xr.DataTree, subject: str) -> tuple[np.ndarray, float]:
+    """Effects, population and the state after the last observation, against their posterior given all data.
 
     The draws are equal in weight, and as many as were weighted: their error is that of both.
     """
@@ -227,23 +287,35 @@ def test_a_new_series_with_a_few_observations(population, subject):
     forecast = pf.predict(
         model(), population, [0.9, 1.5], new_series=given, covariates=covariates, particles=50, threads=1
     ).predictions
-    together = Exact.of([*panel().values(), data], ((10, 0.9), (10, 1.5)))
-    mean, covariance = together.moments
+    mean, covariance = Exact.of([*panel().values(), data], ((10, 0.9), (10, 1.5))).moments
     index = {"mean": 1, "slope": 2, "of_sex": 4, "of_subject": 3 + len(SEXES) + (3 if subject == "dora" else 4)}
     index |= {"rate": len(mean) - 3, "now": len(mean) - 2, "later": len(mean) - 1}
     states = forecast["state"].values[..., 0]
     found = {name: forecast[name].values for name in ("mean", "slope", "of_sex", "of_subject", "rate")}
     found |= {"now": states[..., 0], "later": states[..., 1]}
-    expected = {name: (mean[i], covariance[i, i]) for name, i in index.items()}
     effective = forecast.attrs["effective_draws"]
     size = 1.0 / (1.0 / effective + 1.0 / 4000)
+    return scores_of(found, {name: (mean[i], covariance[i, i]) for name, i in index.items()}, size), effective
+
+
+@pytest.mark.parametrize("subject", ["dora", "someone else"])
+def test_a_new_series_with_a_few_observations(population, subject):
+    """As if all had been sampled together."""
+    scores, effective = scores_of_new_series(population, subject)
     assert 100 < effective < 3900
-    scores = scores_of(found, expected, size)
-    allowed = threshold(scores.size, FALSE_ALARMS / TESTS)
-    assert np.abs(scores).max() < allowed, np.round(scores, 1)
-    before = {name: population.posterior[name].values for name in ("mean", "slope")}
-    without = scores_of(before, {name: expected[name] for name in before}, 4000)
-    assert np.abs(without).max() > 2.0 * allowed, "the new data say something of the population"
+    assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / TESTS), np.round(scores, 1)
+
+
+def test_faults_in_the_weights_are_found(population, monkeypatch):
+    """Draws of the population without weights, or of each filter the particle of the least weight."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Filtering, "_normalised", lambda self, log_weights: np.full(4000, 1.0 / 4000))
+        scores, _ = scores_of_new_series(population, "dora")
+    assert np.abs(scores[:4]).max() > 2.0 * threshold(scores.size, FALSE_ALARMS / TESTS)
+    with monkeypatch.context() as patch:
+        patch.setattr(ParticleFilter, "chosen", lambda self, log_weights, rng: int(np.argmin(log_weights)))
+        scores, _ = scores_of_new_series(population, "dora")
+    assert np.abs(scores[8:]).max() > 2.0 * threshold(scores.size, FALSE_ALARMS / TESTS)
 
 
 def test_a_new_series_with_given_covariates(population):
@@ -286,23 +358,88 @@ def test_what_a_new_series_needs(population):
             pf.predict(m, population, **asked)
 
 
-def test_the_rest_of_the_package_takes_covariates_and_groups(population, tmp_path):
+def test_other_functions_take_covariates_and_groups(population, tmp_path):
     m, data = model(), panel()
+    with pytest.raises(pf.ModelError, match="the deterministic 'sex' needs another name: a covariate has this one"):
+        pf.sample(m, data, steps_per_interval=1, deterministics={"sex": lambda z: z["mean"]}, progress=False)
     seen = pf.posterior_predictive(m, population, given="parameters", draws=50)
     assert seen.posterior_predictive["y"].sizes["node"] == 30
     expected = pf.prior_predictive(m, data, draws=20, steps_per_interval=2)
     assert expected.prior["of_sex"].dims == ("chain", "draw", "sex")
     one = pf.predict(m, population, [4.0], series="occasion 3", draws=50).predictions
     assert one["y"].shape == (1, 50, 1, 1)
-    population.to_netcdf(tmp_path / "results.nc")
+    turned = population.copy()
+    turned["posterior"] = turned["posterior"].to_dataset().isel(subject=[2, 0, 3, 1]).transpose(..., "draw")
+    turned.to_netcdf(tmp_path / "results.nc")
     with xr.open_datatree(tmp_path / "results.nc") as tree:
         again = pf.predict(m, tree, [4.0], series="occasion 3", draws=50).predictions
         np.testing.assert_array_equal(again["y"].values, one["y"].values)
     assert pf.log_likelihood(m, data, population, draws=5).log_likelihood["y"].sizes["node"] == 30
-    ahead = pf.log_likelihood(m, data, population, ahead=True, draws=2, threads=1)
-    assert np.isfinite(pf.residuals(m, data, ahead, draws=2, threads=1).residuals["y"]).all()
     other = data | {"occasion 3": data["occasion 3"].with_covariates({"weight": 0.1, "sex": "M", "subject": "dora"})}
     with pytest.raises(pf.DataError, match="the covariate 'weight' of series occasion 3 is another"):
         pf.log_likelihood(m, other, population)
+
+
+@pytest.mark.slow
+def test_checks_and_reports_take_covariates_and_groups(population, tmp_path):
+    ahead = pf.log_likelihood(model(), panel(), population, ahead=True, draws=2, threads=1)
+    assert np.isfinite(pf.residuals(model(), panel(), ahead, draws=2, threads=1).residuals["y"]).all()
     assert "nothing speaks" in str(pf.check(population))
     pf.report(population, tmp_path / "report.html")
+    settings: dict[str, Any] = {"steps_per_interval": 1, "warmup": 50, "draws": 99}
+    found = pf.calibrate(model(), panel(), runs=3, threads=1, **settings)
+    assert "of_subject[3]" in found.ranks
+
+
+def drug() -> pf.DiffusionModel:
+    """Elimination at a rate that varies around a typical one, which depends on weight; doses and log-normal errors."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: -z["k"] * x,
+        diffusion=lambda x, z: 0.1 * x[:, None],
+        parameters={
+            "typical": dist.Normal(-1.0, 0.5),
+            "spread": dist.LogNormal(-1.0, 0.5),
+            "k": pf.Varying(lambda z: dist.LogNormal(z["typical"] + z["weight"], z["spread"])),
+        },
+        initial_state=[1.0],
+        observation=pf.Likelihood(lambda x, z: dist.LogNormal(jnp.log(x[0]), 0.2)),
+        events={"dose": lambda x, z, amount: x.at[0].add(amount)},
+        covariates={"weight": 0.0},
+    )
+
+
+@pytest.mark.slow
+def test_a_new_patient_against_a_joint_posterior():
+    """Not linear, with doses before and after the last sample: the same as if the patient had been sampled too.
+
+    Fine steps are the same ones, since a number for each interval does not depend on other series.
+    """
+    m, doses = drug(), {"dose": ([0.0, 4.0], 10.0)}
+    truth: dict[str, Any] = {"typical": -1.0, "spread": 0.4}
+    settings: dict[str, Any] = {"steps_per_interval": 4, "events": doses}
+    weights = np.random.default_rng(1).normal(0.0, 0.3, size=7)
+    people = [
+        pf.simulate(m, truth, [1.0, 3.0, 5.0, 7.0], seed=k, covariates={"weight": weight}, **settings)
+        for k, weight in enumerate(weights)
+    ]
+    patient = pf.simulate(m, truth | {"k": 0.8}, [2.0, 5.0], seed=9, covariates={"weight": weights[-1]}, **settings)
+    run: dict[str, Any] = {"steps_per_interval": 4, "warmup": 500, "draws": 2000, "progress": False}
+    ahead: dict[str, Any] = {"times": [7.0, 9.0], "events": {"dose": ([6.0], 20.0)}, "steps_per_interval": 4}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        population, together = pf.sample(m, people, seed=1, **run), pf.sample(m, [*people, patient], seed=2, **run)
+    new = pf.predict(m, population, new_series=patient, threads=1, **ahead).predictions
+    old = pf.predict(m, together, series=7, **ahead).predictions
+    joint = together.posterior
+    pairs = [(new["k"].values, joint["k"].values[..., 7]), *((new[n].values, joint[n].values) for n in truth)]
+    pairs += [(np.log(new["y"].values[:, :, i, 0]), np.log(old["y"].values[:, :, i, 0])) for i in range(2)]
+    effective, scores = new.attrs["effective_draws"], []
+    assert effective > 1000
+    for one, other in pairs:
+        for power in (1, 2):
+            x, y = (one - other.mean()) ** power, (other - other.mean()) ** power
+            error = np.hypot(
+                x.std() / np.sqrt(min(effective, 1000)), float(array_stats.mcse(y[None], method="mean")[0])
+            )
+            scores.append((x.mean() - y.mean()) / error)
+    assert np.abs(scores).max() < threshold(len(scores), FALSE_ALARMS / TESTS), scores

@@ -1,10 +1,7 @@
 """A new series that was observed a little, given the posterior of a population: its effects, and where it is now.
 
-The posterior of the population's parameters z, given the new data y too, has the weights p(y | z) on the draws that
-there are. A particle filter of the new series alone estimates these without bias, and its particles at the last
-observation are draws of effects and state given z. So one particle for each draw, chosen by its weight in the filter,
-with the estimate as its own weight, represents the joint posterior: for any number of particles, as draws become many
-(random weight importance sampling: Fearnhead, Papaspiliopoulos and Roberts, JRSS B 70, 2008).
+The draws of the population are weighted by estimates of the density of the new data, and a particle of the filter that
+makes such an estimate goes with each (method.md, section 19).
 """
 
 from __future__ import annotations

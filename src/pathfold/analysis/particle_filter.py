@@ -90,9 +90,7 @@ class ParticleFilter:
                     return status
                 if status == CONVERGED:
                     density[draw] = ahead.sum()
-                    weights = np.exp(room[4])
-                    rng = np.random.default_rng([seed, draw])
-                    states[draw] = room[2][rng.choice(len(weights), p=weights / weights.sum())]
+                    states[draw] = room[2][self.chosen(room[4], np.random.default_rng([seed, draw]))]
             return CONVERGED
 
         workers = max(1, min(threads or os.cpu_count() or 1, len(z)))
@@ -100,6 +98,12 @@ class ParticleFilter:
             if NOT_AFFINE in list(pool.map(lambda first: run(first, workers), range(workers))):
                 raise _not_affine()
         return density, states
+
+    @staticmethod
+    def chosen(log_weights: np.ndarray, rng: np.random.Generator) -> int:
+        """Choose a particle by its weight."""
+        weights = np.exp(log_weights)
+        return int(rng.choice(weights.size, p=weights / weights.sum()))
 
     def _room(self) -> tuple[np.ndarray, ...]:
         """Make the memory that a filter works in: point, scratch, states, spare states, log weights."""

@@ -96,7 +96,7 @@ def predict(
     particles
         Of the filter that a new series with observations is put through, for each draw.
     steps_per_interval
-        The number of fine steps between neighbouring times. By default fine steps are as long as those of the
+        The number of fine steps between neighbouring times. By default fine steps are no longer than those of the
         posterior (their median).
     max_step
         The greatest length of a fine step.

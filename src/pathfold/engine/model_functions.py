@@ -30,7 +30,7 @@ def check_size(n: Sizes) -> None:
             raise ModelError(
                 f"the model is too large: {what} make a matrix of derivatives with {entries:,} entries, and above "
                 f"{LARGEST_MATRIX:,} it cannot be compiled in reasonable time and memory; use fewer of them (a coarser "
-                "grid in space, a lower truncation, parameters shared between states)."
+                "grid in space, a lower truncation, parameters shared between states, fewer groups of series)."
             )
 
 

@@ -41,8 +41,9 @@ def check_deterministics(
     examples = _examples(model, series, times, keep)
     for name, function in deterministics.items():
         check_name("the deterministic", name, ModelError)
-        if name in model.priors:
-            raise ModelError(f"the deterministic {name!r} needs another name: a parameter has this one")
+        if name in model.priors or name in model.covariates:
+            other = "parameter" if name in model.priors else "covariate"
+            raise ModelError(f"the deterministic {name!r} needs another name: a {other} has this one")
         count = _arguments(name, function)
         if count > 1 and times is None:
             raise ModelError(
