@@ -15,16 +15,20 @@ from pathfold.analysis.plots.style import (
     POSTERIOR,
     TRUTH,
     draw_bands,
+    first_few,
     legend_outside,
     new_figure,
     selected,
 )
 from pathfold.errors import SettingsError
+from pathfold.model.censoring import ABOVE, BELOW
 from pathfold.results.reading import check_posterior, component_names, observation_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+MOST_SERIES = 12  # of a panel, unless they are named
 
 
 def plot_paths(
@@ -48,7 +52,7 @@ def plot_paths(
     names
         The components to draw, by name or number; all by default.
     series
-        The series to draw, by name or number; all by default.
+        The series to draw, by name or number; the first twelve by default.
     truth
         States (time, component) at the times of the posterior's, where they are known.
     observed
@@ -64,10 +68,11 @@ def plot_paths(
     known = component_names(tree.posterior)
     components = selected("component", names, known)
     shown = _shown(tree) if observed is None and natural is None else dict(observed or {})
-    of_states, of_data = _series(tree.posterior), _series(tree.observed_data)
+    of_states, of_data = series_of(tree.posterior), series_of(tree.observed_data)
     every = [*dict.fromkeys(of_states)]
-    columns = [every[k] for k in selected("series", series, every)]
-    figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(components) + 0.9)
+    figure = new_figure(8.0, 2.1 * len(components) + 0.9)
+    columns = [every[k] for k in first_few(figure, series, every, MOST_SERIES)]
+    figure.set_figwidth(max(8.0, 2.6 * len(columns)))
     axes = figure.subplots(len(components), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
     for j, column in enumerate(columns):
         times, states = _with_start(tree, np.flatnonzero(of_states == column), every.index(column))
@@ -91,7 +96,7 @@ def plot_paths(
                     label="truth",
                 )
             if k in shown:
-                _draw_data(ax, tree.observed_data, seen, shown[k])
+                draw_data(ax, tree.observed_data, seen, shown[k])
         axes[-1, j].set_xlabel("time" if len(columns) == 1 else f"time, series {column}")
     for ax, k in zip(axes[:, 0], components, strict=True):
         ax.set_ylabel(known[k])
@@ -114,22 +119,23 @@ def plot_predictions(
     names
         The observed components to draw, by name or number; all by default.
     series
-        The series to draw, by name or number; all by default.
+        The series to draw, by name or number; the first twelve by default.
     """
     tree = check_posterior(posterior, "observed_data", "predictions")
     predictions: xr.Dataset = tree["predictions"].to_dataset()
     known = observation_names(tree)
     rows = selected("observation", names, known)
-    of_predictions, of_data = _series(predictions), _series(tree.observed_data)
+    of_predictions, of_data = series_of(predictions), series_of(tree.observed_data)
     every = [*dict.fromkeys([*of_data, *of_predictions])]
-    columns = [every[k] for k in selected("series", series, every)]
+    figure = new_figure(8.0, 2.1 * len(rows) + 0.9)
+    columns = [every[k] for k in first_few(figure, series, every, MOST_SERIES)]
+    figure.set_figwidth(max(8.0, 2.6 * len(columns)))
     values = predictions["y"].values.reshape(-1, *predictions["y"].shape[2:])
-    figure = new_figure(max(8.0, 2.6 * len(columns)), 2.1 * len(rows) + 0.9)
     axes = figure.subplots(len(rows), len(columns), sharex=len(columns) == 1, sharey="row", squeeze=False)
     for j, column in enumerate(columns):
         mine = of_predictions == column
         for ax, k in zip(axes[:, j], rows, strict=True):
-            _draw_data(ax, tree.observed_data, of_data == column, k)
+            draw_data(ax, tree.observed_data, of_data == column, k)
             if np.any(mine):
                 draw_bands(ax, predictions["time"].values[mine], values[:, mine, k], FORECAST, "predictions")
         axes[-1, j].set_xlabel("time" if len(columns) == 1 else f"time, series {column}")
@@ -139,15 +145,23 @@ def plot_predictions(
     return figure
 
 
-def _draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
-    ax.plot(data["time"].values[rows], data["y"].values[rows, column], "o", color=DATA, ms=2.5, label="observed")
+def draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
+    """Draw the values of one component in these rows; hollow arrows where they are limits, on the side of the value."""
+    times, values = data["time"].values[rows], data["y"].values[rows, column]
+    kinds = data["censored"].values[rows, column] if "censored" in data else np.zeros(times.shape)
+    for kind, marker, what in ((BELOW, "v", "known to be below"), (ABOVE, "^", "known to be above")):
+        if np.any(kinds == kind):
+            beyond = kinds == kind
+            ax.plot(times[beyond], values[beyond], marker, color=DATA, mfc="none", ms=4, mew=0.8, label=what)
+    exact = ~np.isin(kinds, (BELOW, ABOVE))
+    ax.plot(times[exact], values[exact], "o", color=DATA, ms=2.5, label="observed")
 
 
 def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: str, transform: Any) -> None:
     if "predictions" not in tree.children:
         return
     predictions: xr.Dataset = tree["predictions"].to_dataset()
-    states, mine = predictions["state"].values, _series(predictions) == series
+    states, mine = predictions["state"].values, series_of(predictions) == series
     if not np.any(mine):
         return
     states = transform(states.reshape(-1, *states.shape[2:]))
@@ -174,7 +188,7 @@ def _shown(tree: xr.DataTree) -> dict[int, int]:
     return {there.index(label): column for label, column in shown.items() if label in there}
 
 
-def _series(group: xr.DataTree | xr.Dataset) -> np.ndarray:
+def series_of(group: xr.DataTree | xr.Dataset) -> np.ndarray:
     """Return the series that each time belongs to, by name or by its number as text."""
     coordinates = group.coords
     if "node_series" not in coordinates:
