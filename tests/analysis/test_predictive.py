@@ -183,7 +183,7 @@ def test_many_series_of_given_parameters():
          pf.DataError, "a xarray.DataArray could be times"),
         (lambda: pf.prior_predictive(ou_model(), [1.0]), pf.SettingsError, "exactly one of"),
         (lambda: pf.posterior_predictive(ou_model(), ou_run(), given="draws"), pf.SettingsError,  # pyright: ignore
-         "given must be 'path' or 'parameters'"),
+         "given must be 'path', 'parameters' or 'population'"),
         (lambda: pf.posterior_predictive(rich.model(), ou_run()), pf.SettingsError, "of another model"),
     ],
 )  # fmt: skip

@@ -260,6 +260,24 @@ def test_exponentials_are_computed_once_an_interval_though_rates_vary_between_se
         assert in_steps <= 3 < len(costly), name  # of the root of a variance that depends on the state
 
 
+@pytest.mark.filterwarnings("ignore:.*few effective draws", "ignore:.*not converged")
+def test_results_say_which_state_each_normal_drives():
+    """Two processes push one state, whose step has one normal; one pushes the second of two, whose step has two."""
+    pushed = pf.DiffusionModel(
+        drift=lambda x, z: -z["k"] * x,
+        diffusion=lambda x, z: jnp.array([[0.5, 0.3]]),
+        parameters={"k": dist.LogNormal(0.0, 0.3)},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.2),
+        scheme=ExactLinearDrift(),
+    )
+    data, short = pf.Observations([0.5, 1.0, 2.0], [0.3, 0.1, -0.2]), {"warmup": 10, "draws": 8, "chains": 1}
+    for model, drives in ((pushed, [0]), (absorbed(), [-1, 1])):
+        found = pf.sample(model, data, steps_per_interval=1, threads=1, progress=False, **short)
+        assert found.noise["drives"].values.tolist() == drives
+        assert pf.check(found).passed
+
+
 def test_every_scheme_says_whether_it_is_explicit():
     schemes = [each for _, each in inspect.getmembers(pf, inspect.isclass) if issubclass(each, pf.schemes.Scheme)]
     assert {each.__name__ for each in schemes if not each.explicit} == {"ExactLinearDrift", "LinearlyImplicit"}

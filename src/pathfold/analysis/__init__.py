@@ -7,17 +7,21 @@ from pathfold.analysis.log_likelihood import log_likelihood
 from pathfold.analysis.plots import (
     plot_calibration,
     plot_check,
+    plot_effects,
     plot_identifiability,
+    plot_individuals,
     plot_marginals,
     plot_paths,
     plot_predictions,
     plot_profile,
     plot_refinement,
+    plot_vpc,
 )
 from pathfold.analysis.predict import predict
 from pathfold.analysis.predictive import posterior_predictive, prior_predictive
 from pathfold.analysis.report import report
 from pathfold.analysis.residuals import residuals
+from pathfold.analysis.shrinkage import shrinkage
 from pathfold.analysis.simulate import simulate
 
 __all__ = [
@@ -29,16 +33,20 @@ __all__ = [
     "log_likelihood",
     "plot_calibration",
     "plot_check",
+    "plot_effects",
     "plot_identifiability",
+    "plot_individuals",
     "plot_marginals",
     "plot_paths",
     "plot_predictions",
     "plot_profile",
     "plot_refinement",
+    "plot_vpc",
     "posterior_predictive",
     "predict",
     "prior_predictive",
     "report",
     "residuals",
+    "shrinkage",
     "simulate",
 ]

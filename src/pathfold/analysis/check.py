@@ -29,6 +29,7 @@ from pathfold.analysis.noise_statistics import (
     correlation_test,
     mean_test,
     normal_p_value,
+    ratio_of_sums,
     ratio_test,
     shape_test,
     shift_test,
@@ -43,6 +44,7 @@ from pathfold.results.reading import check_posterior, component_names, series_na
 LEVEL = 0.05
 FEWEST = 8  # values that a window must have
 FINEST = 16  # windows at most
+MOST_SAID = 20  # findings that are printed
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,12 @@ class Check:
         return float(self.table["adjusted"].to_numpy().min())
 
     @property
+    def worst(self) -> tuple[str, ...]:
+        """The findings that matter most, at most 20, and a sentence that counts the others."""
+        more = len(self.findings) - MOST_SAID
+        return self.findings if more <= 0 else (*self.findings[:MOST_SAID], f"{more:,} more findings, in the table")
+
+    @property
     def passed(self) -> bool:
         return not self.findings
 
@@ -99,7 +107,7 @@ class Check:
             f"{len(self.table)} tests of the noise of {self.draws} draws, smallest adjusted p-value {self.p_value:.2g}"
         )
         verdict = f"{head}: nothing speaks against the model." if self.passed else f"{head}. The model does not fit:"
-        return "\n".join([verdict, *(f"- {sentence}" for sentence in (*self.findings, *self.not_checked))])
+        return "\n".join([verdict, *(f"- {sentence}" for sentence in (*self.worst, *self.not_checked))])
 
     __repr__ = __str__
 
@@ -257,18 +265,19 @@ def _shape(source: Channel) -> Iterator[NoiseTest]:
 
 def _windows(source: Channel, names: list[str]) -> Iterator[NoiseTest]:
     """Test mean, and variance relative to the rest, in the series of a panel and in halves, quarters, ... of each."""
-    several = np.ptp(source.series) > 0
-    for k in np.unique(source.series):
-        (mine,) = np.nonzero(source.series == k)
+    several, squares = np.ptp(source.series) > 0, source.values**2
+    total, count = squares.sum(axis=1), squares.shape[1]
+    numbers, first = np.unique(source.series, return_index=True)  # series follow on
+    for k, mine in zip(numbers, np.split(np.arange(count), first[1:]), strict=True):
         of_series = f" in series {names[k]}" if several else ""
         number = 1 if several else 2
         while number <= FINEST and len(mine) >= FEWEST * number:
             for rows in np.array_split(mine, number):
                 begin, end = float(source.begins[rows[0]]), float(source.ends[rows[-1]])
                 where = of_series if number == 1 else f" between t = {begin:.4g} and {end:.4g}{of_series}"
-                span, inside = (int(k), begin, end), np.isin(np.arange(len(source.series)), rows)
+                span, inside = (int(k), begin, end), squares[:, rows].sum(axis=1)
                 yield _mean(source, "mean in windows", source.values[:, rows], where, span)
-                relative = ratio_test(source.values, inside)
+                relative = ratio_of_sums(inside, len(rows), total - inside, count - len(rows))
                 say = partial(_too_large, source, where=where, compared="is elsewhere")
                 yield NoiseTest("variance in windows", noise_name(source), where.strip(), *relative, say, span)
             number *= 2

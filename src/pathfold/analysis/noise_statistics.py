@@ -88,8 +88,14 @@ def spread_test(e: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def ratio_test(e: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Test the ratio of mean squares, at times `first` (time,) to the others, by F; exact, whatever the scale of e."""
-    n, m = first.sum(), (~first).sum()
-    ratio = _divided(np.mean(e[:, first] ** 2, axis=1), np.mean(e[:, ~first] ** 2, axis=1))
+    return ratio_of_sums(
+        np.sum(e[:, first] ** 2, axis=1), first.sum(), np.sum(e[:, ~first] ** 2, axis=1), (~first).sum()
+    )
+
+
+def ratio_of_sums(one: np.ndarray, n: int, other: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Test the ratio of mean squares, given the sums of n squares and of m others, by F; exact, whatever the scale."""
+    ratio = _divided(one / n, other / m)
     return ratio, 2.0 * np.minimum(fdtr(n, m, ratio), fdtrc(n, m, ratio))
 
 

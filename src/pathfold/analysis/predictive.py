@@ -26,7 +26,7 @@ def posterior_predictive(
     model: DiffusionModel,
     posterior: xr.DataTree,
     *,
-    given: Literal["path", "parameters"] = "path",
+    given: Literal["path", "parameters", "population"] = "path",
     draws: int | None = None,
     seed: int = 0,
 ) -> xr.DataTree:
@@ -44,7 +44,8 @@ def posterior_predictive(
     given
         What is taken from a draw: the "path", so that the observation noise alone is new (which needs
         `keep_path="nodes"` or `"all"`), or the "parameters" alone, what varies between series included: then initial
-        state and path are new too, in the fine steps of the posterior, with the events and inputs of the data.
+        state and path are new too, in the fine steps of the posterior, with the events and inputs of the data. With
+        "population" what varies between series is new as well: data of others, from the same population.
     draws
         So many draws of each chain, evenly spread; all by default.
     seed
@@ -69,10 +70,11 @@ def posterior_predictive(
     ('chain', 'draw', 'time', 'observation')
     """
     check_model(model)
-    choice("given", given, ("path", "parameters"))
+    choice("given", given, ("path", "parameters", "population"))
     tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
     chosen, grid, nodes = Chosen.of(tree, draws), _grid_of(tree, model), _observed_nodes(tree)
-    known = {name: chosen[name] for name in model.priors}
+    taken = model.parameters.names if given == "population" else model.priors
+    known = {name: chosen[name] for name in taken}
     ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
     if given == "path":
         states = chosen.states(model, "say given='parameters', or keep 'nodes' with all components")

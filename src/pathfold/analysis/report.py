@@ -20,7 +20,7 @@ from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot
 from pathfold.analysis.plots.paths_plot import plot_data
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
 from pathfold.errors import SettingsError, told
-from pathfold.results.convergence import judged, labels
+from pathfold.results.convergence import MOST_ROWS, labels, listed
 from pathfold.results.diagnostics import troubles
 from pathfold.results.prior import kept_parameters, parameter_names
 from pathfold.results.reading import check_posterior, component_names, is_fit, observation_names, reasons_of
@@ -175,9 +175,11 @@ def _verdict_of_fit(tree: xr.DataTree) -> Iterator[str]:
 def _parameters(tree: xr.DataTree) -> Iterator[str]:
     names = kept_parameters(tree)
     head, of_chains = ["", "mean", "sd", "5 %", "median", "95 %"], ["bulk ESS", "tail ESS", "R-hat"]
-    head, rows = head if is_fit(tree) else [*head, *of_chains], []
+    head, rows, notes = head if is_fit(tree) else [*head, *of_chains], [], []
     for name in names:
-        for label, x, convergence in judged(tree.posterior[name]):
+        found, note = listed(tree.posterior[name])
+        notes += [note] if note else []
+        for label, x, convergence in found:
             low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
             numbers = [f"{value:.4g}" for value in (x.mean(), x.std(), low, middle, high)]
             bulk, tail, rhat = f"{convergence.bulk:.0f}", f"{convergence.tail:.0f}", f"{convergence.rhat:.3f}"
@@ -186,7 +188,8 @@ def _parameters(tree: xr.DataTree) -> Iterator[str]:
         yield "<p>Every parameter is fixed.</p>"
         return
     yield _table(head, rows)
-    yield from _prior(tree, names)
+    yield "".join(f'<p class="note">{escape(note)}.</p>' for note in notes)
+    yield from _prior(tree, [name for name in names if np.prod(tree.posterior[name].shape[2:]) <= MOST_ROWS])
     yield _picture(plot_marginals(tree))
 
 
@@ -221,7 +224,12 @@ def _paths(tree: xr.DataTree) -> Iterator[str]:
     chosen = list(range(MOST_COMPONENTS)) if components > MOST_COMPONENTS else None
     yield _picture(plot_paths(shown, chosen, series=list(range(min(series, MOST_SERIES)))))
     if "predictions" in tree.children:
-        yield _picture(plot_predictions(tree))
+        yield _picture(plot_predictions(tree, series=_some_predicted(tree)))
+
+
+def _some_predicted(tree: xr.DataTree) -> list[int] | None:
+    """Return the numbers of the series whose predictions are drawn."""
+    return [*range(MOST_SERIES)] if tree.constant_data["first_interval"].size > MOST_SERIES else None
 
 
 def _thinned(tree: xr.DataTree) -> xr.DataTree:
@@ -241,8 +249,8 @@ def _check(tree: xr.DataTree) -> Iterator[str]:
         "95 % of it lies between -2 and 2, and its quantiles on the diagonal.</p>"
     )
     result = check(tree)
-    for sentence in (*result.findings, *result.not_checked):
-        tone = "bad" if sentence in result.findings else "note"
+    for sentence in (*result.worst, *result.not_checked):
+        tone = "note" if sentence in result.not_checked else "bad"
         yield f'<p class="{tone}">{escape(sentence[0].upper() + sentence[1:])}.</p>'
     yield _picture(plot_check(tree))
 

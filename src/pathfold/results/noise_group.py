@@ -61,15 +61,15 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
 
 def _driven(model: DiffusionModel, noise: Noise) -> np.ndarray:
     """Return the component of the state that each normal of a step drives at a draw, -1 if it drives several."""
-    moved = _diffusion(model, noise)[2] != 0.0
+    moved = _loading(model, noise)[2] != 0.0
     component = np.where(moved.sum(axis=0) == 1, np.argmax(moved, axis=0), -1)
-    times, rest = divmod(model.noise_dim, model.wiener_dim)
+    times, rest = divmod(model.noise_dim, moved.shape[1])
     return np.tile(component, times) if rest == 0 else np.full(model.noise_dim, -1)
 
 
 def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
     """Return whether each normal of a step by itself raises (1) or lowers (-1) each observed column, at a draw."""
-    x, z, diffusion, t = *_diffusion(model, noise), model.some_clock()
+    x, z, loading, t = *_loading(model, noise), model.some_clock()
     Y = model.observation_dim
     w, seen = jnp.zeros(model.observation_noise_dim), Seen(np.full(Y, 0.5), np.ones(Y), np.zeros(0), np.zeros(0))
     with jax.enable_x64(True):
@@ -77,14 +77,14 @@ def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
         slopes = jax.jit(jax.jacfwd(lambda x: model.observation.misfit(x, z, w, t, seen)))(x)
     signs = np.zeros((model.observation_dim, model.noise_dim), dtype=np.int64)
     with np.errstate(invalid="ignore"):
-        signs[:, : model.wiener_dim] = np.sign(np.nan_to_num(np.asarray(slopes) @ diffusion))
+        signs[:, : loading.shape[1]] = np.sign(np.nan_to_num(np.asarray(slopes) @ loading))
     return signs
 
 
-def _diffusion(model: DiffusionModel, noise: Noise) -> tuple[Any, Any, np.ndarray]:
-    """Return the initial state, the parameters and the diffusion matrix of a draw."""
+def _loading(model: DiffusionModel, noise: Noise) -> tuple[Any, Any, np.ndarray]:
+    """Return the initial state and the parameters of a draw, and the matrix by which normals enter a step there."""
     z, x0 = noise.z[0, -1], noise.x0[0, -1, 0]
     with jax.enable_x64(True):
         t = model.some_clock()
         x, z = model.in_series(model.parameters.unflatten(jnp.asarray(z)), jnp.asarray(x0), t)
-        return x, z, np.asarray(model.sde.diffusion(x, z, t))
+        return x, z, np.asarray(model.scheme.loading(model.sde, z, x, t))

@@ -37,6 +37,10 @@ class ExactLinearDrift(Scheme):
     def noise_dim(self, wiener_dim, state_dim):
         return state_dim
 
+    def loading(self, sde, z, x, t):
+        B = sde.diffusion(x, z, t)
+        return cholesky(B @ B.T)
+
     def step(self, sde, z, x, v, delta, t):
         A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
         B = sde.diffusion(x, z, t)

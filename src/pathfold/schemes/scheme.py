@@ -36,6 +36,10 @@ class Scheme(ABC):
     def step(self, sde: SDE, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
         """Return x(t + delta) from x(t) = x."""
 
+    def loading(self, sde: SDE, z: dict[str, Array], x: Array, t: Any) -> Array:
+        """Return (X, L), by which the first L of the normals enter a short step, over the root of its length."""
+        return sde.diffusion(x, z, t)
+
     def halve(self, v: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the noise of two half steps along the Wiener path of a step with noise v (..., V), None if not known.
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 8  # sources of noise, unless they are named
+MOST_POINTS = 2000  # of each
 
 
 def plot_check(
@@ -26,7 +27,7 @@ def plot_check(
     """Draw each source of noise in the posterior draws over time, and its quantiles against those of a normal one.
 
     If the model is right, 95 % of the values lie between -2 and 2 and the quantiles on the diagonal, in every draw.
-    Windows in which `pf.check` finds the noise amiss are marked.
+    Windows in which `pf.check` finds the noise amiss are marked. Over time the first 2,000 values are drawn.
 
     Parameters
     ----------
@@ -46,8 +47,9 @@ def plot_check(
     axes = figure.subplots(len(chosen), 2, squeeze=False, width_ratios=(3, 1), sharex="col")
     for (left, right), source in zip(axes, chosen, strict=True):
         _draw_series(left, source)
+        drawn = set(source.series[:MOST_POINTS].tolist())
         for name, series, begin, end in result.spans:
-            if name == noise_name(source):
+            if name == noise_name(source) and series in drawn:
                 left.axvspan(*_places(source, series, begin, end), color=ALARM, alpha=0.15, lw=0, label="amiss")
         _draw_quantiles(right, source)
     axes[-1, 0].set_xlabel("time" if np.ptp(chosen[-1].series) == 0 else "observation times, series by series")
@@ -75,7 +77,7 @@ def _places(source: Channel, series: int, begin: float, end: float) -> tuple[flo
 
 
 def _draw_series(ax: Axes, source: Channel) -> None:
-    draw_bands(ax, _abscissa(source), source.values, POSTERIOR, "draws")
+    draw_bands(ax, _abscissa(source)[:MOST_POINTS], source.values[:, :MOST_POINTS], POSTERIOR, "draws")
     for bound in (-2.0, 2.0):
         ax.axhline(bound, color="#777777", lw=0.8, ls="--")
     ax.set_title(noise_name(source), fontsize="small", loc="left")
@@ -83,10 +85,10 @@ def _draw_series(ax: Axes, source: Channel) -> None:
 
 def _draw_quantiles(ax: Axes, source: Channel) -> None:
     count = source.values.shape[1]
-    ranks = np.arange(1, count + 1)
+    ranks = np.unique(np.linspace(1, count, MOST_POINTS).round().astype(int))
     normal = ndtri((ranks - 0.5) / count)
     low, high = (ndtri(betaincinv(ranks, count + 1 - ranks, p)) for p in (0.025, 0.975))
     ax.fill_between(normal, low, high, color="#e4e4e4", lw=0, label="95 % for a normal distribution")
-    ax.plot(normal, np.sort(source.values, axis=1).T, color=POSTERIOR.line, lw=0.5, alpha=0.5)
+    ax.plot(normal, np.sort(source.values, axis=1)[:, ranks - 1].T, color=POSTERIOR.line, lw=0.5, alpha=0.5)
     ax.axline((0.0, 0.0), slope=1.0, color="#777777", lw=0.8)
     ax.set_ylabel("noise", fontsize="small")

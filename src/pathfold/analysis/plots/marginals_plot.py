@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 4
 BINS = 40
+MOST, FEW = 24, 4  # scalars of a variable that are all drawn, and how many of one that has more
 
 
 def plot_marginals(
@@ -28,6 +30,9 @@ def plot_marginals(
     truth: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw histograms of parameters, by chain and together, with their priors and, where known, the true values.
+
+    Of a variable with more than 24 values, such as one that varies between the series of a large panel, the first four
+    are drawn; `pf.plot_effects` draws all of them.
 
     Parameters
     ----------
@@ -42,7 +47,7 @@ def plot_marginals(
     draws = {
         label: (name, i, x)
         for name in _names(tree, names)
-        for i, (label, x) in enumerate(scalars(tree.posterior[name]))
+        for i, (label, x) in enumerate(islice(scalars(tree.posterior[name]), _drawn(tree, name)))
         if np.ptp(x) > 0.0
     }
     if not draws:
@@ -78,6 +83,8 @@ def plot_marginals(
         ax.locator_params(axis="x", nbins=3)
     for ax in axes[len(draws) :]:
         ax.remove()
+    if large := [name for name in _names(tree, names) if _drawn(tree, name) is not None]:
+        figure.suptitle(f"of {', '.join(large)} the first {FEW} are drawn", fontsize="small")
     legend_outside(figure)
     return figure
 
@@ -89,6 +96,11 @@ def _names(tree: xr.DataTree, names: Sequence[str] | str | None) -> list[str]:
     if unknown := [name for name in chosen if name not in tree.posterior.data_vars]:
         raise SettingsError(f"the posterior has no variable {unknown[0]!r} to draw; it has {_told_variables(tree)}")
     return chosen
+
+
+def _drawn(tree: xr.DataTree, name: str) -> int | None:
+    """Return how many scalars of a variable are drawn, None for all."""
+    return FEW if np.prod(tree.posterior[name].shape[2:], dtype=int) > MOST else None
 
 
 def _told_variables(tree: xr.DataTree) -> str:

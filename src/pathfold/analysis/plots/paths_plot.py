@@ -16,16 +16,20 @@ from pathfold.analysis.plots.style import (
     REPLICATED,
     TRUTH,
     draw_bands,
+    first_few,
     grid_of_axes,
     legend_outside,
+    say_how_many,
     selected,
 )
 from pathfold.errors import SettingsError
+from pathfold.model.censoring import ABOVE, BELOW
 from pathfold.results.reading import check_posterior, component_names, observation_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 
 def plot_paths(
@@ -51,7 +55,7 @@ def plot_paths(
         The components, and columns of replicated data, to draw, by name or number (columns are counted after the
         components); all by default.
     series
-        The series to draw, by name or number; all by default.
+        The series to draw, by name or number; the first twelve by default.
     truth
         States (time, component) at the times of the posterior's, where they are known.
     observed
@@ -66,15 +70,16 @@ def plot_paths(
     transform = natural or (lambda x: x)
     known = component_names(tree.posterior)
     shown = _shown(tree) if observed is None and natural is None else dict(observed or {})
-    of_states, of_data = _series(tree.posterior), _series(tree.observed_data)
+    of_states, of_data = series_of(tree.posterior), series_of(tree.observed_data)
     every = [*dict.fromkeys(of_states)]
-    columns = [every[k] for k in selected("series", series, every)]
+    columns = [every[k] for k in first_few(series, every)]
     replicated = _replicated(tree, set(shown.values()))
     chosen = selected("component", names, [*known, *replicated])
     components = [k for k in chosen if k < len(known)]
     replicated = {name: each for k, (name, each) in enumerate(replicated.items(), start=len(known)) if k in chosen}
     labels = [known[k] if natural is None else known[k].removeprefix("log ") for k in components]
     figure, axes = grid_of_axes([*labels, *replicated], columns)
+    say_how_many(figure, series, every)
     for j, column in enumerate(columns):
         times, states = _with_start(tree, np.flatnonzero(of_states == column), every.index(column))
         states = transform(states)
@@ -97,10 +102,10 @@ def plot_paths(
                     label="truth",
                 )
             if k in shown:
-                _draw_data(ax, tree.observed_data, seen, shown[k])
+                draw_data(ax, tree.observed_data, seen, shown[k])
         for ax, (k, values) in zip(axes[len(components) :, j], replicated.values(), strict=True):
             draw_bands(ax, tree.observed_data["time"].values[seen], values[:, seen], REPLICATED, "data replicated")
-            _draw_data(ax, tree.observed_data, seen, k)
+            draw_data(ax, tree.observed_data, seen, k)
     legend_outside(figure)
     return figure
 
@@ -120,21 +125,22 @@ def plot_predictions(
     names
         The observed components to draw, by name or number; all by default.
     series
-        The series to draw, by name or number; all by default.
+        The series to draw, by name or number; the first twelve by default.
     """
     tree = check_posterior(posterior, "observed_data", "predictions")
     predictions: xr.Dataset = tree["predictions"].to_dataset()
     known = observation_names(tree)
     rows = selected("observation", names, known)
-    of_predictions, of_data = _series(predictions), _series(tree.observed_data)
+    of_predictions, of_data = series_of(predictions), series_of(tree.observed_data)
     every = [*dict.fromkeys([*of_data, *of_predictions])]
-    columns = [every[k] for k in selected("series", series, every)]
+    columns = [every[k] for k in first_few(series, every)]
     values = predictions["y"].values.reshape(-1, *predictions["y"].shape[2:])
     figure, axes = grid_of_axes([known[k] for k in rows], columns)
+    say_how_many(figure, series, every)
     for j, column in enumerate(columns):
         mine = of_predictions == column
         for ax, k in zip(axes[:, j], rows, strict=True):
-            _draw_data(ax, tree.observed_data, of_data == column, k)
+            draw_data(ax, tree.observed_data, of_data == column, k)
             if np.any(mine):
                 draw_bands(ax, predictions["time"].values[mine], values[:, mine, k], FORECAST, "predictions")
     legend_outside(figure)
@@ -143,24 +149,32 @@ def plot_predictions(
 
 def plot_data(tree: xr.DataTree, series: Sequence[int]) -> Figure:
     """Draw the observations alone, of the series of these numbers."""
-    of_data, names = _series(tree.observed_data), observation_names(tree)
+    of_data, names = series_of(tree.observed_data), observation_names(tree)
     every = [*dict.fromkeys(of_data)]
     columns = [every[k] for k in series if k < len(every)]
     figure, axes = grid_of_axes(names, columns)
     for (k, j), ax in np.ndenumerate(axes):
-        _draw_data(ax, tree.observed_data, of_data == columns[j], k)
+        draw_data(ax, tree.observed_data, of_data == columns[j], k)
     return figure
 
 
-def _draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
-    ax.plot(data["time"].values[rows], data["y"].values[rows, column], "o", color=DATA, ms=3, label="observed")
+def draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
+    """Draw the values of one component in these rows; hollow arrows where they are limits, on the side of the value."""
+    times, values = data["time"].values[rows], data["y"].values[rows, column]
+    kinds = data["censored"].values[rows, column] if "censored" in data else np.zeros(times.shape)
+    for kind, marker, what in ((BELOW, "v", "known to be below"), (ABOVE, "^", "known to be above")):
+        if np.any(kinds == kind):
+            beyond = kinds == kind
+            ax.plot(times[beyond], values[beyond], marker, color=DATA, mfc="none", ms=4, mew=0.8, label=what)
+    exact = ~np.isin(kinds, (BELOW, ABOVE))
+    ax.plot(times[exact], values[exact], "o", color=DATA, ms=2.5, label="observed")
 
 
 def _replicated(tree: xr.DataTree, shown: set[int]) -> dict[str, tuple[int, np.ndarray]]:
     """Return replicated observations (draw, time), with their column, by name: of the columns not shown already."""
     if "posterior_predictive" not in tree.children:
         return {}
-    y = tree["posterior_predictive"]["y"].values
+    y = tree["posterior_predictive"].to_dataset()["y"].values
     y = y.reshape(-1, *y.shape[2:])
     return {name: (k, y[..., k]) for k, name in enumerate(observation_names(tree)) if k not in shown}
 
@@ -169,7 +183,7 @@ def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: 
     if "predictions" not in tree.children:
         return
     predictions: xr.Dataset = tree["predictions"].to_dataset()
-    states, mine = predictions["state"].values, _series(predictions) == series
+    states, mine = predictions["state"].values, series_of(predictions) == series
     if not np.any(mine):
         return
     states = transform(states.reshape(-1, *states.shape[2:]))
@@ -196,7 +210,7 @@ def _shown(tree: xr.DataTree) -> dict[int, int]:
     return {there.index(label): column for label, column in shown.items() if label in there}
 
 
-def _series(group: xr.DataTree | xr.Dataset) -> np.ndarray:
+def series_of(group: xr.DataTree | xr.Dataset) -> np.ndarray:
     """Return the series that each time belongs to, by name or by its number as text."""
     coordinates = group.coords
     if "node_series" not in coordinates:

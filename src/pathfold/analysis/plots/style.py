@@ -27,6 +27,7 @@ DATA, TRUTH, ALARM = "#000000", "#2f7d32", "#b3261e"
 BANDS = (0.95, 0.5)
 WIDTH = 7.0  # inches: at the width of a column of text the letters have their own size
 ACROSS = 4  # series of a panel beside each other
+MOST_SERIES = 12  # of a panel, unless they are named
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -70,10 +71,16 @@ def draw_bands(ax: Axes, times: np.ndarray, values: np.ndarray, tone: Tone, what
     """Draw the median, and bands that hold 50 and 95 % of those values (draw, time) that are finite."""
     some = np.isfinite(values).any(axis=0)
     times, values = times[some], np.where(np.isfinite(values), values, np.nan)[:, some]
-    for band, colour in zip(BANDS, (tone.outer, tone.inner), strict=True):
-        low, high = np.nanquantile(values, [0.5 - band / 2, 0.5 + band / 2], axis=0)
+    levels = [0.5, *(0.5 + sign * band / 2 for band in BANDS for sign in (-1, 1))]
+    middle, *edges = quantiles(values, levels)
+    for band, colour, low, high in zip(BANDS, (tone.outer, tone.inner), edges[::2], edges[1::2], strict=True):
         ax.fill_between(times, low, high, color=colour, lw=0, label=f"{band:.0%} of the {what}")
-    ax.plot(times, np.nanmedian(values, axis=0), color=tone.line, lw=1.2, label=f"median of the {what}")
+    ax.plot(times, middle, color=tone.line, lw=1.2, label=f"median of the {what}")
+
+
+def quantiles(values: np.ndarray, levels: Sequence[float], axis: int = 0) -> np.ndarray:
+    """Return quantiles of those values that are numbers; slower by far where some are not."""
+    return (np.nanquantile if np.isnan(values).any() else np.quantile)(values, levels, axis=axis)
 
 
 def legend_outside(figure: Figure, where: str = "upper") -> None:
@@ -86,6 +93,17 @@ def legend_outside(figure: Figure, where: str = "upper") -> None:
         columns = max(1, min(len(entries), int(figure.get_figwidth() / 2.2)))
         place: Any = f"outside {where} center"
         figure.legend([*entries.values()], [*entries], loc=place, ncols=columns, fontsize=9, frameon=False)
+
+
+def first_few(chosen: Any, every: Sequence[str]) -> list[int]:
+    """Return the places of the series chosen; by default of the first few."""
+    return list(range(min(len(every), MOST_SERIES))) if chosen is None else selected("series", chosen, every)
+
+
+def say_how_many(figure: Figure, chosen: Any, every: Sequence[str]) -> None:
+    """Let the figure say that it shows the first few series, if there are more and none were chosen."""
+    if chosen is None and len(every) > MOST_SERIES:
+        figure.suptitle(f"the first {MOST_SERIES} of {len(every):,} series", fontsize="small")
 
 
 def selected(what: str, names: Iterable[Any] | str | int | None, known: Sequence[str]) -> list[int]:

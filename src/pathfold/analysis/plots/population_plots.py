@@ -1,0 +1,338 @@
+"""Pictures of populations: visual predictive check, individual fits, effects beside covariates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from pathfold.analysis.plots.paths_plot import draw_data, series_of
+from pathfold.analysis.plots.style import (
+    DATA,
+    POSTERIOR,
+    draw_bands,
+    first_few,
+    legend_outside,
+    new_figure,
+    quantiles,
+    say_how_many,
+    selected,
+)
+from pathfold.analysis.shrinkage import Effect, effects_of
+from pathfold.errors import SettingsError, told
+from pathfold.model.censoring import ABOVE, BELOW, BETWEEN
+from pathfold.model.checks import whole
+from pathfold.model.real_arrays import real_array
+from pathfold.results.reading import check_posterior, observation_names, series_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 4
+BAND = 0.95
+MOST_BARS = 100  # series whose intervals are drawn one by one
+
+
+def plot_vpc(
+    posterior: xr.DataTree,
+    names: Sequence[str | int] | str | int | None = None,
+    *,
+    bins: int | Sequence[float] = 8,
+    percentiles: Sequence[float] = (5.0, 50.0, 95.0),
+) -> Figure:
+    """Draw a visual predictive check: percentiles of the data over time, and where those of simulated data lie.
+
+    Bands hold 95 % of the percentiles of as many simulated data sets as there are draws. If the model is right, the
+    lines of the data run within them. Where data are censored, values beyond the limit, simulated or not, are put at
+    the limit, and a second picture below has their share.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.posterior_predictive`: with `given="population"` as data of other people from the same
+        population, which a visual predictive check is meant to compare with; with `given="parameters"` of the same
+        people again.
+    names
+        The observed components to draw, by name or number; all by default.
+    bins
+        Into how many spans of time the observations are gathered, about as many in each; or the edges of the spans.
+    percentiles
+        The percentiles that are compared.
+    """
+    tree = check_posterior(posterior, "observed_data", "posterior_predictive")
+    replicated = tree["posterior_predictive"]
+    if replicated.attrs.get("given") == "path":
+        raise SettingsError(
+            "these data were simulated given the paths of the draws, and follow those observed; for a visual "
+            "predictive check use pf.posterior_predictive(..., given='population')"
+        )
+    known, levels = observation_names(tree), _checked_percentiles(percentiles)
+    rows = selected("observation", names, known)
+    spans = _spans(tree.observed_data["time"].values, bins)
+    times = np.array([np.median(tree.observed_data["time"].values[span]) for span in spans])
+    y = replicated["y"].values.reshape(-1, *replicated["y"].shape[2:])
+    columns = [_Compared.of(tree.observed_data, y, k) for k in rows]
+    heights = [h for column in columns for h in ((3.0, 1.0) if column.limited else (3.0,))]
+    figure = new_figure(8.0, 0.9 * sum(heights) + 0.9)
+    axes = iter(figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights).ravel())
+    for k, column in zip(rows, columns, strict=True):
+        ax = next(axes)
+        _draw_percentiles(ax, times, spans, column, levels)
+        ax.set_ylabel(known[k])
+        if column.limited:
+            below = next(axes)
+            _draw_share(below, times, spans, column)
+            below.set_ylabel(f"share {column.side}\nthe limit", fontsize="small")
+    figure.axes[-1].set_xlabel("time")
+    legend_outside(figure)
+    return figure
+
+
+class _Compared(NamedTuple):
+    """Values of one component observed (row,) and simulated (draw, row), put at a limit where they are beyond it."""
+
+    observed: np.ndarray
+    simulated: np.ndarray
+    limit: float
+    side: str  # "below", "above" or ""
+
+    @classmethod
+    def of(cls, data: Any, simulated: np.ndarray, k: int) -> _Compared:
+        y, simulated = data["y"].values[:, k], simulated[:, :, k]
+        if "censored" not in data:
+            return cls(y, simulated, np.nan, "")
+        kinds = data["censored"].values[:, k]
+        y = np.where(kinds == BETWEEN, 0.5 * (y + data["upper"].values[:, k]), y)
+        for kind, side, furthest, cut in ((BELOW, "below", np.max, np.maximum), (ABOVE, "above", np.min, np.minimum)):
+            if np.any(kinds == kind):
+                limit = float(furthest(y[kinds == kind]))
+                return cls(cut(y, limit), cut(simulated, limit), limit, side)
+        return cls(y, simulated, np.nan, "")
+
+    @property
+    def limited(self) -> bool:
+        return bool(self.side)
+
+
+def _checked_percentiles(percentiles: Any) -> list[float]:
+    """Return the percentiles as levels between 0 and 1."""
+    levels = np.sort(real_array("percentiles", np.atleast_1d(percentiles)).astype(float).ravel()) / 100.0
+    if not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
+        raise SettingsError(f"percentiles must be numbers between 0 and 100, not {told(percentiles)}")
+    return levels.tolist()
+
+
+def _spans(times: np.ndarray, bins: Any) -> list[np.ndarray]:
+    """Return the rows of each span of time: of each time, where there are no more than so many."""
+    if np.ndim(bins) == 0:
+        count, distinct = whole("bins", bins, least=1), np.unique(times)
+        inner = np.quantile(times, np.linspace(0.0, 1.0, count + 1)[1:-1])
+        edges = distinct[1:] if distinct.size <= count else np.unique(inner)
+    else:
+        edges = np.asarray(bins, dtype=float)
+        if edges.size < 2 or not np.all(np.diff(edges) > 0.0):
+            raise SettingsError(f"bins must be a number of spans or two or more increasing edges, not {told(bins)}")
+        edges = np.append(edges[:-1], np.nextafter(edges[-1], np.inf))
+        inside = (times >= edges[0]) & (times < edges[-1])
+        numbers = np.where(inside, np.searchsorted(edges, times, side="right"), 0)
+        return _rows_of(numbers, range(1, edges.size))
+    return _rows_of(np.searchsorted(edges, times, side="right"), range(edges.size + 1))
+
+
+def _rows_of(numbers: np.ndarray, wanted: Any) -> list[np.ndarray]:
+    spans = [rows for k in wanted if (rows := np.flatnonzero(numbers == k)).size]
+    if not spans:
+        raise SettingsError("no observation lies within the bins; give edges that hold the times of the data")
+    return spans
+
+
+def _draw_percentiles(
+    ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared, levels: list[float]
+) -> None:
+    """Draw percentiles of the data as lines, and the bands of those simulated; the middle one in a stronger tone."""
+    middle = min(range(len(levels)), key=lambda i: abs(levels[i] - 0.5))
+    simulated = np.array([quantiles(column.simulated[:, rows], levels, axis=1) for rows in spans])
+    observed = np.array([quantiles(column.observed[rows], levels) for rows in spans])
+    outer = ", ".join(f"{level:.0%}" for i, level in enumerate(levels) if i != middle)
+    told = [f"{levels[middle]:.0%}" if i == middle else outer for i in range(len(levels))]
+    for i in sorted(range(len(levels)), key=lambda i: i == middle):
+        low, high = quantiles(simulated[:, i], [0.5 - BAND / 2, 0.5 + BAND / 2], axis=1)
+        face = POSTERIOR.inner if i == middle else POSTERIOR.outer
+        what = f"{BAND:.0%} of the simulated {told[i]}"
+        ax.fill_between(times, low, high, facecolor=face, edgecolor=POSTERIOR.line, alpha=0.6, lw=0.5, label=what)
+    for i in range(len(levels)):
+        style = "-" if i == middle else "--"
+        ax.plot(times, observed[:, i], style, color=DATA, lw=1.2, marker=".", ms=4, label=f"{told[i]} of the data")
+    if column.limited:
+        ax.axhline(column.limit, color="#777777", lw=0.8, ls=":", label="limit")
+
+
+def _draw_share(ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared) -> None:
+    """Draw the share of the data that is beyond the limit, and the band of that of those simulated."""
+    beyond = [(values == column.limit, np.isfinite(values)) for values in (column.simulated, column.observed)]
+    (simulated, seen), (observed, known) = beyond
+    shares = np.array([simulated[:, rows].sum(axis=1) / np.maximum(1, seen[:, rows].sum(axis=1)) for rows in spans])
+    low, high = np.quantile(shares, [0.5 - BAND / 2, 0.5 + BAND / 2], axis=1)
+    ax.fill_between(times, low, high, color=POSTERIOR.inner, alpha=0.8, lw=0)
+    ax.plot(times, [observed[rows].sum() / max(1, known[rows].sum()) for rows in spans], ".-", color=DATA, lw=1.2, ms=4)
+    ax.set_ylim(-0.03, 1.03)
+
+
+def plot_individuals(
+    posterior: xr.DataTree,
+    name: str | int = 0,
+    *,
+    series: Sequence[str | int] | str | int | None = None,
+    columns: int = COLUMNS,
+) -> Figure:
+    """Draw a small picture for each series: its data, and bands that hold 50 and 95 % of the data simulated for it.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.posterior_predictive`: with `given="path"`, its default, how well the fitted paths follow the
+        data; with `given="parameters"`, what the parameters of a series alone lead one to expect.
+    name
+        The observed component, by name or number.
+    series
+        The series to draw, by name or number; the first twelve by default.
+    columns
+        How many pictures stand side by side.
+    """
+    tree = check_posterior(posterior, "observed_data", "posterior_predictive")
+    if tree["posterior_predictive"].attrs.get("given") == "population":
+        raise SettingsError(
+            "these data were simulated for other members of the population; for individual fits use "
+            "pf.posterior_predictive(...) with given='path' or 'parameters'"
+        )
+    known, every = observation_names(tree), series_names(tree)
+    (k,) = selected("observation", name, known)
+    chosen = first_few(series, every)
+    of_rows, times = series_of(tree.observed_data), tree.observed_data["time"].values
+    y = tree["posterior_predictive"]["y"].values.reshape(-1, *tree["posterior_predictive"]["y"].shape[2:])
+    wide = min(whole("columns", columns, least=1), len(chosen))
+    high = -(-len(chosen) // wide)
+    figure = new_figure(max(4.0, 2.3 * wide + 0.4), 1.7 * high + 0.9)
+    say_how_many(figure, series, every)
+    axes = figure.subplots(high, wide, sharex=True, sharey=True, squeeze=False).ravel()
+    for ax, place in zip(axes, chosen, strict=False):
+        mine = np.flatnonzero(of_rows == every[place])
+        draw_bands(ax, times[mine], y[:, mine, k], POSTERIOR, "data simulated")
+        draw_data(ax, tree.observed_data, mine, k)
+        ax.set_title(every[place], fontsize="small", loc="left")
+    for ax in axes[len(chosen) :]:
+        ax.remove()
+    for ax in axes[max(0, len(chosen) - wide) : len(chosen)]:
+        ax.tick_params(labelbottom=True)
+    figure.supxlabel("time", fontsize="medium")
+    figure.supylabel(known[k], fontsize="medium")
+    legend_outside(figure)
+    return figure
+
+
+def plot_effects(
+    posterior: xr.DataTree,
+    names: Sequence[str] | str | None = None,
+    *,
+    covariates: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw the values that vary between series, with their shrinkage; or draw them against covariates.
+
+    Without covariates the series stand side by side, sorted by the median of their draws, with bands that hold 50 and
+    95 % of these. With covariates every effect has a row and every covariate a column; the correlation between the two
+    is that over the series in each draw, with its median and 95 % interval, which shrinkage does not bias as it does
+    that of the means.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample` for a panel with `pf.Varying` parameters.
+    names
+        The effects to draw; all by default.
+    covariates
+        By name, a number or word for each series, in their order: a dict of arrays, a table with a row for each series.
+    """
+    tree = check_posterior(posterior, "constant_data")
+    effects = effects_of(tree)
+    chosen = {[*effects][i]: [*effects.values()][i] for i in selected("effect", names, [*effects])}
+    if covariates is None:
+        return _drawn_in_order(chosen)
+    given = _checked_covariates(covariates, len(series_names(tree)))
+    figure = new_figure(max(4.0, 2.8 * len(given) + 0.6), 2.2 * len(chosen) + 0.5)
+    axes = figure.subplots(len(chosen), len(given), sharex="col", sharey="row", squeeze=False)
+    for row, (label, effect) in zip(axes, chosen.items(), strict=True):
+        for ax, values in zip(row, given.values(), strict=True):
+            _draw_against(ax, effect, values)
+        row[0].set_ylabel(_told_effect(label, effect))
+    for ax, name in zip(axes[-1], given, strict=True):
+        ax.set_xlabel(name)
+    return figure
+
+
+def _told_effect(label: str, effect: Effect) -> str:
+    return f"log {label}" if effect.logarithm else label
+
+
+def _drawn_in_order(effects: Mapping[str, Effect]) -> Figure:
+    """Draw each effect of all series, sorted by their medians, and say how much they have shrunk."""
+    figure = new_figure(8.0, 2.0 * len(effects) + 0.9)
+    axes = figure.subplots(len(effects), 1, squeeze=False).ravel()
+    for ax, (label, effect) in zip(axes, effects.items(), strict=True):
+        order = np.argsort(np.median(effect.draws, axis=0))
+        draw_bands(ax, np.arange(1.0, order.size + 1), effect.draws[:, order], POSTERIOR, "draws")
+        ax.set_ylabel(_told_effect(label, effect))
+        ax.set_title(f"shrinkage {effect.shrinkage:.0%}", fontsize="small", loc="left")
+    axes[-1].set_xlabel("series, sorted")
+    legend_outside(figure)
+    return figure
+
+
+def _checked_covariates(covariates: Any, count: int) -> dict[str, np.ndarray]:
+    """Return the covariates as arrays (series,), of numbers or of words."""
+    if not hasattr(covariates, "items"):
+        raise SettingsError(f"covariates must be a dict of name -> a value for each series, not {told(covariates)}")
+    arrays = {str(name): np.asarray(values) for name, values in covariates.items()}
+    for name, values in arrays.items():
+        if values.shape != (count,):
+            raise SettingsError(
+                f"the covariate {name!r} has shape {values.shape}, expected ({count},): a value for each series"
+            )
+    if not arrays:
+        raise SettingsError("covariates are empty; give at least one, or leave them out")
+    return arrays
+
+
+def _draw_against(ax: Axes, effect: Effect, values: np.ndarray) -> None:
+    """Draw an effect against a covariate: medians with intervals; words stand side by side."""
+    numbers, words = _as_numbers(values)
+    low, middle, high = np.quantile(effect.draws, [0.5 - BAND / 2, 0.5, 0.5 + BAND / 2], axis=0)
+    places = numbers
+    if words:  # beside each other, since many series have the same word
+        places = numbers + 0.3 * (np.argsort(np.argsort(middle)) / max(1, middle.size - 1) - 0.5)
+        ax.set_xticks(range(len(words)), words)
+    if middle.size <= MOST_BARS:
+        ax.vlines(places, low, high, color=POSTERIOR.inner, lw=1.0)
+    ax.plot(places, middle, "o", color=POSTERIOR.line, ms=3 if middle.size <= MOST_BARS else 1.5)
+    if len(words) < 3:
+        ax.set_title(_told_correlation(effect.draws, numbers), fontsize="small", loc="left")
+
+
+def _as_numbers(values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return a covariate as numbers: itself, or the place of each word among those there are, and these."""
+    if np.issubdtype(values.dtype, np.number):
+        return values.astype(float), []
+    words, places = np.unique(values.astype(str), return_inverse=True)
+    return places.astype(float), words.tolist()
+
+
+def _told_correlation(draws: np.ndarray, numbers: np.ndarray) -> str:
+    """Write the correlation over the series, median and 95 % interval over the draws."""
+    away, there = draws - draws.mean(axis=1, keepdims=True), numbers - numbers.mean()
+    scale = np.sqrt((away**2).sum(axis=1) * (there**2).sum())
+    if not np.all(scale > 0.0):
+        return "the same for all series"
+    low, middle, high = np.quantile(away @ there / scale, [0.5 - BAND / 2, 0.5, 0.5 + BAND / 2])
+    return f"correlation {middle:.2f} ({low:.2f} to {high:.2f})"

@@ -1,0 +1,192 @@
+"""Pictures and numbers of populations, by the artists in them, and of results that are large."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pathfold as pf
+from pathfold.analysis.noise_statistics import ratio_of_sums, ratio_test
+from pathfold.analysis.plots.style import DATA, POSTERIOR
+from pathfold.analysis.shrinkage import Effect
+from pathfold.results.convergence import summary_table
+from tests.analysis import population
+
+SERIES, TIMES = 30, 8
+
+
+@cache
+def tree() -> xr.DataTree:
+    return population.results(population.panel(SERIES, TIMES))
+
+
+@cache
+def replicated(given: str, limit: float | None = None) -> xr.DataTree:
+    results = population.results(population.panel(SERIES, TIMES, limit=limit))
+    return pf.posterior_predictive(population.model(), results, given=given, draws=30)  # type: ignore[arg-type]
+
+
+def band(ax, i: int) -> np.ndarray:
+    """Low and high edges (2, time) of the i-th band of some axes."""
+    x, y = ax.collections[i].get_paths()[0].vertices.T
+    times = np.unique(x)
+    return np.array([[y[x == t].min(), y[x == t].max()] for t in times]).T
+
+
+def test_data_of_the_population_have_effects_of_their_own():
+    """Where every series sits at a level of 100, data of the same series do, and those of others do not."""
+    shifted = tree().copy()
+    levels = tree().posterior["level"]
+    shifted["posterior"] = tree().posterior.to_dataset().assign(level=xr.full_like(levels, 100.0))
+    means = {
+        given: float(
+            pf.posterior_predictive(population.model(), shifted, given=given, draws=20)
+            .posterior_predictive["y"][:, :, -1]
+            .mean()
+        )
+        for given in ("parameters", "population")
+    }
+    assert means["parameters"] > 50.0
+    assert abs(means["population"]) < 5.0
+
+
+def test_a_predictive_check_has_the_percentiles_of_data_and_replicates():
+    found = replicated("population")
+    (ax,) = pf.plot_vpc(found).axes
+    y = found.observed_data["y"].values.reshape(SERIES, TIMES)
+    lines = [line for line in ax.lines if line.get_color() == DATA]
+    np.testing.assert_allclose([line.get_ydata() for line in lines], np.quantile(y, [0.05, 0.5, 0.95], axis=0))
+    simulated = found.posterior_predictive["y"].values.reshape(-1, SERIES, TIMES)
+    medians = np.quantile(np.median(simulated, axis=1), [0.025, 0.975], axis=0)
+    np.testing.assert_allclose(band(ax, 2), medians)  # drawn last, above the others
+    assert [line.get_xdata().tolist() for line in lines] == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]] * 3
+
+
+def test_spans_gather_times_into_as_many_rows_or_between_edges():
+    (ax,) = pf.plot_vpc(replicated("population"), bins=4).axes
+    assert ax.lines[0].get_xdata().tolist() == [1.5, 3.5, 5.5, 7.5]
+    (ax,) = pf.plot_vpc(replicated("population"), bins=[0.0, 3.0, 6.0]).axes  # the last edge is within
+    assert ax.lines[0].get_xdata().tolist() == [1.5, 4.5]
+
+
+def test_censored_data_are_put_at_their_limit_and_counted():
+    found = replicated("population", -0.5)
+    above, below = pf.plot_vpc(found).axes
+    y = np.maximum(found.observed_data["y"].values.reshape(SERIES, TIMES), -0.5)
+    np.testing.assert_allclose(above.lines[0].get_ydata(), np.quantile(y, 0.05, axis=0))
+    assert above.lines[0].get_ydata().min() == -0.5
+    np.testing.assert_allclose(below.lines[0].get_ydata(), np.mean(y == -0.5, axis=0))
+    simulated = found.posterior_predictive["y"].values.reshape(-1, SERIES, TIMES)
+    np.testing.assert_allclose(band(below, 0), np.quantile(np.mean(simulated <= -0.5, axis=1), [0.025, 0.975], axis=0))
+
+
+def test_individual_fits_have_a_picture_for_each_series_up_to_twelve():
+    found = replicated("parameters", -0.5)
+    figure = pf.plot_individuals(found)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == [str(k) for k in range(12)]
+    assert figure.get_suptitle() == "the first 12 of 30 series"
+    ax = pf.plot_individuals(found, "size", series=[5, 17]).axes[1]
+    y = found.observed_data["y"].values.reshape(SERIES, TIMES)[17]
+    median = next(line for line in ax.lines if line.get_color() == POSTERIOR.line)
+    simulated = found.posterior_predictive["y"].values.reshape(-1, SERIES, TIMES)[:, 17]
+    np.testing.assert_allclose(median.get_ydata(), np.median(simulated, axis=0))
+    arrows, points = (line.get_ydata() for line in ax.lines if line.get_color() == DATA)
+    assert sorted([*arrows, *points]) == sorted(y)
+    assert set(arrows) == {-0.5}
+    assert -0.5 not in points
+
+
+def test_shrinkage_is_that_of_the_means():
+    """Series whose means have a standard deviation of 1 and whose draws one of 1 about them: 1 - 1 / sqrt(2)."""
+    rng = np.random.default_rng(1)
+    draws = rng.standard_normal(4000)[None, :] + rng.standard_normal((500, 4000))
+    assert Effect(draws, logarithm=False).shrinkage == pytest.approx(1 - 0.5**0.5, abs=0.02)
+    table = pf.shrinkage(tree())
+    assert table["logarithm"].to_dict() == {"rate": True, "level": False}
+    assert table.loc["rate", "sd"] == pytest.approx(0.3, abs=0.01)  # of the logarithm, as it was drawn
+    assert np.all(table["shrinkage"] > 0.8)  # independent draws: nothing is known of any one series
+    figure = pf.plot_effects(tree(), "level")
+    assert figure.axes[0].get_title(loc="left") == f"shrinkage {table.loc['level', 'shrinkage']:.0%}"
+
+
+def test_effects_are_drawn_against_numbers_and_words():
+    levels = tree().posterior["level"]
+    known = tree().copy()
+    numbers = np.arange(SERIES, dtype=float)
+    same = xr.zeros_like(levels) + 2.0 * numbers
+    known["posterior"] = tree().posterior.to_dataset().assign(level=same)
+    words = np.where(numbers % 2 == 0, "even", "odd")
+    figure = pf.plot_effects(known, ["level"], covariates={"number": numbers, "kind": words})
+    with_numbers, with_words = figure.axes
+    assert with_numbers.get_title(loc="left") == "correlation 1.00 (1.00 to 1.00)"
+    np.testing.assert_allclose(with_numbers.lines[0].get_data(), [numbers, 2.0 * numbers])
+    assert [label.get_text() for label in with_words.get_xticklabels()] == ["even", "odd"]
+    np.testing.assert_array_equal(with_words.lines[0].get_xdata().round(), numbers % 2)
+
+
+REFUSED = {
+    "of paths": (lambda: pf.plot_vpc(replicated("path")), "given='population'"),
+    "of others": (lambda: pf.plot_individuals(replicated("population")), "given='path'"),
+    "percentiles": (lambda: pf.plot_vpc(replicated("population"), percentiles=[120.0]), "between 0 and 100"),
+    "edges": (lambda: pf.plot_vpc(replicated("population"), bins=[3.0, 1.0]), "increasing edges"),
+    "far edges": (lambda: pf.plot_vpc(replicated("population"), bins=[30.0, 40.0]), "no observation lies"),
+    "covariate": (lambda: pf.plot_effects(tree(), covariates={"w": [1.0]}), r"expected \(30,\)"),
+    "no dict": (lambda: pf.plot_effects(tree(), covariates=[1.0]), "must be a dict"),  # type: ignore[arg-type]
+    "one series": (lambda: pf.shrinkage(population.results(population.panel(1, 8))), "there is one series"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_drawn_is_said(case):
+    call, words = REFUSED[case]
+    with pytest.raises(pf.SettingsError, match=words):
+        call()
+
+
+def test_large_panels_are_drawn_and_listed_in_part():
+    figure = pf.plot_marginals(tree())
+    assert len(figure.axes) == 3 + 2 * 4
+    assert figure.get_suptitle() == "of rate, level the first 4 are drawn"
+    figure = pf.plot_paths(tree())
+    assert len(figure.axes) == 12
+    assert figure.get_suptitle() == "the first 12 of 30 series"
+    many = population.results(population.panel(60, 2))
+    lines = summary_table(many, ["sigma", "rate"]).splitlines()
+    assert len(lines) == 1 + 1 + 5 + 1 + 1
+    assert lines[-2] == "(rate: the 5 of 60 with the fewest effective draws)"
+
+
+def test_findings_beyond_twenty_are_counted():
+    noisy = population.results(population.panel(100, 8), noise=True)
+    noise = noisy.noise.to_dataset()
+    noisy["noise"] = noise.assign(observation_noise=noise["observation_noise"] + 5.0)
+    result = pf.check(noisy)
+    assert len(result.findings) > 100
+    assert len(str(result).splitlines()) == 1 + 20 + 1
+    assert str(result).endswith(f"{len(result.findings) - 20:,} more findings, in the table")
+
+
+def test_tests_of_all_noise_do_not_multiply_with_the_series(monkeypatch):
+    """Windows are compared with sums that are known: each further series costs its own values, not those of all."""
+    module = sys.modules["pathfold.analysis.check"]
+    counted: list[int] = []
+    monkeypatch.setattr(module, "ratio_test", lambda e, first: counted.append(e.size) or ratio_test(e, first))
+    calls = []
+    for series in (20, 40):
+        counted.clear()
+        pf.check(population.results(population.panel(series, 8), noise=True))
+        calls.append(len(counted))
+    assert calls[0] == calls[1] > 0
+
+
+def test_the_ratio_in_a_window_is_that_to_the_rest():
+    e = np.random.default_rng(2).standard_normal((5, 40))
+    inside = np.arange(40) < 8
+    squares = (e**2)[:, inside].sum(axis=1)
+    found = ratio_of_sums(squares, 8, (e**2).sum(axis=1) - squares, 32)
+    for given, expected in zip(found, ratio_test(e, inside), strict=True):
+        np.testing.assert_allclose(given, expected, rtol=1e-12)
