@@ -40,6 +40,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_fence_as_directive = ["math"]  # as forges render it
 myst_heading_anchors = 3
 
+nb_execution_in_temp = True  # what a page writes does not stay
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(
     HERE

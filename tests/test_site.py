@@ -81,7 +81,7 @@ class Handler(SimpleHTTPRequestHandler):
         self.end_headers()
         self.server.done.set()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         pass
 
 

@@ -160,7 +160,8 @@ def _replicated(tree: xr.DataTree, shown: set[int]) -> dict[str, tuple[int, np.n
     """Return replicated observations (draw, time), with their column, by name: of the columns not shown already."""
     if "posterior_predictive" not in tree.children:
         return {}
-    y = tree["posterior_predictive"]["y"].values
+    drawn: xr.Dataset = tree["posterior_predictive"].to_dataset()
+    y = drawn["y"].values
     y = y.reshape(-1, *y.shape[2:])
     return {name: (k, y[..., k]) for k, name in enumerate(observation_names(tree)) if k not in shown}
 
