@@ -8,6 +8,7 @@ changed since the last time.
 import os
 import re
 import shutil
+import subprocess
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -39,6 +40,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_fence_as_directive = ["math"]  # as forges render it
 myst_heading_anchors = 3
 
+nb_execution_in_temp = True  # what a page writes does not stay
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(
     HERE
@@ -71,6 +73,7 @@ html_css_files = ["site.css"]
 html_favicon = "_static/logo.svg"
 html_theme_options = {
     "article_header_end": ["notebook"],
+    "navbar_end": ["version", "theme-switcher"],
     "header_links_before_dropdown": 6,
     "logo": {
         "image_light": "_static/logo.svg",
@@ -81,6 +84,32 @@ html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
 }
+# Where the site is published with other versions of it: the address of their
+# list, as the theme's switcher reads it.
+if versions := os.environ.get("PATHFOLD_VERSIONS"):
+    html_theme_options["switcher"] = {
+        "json_url": versions,
+        "version_match": release,
+    }
+    html_theme_options["navbar_end"][0] = "version-switcher"
+# In a clone of a repository on GitHub, pages lead to where they are edited.
+told = shutil.which("git") and subprocess.run(
+    ["git", "remote", "get-url", "origin"],
+    cwd=HERE,
+    capture_output=True,
+    text=True,
+    check=False,
+)
+origin = told.stdout.strip() if told else ""
+if found := re.search(r"github\.com[:/]([^/]+)/([^/]+?)(?:\.git)?$", origin):
+    html_theme_options["use_edit_page_button"] = True
+    html_theme_options["secondary_sidebar_items"].append("edit-this-page")
+    html_context = {
+        "github_user": found[1],
+        "github_repo": found[2],
+        "github_version": "main",
+        "doc_path": "docs",
+    }
 html_sidebars = {page: [] for page in ("index", "start", "examples")}
 
 

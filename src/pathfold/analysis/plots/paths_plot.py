@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-
 def plot_paths(
     posterior: xr.DataTree,
     names: Sequence[str | int] | str | int | None = None,
@@ -174,7 +173,8 @@ def _replicated(tree: xr.DataTree, shown: set[int]) -> dict[str, tuple[int, np.n
     """Return replicated observations (draw, time), with their column, by name: of the columns not shown already."""
     if "posterior_predictive" not in tree.children:
         return {}
-    y = tree["posterior_predictive"].to_dataset()["y"].values
+    drawn: xr.Dataset = tree["posterior_predictive"].to_dataset()
+    y = drawn["y"].values
     y = y.reshape(-1, *y.shape[2:])
     return {name: (k, y[..., k]) for k, name in enumerate(observation_names(tree)) if k not in shown}
 

@@ -73,7 +73,7 @@ def plot_vpc(
     rows = selected("observation", names, known)
     spans = _spans(tree.observed_data["time"].values, bins)
     times = np.array([np.median(tree.observed_data["time"].values[span]) for span in spans])
-    y = replicated["y"].values.reshape(-1, *replicated["y"].shape[2:])
+    y = _all_draws(replicated.to_dataset())
     columns = [_Compared.of(tree.observed_data, y, k) for k in rows]
     heights = [h for column in columns for h in ((3.0, 1.0) if column.limited else (3.0,))]
     figure = new_figure(8.0, 0.9 * sum(heights) + 0.9)
@@ -181,6 +181,12 @@ def _draw_share(ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _C
     ax.set_ylim(-0.03, 1.03)
 
 
+def _all_draws(replicated: xr.Dataset) -> np.ndarray:
+    """Return replicated data (draw, time, column) of all chains."""
+    y = replicated["y"].values
+    return y.reshape(-1, *y.shape[2:])
+
+
 def plot_individuals(
     posterior: xr.DataTree,
     name: str | int = 0,
@@ -212,7 +218,7 @@ def plot_individuals(
     (k,) = selected("observation", name, known)
     chosen = first_few(series, every)
     of_rows, times = series_of(tree.observed_data), tree.observed_data["time"].values
-    y = tree["posterior_predictive"]["y"].values.reshape(-1, *tree["posterior_predictive"]["y"].shape[2:])
+    y = _all_draws(tree["posterior_predictive"].to_dataset())
     wide = min(whole("columns", columns, least=1), len(chosen))
     high = -(-len(chosen) // wide)
     figure = new_figure(max(4.0, 2.3 * wide + 0.4), 1.7 * high + 0.9)
