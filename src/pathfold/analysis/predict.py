@@ -136,8 +136,8 @@ def predict(
     if is_new and series is not None:
         raise SettingsError("series selects among those that were observed, which new_series is not; give one of both")
     if not is_new and (initial_time is not None or covariates is not None):
-        what = "covariates are" if initial_time is None else "initial_time is"
-        raise SettingsError(f"{what} of a new series: give new_series=True too, or leave it out")
+        what = "covariates are of a new series" if initial_time is None else "initial_time is when a new series begins"
+        raise SettingsError(f"{what}: give new_series=True too, or leave it out")
     if isinstance(new_series, Observations):
         if changes or initial_time is not None:
             raise SettingsError(
