@@ -24,7 +24,16 @@ from pathfold.engine.native.manifold import factorise, linearise, project, set_g
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo
-from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Observation, Observations, TimeGrid, simulate
+from pathfold.model import (
+    Data,
+    DiffusionModel,
+    GaussianNoise,
+    Likelihood,
+    Observation,
+    Observations,
+    TimeGrid,
+    simulate,
+)
 from pathfold.sampling.starts import find_starts
 
 INTERVAL = 0.2
@@ -39,7 +48,7 @@ ROWS = {
 class Case:
     """An engine for a model and its data with S fine steps an interval, at a point of the manifold."""
 
-    def __init__(self, model: DiffusionModel, data: Observations, S: int, seed: int = 1, **settings: Any) -> None:
+    def __init__(self, model: DiffusionModel, data: Data, S: int, seed: int = 1, **settings: Any) -> None:
         self.rng = np.random.default_rng(seed)
         self.engine = engine = Engine(model, TimeGrid.build(data, steps_per_interval=S), **settings)
         self.layout, self.problem = engine.layout, engine.problem
@@ -106,7 +115,7 @@ def series(T: int, observation: Observation | None = None) -> tuple[DiffusionMod
     return model, simulate(model, truth, times, initial_state=start, steps_per_interval=25, seed=1)
 
 
-def measure(model: DiffusionModel, data: Observations, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
+def measure(model: DiffusionModel, data: Data, S: int, *, parts: bool, repeats: int) -> dict[str, float]:
     """Costs in microseconds; of the solve and the step the mean over points and momenta of minima over repeats."""
     case = Case(model, data, S)
     case.settle(50)

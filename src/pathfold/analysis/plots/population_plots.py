@@ -63,8 +63,7 @@ def plot_vpc(
         The percentiles that are compared.
     """
     tree = check_posterior(posterior, "observed_data", "posterior_predictive")
-    replicated = tree["posterior_predictive"]
-    if replicated.attrs.get("given") == "path":
+    if tree["posterior_predictive"].attrs.get("given") == "path":
         raise SettingsError(
             "these data were simulated given the paths of the draws, and follow those observed; for a visual "
             "predictive check use pf.posterior_predictive(..., given='population')"
@@ -73,7 +72,7 @@ def plot_vpc(
     rows = selected("observation", names, known)
     spans = _spans(tree.observed_data["time"].values, bins)
     times = np.array([np.median(tree.observed_data["time"].values[span]) for span in spans])
-    y = replicated["y"].values.reshape(-1, *replicated["y"].shape[2:])
+    y = _simulated(tree)
     columns = [_Compared.of(tree.observed_data, y, k) for k in rows]
     heights = [h for column in columns for h in ((3.0, 1.0) if column.limited else (3.0,))]
     figure = new_figure(8.0, 0.9 * sum(heights) + 0.9)
@@ -89,6 +88,12 @@ def plot_vpc(
     figure.axes[-1].set_xlabel("time")
     legend_outside(figure)
     return figure
+
+
+def _simulated(tree: xr.DataTree) -> np.ndarray:
+    """Return the data simulated, (draw, row, observation), of all chains together."""
+    values: np.ndarray = tree["posterior_predictive"].to_dataset()["y"].values
+    return values.reshape(-1, *values.shape[2:])
 
 
 class _Compared(NamedTuple):
@@ -213,7 +218,7 @@ def plot_individuals(
     figure = new_figure(4.0, 4.0)
     chosen = first_few(figure, series, every, MOST_SERIES)
     of_rows, times = series_of(tree.observed_data), tree.observed_data["time"].values
-    y = tree["posterior_predictive"]["y"].values.reshape(-1, *tree["posterior_predictive"]["y"].shape[2:])
+    y = _simulated(tree)
     wide = min(whole("columns", columns, least=1), len(chosen))
     high = -(-len(chosen) // wide)
     figure.set_size_inches(max(4.0, 2.3 * wide + 0.4), 1.7 * high + 0.9)
