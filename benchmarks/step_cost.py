@@ -27,6 +27,7 @@ from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import (
+    Data,
     DiffusionModel,
     GaussianNoise,
     Likelihood,
@@ -51,7 +52,7 @@ ROWS = {
 class Case:
     """An engine for a model and its data with S fine steps an interval, at a point of the manifold."""
 
-    def __init__(self, model: DiffusionModel, data: Any, S: int, seed: int = 1, **settings: Any) -> None:
+    def __init__(self, model: DiffusionModel, data: Data, S: int, seed: int = 1, **settings: Any) -> None:
         self.rng = np.random.default_rng(seed)
         self.engine = engine = Engine(model, TimeGrid.build(data, steps_per_interval=S), **settings)
         self.layout, self.problem = engine.layout, engine.problem
@@ -163,7 +164,7 @@ def panels() -> Iterator[tuple[str, DiffusionModel, list[Observations], int]]:
 
 
 def measure(
-    model: DiffusionModel, data: Any, S: int, *, parts: bool, repeats: int, settle: int = 50
+    model: DiffusionModel, data: Data, S: int, *, parts: bool, repeats: int, settle: int = 50
 ) -> dict[str, float]:
     """Costs in microseconds; of the solve and the step the mean over points and momenta of minima over repeats."""
     case = Case(model, data, S)

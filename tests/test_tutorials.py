@@ -105,6 +105,20 @@ def test_page_patients(run_page):
 
 
 @pytest.mark.slow
+def test_page_theophylline(run_page):
+    names = run_page("theophylline")
+    published = {"absorption": 1.57, "clearance": 0.040, "volume": 0.46}
+    for name, value in published.items():
+        assert abs(names["middle"][name] - value) < float(names["posterior"].posterior[name].std())
+    assert not (names["posterior"].sample_stats["status"].values != 0).any()
+    assert "in the first half of the time" in names["found"].findings[0]
+    assert any("where gut is high" in finding for finding in names["found"].findings)
+    assert names["shrunk"]["shrinkage"].max() < 0.3
+    assert 3.0 < names["dose"] < 5.0
+    assert names["helped"] > 0.8
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto distribution")  # the page speaks of it
 def test_page_predators(run_page):
     names = run_page("predators")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 
 import pathfold as pf
 from pathfold.analysis.noise_statistics import ratio_of_sums, ratio_test
@@ -27,10 +29,14 @@ def tree() -> xr.DataTree:
 @cache
 def replicated(given: str, limit: float | None = None) -> xr.DataTree:
     results = population.results(population.panel(SERIES, TIMES, limit=limit))
-    return pf.posterior_predictive(population.model(), results, given=given, draws=30)  # type: ignore[arg-type]
+    return pf.posterior_predictive(population.model(), results, given=given, draws=30)  # pyright: ignore[reportArgumentType]
 
 
-def band(ax, i: int) -> np.ndarray:
+def axes(figure: Figure) -> list[Any]:
+    return figure.axes
+
+
+def band(ax: Any, i: int) -> np.ndarray:
     """Low and high edges (2, time) of the i-th band of some axes."""
     x, y = ax.collections[i].get_paths()[0].vertices.T
     times = np.unique(x)
@@ -56,7 +62,7 @@ def test_data_of_the_population_have_effects_of_their_own():
 
 def test_a_predictive_check_has_the_percentiles_of_data_and_replicates():
     found = replicated("population")
-    (ax,) = pf.plot_vpc(found).axes
+    (ax,) = axes(pf.plot_vpc(found))
     y = found.observed_data["y"].values.reshape(SERIES, TIMES)
     lines = [line for line in ax.lines if line.get_color() == DATA]
     np.testing.assert_allclose([line.get_ydata() for line in lines], np.quantile(y, [0.05, 0.5, 0.95], axis=0))
@@ -67,15 +73,15 @@ def test_a_predictive_check_has_the_percentiles_of_data_and_replicates():
 
 
 def test_spans_gather_times_into_as_many_rows_or_between_edges():
-    (ax,) = pf.plot_vpc(replicated("population"), bins=4).axes
+    (ax,) = axes(pf.plot_vpc(replicated("population"), bins=4))
     assert ax.lines[0].get_xdata().tolist() == [1.5, 3.5, 5.5, 7.5]
-    (ax,) = pf.plot_vpc(replicated("population"), bins=[0.0, 3.0, 6.0]).axes  # the last edge is within
+    (ax,) = axes(pf.plot_vpc(replicated("population"), bins=[0.0, 3.0, 6.0]))  # the last edge is within
     assert ax.lines[0].get_xdata().tolist() == [1.5, 4.5]
 
 
 def test_censored_data_are_put_at_their_limit_and_counted():
     found = replicated("population", -0.5)
-    above, below = pf.plot_vpc(found).axes
+    above, below = axes(pf.plot_vpc(found))
     y = np.maximum(found.observed_data["y"].values.reshape(SERIES, TIMES), -0.5)
     np.testing.assert_allclose(above.lines[0].get_ydata(), np.quantile(y, 0.05, axis=0))
     assert above.lines[0].get_ydata().min() == -0.5
@@ -87,9 +93,9 @@ def test_censored_data_are_put_at_their_limit_and_counted():
 def test_individual_fits_have_a_picture_for_each_series_up_to_twelve():
     found = replicated("parameters", -0.5)
     figure = pf.plot_individuals(found)
-    assert [ax.get_title(loc="left") for ax in figure.axes] == [str(k) for k in range(12)]
+    assert [ax.get_title(loc="left") for ax in axes(figure)] == [str(k) for k in range(12)]
     assert figure.get_suptitle() == "the first 12 of 30 series"
-    ax = pf.plot_individuals(found, "size", series=[5, 17]).axes[1]
+    ax = axes(pf.plot_individuals(found, "size", series=[5, 17]))[1]
     y = found.observed_data["y"].values.reshape(SERIES, TIMES)[17]
     median = next(line for line in ax.lines if line.get_color() == POSTERIOR.line)
     simulated = found.posterior_predictive["y"].values.reshape(-1, SERIES, TIMES)[:, 17]
@@ -110,7 +116,7 @@ def test_shrinkage_is_that_of_the_means():
     assert table.loc["rate", "sd"] == pytest.approx(0.3, abs=0.01)  # of the logarithm, as it was drawn
     assert np.all(table["shrinkage"] > 0.8)  # independent draws: nothing is known of any one series
     figure = pf.plot_effects(tree(), "level")
-    assert figure.axes[0].get_title(loc="left") == f"shrinkage {table.loc['level', 'shrinkage']:.0%}"
+    assert axes(figure)[0].get_title(loc="left") == f"shrinkage {table.loc['level', 'shrinkage']:.0%}"
 
 
 def test_effects_are_drawn_against_numbers_and_words():
@@ -121,7 +127,7 @@ def test_effects_are_drawn_against_numbers_and_words():
     known["posterior"] = tree().posterior.to_dataset().assign(level=same)
     words = np.where(numbers % 2 == 0, "even", "odd")
     figure = pf.plot_effects(known, ["level"], covariates={"number": numbers, "kind": words})
-    with_numbers, with_words = figure.axes
+    with_numbers, with_words = axes(figure)
     assert with_numbers.get_title(loc="left") == "correlation 1.00 (1.00 to 1.00)"
     np.testing.assert_allclose(with_numbers.lines[0].get_data(), [numbers, 2.0 * numbers])
     assert [label.get_text() for label in with_words.get_xticklabels()] == ["even", "odd"]
@@ -135,7 +141,7 @@ REFUSED = {
     "edges": (lambda: pf.plot_vpc(replicated("population"), bins=[3.0, 1.0]), "increasing edges"),
     "far edges": (lambda: pf.plot_vpc(replicated("population"), bins=[30.0, 40.0]), "no observation lies"),
     "covariate": (lambda: pf.plot_effects(tree(), covariates={"w": [1.0]}), r"expected \(30,\)"),
-    "no dict": (lambda: pf.plot_effects(tree(), covariates=[1.0]), "must be a dict"),  # type: ignore[arg-type]
+    "no dict": (lambda: pf.plot_effects(tree(), covariates=[1.0]), "must be a dict"),  # pyright: ignore[reportArgumentType]
     "one series": (lambda: pf.shrinkage(population.results(population.panel(1, 8))), "there is one series"),
 }
 
@@ -149,10 +155,10 @@ def test_what_cannot_be_drawn_is_said(case):
 
 def test_large_panels_are_drawn_and_listed_in_part():
     figure = pf.plot_marginals(tree())
-    assert len(figure.axes) == 3 + 2 * 4
+    assert len(axes(figure)) == 3 + 2 * 4
     assert figure.get_suptitle() == "of rate, level the first 4 are drawn"
     figure = pf.plot_paths(tree())
-    assert len(figure.axes) == 12
+    assert len(axes(figure)) == 12
     assert figure.get_suptitle() == "the first 12 of 30 series"
     many = population.results(population.panel(60, 2))
     lines = summary_table(many, ["sigma", "rate"]).splitlines()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +17,7 @@ from pathfold.errors import ModelError
 from pathfold.model import TimeGrid
 from pathfold.program.kernel import INNER, OUTER, Traced
 from pathfold.program.sections import levels_of, needed
-from pathfold.schemes import SDE, EulerMaruyama, ExactLinearDrift, LinearlyImplicit, StrongOrder1p5
+from pathfold.schemes import SDE, EulerMaruyama, ExactLinearDrift, LinearlyImplicit, Scheme, StrongOrder1p5
 from pathfold.schemes.small_matrices import cholesky, integrals, inverse
 from tests.inference.test_marginal import marginal_of, multivariate
 from tests.schemes.test_schemes import brownian_path, final_state, measured_order
@@ -107,8 +105,8 @@ def test_one_step_is_the_exact_transition(name):
     scheme.check(sde, [(x, {}, 0.0)])
     size = scheme.noise_dim(1, n)
     once, _, covariance = exact(A, B @ B.T, delta)
-    mean = scheme.step(sde, {}, x, jnp.zeros(size), delta, 0.0)
-    root = jax.jacfwd(lambda v: scheme.step(sde, {}, x, v, delta, 0.0))(jnp.zeros(size))
+    mean = scheme.step(sde, {}, jnp.asarray(x), jnp.zeros(size), delta, 0.0)
+    root = jax.jacfwd(lambda v: scheme.step(sde, {}, jnp.asarray(x), v, delta, 0.0))(jnp.zeros(size))
     promised = 1e-13 + 1e-14 * np.linalg.norm(delta * A, 2) ** 7
     np.testing.assert_allclose(mean, x + once @ (A @ x + b), rtol=0.0, atol=promised * np.abs(once).max() * 10)
     np.testing.assert_allclose(root @ root.T, covariance, rtol=0.0, atol=promised * np.abs(covariance).max())
@@ -271,13 +269,13 @@ def test_results_say_which_state_each_normal_drives():
         observation=pf.GaussianNoise(lambda x, z: x, 0.2),
         scheme=ExactLinearDrift(),
     )
-    data, short = pf.Observations([0.5, 1.0, 2.0], [0.3, 0.1, -0.2]), {"warmup": 10, "draws": 8, "chains": 1}
+    data = pf.Observations([0.5, 1.0, 2.0], [0.3, 0.1, -0.2])
     for model, drives in ((pushed, [0]), (absorbed(), [-1, 1])):
-        found = pf.sample(model, data, steps_per_interval=1, threads=1, progress=False, **short)
+        found = pf.sample(model, data, steps_per_interval=1, chains=1, warmup=10, draws=8, threads=1, progress=False)
         assert found.noise["drives"].values.tolist() == drives
         assert pf.check(found).passed
 
 
 def test_every_scheme_says_whether_it_is_explicit():
-    schemes = [each for _, each in inspect.getmembers(pf, inspect.isclass) if issubclass(each, pf.schemes.Scheme)]
+    schemes = [each for each in vars(pf).values() if isinstance(each, type) and issubclass(each, Scheme)]
     assert {each.__name__ for each in schemes if not each.explicit} == {"ExactLinearDrift", "LinearlyImplicit"}

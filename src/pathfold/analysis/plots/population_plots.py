@@ -63,8 +63,7 @@ def plot_vpc(
         The percentiles that are compared.
     """
     tree = check_posterior(posterior, "observed_data", "posterior_predictive")
-    replicated = tree["posterior_predictive"]
-    if replicated.attrs.get("given") == "path":
+    if tree["posterior_predictive"].attrs.get("given") == "path":
         raise SettingsError(
             "these data were simulated given the paths of the draws, and follow those observed; for a visual "
             "predictive check use pf.posterior_predictive(..., given='population')"
@@ -73,7 +72,7 @@ def plot_vpc(
     rows = selected("observation", names, known)
     spans = _spans(tree.observed_data["time"].values, bins)
     times = np.array([np.median(tree.observed_data["time"].values[span]) for span in spans])
-    y = _all_draws(replicated.to_dataset())
+    y = _simulated(tree)
     columns = [_Compared.of(tree.observed_data, y, k) for k in rows]
     heights = [h for column in columns for h in ((3.0, 1.0) if column.limited else (3.0,))]
     figure = new_figure(8.0, 0.9 * sum(heights) + 0.9)
@@ -89,6 +88,12 @@ def plot_vpc(
     figure.axes[-1].set_xlabel("time")
     legend_outside(figure)
     return figure
+
+
+def _simulated(tree: xr.DataTree) -> np.ndarray:
+    """Return the data simulated, (draw, row, observation), of all chains together."""
+    values: np.ndarray = tree["posterior_predictive"].to_dataset()["y"].values
+    return values.reshape(-1, *values.shape[2:])
 
 
 class _Compared(NamedTuple):
@@ -181,12 +186,6 @@ def _draw_share(ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _C
     ax.set_ylim(-0.03, 1.03)
 
 
-def _all_draws(replicated: xr.Dataset) -> np.ndarray:
-    """Return replicated data (draw, time, column) of all chains."""
-    y = replicated["y"].values
-    return y.reshape(-1, *y.shape[2:])
-
-
 def plot_individuals(
     posterior: xr.DataTree,
     name: str | int = 0,
@@ -218,7 +217,7 @@ def plot_individuals(
     (k,) = selected("observation", name, known)
     chosen = first_few(series, every)
     of_rows, times = series_of(tree.observed_data), tree.observed_data["time"].values
-    y = _all_draws(tree["posterior_predictive"].to_dataset())
+    y = _simulated(tree)
     wide = min(whole("columns", columns, least=1), len(chosen))
     high = -(-len(chosen) // wide)
     figure = new_figure(max(4.0, 2.3 * wide + 0.4), 1.7 * high + 0.9)

@@ -1,0 +1,102 @@
+"""How a population costs: subjects of the drug model with two or three effects, in one exact step between samples.
+
+    python benchmarks/populations.py [--subjects 12 100 1000] [--effects 2 3] [--draws 300] [--chains 2]
+
+A row has the milliseconds of a constrained step, the steps of a draw, the effective draws a second of core of the
+slowest population parameter (the smaller of bulk and tail), warm-up included, the share of trajectories that failed,
+and the peak of the resident memory of the process so far, with all that is compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from memory import peak
+
+import pathfold as pf
+from pathfold.results.convergence import judged
+
+TIMES = [0.5, 1.0, 2.0, 4.0, 6.0, 9.0, 12.0, 24.0]
+TYPICAL = {"ka": 1.5, "CL": 0.04, "V": 0.45}
+SPREAD = {"ka": 0.5, "CL": 0.3, "V": 0.2}
+NOISE = {"sigma": 0.05, "tau": 0.4}
+
+
+def drug(effects: int) -> pf.DiffusionModel:
+    """One compartment with absorption, of which clearance and volume vary, and with three effects absorption too."""
+    varying = ["CL", "V", "ka"][:effects]
+    priors: dict[str, Any] = {f"{name}_typical": dist.LogNormal(np.log(each), 0.7) for name, each in TYPICAL.items()}
+    priors |= {f"{name}_spread": dist.LogNormal(np.log(SPREAD[name]), 0.5) for name in varying}
+    priors |= {name: dist.LogNormal(np.log(each), 0.7) for name, each in NOISE.items()}
+    for name in TYPICAL:
+        middle, spread = f"{name}_typical", f"{name}_spread"
+        priors[name] = (
+            pf.Varying(lambda z, m=middle, s=spread: dist.LogNormal(jnp.log(z[m]), z[s]))
+            if name in varying
+            else lambda z, m=middle: z[m]
+        )
+    return pf.DiffusionModel(
+        drift=lambda x, z: jnp.array([-z["ka"] * x[0], z["ka"] * x[0] - z["CL"] / z["V"] * x[1]]),
+        diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"]]]),
+        parameters=priors,
+        initial_state=[4.0, 0.0],
+        observation=pf.GaussianNoise(lambda x, z: x[1:] / z["V"], "tau"),
+        scheme=pf.ExactLinearDrift(),
+    )
+
+
+def people(count: int) -> list[pf.Observations]:
+    """Draw subjects with three effects, and simulate their samples."""
+    model, rng = drug(3), np.random.default_rng(1)
+    truth = {f"{name}_typical": each for name, each in TYPICAL.items()}
+    truth |= {f"{name}_spread": each for name, each in SPREAD.items()} | NOISE
+    own = [
+        {name: TYPICAL[name] * np.exp(SPREAD[name] * rng.standard_normal()) for name in TYPICAL} for _ in range(count)
+    ]
+    return [pf.simulate(model, truth | each, TIMES, steps_per_interval=1, seed=seed) for seed, each in enumerate(own)]
+
+
+def measured(count: int, effects: int, draws: int, chains: int) -> str:
+    model = drug(effects)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of runs that may be short
+        tree = pf.sample(
+            model,
+            people(count),
+            steps_per_interval=1,
+            chains=chains,
+            draws=draws,
+            keep_path="none",
+            threads=1,
+            progress=False,
+        )
+    names = [name for name in model.parameters.names if name not in TYPICAL]
+    fewest = min(found.effective for name in names for _, _, found in judged(tree.posterior[name]))
+    seconds, steps = float(np.sum(tree.attrs["chain_seconds"])), tree.sample_stats["n_steps"].values
+    main = float(np.sum(tree.attrs["main_seconds"]))
+    failed = float(np.mean(tree.sample_stats["status"].values != 0))
+    return (
+        f"{count:6d} subjects, {effects} effects: {1e3 * main / steps.sum():8.2f} ms a step, {steps.mean():5.1f} steps "
+        f"a draw, {fewest / seconds:8.2f} effective draws a second of core, {failed:.1%} failed, {peak():.0f} MiB"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="How a population costs.")
+    parser.add_argument("--subjects", type=int, nargs="+", default=[12, 100, 1000])
+    parser.add_argument("--effects", type=int, nargs="+", default=[2, 3], choices=[2, 3])
+    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--chains", type=int, default=2)
+    options = parser.parse_args()
+    for count in options.subjects:
+        for effects in options.effects:
+            print(measured(count, effects, options.draws, options.chains), flush=True)
+
+
+if __name__ == "__main__":
+    main()
