@@ -175,7 +175,7 @@ def _emit_node_scan(traced: Traced, f: Function, lanes: int) -> int:
         outside = Section(traced, f, {n: f.spread(top.scope[n], traced.kinds[n]) for n in kept}, load)
         outside.compute(frontier(graph, levels, needed(graph, nodes_of(traced.body), outside.scope), OUTER))
         names = [(name, i) for name, i, _ in flat(traced.init)]
-        first = outside.compute(nodes_of(traced.init))
+        last = first = outside.compute(nodes_of(traced.init))
         state.update(zip(names, first, strict=True))
         if traced.body:
             with f.loop(group.rows, first) as (turn, values, results):
@@ -197,7 +197,8 @@ def _emit_node_scan(traced: Traced, f: Function, lanes: int) -> int:
                     written = [(place(name, 0), size) for name, size in fields.items() if size]
                     new = group.without_ended(row, written, new)
                 results += new
-        state.update(zip(names, results if traced.body else first, strict=True))
+                last = results
+        state.update(zip(names, last, strict=True))
         bases |= {use.array: group.base(use) for use in kernel.uses}
         _write_results(traced, f, group, place, Section(traced, f, outside.scope, load))
     return -(-traced.abreast * len(names) // lanes) if traced.abreast > 1 else 0
