@@ -73,7 +73,7 @@ def densities(engine: Engine) -> Callable[[np.ndarray, np.ndarray], tuple[float,
         z = model.parameters.unflatten(model.parameters.push(u))
 
         def at_node(x, t, own):
-            return jnp.nansum(model.observation.log_density(*model.in_series(z, x), t, own))
+            return jnp.nansum(model.observation.log_density(*model.in_series(z, x, t), t, own))
 
         excess = model.parameters.excess
         assert excess is not None

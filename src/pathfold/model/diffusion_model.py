@@ -330,7 +330,7 @@ class DiffusionModel:
 
     def split(self, z: dict[str, Array], x: Array, t: Any, seen: Seen) -> Split:
         """Return the roots and remainders (Y,) of the likelihood at one node."""
-        state, named = self.in_series(z, x)
+        state, named = self.in_series(z, x, t)
         return self.observation.split(state, named, t, seen)
 
     def plain_factors(self) -> np.ndarray:
