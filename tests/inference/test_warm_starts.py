@@ -174,7 +174,7 @@ def test_a_panel_whose_parameters_vary(tmp_path):
     assert {"the noise in drug", "the error of y[0]", "rate", "initial_state", "mean"} <= set(table["noise"])
     assert {"in series Ann", "in series Cyd"} <= set(table["where"])
     figure = pf.plot_paths(second, "drug", series=["Bob", "Cyd"])
-    assert [ax.get_xlabel() for ax in figure.axes] == ["time, series Bob", "time, series Cyd"]
+    assert [ax.get_title() for ax in figure.axes] == ["Bob", "Cyd"]
     assert pf.plot_marginals(second, "rate").axes[2].get_xlabel() == "rate[Cyd]"
     assert pf.report(second, tmp_path / "report.html").stat().st_size > 100_000
 

@@ -395,8 +395,9 @@ def test_shorter_steps_are_drawn_evenly_on_the_logarithm(native):
 
 def test_normals_replace_whatever_was_there(native):
     """One interval in two lanes: a step that failed may have left NaN in the idle one, which must not stay for ever."""
-    layout = np.zeros(at.LENGTH, dtype=np.int64)
-    layout[[at.CHUNKS, at.INTERVALS, at.LANES]] = 1, 1, 2
+    layout = np.append(np.zeros(at.LENGTH, dtype=np.int64), 1)  # the list of idle slots
+    layout[[at.CHUNKS, at.INTERVALS, at.LANES, at.ABREAST]] = 1, 1, 2, 1
+    layout[[at.IDLE, at.IDLE_SLOTS]] = at.LENGTH, 1
     for place, begin, end in ((at.VECTOR_V0, 0, 1), (at.VECTOR_W, 1, 3), (at.VECTOR_V, 3, 5)):
         layout[[place, place + at.END]] = begin, end
     p = np.full(5, np.nan)
