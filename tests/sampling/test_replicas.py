@@ -228,6 +228,17 @@ def test_twenty_double_wells():
     assert low < np.sum(np.square(z)) < high, "errors are of the size that effective draws say"
 
 
+@pytest.mark.slow
+def test_calibration_with_two_modes():
+    """By simulation: data from the prior, of which many have two modes, in 200 runs."""
+    observation = pf.GaussianNoise(
+        lambda x, z: jnp.array([z["m"] ** 2 + 0.3 * x[0], 0.1 * jnp.tanh(4.0 * z["m"])]), "tau"
+    )
+    model = process(observation, m=dist.Normal(0.0, 1.5), tau=dist.LogNormal(np.log(NOISE), 0.3))
+    settings: dict[str, Any] = {"steps_per_interval": STEPS, "warmup": 150, "draws": 495}
+    assert pf.calibrate(model, TIMES, runs=200, sampler=pf.ReplicaExchange(), **settings).passed
+
+
 def test_a_run_without_round_trips_says_so():
     model, data = well(1)
     with pytest.warns(
@@ -258,6 +269,16 @@ def test_evidence_needs_a_run_of_it():
     tree = run("counts", sampler=pf.StaticHMC(), chains=1, draws=20, warmup=20)
     with pytest.raises(pf.SettingsError, match="method='replicas' needs a run of replica exchange"):
         pf.evidence(kind.model(), kind.data, tree, method="replicas")
+
+
+@pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|and back in|stood still)")
+def test_runs_with_other_numbers_of_rungs_are_combined():
+    short: dict[str, Any] = {"chains": 1, "warmup": 30, "draws": 30}
+    trees = [run("counts", seed=k, sampler=pf.ReplicaExchange(rungs=3 + k), **short) for k in range(2)]
+    joined = pf.combine(trees).sample_stats["power"].values
+    assert joined.shape == (2, 30, 4)
+    assert np.isnan(joined[0, :, 3]).all()
+    assert np.array_equal(joined[1], trees[1].sample_stats["power"].values[0])
 
 
 def test_rungs_have_equal_barriers_between_them():
