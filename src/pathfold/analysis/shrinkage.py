@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ def effects_of(tree: xr.DataTree) -> dict[str, Effect]:
     return effects
 
 
-def shrinkage(posterior: xr.DataTree) -> pd.DataFrame:
+def shrinkage(posterior: xr.DataTree) -> Any:
     """Return how much of the differences between series the posterior means of each effect have lost.
 
     It is 1 - (standard deviation of the posterior means) / (standard deviation of the values), between the series: near

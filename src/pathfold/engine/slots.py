@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ABREAST = 4  # series in a group (measured)
+ABREAST = 4  # series in a group; two and eight gain no more
 NODE_COST = 15.0  # what goes on at a node, alone, costs as much as so many fine steps of an interval; in a group ...
-IN_GROUP = 5.0  # ... as so many of them (measured)
+IN_GROUP = 5.0  # ... as so many of them; both are estimates
 
 
 @dataclass(frozen=True)
