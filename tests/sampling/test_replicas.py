@@ -13,7 +13,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 import xarray as xr
-from scipy.stats import chi2, norm, poisson
+from scipy.stats import norm, poisson, t, ttest_1samp
 
 import pathfold as pf
 from pathfold.engine.model_functions import ModelFunctions
@@ -222,10 +222,12 @@ def test_a_double_well_seen_through_its_square():
 
 @pytest.mark.slow
 def test_twenty_double_wells():
-    z = [share_of_sign(k, chains=2, draws=1000, sampler=pf.ReplicaExchange())[0][0] for k in range(20)]
-    assert np.max(np.abs(z)) < LIMIT
-    low, high = chi2.ppf([0.5 * FALSE_ALARMS, 1 - 0.5 * FALSE_ALARMS], 20)
-    assert low < np.sum(np.square(z)) < high, "errors are of the size that effective draws say"
+    """Judged by how much the shares of independent chains differ, which does not depend on effective draws: these are
+    too many where a share hangs on a few dozen round trips."""
+    trees = [share_of_sign(k, chains=2, draws=1000, sampler=pf.ReplicaExchange())[1] for k in range(20)]
+    shares = np.concatenate([(tree.posterior["state"].values[:, :, -1, 0] > 0.0).mean(axis=1) for tree in trees])
+    assert abs(ttest_1samp(shares, 0.5).statistic) < t.isf(0.5 * FALSE_ALARMS / COMPARISONS, shares.size - 1)
+    assert shares.std() < 0.15, "of 40 trips each"
 
 
 @pytest.mark.slow
