@@ -11,11 +11,12 @@ import pathfold as pf
 from pathfold.example_models import EXAMPLES
 from pathfold.model import panel_of
 from scripts import gallery
+from tests.thorough import thorough
 
 LARGEST = 40_000  # bytes of a picture
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", thorough(EXAMPLES, "ornstein_uhlenbeck", "doses", "seir", "redstart"))
 def test_a_page_has_the_text_and_code_of_its_example(name):
     text = (gallery.FOLDER / f"{name}.md").read_text()
     table = gallery.between(text, "table")

@@ -17,7 +17,7 @@ from tests.engine.models import Case, with_data_from
 from tests.engine.test_laplace import pass_errors
 from tests.engine.test_lebesgue import model as lebesgue_model
 from tests.plain import compiled_native
-from tests.thorough import sparing
+from tests.thorough import sparing, thorough
 
 # Seven series of 1 to 5 intervals: in groups of four some lanes end early, and one has no series.
 RAGGED = Case(
@@ -82,7 +82,7 @@ def test_a_step_is_that_of_one_series_at_a_time(name):
         np.testing.assert_allclose(group, one, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("curved", thorough([False, True], True))
 def test_the_pass_of_the_laplace_approximation(curved):
     case = replace(CASES["varying"], seed=3)
     errors, condition = pass_errors(case, curved=curved)

@@ -82,7 +82,7 @@ def lowest_along(dense: Dense, q: np.ndarray, d: np.ndarray) -> float:
     return lowest
 
 
-LONG = ("fitzhugh_nagumo-noisy", "integrated_ornstein_uhlenbeck-noisy", "sir-noisy")
+LONG = ("fitzhugh_nagumo-noiseless", "fitzhugh_nagumo-noisy", "integrated_ornstein_uhlenbeck-noisy", "sir-noisy")
 
 
 @pytest.mark.parametrize("name", sparing(EXAMPLES, *LONG))
