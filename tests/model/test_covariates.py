@@ -176,14 +176,26 @@ def test_mistakes_of_priors_are_named(name, prior, words):
     assert all(word in str(caught.value) for word in words), caught.value
 
 
+def test_yes_and_no_are_one_and_zero():
+    assert pf.Observations([1.0], [0.1], covariates={"burnt": True, "grazed": np.False_}).covariates == {
+        "burnt": 1.0,
+        "grazed": 0.0,
+    }
+
+
+def test_a_prior_by_groups_does_not_ask_for_what_makes_them():
+    parameters = build().priors | {"own": pf.Varying(lambda z: dist.Normal(z["clinic"], 1.0), by="clinic")}
+    with pytest.raises(pf.ModelError, match="asks for the covariate 'clinic' itself"):
+        build(parameters=parameters, covariates={"weight": 1.0, "sex": ("F", "M"), "clinic": (1, 2, 3)})
+
+
 @pytest.mark.parametrize(
     ("covariates", "words"),
     [
         (70.0, "covariates must be a dict of name -> number"),
         ({"weight": None}, "the covariate 'weight' must be a finite number, not None"),
         ({"weight": np.nan}, "the covariate 'weight' must be a finite number, not nan"),
-        ({"weight": [1.0, 2.0]}, "the covariate 'weight' must be a finite number"),
-        ({"weight": True}, "the covariate 'weight' must be a finite number, not True"),
+        ({"weight": [70.0, 71.0]}, r"the covariate 'weight' has several values, .* what changes in time is an input"),
         ({"weight": 1.0 + 2.0j}, "the covariate 'weight' must be a finite number"),
         ({"sex": " "}, "the covariate 'sex' is ' '; give a number, or a name"),
         ({7: 1.0}, "the covariate names must be strings, not 7"),

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+import pathfold as pf
 from pathfold.errors import DataError, SettingsError
 from pathfold.model import Input, Observations, TimeGrid
+from pathfold.model.check_data import check_data
 from pathfold.model.time_grid import MISSING
 
 
@@ -282,3 +284,21 @@ def test_bad_steps_are_refused(series, settings, word):
 def test_bad_grids_are_refused(series, settings, word):
     with pytest.raises(DataError, match=word):
         TimeGrid.build(series, **settings)
+
+
+def test_a_series_that_begins_long_before_its_data_warns():
+    """As years do, without initial_time."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -x,
+        diffusion=lambda x, z: jnp.eye(1),
+        parameters={},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+    )
+    years = np.arange(1966.0, 1990.0)
+    with pytest.warns(
+        UserWarning, match="the first observation is at 1966, long after initial_time, .* initial_time=1966"
+    ):
+        check_data(model, pf.Observations(years, np.zeros(24)))
+    check_data(model, pf.Observations(years, np.zeros(24), initial_time=1966.0))
+    check_data(model, pf.Observations([50.0, 51.0], np.zeros(2)))

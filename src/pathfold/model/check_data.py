@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 
 import jax
@@ -15,6 +16,8 @@ from pathfold.model.observation import Points
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid
 
+FAR = 100.0  # a first interval that is longer than the others by this factor was hardly meant
+
 
 def check_data(model: DiffusionModel, observations: Observations) -> None:
     """Raise DataError unless the values have one column for each observed component and the start can meet them."""
@@ -26,6 +29,7 @@ def check_data(model: DiffusionModel, observations: Observations) -> None:
             f"{model.observation_dim}; give values of shape (T, {model.observation_dim}), NaN where missing"
         )
     _check_columns(observations.components or (), model.observed or ())
+    _warn_of_a_far_start(observations)
     check_inputs_and_events(model, observations)
     with jax.enable_x64(True):
         values, known = observations.values, ~np.isnan(observations.values)
@@ -53,6 +57,17 @@ def check_inputs_and_events(model: DiffusionModel, observations: Observations) -
         raise DataError(f"the data have an input {unknown[0]!r} that the model does not: name it in its inputs too")
     for name, given in (model.inputs | observations.inputs).items():
         given.check_cover(name, observations.initial_time, observations.times[-1])
+
+
+def _warn_of_a_far_start(observations: Observations) -> None:
+    """Warn if a series begins at time 0, as it does by default, and is observed long after that, as in 1966."""
+    first, times = observations.initial_time, observations.times
+    if first == 0.0 and times.size > 1 and times[0] > FAR * np.diff(times).max():
+        warnings.warn(
+            f"the first observation is at {times[0]:g}, long after initial_time, which is 0 by default: the model runs "
+            f"for all that time unseen; give initial_time={times[0]:g}, or a time shortly before, if it begins there",
+            stacklevel=3,
+        )
 
 
 def _check_columns(columns: tuple[str, ...], observed: tuple[str, ...]) -> None:

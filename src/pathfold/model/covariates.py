@@ -90,6 +90,13 @@ def read_label(what: str, value: Any, error: Any) -> Label:
         if not value.strip() or not value.isprintable():
             raise error(f"{what} is {told(value)}; give a number, or a name that can be printed")
         return value
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    if np.ndim(value):
+        raise error(
+            f"{what} has several values, {told(value)}; a covariate is one number or name for a whole series, and what "
+            "changes in time is an input: inputs={...: pf.Input(times, values)}"
+        )
     return real_number(what, value, error=error)
 
 

@@ -140,7 +140,10 @@ def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> 
         known = [key for example in examples if isinstance(example, dict) for key in example]
         inputs = [key for example in examples if isinstance(example, Clock) for key in example.inputs]
         what = "parameter or input" if inputs else "parameter"
-        sentence = f"{name} asks for {what} {error.args[0]!r}; the model has {listed([*known, *inputs])}"
+        sentence = (
+            f"{name} asks for {what} {error.args[0]!r}; the model has {listed([*known, *inputs])}. A covariate has to be "
+            "named in the model's covariates"
+        )
         raise ModelError(sentence) from error
     except jax.errors.TracerArrayConversionError as error:
         raise ModelError(f"{name} uses a numpy function on a JAX value: use its jax.numpy namesake") from error

@@ -285,6 +285,11 @@ class _Building:
                 f"{what}, which all series share, asks for {other!r}, which varies between them; let it depend on "
                 "parameters that are shared, or make it pf.Varying too"
             )
+        if other == own[1]:
+            raise ModelError(
+                f"{what} asks for the covariate {other!r} itself, which makes its groups; let {name!r} be the same for "
+                "all groups before the data, and use the covariate in a pf.Varying without by"
+            )
         raise ModelError(
             f"{what}, which varies by {own[1]!r}, asks for {other!r}, which may differ between series of one group; "
             f"let {name!r} depend on what all series share, and combine the two in a pf.Varying without by"

@@ -24,6 +24,8 @@ LAPLACE = "laplace"  # the attribute `method` of what pf.fit returns
 NEEDED = ("labels", "priors", "steps_per_interval", "keep_path")  # attributes without which results cannot be read
 BY_CHAIN = ("chain_seconds", "main_seconds", "integration_times")  # lists, in order of chain_numbers
 LISTS = ("chain_numbers", *BY_CHAIN, "plain_factors", "iterations")
+OF_SAMPLE = "give the results of pf.sample as they are, made by this version of pathfold and with draws after warm-up"
+REMEDIES = {"posterior_predictive": "give what pf.posterior_predictive(model, posterior) returns, with simulated data"}
 DRAWN = ("posterior", "sample_stats", "noise", "predictions")
 # The order of dimensions in all variables; those of a parameter, which bear its name, stand between these.
 FIRST = ("chain", "draw", "series", "event", "interval", "step", "node", "time")
@@ -35,10 +37,7 @@ def check_posterior(posterior: Any, *groups: str, name: str = "posterior") -> xr
     if not isinstance(posterior, xr.DataTree) or "posterior" not in posterior.children:
         raise SettingsError(f"{name} must be what pf.sample returned, not {told(posterior)}")
     if missing := [group for group in groups if group not in posterior.children]:
-        raise SettingsError(
-            f"{name} has no group {missing[0]!r}: give the results of pf.sample as they are, made by this "
-            "version of pathfold and with at least one draw after warm-up"
-        )
+        raise SettingsError(f"{name} has no group {missing[0]!r}: {REMEDIES.get(missing[0], OF_SAMPLE)}")
     if missing := [attribute for attribute in NEEDED if attribute not in posterior.attrs]:
         raise SettingsError(
             f"{name} has no attribute {missing[0]!r}, without which nobody can tell what its draws are: give the "

@@ -30,8 +30,13 @@ def plot_identifiability(fit: xr.DataTree) -> Figure:
     fit
         What `pf.fit` returned.
     """
-    if not isinstance(fit, xr.DataTree) or not is_fit(fit):
+    if not isinstance(fit, xr.DataTree):
         raise SettingsError(f"fit must be what pf.fit returned, not {told(fit)}")
+    if not is_fit(fit):
+        raise SettingsError(
+            "these are not results of pf.fit, which alone have the curvature at the mode: draw "
+            "pf.plot_identifiability(pf.fit(model, data, ...))"
+        )
     of_mode = fit.laplace
     labels = [str(label) for label in of_mode["parameter_normal"].values]
     if not labels:
@@ -45,16 +50,17 @@ def plot_identifiability(fit: xr.DataTree) -> Figure:
     rows = np.arange(len(order))
     bars.barh(rows, np.minimum(known, 2.0), color=POSTERIOR.inner)
     for row, each in zip(rows, known, strict=True):
-        bars.text(0.03, row, f"{each:.2g}", va="center")
+        bars.text(min(each, 2.0) + 0.02, row, f"{each:.2g}", va="center")
     bars.axvline(1.0, color=ALARM, linewidth=1.0, linestyle=":")
-    bars.set_xlim(0.0, max(1.15, min(2.0, 1.05 * known.max())))
+    bars.set_title("1: the data say nothing", fontsize="small", color=ALARM)
+    bars.set_xlim(0.0, max(1.2, min(2.0, known.max()) + 0.3))
     bars.set_ylim(len(order) - 0.5, -0.5)
     bars.set_yticks([])
     bars.set_xlabel("posterior / prior sd")
-    bars.set_ylabel("directions, the best known first")
+    bars.set_ylabel("the best known first")
     signed = weights * np.sign(weights[rows, np.abs(weights).argmax(axis=1)])[:, None]
     squares.imshow(signed, cmap="PuOr", vmin=-1.0, vmax=1.0, aspect="auto")
     squares.set_xticks(range(len(labels)), labels, rotation=45, ha="right")
     squares.set_yticks([])
-    squares.set_title("made of", fontsize="medium")
+    squares.set_title("made of (purple +, orange -)", fontsize="medium")
     return figure
