@@ -84,12 +84,23 @@ def test_page_neuron(run_page):
 def test_page_epidemic(run_page):
     names = run_page("epidemic")
     assert names["fit"].attrs["verdict"] == "good"
-    assert within(names["posterior"], names["truth"])
-    chances = list(names["chances"].values())
-    assert chances == sorted(chances, reverse=True)
-    assert chances[0] > 0.5 > 0.2 > chances[-1]
-    assert names["as_it_is"] == chances[0] > names["with_rule"]
-    assert np.all((names["low"] <= names["came"]) & (names["came"] <= names["high"]))
+    assert "next to nothing of gamma" in str(names["fit"].attrs["identifiability"])
+    assert names["found"].passed
+    assert names["whole_found"].passed
+    five, whole = (names[name].posterior["gamma"] for name in ("posterior", "whole"))
+    assert float(five.std()) > 0.1 > 0.05 > float(whole.std())
+    assert list(names["chances"]) == [0.0, 0.25, 0.5, 0.75]
+    as_it_is, quarter, half, most = names["chances"].values()
+    assert 0.9 > as_it_is > 0.75 > quarter > 0.55 > 0.45 > half > 0.2 > 0.13 > most > 0.05
+    assert names["worst"](names["forecast"]).equals(names["shares"][0.0])
+    assert 500.0 < names["beds"] < 630.0
+    assert names["inside"] == names["came"].size == 9
+    assert np.all(names["came"] < names["middle"])
+    assert names["expected"] > 360.0
+    assert 700.0 < float(names["ill"].mean()) < 763.0
+    assert 1.7 < float(names["days"].mean()) < 2.0
+    assert names["in_bed"].sum() / 512 == 3.0
+    assert abs(float(names["hindsight"].median()) - names["came"].max()) < 50.0
 
 
 @pytest.mark.slow
