@@ -141,8 +141,8 @@ def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> 
         inputs = [key for example in examples if isinstance(example, Clock) for key in example.inputs]
         what = "parameter or input" if inputs else "parameter"
         sentence = (
-            f"{name} asks for {what} {error.args[0]!r}; the model has {listed([*known, *inputs])}. A covariate has to be "
-            "named in the model's covariates"
+            f"{name} asks for {what} {error.args[0]!r}; the model has {listed([*known, *inputs])}. A covariate has to "
+            "be named in the model's covariates"
         )
         raise ModelError(sentence) from error
     except jax.errors.TracerArrayConversionError as error:
