@@ -60,7 +60,7 @@ def test_a_model_without_zeros():
 
 
 def test_too_large_models_are_refused():
-    sizes = Sizes(X=40, V=40, U=50, Z=50, Y=20, W=20, V0=40, IN=0, F=0, C=0)
+    sizes = Sizes(X=40, M=40, V=40, U=50, Z=50, Y=20, W=20, V0=40, IN=0, F=0, C=0)
     check_size(sizes)
     with pytest.raises(ModelError, match="the 200 states with 200 noises per step"):
         check_size(replace(sizes, X=200, V=200))

@@ -10,7 +10,7 @@ from pathfold.engine import table as at
 from pathfold.engine.compile import CONSTRAINED_METHOD, GUIDED_METHOD, LAPLACE_METHOD, UNCONSTRAINED_METHOD
 from pathfold.engine.records import Sizes
 
-SIZES = Sizes(X=2, V=2, U=2, Z=2, Y=1, W=1, V0=2, IN=1, F=1, C=1)
+SIZES = Sizes(X=2, M=2, V=2, U=2, Z=2, Y=1, W=1, V0=2, IN=1, F=1, C=1)
 METHODS = (CONSTRAINED_METHOD, UNCONSTRAINED_METHOD, GUIDED_METHOD, LAPLACE_METHOD)
 
 

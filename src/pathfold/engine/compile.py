@@ -157,6 +157,7 @@ class CompiledModel:
         rows = model.observation_dim + (model.augmented_dim if variant.conditioned else 0)
         self.sizes = Sizes(
             X=model.augmented_dim,
+            M=model.state_dim,
             V=model.noise_dim,
             U=model.parameters.size,
             Z=model.parameters.z_size,

@@ -180,6 +180,8 @@ class ModelFunctions:
     def curvature(self, z, x, v, delta, t):
         """Return a function of weights: the gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms to be added up.
 
+        Weights and Jacobians are those of the states that move.
+
         Second derivatives being symmetric, each row of weights multiplies the Hessian of one component of f. A small
         model's Hessians are written out; those of a large one are mostly zeros, which would take long to find: there
         it is one gradient.
@@ -187,13 +189,14 @@ class ModelFunctions:
 
         def step(zxv):
             z_, x_, v_ = jnp.split(zxv, (z.size, z.size + x.size))
-            return self.step(z_, x_, v_, delta, t)
+            return self.step(z_, x_, v_, delta, t)[:moving]
 
+        moving = self.model.state_dim
         zxv = jnp.concatenate([z, x, v])
         if x.size * zxv.size**2 > LARGEST_HESSIAN:
             return lambda weight: [jax.grad(lambda q: jnp.sum(weight * jax.jacfwd(step)(q)))(zxv)]
         hessian = jax.jacfwd(jax.jacfwd(step))(zxv)
-        return lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(x.size))
+        return lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(moving))
 
     def step_curvature(self, z, x, v, delta, t, mu):
         """Return the Hessian of mu.f by (x, v)."""

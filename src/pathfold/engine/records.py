@@ -14,7 +14,8 @@ type Fields = dict[str, tuple[int, ...]]  # the shapes of a record's fields, in 
 class Sizes:
     """Dimensions fixed at compilation (method.md, section 1); Y counts the rows of one node, state rows included."""
 
-    X: int  # state
+    X: int  # state, with what varies between series
+    M: int  # the part of it that moves: effects stay as they begin
     V: int  # noise of one fine step
     U: int  # parameters, as standard normals
     Z: int  # parameters, as the model sees them
@@ -79,9 +80,9 @@ class Records:
 
     def _scratch(self, n: Sizes) -> None:
         """What solves and the gradient need on the way; the lane buffer, its size known once kernels are emitted."""
-        X, V, Z, V0 = n.X, n.V, n.Z, n.V0
+        X, M, V, Z, V0 = n.X, n.M, n.V, n.Z, n.V0
         self.work = Record("work", "lane", _weights(n))
-        self.slope = Record("slope", "step", {"Lam": (X, X), "gv": (V,)})
+        self.slope = Record("slope", "step", {"Lam": (X, M), "gv": (V,)})
         self.newton = Record("newton", "lane", _newton(n))
         self.start_multipliers = Record("start_multipliers", "series", {"zeta0": (V0,)})
         self.start_weights = Record("start_weights", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
@@ -131,8 +132,8 @@ def _filtered(n: Sizes) -> Fields:
 
 def _weights(n: Sizes) -> Fields:
     """What solves and the gradient of log|G| have of an interval (method.md, sections 5 and 6)."""
-    X, Z, Y, W = n.X, n.Z, n.Y, n.W
-    weights: Fields = {"Bp": (X,), "Th": (X, X), "Gam": (X, Z), "Lam0": (X, X), "wH": (Y, X), "wHz": (Y, Z)}
+    X, M, Z, Y, W = n.X, n.M, n.Z, n.Y, n.W
+    weights: Fields = {"Bp": (X,), "Th": (M, M), "Gam": (M, Z), "Lam0": (X, M), "wH": (Y, X), "wHz": (Y, Z)}
     gradients: Fields = {"gz_node": (Z,), "gx_node": (X,), "gz_path": (Z,), "gx_path": (X,), "zeta": (X,)}
     return weights | {"wHw": (Y, W)} | gradients
 

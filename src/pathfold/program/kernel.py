@@ -17,7 +17,7 @@ import numpy as np
 
 from pathfold.program.graph import WRITTEN_OUT, Graph
 from pathfold.program.layout import Use, size_of
-from pathfold.program.trace import trace
+from pathfold.program.trace import Traceable
 
 KernelPart = Callable[..., dict]
 
@@ -105,17 +105,44 @@ class Traced:
         self.kernel, self._known = kernel, known
         self.abreast = abreast if isinstance(kernel, NodeScan) and kernel.by_series else 1
         in_lanes = isinstance(kernel, LaneScan) or self.abreast > 1
-        self.graph = Graph(_largest(kernel) if largest is None else largest, abreast=in_lanes)
+        self._new_graph = lambda: Graph(_largest(kernel) if largest is None else largest, abreast=in_lanes)
+        self._written: dict[KernelPart, Traceable] = {}
         self.carry = Carry()
-        self.init = self._trace(kernel.init, carried=False) if kernel.init else {}
-        self.carry.shapes = {name: nodes.shape for name, nodes in self.init.items()}
-        self.body = self._trace(kernel.body, carried=True) if kernel.body else {}
+        self._trace_scan(kernel)
         self.final = self._trace(kernel.final, carried=True) if kernel.final else {}
         self.kinds = self._kinds()
 
+    def _trace_scan(self, kernel: Kernel) -> None:
+        """Trace `init` and `body`, with carried entries that the body leaves at a constant as such.
+
+        The Jacobian of states that never move is an example. First all entries that begin as constants are taken for
+        such; as long as the body makes something else of some, it is traced again without these.
+        """
+        self._lasting: dict[str, np.ndarray] = {}
+        while True:
+            self.graph = self._new_graph()
+            self.init = self._trace(kernel.init, carried=False) if kernel.init else {}
+            self.carry.shapes = {name: nodes.shape for name, nodes in self.init.items()}
+            begun = self._lasting or {name: self._constants(nodes) for name, nodes in self.init.items()}
+            self._lasting = begun
+            self.body = self._trace(kernel.body, carried=True) if kernel.body else {}
+            self._lasting = {
+                name: np.where(self._constants(self.body[name]) == value, value, math.nan)
+                for name, value in begun.items()
+                if name in self.body
+            }
+            if all(np.array_equal(self._lasting[name], begun[name], equal_nan=True) for name in self._lasting):
+                break
+        for name, value in self._lasting.items():
+            for i in np.flatnonzero(~np.isnan(value)).tolist():
+                self.body[name].flat[i] = self.graph.input("carry", name, i)
+
     def fixed(self, name: str) -> np.ndarray:
         """Return the entries of a field that the kernel fixes: their values where they are constants, NaN elsewhere."""
-        nodes = {**self.body, **self.final}[name]
+        return self._constants({**self.body, **self.final}[name])
+
+    def _constants(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the values of nodes that are constants, NaN for the others."""
         values = [self.graph.value(n) for n in nodes.ravel().tolist()]
         return np.array([math.nan if v is None else v for v in values]).reshape(nodes.shape)
 
@@ -156,7 +183,10 @@ class Traced:
 
     def _trace(self, function: KernelPart, *, carried: bool) -> dict[str, np.ndarray]:
         arguments = {name: self._argument(name, carried) for name in inspect.signature(function).parameters}
-        out = trace(self.graph, lambda a: {k: _array(v) for k, v in function(**a).items()}, arguments)
+        if function not in self._written:
+            in_arrays = lambda a: {k: _array(v) for k, v in function(**a).items()}  # noqa: E731
+            self._written[function] = Traceable(in_arrays, arguments)
+        out = self._written[function](self.graph, arguments)
         if carried:
             for name, nodes in out.items():
                 expected = self.carry.shapes.get(name)
@@ -173,7 +203,7 @@ class Traced:
         if name == "s":
             return np.asarray(g.input("s"), dtype=np.int64)
         if carried and name in self.carry.shapes:
-            shape, kind, use, known = self.carry.shapes[name], "carry", None, None
+            shape, kind, use, known = self.carry.shapes[name], "carry", None, self._lasting.get(name)
         else:
             use = self.use_of(name)
             shape, kind, known = use.shape(name), "field", self._known(use, name)

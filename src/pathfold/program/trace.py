@@ -25,12 +25,25 @@ from pathfold.program.unsupported import UnsupportedPrimitive
 
 def trace(graph: Graph, function: Callable, *args: Any) -> Any:
     """Apply `function` to pytrees of node arrays, and return its result as a pytree of node arrays."""
-    leaves, tree = jax.tree.flatten(args)
-    with jax.enable_x64(True):
-        shapes = [jax.ShapeDtypeStruct(np.shape(leaf), np.float64) for leaf in leaves]
-        closed, shape = jax.make_jaxpr(lambda *a: function(*jax.tree.unflatten(tree, a)), return_shape=True)(*shapes)
-        out = evaluate(graph, closed.jaxpr, closed.consts, [np.asarray(leaf, dtype=np.int64) for leaf in leaves])
-    return jax.tree.unflatten(jax.tree.structure(shape), out)
+    return Traceable(function, *args)(graph, *args)
+
+
+class Traceable:
+    """A function of pytrees, written down by JAX once, that can be applied to node arrays of several graphs."""
+
+    def __init__(self, function: Callable, *args: Any) -> None:
+        leaves, tree = jax.tree.flatten(args)
+        with jax.enable_x64(True):
+            shapes = [jax.ShapeDtypeStruct(np.shape(leaf), np.float64) for leaf in leaves]
+            written = jax.make_jaxpr(lambda *a: function(*jax.tree.unflatten(tree, a)), return_shape=True)
+            self._closed, shape = written(*shapes)
+        self._tree = jax.tree.structure(shape)
+
+    def __call__(self, graph: Graph, *args: Any) -> Any:
+        nodes = [np.asarray(leaf, dtype=np.int64) for leaf in jax.tree.leaves(args)]
+        with jax.enable_x64(True):
+            out = evaluate(graph, self._closed.jaxpr, self._closed.consts, nodes)
+        return jax.tree.unflatten(self._tree, out)
 
 
 def second_derivative(function: Callable, count: int) -> Callable:

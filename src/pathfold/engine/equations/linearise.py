@@ -95,7 +95,8 @@ def _linearise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         return {"A": Phi, "Ez": Ez, "E": Ez @ D, "Q": Q}
 
     uses = r.uses(problem="settings grid forcing", point="theta v node path")
-    return LaneScan("linearise", uses, init=init, body=body, final=final, reverse=True)
+    fixes = ("B", "A", "Ez", "E", "Q")
+    return LaneScan("linearise", uses, init=init, body=body, final=final, reverse=True, fixes=fixes)
 
 
 def _observe(f: ModelFunctions, r: Records) -> Kernel:

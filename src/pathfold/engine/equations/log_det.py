@@ -19,7 +19,7 @@ from pathfold.program.matrices import lower_mirrored
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [
         _weights(f, r, n),
-        _spread(f, r),
+        _spread(f, r, n),
         _curvature(f, r, n),
         _observe_curvature(f, r),
         _pull_back(f, r, n),
@@ -34,7 +34,11 @@ def _inner(a, b):
 
 
 def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """Backward over nodes: information matrix Om, U columns R, and the weights of H, Hz, Hw and of the interval."""
+    """Backward over nodes: information matrix Om, U columns R, and the weights of H, Hz, Hw and of the interval.
+
+    An interval has Jacobians of the states that move alone, and so have their weights.
+    """
+    moving = slice(n.M)
 
     def init(wD):
         return {"Om": jnp.zeros((n.X, n.X)), "R": jnp.zeros((n.X, n.U)), "wD": wD}
@@ -45,20 +49,20 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         I_KH = jnp.eye(n.X) - K @ H
         lamU = Sig_inv @ eU - K.T @ R
         Om_n = lower_mirrored(H.T @ Sig_inv @ H + I_KH.T @ Om @ I_KH)
-        R_n = H.T @ Sig_inv @ eU + I_KH.T @ R
+        R_n = R + H.T @ lamU
         wHu = lamU @ C_inv
-        Gam_u = R_n @ C_inv
-        Th = lower_mirrored(Om_n - Gam_u @ R_n.T)
+        Gam_u = R_n[moving] @ C_inv
+        Th = lower_mirrored(Om_n[moving, moving] - Gam_u @ R_n[moving].T)
         return {
-            "wH": Sig_inv @ H @ M - K.T @ Om @ I_KH @ M + wHu @ (dm - M @ R_n).T,
+            "wH": (Sig_inv @ H - K.T @ Om @ I_KH - wHu @ R_n.T) @ M + wHu @ dm.T,
             "wHz": wHu @ D.T,
             "wHw": (Sig_inv + K.T @ Om @ K - wHu @ lamU.T) @ Hw,
             "Th": Th,
             "Gam": Gam_u @ D.T,
-            "Lam0": P_start @ A.T @ Th + d_start @ Gam_u.T,
+            "Lam0": P_start @ A[moving].T @ Th + d_start @ Gam_u.T,
             "Om": lower_mirrored(A.T @ Om_n @ A),
             "R": A.T @ R_n,
-            "wD": wD + Hz.T @ wHu + Ez.T @ Gam_u,
+            "wD": wD + Hz.T @ wHu + Ez[moving].T @ Gam_u,
         }
 
     def final(Om, R, wD, C_inv, D, E0z, B0):
@@ -69,7 +73,7 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("weights", uses, init=init, body=body, final=final, reverse=True)
 
 
-def _spread(f: ModelFunctions, r: Records) -> Kernel:
+def _spread(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """Forward inside an interval: Lam_s = F_s Lam_{s-1} + Sv_s B_s^T Th + E_s Gam^T, kept before each step."""
 
     def init(Lam0):
@@ -77,7 +81,7 @@ def _spread(f: ModelFunctions, r: Records) -> Kernel:
 
     def body(running, z, x, x_start, v, delta, t_start, s, forcing, B, Th, Gam):
         _, E, F, Sv = f.step_jacobians(z, f.along(x, x_start), v, delta, f.clock(t_start + s * delta, forcing))
-        return {"Lam": running, "running": F @ running + Sv @ (B.T @ Th) + E @ Gam.T}
+        return {"Lam": running, "running": F @ running + Sv @ (B[: n.M].T @ Th) + E @ Gam.T}
 
     uses = r.uses(problem="settings grid forcing", point="theta v node path", scratch="work slope")
     return LaneScan("spread", uses, init=init, body=body)
@@ -97,7 +101,7 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         t, x = f.clock(t_start + s * delta, forcing), f.along(x, x_start)
         _, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
         curvature = f.curvature(z, x, v, delta, t)
-        weight = Phi.T @ jnp.concatenate([Gam, Lam.T, Th @ B], axis=1)
+        weight = Phi[: n.M, : n.M].T @ jnp.concatenate([Gam, Lam.T, Th @ B[: n.M]], axis=1)
         total = eta @ jnp.concatenate([E, F, Sv], axis=1)
         for term in curvature(weight):
             total += term

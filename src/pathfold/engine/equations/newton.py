@@ -72,7 +72,7 @@ def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         return {"gap": state - x_node_new, "A_new": A, "E_new": Ez @ D_new, "cross": cross}
 
     uses = r.uses(problem="settings grid forcing", origin="path", target="theta v node", scratch="newton")
-    return LaneScan("shoot_linearised", uses, init=init, body=body, final=final)
+    return LaneScan("shoot_linearised", uses, init=init, body=body, final=final, fixes=("cross",))
 
 
 def _residual(f: ModelFunctions, r: Records) -> Kernel:
