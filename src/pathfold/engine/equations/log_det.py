@@ -52,14 +52,14 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         R_n = R + H.T @ lamU
         wHu = lamU @ C_inv
         Gam_u = R_n[moving] @ C_inv
-        Th = lower_mirrored(Om_n[moving, moving] - Gam_u @ R_n[moving].T)
+        Th = Om_n[:, moving] - R_n @ Gam_u.T
         return {
             "wH": (Sig_inv @ H - K.T @ Om @ I_KH - wHu @ R_n.T) @ M + wHu @ dm.T,
             "wHz": wHu @ D.T,
             "wHw": (Sig_inv + K.T @ Om @ K - wHu @ lamU.T) @ Hw,
-            "Th": Th,
+            "Th": lower_mirrored(Th[moving]),
             "Gam": Gam_u @ D.T,
-            "Lam0": P_start @ A[moving].T @ Th + d_start @ Gam_u.T,
+            "Lam0": P_start @ A.T @ Th + d_start @ Gam_u.T,
             "Om": lower_mirrored(A.T @ Om_n @ A),
             "R": A.T @ R_n,
             "wD": wD + Hz.T @ wHu + Ez[moving].T @ Gam_u,
