@@ -89,10 +89,8 @@ class Steps(Case):
             n.shoot(*blocks, False, self.scratch)  # moves the noise; then no change is left to apply
             n.clear_multipliers(self.layout, self.scratch)
             self.simulate_blocks()
-            n.shoot(*blocks, True, self.scratch)
+            residual = n.shoot_and_filter(*blocks, True, self.scratch)
             self.counts[[ITERATED, LINEARISED]] += 1
-            n.cross_factorise(*blocks, self.scratch)
-            residual = n.cross_filter(*blocks, self.scratch)
             if not residual < DIVERGENCE:
                 return DIVERGED
             if residual < solver.constraint_tolerance and change < solver.position_tolerance:

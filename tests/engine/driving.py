@@ -168,12 +168,10 @@ class Driven:
         """One Newton iteration from a consistent path, q' - J(q)^T (J(q') J(q)^T)^{-1} c(q'); its nodes, and c(q')."""
         engine, newton, code = self.engine, self.native.projection, self.native
         origin, target, scratch = self.point(q), self.raw_point(moving), engine.block("scratch")
-        newton.shoot(*self.args, origin, target, True, scratch)
+        residual = newton.shoot_and_filter(*self.args, origin, target, True, scratch)
         constraint, gap = (engine.get("scratch", scratch, "newton", field) for field in ("o", "gap"))
         if self.engine.conditioned:  # a node state that is conditioned on stays; the gap before it is what is amiss
             constraint[:, self.engine.model.observation_dim :] += gap
-        newton.cross_factorise(*self.args, origin, target, scratch)
-        residual = newton.cross_filter(*self.args, origin, target, scratch)
         newton.cross_smooth(*self.args, origin, target, scratch)
         nodes = engine.get("point", target, "node", "x_node")
         code.manifold.pull_start(engine.layout, code.vector.position(engine.layout, target), scratch)

@@ -182,22 +182,59 @@ def test_parts_hold_groups_of_series(many_parts):
     assert sorted([*listed(at.SLOT, e.intervals), *idle]) == [*range(52)]
 
 
+def test_parts_of_a_large_panel_have_whole_series(many_parts, monkeypatch):
+    """A part begins with a chunk: the group before has idle rows, and nothing of a series is in another part."""
+    monkeypatch.setattr(engine, "CACHE", 1)
+    lengths = [3, 5, 4, 4, 7, 3, 5, 9, 8, 8, 2, 6, 6, 9, 5, 4, 9, 9]
+    e = Engine(ornstein_uhlenbeck.noisy(), grid_of(lengths, 2), lanes=4, abreast=2)
+
+    def listed(place: int, count: int) -> np.ndarray:
+        return e.layout[e.layout[place] :][:count]
+
+    by_chunk, by_series = listed(at.BY_CHUNK, e.parts + 1), listed(at.BY_SERIES, e.parts + 1)
+    rows, active = listed(at.ROWS, 9 + 1 + e.parts + 1), listed(at.ACTIVE, e.slots.rows[-1])
+    assert e.layout[at.APART] == 1
+    assert e.parts == 6
+    assert rows[: 9 + 1][by_series].tolist() == rows[9 + 1 :].tolist() == [0, 10, 20, 28, 42, 52, 59]
+    assert by_chunk.tolist() == [0, 5, 10, 14, 21, 26, 30]
+    assert (by_series[0], by_series[-1]) == (0, 9)
+    assert active.sum() == sum(lengths)
+    assert (active == 0).sum() > 0
+    parts_of = np.searchsorted(by_chunk, e.slots.of_interval // e.lanes, side="right")
+    for first, length in zip(e.first, lengths, strict=True):
+        assert len(set(parts_of[first : first + length])) == 1
+    assert len(set(e.slots.of_interval)) == sum(lengths)
+
+
 PANEL = Case(
     seed=5, X=2, B=2, Y=1, W=1, S=2, priors=("normal", "gamma"), starts=("normal",), lengths=(3, 1, 9, 2), missing=True
 )
-CASES = {"a panel": PANEL, "one series": Case(**{**vars(PANEL), "lengths": (11,)})}
+CASES = {"a panel": PANEL, "whole series": PANEL, "one series": Case(**{**vars(PANEL), "lengths": (11,)})}
+
+
+@pytest.fixture
+def in_parts(many_parts, monkeypatch):
+    """Gives a case in parts, with positions near zero; of "whole series" each part has such."""
+
+    def drive(name: str, positions: int, **options) -> tuple[Driven, np.ndarray]:
+        monkeypatch.setattr(engine, "CACHE", 1 if name == "whole series" else 10**9)
+        model, grid, rng = CASES[name].model(), CASES[name].grid(), np.random.default_rng(2)
+        q = 0.4 * rng.normal(size=(positions, Driven.dimension(model, grid)))
+        d = Driven(model, with_data_from(model, grid, q[0]), lanes=2, **options)
+        assert d.engine.parts == (2 if name == "whole series" else d.engine.chunks)
+        assert d.engine.layout[at.APART] == (name == "whole series")
+        return d, q
+
+    return drive
 
 
 @pytest.mark.parametrize(
-    ("name", "plain"), thorough([(name, plain) for name in CASES for plain in (True, False)], ("a panel", False))
+    ("name", "plain"),
+    thorough([(name, plain) for name in CASES for plain in (True, False)], ("a panel", False), ("whole series", False)),
 )
-def test_in_parts_the_numbers_are_those_of_the_oracle(many_parts, name, plain):
+def test_in_parts_the_numbers_are_those_of_the_oracle(in_parts, name, plain):
     """All sums over nodes: log|G|, C, the gradient's, the multipliers of the parameters, residual and change."""
-    case = CASES[name]
-    model, grid, rng = case.model(), case.grid(), np.random.default_rng(2)
-    q, p, other = 0.4 * rng.normal(size=(3, Driven.dimension(model, grid)))
-    d = Driven(model, with_data_from(model, grid, q), plain=plain, lanes=2)
-    assert d.engine.parts == d.engine.chunks >= 6
+    d, (q, p, other) = in_parts(name, 3, plain=plain)
     with helped(d.engine.layout, 0 if plain else 2):
         assert d.log_det_error(q) < 1e-10
         assert d.gradient_error(q, verlet=True) < 1e-9
@@ -205,21 +242,17 @@ def test_in_parts_the_numbers_are_those_of_the_oracle(many_parts, name, plain):
         assert max(d.newton_errors(q, q + 0.1 * other).values()) < 1e-9
 
 
+@pytest.mark.parametrize("name", ["a panel", "whole series"])
 @pytest.mark.parametrize("fault", ["begin_sums", "join"])
-def test_a_fault_in_the_sums_of_parts_is_seen(many_parts, monkeypatch, fault):
-    model, grid, rng = PANEL.model(), PANEL.grid(), np.random.default_rng(2)
-    q, other = 0.4 * rng.normal(size=(2, Driven.dimension(model, grid)))
-    d = Driven(model, with_data_from(model, grid, q), lanes=2)
+def test_a_fault_in_the_sums_of_parts_is_seen(in_parts, monkeypatch, fault, name):
+    d, (q, other) = in_parts(name, 2)
     monkeypatch.setattr(plain_native().team, fault, lambda *_: None)
     assert max(d.newton_errors(q, q + 0.1 * other).values()) > 1e-6
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_is_the_same_with_any_number_of_threads(many_parts, name):
-    case = CASES[name]
-    model, grid, rng = case.model(), case.grid(), np.random.default_rng(4)
-    q, p = 0.3 * rng.normal(size=(2, Driven.dimension(model, grid)))
-    d = Driven(model, with_data_from(model, grid, q), plain=False, lanes=2)
+def test_a_step_is_the_same_with_any_number_of_threads(in_parts, name):
+    d, (q, p) = in_parts(name, 2, plain=False)
     found = set()
     for count in (0, 1, 2, 5):
         with helped(d.engine.layout, count):

@@ -26,6 +26,8 @@ Splitting = Literal["gaussian", "stormer-verlet"]
 # Into how many parts the work of a step is cut: so many that each has this much of it, in multiplications that one pass
 # over the fine steps takes; at most as many, and one if they would be few. A node counts as some fine steps.
 WORK, MOST_PARTS, FEWEST_PARTS, NODE = 20_000, 32, 8, 5
+# Where a panel is large, parts have whole series, and are as large as a cache that belongs to a core: so many bytes.
+CACHE = 700_000
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Engine:
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
         self.assembly = compiled.assembly
+        self._cut_panel()
         self.chunks = -(-self.slots.count // self.lanes)
         self.parts = self._choose_parts()
         self.layout = self.program.bind(self._make_layout())
@@ -111,8 +114,28 @@ class Engine:
         n = self.sizes
         return self.intervals * (self.grid.steps + NODE) * n.X * (n.X + n.V + n.U)
 
+    def _cut_panel(self) -> None:
+        """Cut a panel into parts with whole series, if that gives enough of them."""
+        rows_of_chunk, work = self.lanes // self.abreast, self.work * self.abreast // self.intervals
+        least = max(CACHE // self._bytes_of_row(), -(-WORK // work), 4 * rows_of_chunk)
+        cut = arrange(self.first, self.intervals, self.abreast, rows_of_chunk, least)
+        if self.in_parts and cut.cuts is not None and len(cut.cuts) > FEWEST_PARTS:
+            self.slots = cut
+
+    def _bytes_of_row(self) -> int:
+        """Return the bytes of the intervals abreast in two points, as a solve has them, and in all else."""
+        points, of_kind = {"point": 2}, {"lane": 1, "step": self.grid.steps}
+        sizes = [
+            points.get(block, 1) * of_kind.get(self.records[name].kind, 0) * self.records[name].size
+            for block, names in self.records.blocks.items()
+            for name in names
+        ]
+        return 8 * self.abreast * sum(sizes)
+
     def _choose_parts(self) -> int:
         """Choose the number of parts, from the size of model and data alone, since sums depend on it."""
+        if self.slots.cuts is not None:
+            return len(self.slots.cuts) - 1
         parts = min(self.work // WORK, MOST_PARTS, self.chunks) if self.in_parts else 1
         return parts if parts >= FEWEST_PARTS else 1
 
@@ -154,8 +177,14 @@ class Engine:
         The parts of nodes are runs of rows like those of groups, and listed after these: a kernel that needs nothing of
         the series goes through either.
         """
-        slots, by_chunk = self.slots, np.linspace(0, self.chunks, self.parts + 1).astype(np.int64)
-        runs = np.minimum(by_chunk * (self.lanes // self.abreast), slots.rows[-1])
+        slots, rows_of_chunk = self.slots, self.lanes // self.abreast
+        if slots.cuts is None:
+            by_chunk = np.linspace(0, self.chunks, self.parts + 1).astype(np.int64)
+            runs = np.minimum(by_chunk * rows_of_chunk, slots.rows[-1])
+            by_series = np.searchsorted(slots.rows[:-1], runs)
+        else:
+            runs, by_series = slots.rows[slots.cuts], slots.cuts
+            by_chunk = -(-runs // rows_of_chunk)
         idle = np.setdiff1d(np.arange(self.chunks * self.lanes), slots.of_interval)
         lists = {
             at.FIRST: [*self.first, self.intervals],
@@ -165,14 +194,15 @@ class Engine:
             at.ROWS: [*slots.rows, *runs],
             at.ACTIVE: slots.active,
             at.BY_CHUNK: by_chunk,
-            at.BY_SERIES: np.searchsorted(slots.rows[:-1], runs),
+            at.BY_SERIES: by_series,
             at.BY_NODE: np.arange(self.parts + 1) + len(slots.rows),
         }
         layout = np.zeros(at.LENGTH, dtype=np.int64)
         for place, numbers in lists.items():
             layout[place] = len(layout)
             layout = np.append(layout, numbers).astype(np.int64)
-        layout[[at.PARTS, at.TABLES, at.IDLE_SLOTS]] = self.parts, len(layout), len(idle)
+        layout[[at.PARTS, at.APART, at.TABLES]] = self.parts, slots.cuts is not None, len(layout)
+        layout[at.IDLE_SLOTS] = len(idle)
         return np.append(layout, np.zeros(2 * (self.parts - 1) * at.LENGTH, dtype=np.int64))
 
     def block(self, kind: str) -> np.ndarray:

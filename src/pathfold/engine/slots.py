@@ -17,7 +17,8 @@ class Slots:
     """The slots of intervals and the places of series in their groups (program/layout.py).
 
     Rows are listed by the group that they begin, with the number of all after the last; `active` has the number of
-    series with an interval in each row.
+    series with an interval in each row. `cuts` are the groups that parts begin with, and the number of all, if parts
+    have whole groups and chunks.
     """
 
     abreast: int
@@ -25,6 +26,7 @@ class Slots:
     of_series: np.ndarray
     rows: np.ndarray
     active: np.ndarray
+    cuts: np.ndarray | None = None
 
     @property
     def count(self) -> int:
@@ -36,20 +38,37 @@ class Slots:
         return len(self.rows) - 1
 
 
-def arrange(first: np.ndarray, intervals: int, abreast: int) -> Slots:
-    """Arrange series, which begin at the intervals `first`, in groups, the longest series first."""
+def arrange(first: np.ndarray, intervals: int, abreast: int, rows_of_chunk: int = 1, least: int = 0) -> Slots:
+    """Arrange series, which begin at the intervals `first`, in groups, the longest series first.
+
+    With `least`, groups are cut into parts that have at least so many rows and begin with a chunk of rows: the group
+    before has idle rows at its end.
+    """
     lengths = np.diff([*first, intervals])
     order = np.argsort(-lengths, kind="stable") if abreast > 1 else np.arange(len(lengths))
     of_series = np.empty_like(order)
     of_series[order] = np.arange(len(order))
     in_groups = np.append(lengths[order], np.zeros(-len(order) % abreast, dtype=np.int64)).reshape(-1, abreast)
     longest = in_groups.max(axis=1)
+    cuts = _cut(longest, rows_of_chunk, least) if least else None
     rows = np.append(0, np.cumsum(longest))
     within = np.arange(rows[-1]) - np.repeat(rows[:-1], longest)
     active = (np.repeat(in_groups, longest, axis=0) > within[:, None]).sum(axis=1)
     series = np.repeat(np.arange(len(lengths)), lengths)
     row = rows[of_series[series] // abreast] + np.arange(intervals) - np.asarray(first)[series]
-    return Slots(abreast, abreast * row + of_series[series] % abreast, of_series, rows, active)
+    return Slots(abreast, abreast * row + of_series[series] % abreast, of_series, rows, active, cuts)
+
+
+def _cut(longest: np.ndarray, rows_of_chunk: int, least: int) -> np.ndarray:
+    """Choose the groups that parts begin with, and give the group before each cut idle rows, in place."""
+    cuts, rows = [0], 0
+    for group, length in enumerate(longest):
+        if rows >= least:
+            longest[group - 1] += -rows % rows_of_chunk
+            cuts.append(group)
+            rows = 0
+        rows += length
+    return np.array([*cuts, len(longest)])
 
 
 def choose_abreast(first: np.ndarray, intervals: int, steps: int, lanes: int | None) -> int:

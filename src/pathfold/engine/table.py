@@ -25,9 +25,10 @@ STEPS, SLOTS, ROWS, ACTIVE = LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACT
     _SIZES, _SIZES + 15
 )
 
-# Parts that the work is cut into (`native/parts.py`): how many; where the chunks, groups of series and runs of rows are
-# listed that each begins with (and, after the last, their number); where other tables than this one are.
-(PARTS, BY_CHUNK, BY_SERIES, BY_NODE, TABLES, _RECORDS) = range(_PARTS, _PARTS + 6)
+# Parts that the work is cut into (`native/parts.py`): how many; whether each has whole series; where the chunks, groups
+# of series and runs of rows are listed that each begins with (and, after the last, their number); where other tables
+# than this one are.
+(PARTS, APART, BY_CHUNK, BY_SERIES, BY_NODE, TABLES, _RECORDS) = range(_PARTS, _PARTS + 7)
 
 CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE = 0, 1, 2, 3  # values of METHOD
 

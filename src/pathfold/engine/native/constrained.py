@@ -9,7 +9,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE, RETURN
 
 from .jit import compiled
 from .lanes import setting
-from .manifold import factorise, linearise, project, set_gradient
+from .manifold import linearise_and_factorise, project, set_gradient
 from .projection import largest_difference, solve_position
 from .small import finite
 from .thresholds import RETURN_TOLERANCE
@@ -27,8 +27,7 @@ def rotation(layout, problem, t):
 @compiled
 def prepare_constrained(layout, problem, point, scratch):
     """Compute everything a step needs at its start: Jacobians, factor, projected gradient."""
-    linearise(layout, problem, point, scratch)
-    status = factorise(layout, problem, point, scratch)
+    status = linearise_and_factorise(layout, problem, point, scratch)
     if status == CONVERGED:
         set_gradient(layout, problem, point, scratch)
     return status
@@ -83,8 +82,7 @@ def constrained_step(layout, problem, origin, target, back, p, t, first, last, s
     if status != CONVERGED:
         return status
     momentum_step(layout, problem, origin, target, p, t)
-    linearise(layout, problem, target, scratch)
-    status = factorise(layout, problem, target, scratch)
+    status = linearise_and_factorise(layout, problem, target, scratch)
     if status != CONVERGED:
         return status
     project(layout, problem, target, p, scratch)

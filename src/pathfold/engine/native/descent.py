@@ -25,9 +25,8 @@ from .manifold import (
     factorise_by_series,
     linearise,
     project,
-    pull_start,
+    remove_normal,
     set_gradient,
-    solve_pushed,
 )
 from .nodes import follow
 from .parts import over_chunks
@@ -112,10 +111,7 @@ def direct(layout, problem, point, d, scratch):
     q = position(layout, point)
     for i in range(q.size):
         d[i] = -q[i]
-    over_chunks(at.PUSH, layout, problem, point, d, scratch)
-    solve_pushed(layout, problem, point, d, scratch)
-    over_chunks(at.PULL, layout, problem, point, d, scratch)
-    pull_start(layout, d, scratch)
+    remove_normal(layout, problem, point, d, scratch)
     set_gradient(layout, problem, point, scratch)
     slope = gradient(layout, point)
     for i in range(q.size):

@@ -16,7 +16,7 @@ from .inner_mode import AT, inner_potential, simulate
 from .jit import compiled
 from .lanes import of_interval, of_series
 from .manifold import factorise, linearise, newton_sums, sums_of
-from .parts import ADDED, NONE, over_chunks, over_series, summed
+from .parts import NONE, by_series, over_chunks, over_series, sums_in, sweep
 from .projection import clear_multipliers, copy_nodes, shoot, solve_position
 from .small import finite, semidefinite_root, solve_semidefinite, times, times_transposed
 from .thresholds import HELD
@@ -266,8 +266,8 @@ def mixed_log_det(layout, problem, origin, target, scratch):
     shoot(layout, problem, origin, target, True, scratch)
     sums, log_det = newton_sums(layout, scratch), layout[at.SUMS_LOG_DET]
     sums[log_det] = 0.0
-    of = log_det, log_det + 1
-    summed(at.BY_SERIES, ADDED, sums, NONE, of, at.MIXED_LOG_DET, layout, problem, origin, target, scratch)
+    added = sums_in(sums, NONE, (log_det, log_det + 1), NONE)
+    sweep(layout, problem, origin, target, scratch, added, by_series(at.MIXED_LOG_DET))
     return sums[log_det]
 
 

@@ -11,10 +11,10 @@ from numpy import fabs
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
-from .jit import compiled
+from .jit import compiled, kernel
 from .lanes import of_interval, of_series, setting
-from .manifold import evaluate_start, sums_of
-from .parts import ADDED, NONE, each_chunk, over_chunks, over_series, summed
+from .manifold import sums_of
+from .parts import NO_SUMS, NONE, by_chunk, by_series, sums_in, sweep
 from .small import finite
 from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
 from .vector import clear_idle, copy, position, squared_norm
@@ -25,9 +25,9 @@ AT, TRIAL = range(2)  # rows of the table of points
 @compiled
 def simulate(layout, problem, point, scratch):
     """Compute the path from the point's noise and node states, with gaps, misfits and the rows' Jacobians."""
-    evaluate_start(layout, problem, point, scratch)
-    over_series(at.LINK, layout, problem, point, point, scratch)
-    each_chunk(at.SIMULATE, at.OBSERVE, at.NOTHING, layout, problem, point, point, scratch)
+    kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
+    starts, intervals = by_series(at.START_STATES, at.LINK), by_chunk(at.SIMULATE, at.OBSERVE)
+    sweep(layout, problem, point, point, scratch, NO_SUMS, starts, intervals)
 
 
 @compiled
@@ -41,14 +41,12 @@ def newton_pass(layout, problem, point, change, curved, scratch):
     problem[setting(layout, at.SETTINGS_CURVED)] = curved
     sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
     negatives = layout[at.SUMS_NEGATIVES]
-    each_chunk(at.ELEMENTS, at.ROW_CURVATURE, at.NOTHING, layout, problem, point, change, scratch)
-    over_series(at.START_ELEMENTS, layout, problem, point, change, scratch)
     sums[log_det] = 0.0
     sums[negatives] = 0.0
-    both = min(log_det, negatives), max(log_det, negatives) + 1
-    summed(at.BY_SERIES, ADDED, sums, NONE, both, at.ELIMINATE_NODES, layout, problem, point, change, scratch)
-    over_series(at.MULTIPLIERS, layout, problem, point, change, scratch)
-    over_chunks(at.NOISE_CHANGE, layout, problem, point, change, scratch)
+    both = sums_in(sums, NONE, (min(log_det, negatives), max(log_det, negatives) + 1), NONE)
+    intervals, eliminated = by_chunk(at.ELEMENTS, at.ROW_CURVATURE), by_series(at.START_ELEMENTS, at.ELIMINATE_NODES)
+    solved, noise = by_series(at.MULTIPLIERS), by_chunk(at.NOISE_CHANGE)
+    sweep(layout, problem, point, change, scratch, both, intervals, eliminated, solved, noise)
     clear_idle(layout, change)
     return CONVERGED if finite(sums[log_det]) and int(fabs(sums[negatives])) % 2 == 0 else NON_FINITE
 

@@ -10,7 +10,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series
-from .parts import ADDED, NONE, each_chunk, over_chunks, over_series, summed
+from .parts import NO_STAGE, NO_SUMS, NONE, by_chunk, by_node, by_series, over_series, sums_in, sweep
 from .small import finite, invert
 from .thresholds import CORRECTIONS
 from .vector import clear_idle, gradient, position, squared_norm
@@ -36,9 +36,9 @@ def evaluate_start(layout, problem, point, scratch):
 @compiled
 def linearise(layout, problem, point, scratch):
     """Compute path and Jacobians at the point, from its noise and node states (method.md, section 3)."""
-    evaluate_start(layout, problem, point, scratch)
-    over_series(at.LINK, layout, problem, point, point, scratch)
-    each_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE, layout, problem, point, point, scratch)
+    kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
+    starts, intervals = by_series(at.START_STATES, at.LINK), by_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE)
+    sweep(layout, problem, point, point, scratch, NO_SUMS, starts, intervals)
 
 
 @compiled
@@ -59,22 +59,52 @@ def invert_woodbury(layout, sums):
 
 
 @compiled
-def factorise(layout, problem, point, scratch):
-    """Compute the factor of the Gram matrix and log|G| (method.md, section 4); fail if not finite or not positive."""
-    factorise_by_series(layout, problem, point, scratch)
+def factor_sums(layout, point):
+    """Set C and log|G| to begin with, and return the sums that the factor is made of."""
+    sums = sums_of(layout, point)
+    reset_woodbury(layout, sums)
+    return sums_in(sums, NONE, (layout[at.SUMS_C], layout[at.SUMS_LOG_DET] + 1), NONE)
+
+
+@compiled
+def finish_factor(layout, point):
+    """Invert C and add log|C| to log|G|; return log|C|, which is all of it but log|Sigma| of each series."""
+    sums = sums_of(layout, point)
+    log_C = invert_woodbury(layout, sums)
+    sums[layout[at.SUMS_LOG_DET]] += log_C
+    return log_C
+
+
+@compiled
+def factor_status(layout, point):
+    """Return a status: log|G| is not finite where G is not, or is not positive."""
     return CONVERGED if finite(sums_of(layout, point)[layout[at.SUMS_LOG_DET]]) else NON_FINITE
 
 
 @compiled
 def factorise_by_series(layout, problem, point, scratch):
-    """Compute factor and log|G|; return log|C|, which is all of it but log|Sigma| of each series."""
-    sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
-    reset_woodbury(layout, sums)
-    C_to_log_det = layout[at.SUMS_C], log_det + 1
-    summed(at.BY_SERIES, ADDED, sums, NONE, C_to_log_det, at.FACTORISE, layout, problem, point, point, scratch)
-    log_C = invert_woodbury(layout, sums)
-    sums[log_det] += log_C
-    return log_C
+    """Compute the factor of the Gram matrix and log|G| (method.md, section 4) once linearised; return log|C|."""
+    sums = factor_sums(layout, point)
+    sweep(layout, problem, point, point, scratch, sums, by_series(at.FACTORISE))
+    return finish_factor(layout, point)
+
+
+@compiled
+def factorise(layout, problem, point, scratch):
+    """Compute the factor of the Gram matrix and log|G|, once linearised; return a status."""
+    factorise_by_series(layout, problem, point, scratch)
+    return factor_status(layout, point)
+
+
+@compiled
+def linearise_and_factorise(layout, problem, point, scratch):
+    """Compute path, Jacobians and factor at the point, in one sweep; return a status."""
+    kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
+    sums = factor_sums(layout, point)
+    starts, intervals = by_series(at.START_STATES, at.LINK), by_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE)
+    sweep(layout, problem, point, point, scratch, sums, starts, intervals, by_series(at.FACTORISE))
+    finish_factor(layout, point)
+    return factor_status(layout, point)
 
 
 @compiled
@@ -113,28 +143,42 @@ def multipliers(layout):
 
 
 @compiled
+def unexplained_sums(layout, scratch):
+    """Set a and b to zero, and return the sums in which kernels find what the parameters could explain."""
+    sums = newton_sums(layout, scratch)
+    clear_parameters(layout, sums, at.SUMS_A)
+    clear_parameters(layout, sums, at.SUMS_B)
+    return sums_in(sums, multipliers(layout), (layout[at.SUMS_B], layout[at.SUMS_B] + layout[at.U]), NONE)
+
+
+@compiled
 def solve_parameters(layout, problem, point, other, inverse, unexplained, scratch):
     """Solve C a = sum eU^T Sig^{-1} e for the parameters' multipliers a, by corrections from zero.
 
-    `unexplained` is the kernel that finds what the parameters could still explain.
+    `unexplained` is the kernel that finds what the parameters could still explain, as it did for a = 0 already.
     """
     sums = newton_sums(layout, scratch)
-    a, b = multipliers(layout), (layout[at.SUMS_B], layout[at.SUMS_B] + layout[at.U])
-    clear_parameters(layout, sums, at.SUMS_A)
-    for _ in range(CORRECTIONS):
+    of_b = sums_in(sums, multipliers(layout), (layout[at.SUMS_B], layout[at.SUMS_B] + layout[at.U]), NONE)
+    correct(layout, inverse, sums)
+    for _ in range(1, CORRECTIONS):
         clear_parameters(layout, sums, at.SUMS_B)
-        summed(at.BY_NODE, ADDED, sums, a, b, unexplained, layout, problem, point, other, scratch)
+        sweep(layout, problem, point, other, scratch, of_b, by_node(unexplained))
         correct(layout, inverse, sums)
 
 
 @compiled
-def solve_pushed(layout, problem, point, vector, scratch):
-    """Compute multipliers lam, eta, a, zeta_0 of J^T G^{-1} (J p + residuals), once `work` holds sum B p_v."""
-    over_series(at.FILTER_VECTOR, layout, problem, point, vector, scratch)
+def solve_pushed(layout, problem, point, vector, push, scratch):
+    """Compute innovations of J p + residuals and the multipliers a of J^T G^{-1} (J p + residuals).
+
+    `push` is the stage that finds sum B p_v, if that is not known yet. `SMOOTH_VECTOR` finds the other multipliers:
+    lam, eta, zeta_0.
+    """
+    sums = unexplained_sums(layout, scratch)
+    filtered, unexplained = by_series(at.FILTER_VECTOR), by_node(at.UNEXPLAINED)
+    sweep(layout, problem, point, vector, scratch, sums, push, filtered, unexplained)
     begin = layout[at.POINT_SUMS] + layout[at.SUMS_C_INV]
     inverse = point[begin : begin + layout[at.U] * layout[at.U]]
     solve_parameters(layout, problem, point, vector, inverse, at.UNEXPLAINED, scratch)
-    over_series(at.SMOOTH_VECTOR, layout, problem, point, vector, scratch)
 
 
 @compiled
@@ -148,47 +192,49 @@ def pull_start(layout, vector, scratch):
 
 
 @compiled
-def project(layout, problem, point, vector, scratch):
-    """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (method.md, section 5)."""
-    clear_residuals(layout, scratch)
-    over_chunks(at.PUSH, layout, problem, point, vector, scratch)
-    solve_pushed(layout, problem, point, vector, scratch)
-    over_chunks(at.PULL, layout, problem, point, vector, scratch)
+def remove_normal(layout, problem, point, vector, scratch):
+    """p <- p - J^T G^{-1} (J p + residuals), with gaps and misfits as they are in scratch."""
+    solve_pushed(layout, problem, point, vector, by_chunk(at.PUSH), scratch)
+    sweep(layout, problem, point, vector, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.PULL))
     pull_start(layout, vector, scratch)
     clear_idle(layout, vector)
 
 
 @compiled
-def set_weights(layout, problem, point, vector, scratch):
-    """G^{-1} J as far as Jacobians have entries (method.md, section 6); sums of gradients begin with zero."""
-    sums = sums_of(layout, point)
-    for i in range(layout[at.Z] * layout[at.U]):
-        sums[layout[at.SUMS_WD] + i] = 0.0
-    for i in range(layout[at.Z]):
-        sums[layout[at.SUMS_GZ] + i] = 0.0
-    clear_parameters(layout, sums, at.SUMS_GU)
-    C_inv = layout[at.SUMS_C_INV], layout[at.SUMS_C_INV] + layout[at.U] ** 2
-    summed(at.BY_SERIES, ADDED, sums, C_inv, gradient_sums(layout), at.WEIGHTS, layout, problem, point, vector, scratch)
+def project(layout, problem, point, vector, scratch):
+    """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (method.md, section 5)."""
+    clear_residuals(layout, scratch)
+    remove_normal(layout, problem, point, vector, scratch)
 
 
 @compiled
-def gradient_sums(layout):
-    """Return where the sums of a gradient, from gz to wD, begin and end."""
-    return layout[at.SUMS_GZ], layout[at.SUMS_WD] + layout[at.Z] * layout[at.U]
+def gradient_sums(layout, point):
+    """Set the sums of a gradient, from gz to wD, to zero, and return them with C^{-1}, which their kernels read."""
+    sums = sums_of(layout, point)
+    begin, end = layout[at.SUMS_GZ], layout[at.SUMS_WD] + layout[at.Z] * layout[at.U]
+    for i in range(begin, end):
+        sums[i] = 0.0
+    C_inv = layout[at.SUMS_C_INV], layout[at.SUMS_C_INV] + layout[at.U] ** 2
+    return sums_in(sums, C_inv, (begin, end), NONE)
+
+
+@compiled
+def set_weights(layout, problem, point, vector, scratch):
+    """Compute G^{-1} J as far as Jacobians have entries (method.md, section 6)."""
+    sweep(layout, problem, point, vector, scratch, gradient_sums(layout, point), by_series(at.WEIGHTS))
 
 
 @compiled
 def set_gradient(layout, problem, point, scratch):
     """Compute the gradient of h1, projected onto the cotangent space (method.md, section 6)."""
-    sums, g, gz_to_wD = sums_of(layout, point), gradient(layout, point), gradient_sums(layout)
-    set_weights(layout, problem, point, g, scratch)
-    each_chunk(at.SPREAD, at.CURVATURE, at.OBSERVE_CURVATURE, layout, problem, point, g, scratch)
-    summed(at.BY_SERIES, ADDED, sums, NONE, gz_to_wD, at.PULL_BACK, layout, problem, point, g, scratch)
-    summed(at.BY_SERIES, ADDED, sums, NONE, gz_to_wD, at.START_CURVATURE, layout, problem, point, g, scratch)
+    g, sums = gradient(layout, point), gradient_sums(layout, point)
+    intervals = by_chunk(at.SPREAD, at.CURVATURE, at.OBSERVE_CURVATURE)
+    ends = by_series(at.PULL_BACK, at.START_CURVATURE)
+    sweep(layout, problem, point, g, scratch, sums, by_series(at.WEIGHTS), intervals, ends)
     kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
     clear_residuals(layout, scratch)
-    solve_pushed(layout, problem, point, g, scratch)
-    over_chunks(at.GRADIENT_VECTOR, layout, problem, point, g, scratch)
+    solve_pushed(layout, problem, point, g, NO_STAGE, scratch)
+    sweep(layout, problem, point, g, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.GRADIENT_VECTOR))
     pull_start(layout, g, scratch)
     clear_idle(layout, g)
 
@@ -212,10 +258,9 @@ def first_order_shift(layout, problem, point, vector, scratch):
     To first order their posterior means change by this when the constraints change by c. The scratch has the weights of
     the initial states' Jacobians, which their posterior covariance is made of. Returns a status.
     """
-    linearise(layout, problem, point, scratch)
-    status = factorise(layout, problem, point, scratch)
-    over_chunks(at.PUSH, layout, problem, point, vector, scratch)
-    solve_pushed(layout, problem, point, vector, scratch)
+    status = linearise_and_factorise(layout, problem, point, scratch)
+    solve_pushed(layout, problem, point, vector, by_chunk(at.PUSH), scratch)
+    over_series(at.SMOOTH_VECTOR, layout, problem, point, vector, scratch)
     pull_start(layout, vector, scratch)
     set_weights(layout, problem, point, vector, scratch)
     return status

@@ -14,17 +14,47 @@ from numba.extending import overload
 from pathfold.engine import table as at
 
 from .jit import address_of, call_with_one, compiled
-from .team import ADDED, COMPARED, NO_SUMS, NO_WORK, NONE, PartedWork, Sums, do_parts
+from .team import NO_STAGE, NO_SUMS, NO_WORK, NONE, PartedWork, Sums, do_parts
 
-__all__ = ["ADDED", "COMPARED", "NONE", "each_chunk", "over_chunks", "over_series", "summed"]
+__all__ = ["NONE", "NO_STAGE", "NO_SUMS", "by_chunk", "by_node", "by_series"]
+__all__ += ["over_chunks", "over_series", "starts_of_other", "sums_in", "sweep"]
 
 
 @compiled
-def in_parts(bounds, first, second, third, layout, problem, point, other, scratch, sums):
-    """Call kernels on every chunk, series or run of nodes, one after the other on each, in parts listed at `bounds`."""
+def by_chunk(first, second=at.NOTHING, third=at.NOTHING):
+    """Return a stage: up to three kernels, one after the other on every chunk."""
+    return at.BY_CHUNK, first, second, third, 0
+
+
+@compiled
+def by_series(first, second=at.NOTHING):
+    """Return a stage: a kernel or two, one after the other on every group of series."""
+    return at.BY_SERIES, first, second, at.NOTHING, 0
+
+
+@compiled
+def starts_of_other():
+    """Return a stage: initial states, and where intervals begin, of a point that a sweep has as the other block."""
+    return at.BY_SERIES, at.START_STATES, at.LINK, at.NOTHING, 1
+
+
+@compiled
+def by_node(kernel):
+    """Return a stage: a kernel over nodes that needs nothing of their series."""
+    return at.BY_NODE, kernel, at.NOTHING, at.NOTHING, 0
+
+
+@compiled
+def sums_in(sums, read, added, compared):
+    """Return the sums that kernels of a sweep read and write, each between two places (`team.Sums`)."""
+    return Sums(address_of(sums), sums.size, read, added, compared)
+
+
+@compiled
+def sweep(layout, problem, point, other, scratch, sums, first, second=NO_STAGE, third=NO_STAGE, fourth=NO_STAGE):
+    """Go through the data in parts, by up to four stages of kernels."""
     blocks = address_of(problem), address_of(point), address_of(other), address_of(scratch)
-    work = PartedWork(bounds, (first, second, third), address_of(layout), blocks, sums)
-    go_through(layout[at.DO_PARTS], work)
+    go_through(layout[at.DO_PARTS], PartedWork((first, second, third, fourth), address_of(layout), blocks, sums))
 
 
 def go_through(address, work):
@@ -44,27 +74,10 @@ def _native_go_through(address, work):
 
 
 @compiled
-def each_chunk(first, second, third, layout, problem, point, other, scratch):
-    """Call up to three kernels on a chunk, while it is in the cache, before the next chunk."""
-    in_parts(at.BY_CHUNK, first, second, third, layout, problem, point, other, scratch, NO_SUMS)
+def over_chunks(kernel, layout, problem, point, other, scratch):
+    sweep(layout, problem, point, other, scratch, NO_SUMS, by_chunk(kernel))
 
 
 @compiled
-def over_chunks(place, layout, problem, point, other, scratch):
-    each_chunk(place, at.NOTHING, at.NOTHING, layout, problem, point, other, scratch)
-
-
-@compiled
-def over_series(place, layout, problem, point, other, scratch):
-    in_parts(at.BY_SERIES, place, at.NOTHING, at.NOTHING, layout, problem, point, other, scratch, NO_SUMS)
-
-
-@compiled
-def summed(bounds, joined, sums, read, written, place, layout, problem, point, other, scratch):
-    """Call a kernel, in parts, that adds to the sums or raises them, between the two places `written`.
-
-    The other parts begin with what the first has where it is `read`, and with zeros where it is written. In the end
-    their results are ADDED, or COMPARED and the largest is kept.
-    """
-    of_parts = Sums(joined, address_of(sums), sums.size, read, written)
-    in_parts(bounds, place, at.NOTHING, at.NOTHING, layout, problem, point, other, scratch, of_parts)
+def over_series(kernel, layout, problem, point, other, scratch):
+    sweep(layout, problem, point, other, scratch, NO_SUMS, by_series(kernel))

@@ -10,11 +10,11 @@ from numpy import fabs, inf, sqrt
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED, RETURNED
 
-from .jit import compiled
+from .jit import compiled, kernel
 from .lanes import setting
 from .manifold import (
+    clear_parameters,
     clear_residuals,
-    evaluate_start,
     invert_woodbury,
     multipliers,
     newton_sums,
@@ -23,7 +23,7 @@ from .manifold import (
     solve_parameters,
     solve_pushed,
 )
-from .parts import ADDED, COMPARED, NONE, each_chunk, over_chunks, over_series, summed
+from .parts import NO_SUMS, NONE, by_chunk, by_node, by_series, starts_of_other, sums_in, sweep
 from .small import finite
 from .thresholds import CONTRACTION, DIVERGENCE, NEAR, PIECES, RETURNING
 from .trajectory import ITERATED, LINEARISED
@@ -57,38 +57,48 @@ def predict(layout, problem, origin, target, displacement, scratch):
 
     From a point of the manifold: they take the normal part of the displacement away, the first guess of a solve.
     """
-    over_chunks(at.PUSH, layout, problem, origin, displacement, scratch)
-    solve_pushed(layout, problem, origin, displacement, scratch)
-    over_chunks(at.MOVE_NODES, layout, problem, origin, target, scratch)
+    solve_pushed(layout, problem, origin, displacement, by_chunk(at.PUSH), scratch)
+    sweep(layout, problem, origin, target, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.MOVE_NODES))
+
+
+@compiled
+def shooting(fresh):
+    """Return the stage that applies the last change to the noise, simulates, and compares with nodes and data.
+
+    If `fresh` it linearises, too.
+    """
+    if fresh:
+        return by_chunk(at.SHOOT_LINEARISED, at.RESIDUAL_LINEARISED)
+    return by_chunk(at.SHOOT, at.RESIDUAL)
 
 
 @compiled
 def shoot(layout, problem, origin, target, fresh, scratch):
     """Apply the last change to the noise, simulate every interval, and compare with nodes and data."""
-    evaluate_start(layout, problem, target, scratch)
-    over_series(at.LINK, layout, problem, target, target, scratch)
-    simulate = at.SHOOT_LINEARISED if fresh else at.SHOOT
-    compare = at.RESIDUAL_LINEARISED if fresh else at.RESIDUAL
-    each_chunk(simulate, compare, at.NOTHING, layout, problem, origin, target, scratch)
+    kernel(at.PARAMETERS, 0, layout, problem, target, target, scratch)
+    sweep(layout, problem, origin, target, scratch, NO_SUMS, starts_of_other(), shooting(fresh))
 
 
 @compiled
-def cross_factorise(layout, problem, origin, target, scratch):
-    """Compute the factor of J(q') J(q)^T, and the inverse of its Woodbury matrix."""
-    sums = newton_sums(layout, scratch)
-    reset_woodbury(layout, sums)
-    C = layout[at.SUMS_C], layout[at.SUMS_C] + layout[at.U] ** 2
-    summed(at.BY_SERIES, ADDED, sums, NONE, C, at.CROSS_FACTORISE, layout, problem, origin, target, scratch)
-    invert_woodbury(layout, sums)
+def shoot_and_filter(layout, problem, origin, target, fresh, scratch):
+    """Shoot; compute the innovations of the residuals, and what parameters could explain; return the largest residual.
 
-
-@compiled
-def cross_filter(layout, problem, origin, target, scratch):
-    """Compute the innovations of the residuals; return the largest residual."""
-    sums, residual = newton_sums(layout, scratch), layout[at.SUMS_RESIDUAL]
+    If `fresh`, compute the factor of J(q') J(q)^T, too, and the inverse of its Woodbury matrix.
+    """
+    sums, residual, U = newton_sums(layout, scratch), layout[at.SUMS_RESIDUAL], layout[at.U]
+    clear_parameters(layout, sums, at.SUMS_A)
+    clear_parameters(layout, sums, at.SUMS_B)
     sums[residual] = 0.0
-    of = residual, residual + 1
-    summed(at.BY_SERIES, COMPARED, sums, NONE, of, at.CROSS_FILTER, layout, problem, origin, target, scratch)
+    begin, filtered = layout[at.SUMS_B], by_series(at.CROSS_FILTER)
+    if fresh:
+        reset_woodbury(layout, sums)
+        begin, filtered = layout[at.SUMS_C], by_series(at.CROSS_FACTORISE, at.CROSS_FILTER)
+    written = sums_in(sums, multipliers(layout), (begin, layout[at.SUMS_B] + U), (residual, residual + 1))
+    kernel(at.PARAMETERS, 0, layout, problem, target, target, scratch)
+    unexplained = by_node(at.CROSS_UNEXPLAINED)
+    sweep(layout, problem, origin, target, scratch, written, starts_of_other(), shooting(fresh), filtered, unexplained)
+    if fresh:
+        invert_woodbury(layout, sums)
     return sums[residual]
 
 
@@ -98,11 +108,11 @@ def cross_smooth(layout, problem, origin, target, scratch):
     sums, C_inv = newton_sums(layout, scratch), layout[at.SUMS_C_INV]
     inverse = sums[C_inv : C_inv + layout[at.U] * layout[at.U]]
     solve_parameters(layout, problem, origin, target, inverse, at.CROSS_UNEXPLAINED, scratch)
-    sums[layout[at.SUMS_CHANGE]] = 0.0
-    of = layout[at.SUMS_CHANGE], layout[at.SUMS_CHANGE] + 1
-    a = multipliers(layout)
-    summed(at.BY_SERIES, COMPARED, sums, a, of, at.CROSS_SMOOTH, layout, problem, origin, target, scratch)
-    change = sqrt(sums[layout[at.SUMS_CHANGE]])
+    of_change = layout[at.SUMS_CHANGE]
+    sums[of_change] = 0.0
+    written = sums_in(sums, multipliers(layout), NONE, (of_change, of_change + 1))
+    sweep(layout, problem, origin, target, scratch, written, by_series(at.CROSS_SMOOTH))
+    change = sqrt(sums[of_change])
     for i in range(layout[at.U]):
         size = fabs(sums[layout[at.SUMS_A] + i])
         if not (size <= change):
@@ -140,17 +150,15 @@ def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
     fresh = True
     for iteration in range(int(problem[setting(layout, at.SETTINGS_MAX_ITERATIONS)])):
         pull_start(layout, position(layout, target), scratch)
-        shoot(layout, problem, origin, target, fresh, scratch)
+        residual = shoot_and_filter(layout, problem, origin, target, fresh, scratch)
         counts[ITERATED] += 1
+        if fresh:
+            counts[LINEARISED] += 1
         if goal.size > 0:
             clear_idle(layout, position(layout, target))
             before, away = away, largest_difference(position(layout, target), goal)
             if away < RETURNING and away < CONTRACTION * before:
                 return RETURNED
-        if fresh:
-            counts[LINEARISED] += 1
-            cross_factorise(layout, problem, origin, target, scratch)
-        residual = cross_filter(layout, problem, origin, target, scratch)
         if not (residual < DIVERGENCE):
             return NON_FINITE if iteration == 0 and not finite(residual) else DIVERGED
         if residual < constraint_tolerance and rate * change < position_tolerance:

@@ -3,6 +3,10 @@
 A team is a few words of memory that its threads share. The thread of the chain does parts like its helpers, so that it
 never waits for one that sleeps or has no core: only for parts that were begun. The words that describe a part stay as
 they are until it is done, since nothing else is posted before.
+
+Work has stages, such as the kernels over chunks and then those over series. Where every part has whole series (a
+panel), nothing of one part depends on another within the work: a part goes through all stages while it is in the
+cache, and threads wait for each other once. Where a series goes through several parts, all wait after every stage.
 """
 
 from __future__ import annotations
@@ -17,11 +21,15 @@ from .words import count_down, get, give_way, look, numbers_at, put, sleep
 
 # Places in the words of a team: what threads write is apart, so that they do not get in each other's way.
 UNTAKEN, UNDONE, ENDED = 0, 16, 32  # parts nobody has taken, parts that are not done yet, whether helpers are to go
-# The work that is posted, as `take_part` reads it.
-COUNT, LISTED, KERNEL, THEN, LAST, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, JOINED, WORDS = range(48, 60)
+# The work that is posted, as `take_part` reads it: parts, the first of its stages and the one after the last, ...
+COUNT, BEGIN, END, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, OWN_SUMS, STAGE = range(48, 58)
 
-# How the sums of parts are joined: all have the same, to read; or each its own, and these are added or compared.
-ALIKE, ADDED, COMPARED = 0, 1, 2
+# A stage of the work: where the layout table lists what its parts begin with, and up to three kernels, by their places
+# in the table, that are called one after the other on every chunk, group of series or run of nodes; and whether the
+# other block takes the place of the point there.
+STAGES, WIDTH = 4, 5
+WORDS = STAGE + STAGES * WIDTH
+NO_STAGE = (at.BY_CHUNK, at.NOTHING, at.NOTHING, at.NOTHING, 0)
 
 NONE = (0, 0)
 
@@ -29,62 +37,63 @@ NONE = (0, 0)
 class Sums(NamedTuple):
     """The sums that kernels add to or raise, those of all parts one after the other, and how they are joined.
 
-    The parts after the first begin with what it has between the two places `read`, and with zeros between the two
-    places `written`, where their results are joined.
+    The parts after the first begin with what it has between the two places `read`, and with zeros where sums are
+    written: between the two places `added` the results of the parts are added, between the two places `compared` the
+    largest is kept. With none of these sums a part has no sums of its own.
     """
 
-    joined: Any
     address: Any
     size: Any  # of all of them
     read: Any
-    written: Any
+    added: Any
+    compared: Any
 
 
-NO_SUMS = Sums(ALIKE, 0, 0, NONE, NONE)
+NO_SUMS = Sums(0, 0, NONE, NONE, NONE)
 
 
 class PartedWork(NamedTuple):
-    """Work to be done in parts: up to three kernels, by their places in the layout table, on what it lists at `bounds`.
+    """Work to be done in parts, by stages. The layout table and the blocks (problem, ..., scratch) are addresses."""
 
-    The layout table and the blocks (problem, point, other, scratch) are addresses.
-    """
-
-    bounds: Any
-    kernels: Any
+    stages: Any
     layout: Any
     blocks: Any
     sums: Any
 
 
-NO_WORK = PartedWork(0, (0, 0, 0), 0, (0, 0, 0, 0), NO_SUMS)
+NO_WORK = PartedWork(STAGES * (NO_STAGE,), 0, (0, 0, 0, 0), NO_SUMS)
 
 SPINS, YIELDS, NAP = 2000, 4000, 50  # how often to look for work before giving way, and before naps of 50 microseconds
 
 
 @compiled
-def do_part(part, number, bounds, kernels, layout, blocks):
-    """Call the kernels on every chunk or series of a part, one after the other on each.
-
-    `layout` and the blocks are addresses, `bounds` is where the layout table lists what the parts begin with, `number`
-    that of the table to go by.
-    """
-    begin, end = get(layout, bounds + part), get(layout, bounds + part + 1)
-    table = layout if number == 0 else layout + 8 * (get(layout, at.TABLES) + (number - 1) * at.LENGTH)
-    first, second, third = kernels
-    for i in range(begin, end):
-        call(first, (i, table, *blocks))
-        if second != 0:
-            call(second, (i, table, *blocks))
-        if third != 0:
-            call(third, (i, table, *blocks))
+def do_stage(part, table, stage, layout, blocks):
+    """Call the kernels of a stage on every chunk, group or run of a part; `table` is the address of that to go by."""
+    bounds, first, second, third, at_other = stage
+    if first == at.NOTHING:
+        return
+    problem, point, other, scratch = blocks
+    given = problem, (other if at_other != 0 else point), other, scratch
+    listed = get(layout, bounds) + part
+    one, then, last = get(layout, first), get(layout, second), get(layout, third)
+    for i in range(get(layout, listed), get(layout, listed + 1)):
+        call(one, (i, table, *given))
+        if then != 0:
+            call(then, (i, table, *given))
+        if last != 0:
+            call(last, (i, table, *given))
 
 
 @compiled
-def table_of(part, thread, parts, joined):
-    """Return the number of the table to use: that of the thread or of the part; the first part uses the first table."""
-    if joined == ALIKE:
-        return thread
-    return parts - 1 + part if part > 0 else 0
+def table_of(part, thread, own_sums, layout):
+    """Return the table to go by: that of the part if it has its own sums, else of the thread; the first is the layout.
+
+    The others are listed after it: those of threads, then those of parts.
+    """
+    number = thread
+    if own_sums != 0:
+        number = get(layout, at.PARTS) - 1 + part if part > 0 else 0
+    return layout if number == 0 else layout + 8 * (get(layout, at.TABLES) + (number - 1) * at.LENGTH)
 
 
 @compiled
@@ -95,11 +104,13 @@ def take_part(team, thread):
     left = count_down(team, UNTAKEN)
     if left <= 0:
         return False
-    part = get(team, COUNT) - left
-    kernels = get(team, KERNEL), get(team, THEN), get(team, LAST)
+    part, layout = get(team, COUNT) - left, get(team, LAYOUT)
     blocks = get(team, PROBLEM), get(team, POINT), get(team, OTHER), get(team, SCRATCH)
-    number = table_of(part, thread, get(team, COUNT), get(team, JOINED))
-    do_part(part, number, get(team, LISTED), kernels, get(team, LAYOUT), blocks)
+    table = table_of(part, thread, get(team, OWN_SUMS), layout)
+    for i in range(get(team, BEGIN), get(team, END)):
+        at_stage = STAGE + i * WIDTH
+        kernels = get(team, at_stage + 1), get(team, at_stage + 2), get(team, at_stage + 3)
+        do_stage(part, table, (get(team, at_stage), *kernels, get(team, at_stage + 4)), layout, blocks)
     count_down(team, UNDONE)
     return True
 
@@ -114,12 +125,10 @@ def wait(turn):
 
 
 @compiled
-def together(team, work):
-    """Do all parts of a piece of work, described by the numbers from COUNT on, with the helpers of the team."""
-    for i in range(len(work)):
-        put(team, COUNT + i, work[i])
-    put(team, UNDONE, work[0])
-    put(team, UNTAKEN, work[0])
+def together(team, parts):
+    """Do all parts of the work that is posted with the helpers of the team."""
+    put(team, UNDONE, parts)
+    put(team, UNTAKEN, parts)
     while take_part(team, 0):
         pass
     turn = 0
@@ -129,16 +138,13 @@ def together(team, work):
 
 
 def do_parts(work):
-    """Do all parts of a piece of work. One kernel on one part, as in small problems, takes no detours."""
-    layout, blocks, (first, second, third) = work.layout, work.blocks, work.kernels
-    listed = get(layout, work.bounds)
-    if get(layout, at.PARTS) == 1 and second == at.NOTHING:
-        function = get(layout, first)
-        for i in range(get(layout, listed), get(layout, listed + 1)):
-            call(function, (i, layout, *blocks))
+    """Do all parts of a piece of work. What is one part, as small problems are, takes no detours."""
+    layout = work.layout
+    if get(layout, at.PARTS) == 1:
+        for stage in work.stages:
+            do_stage(0, layout, stage, layout, work.blocks)
     else:
-        kernels = get(layout, first), get(layout, second), get(layout, third)
-        do_several(listed, kernels, layout, blocks, work.sums)
+        do_several(work)
 
 
 def address_of_do_parts() -> int:
@@ -146,38 +152,62 @@ def address_of_do_parts() -> int:
 
 
 @compiled
-def do_several(bounds, kernels, layout, blocks, sums):
-    """Do several parts, with a team if there is one and it can help: not if all work is in the first part."""
-    team, parts, joined = get(layout, at.TEAM), get(layout, at.PARTS), sums.joined
-    if joined != ALIKE:
-        begin_sums(numbers_at(sums.address, sums.size), parts, sums.read, sums.written)
-    if team != 0 and get(layout, bounds + 1) < get(layout, bounds + parts):
-        together(team, (parts, bounds, *kernels, layout, *blocks, joined))
+def do_several(work):
+    """Do several parts: each through all stages, if parts have whole series, else all parts stage by stage."""
+    parts, sums = get(work.layout, at.PARTS), work.sums
+    if sums.size > 0:
+        begin_sums(numbers_at(sums.address, sums.size), parts, sums)
+    if get(work.layout, at.APART) != 0:
+        do_stages(0, STAGES, parts, work)
     else:
-        for part in range(parts):
-            do_part(part, table_of(part, 0, parts, joined), bounds, kernels, layout, blocks)
-    if joined != ALIKE:
-        join(numbers_at(sums.address, sums.size), parts, sums.written, joined)
+        for i in range(STAGES):
+            if work.stages[i][1] != at.NOTHING:
+                do_stages(i, i + 1, parts, work)
+    if sums.size > 0:
+        join(numbers_at(sums.address, sums.size), parts, sums)
 
 
 @compiled
-def begin_sums(sums, parts, read, written):
+def do_stages(begin, end, parts, work):
+    """Do some stages of the work, with a team if there is one and it can help: not if all is in the first part."""
+    stages, layout, own_sums = work.stages, work.layout, 1 if work.sums.size > 0 else 0
+    team, listed = get(layout, at.TEAM), get(layout, stages[begin][0])
+    if team == 0 or get(layout, listed + 1) == get(layout, listed + parts):
+        for part in range(parts):
+            table = table_of(part, 0, own_sums, layout)
+            for i in range(begin, end):
+                do_stage(part, table, stages[i], layout, work.blocks)
+        return
+    posted = (parts, begin, end, layout, *work.blocks, own_sums)
+    for i in range(len(posted)):
+        put(team, COUNT + i, posted[i])
+    for i in range(begin, end):
+        for j in range(WIDTH):
+            put(team, STAGE + i * WIDTH + j, stages[i][j])
+    together(team, parts)
+
+
+@compiled
+def begin_sums(numbers, parts, sums):
     """Initialise the sums of the parts after the first."""
     size = sums.size // parts
     for part in range(1, parts):
-        for i in range(read[0], read[1]):
-            sums[part * size + i] = sums[i]
-        for i in range(written[0], written[1]):
-            sums[part * size + i] = 0.0
+        for i in range(sums.read[0], sums.read[1]):
+            numbers[part * size + i] = numbers[i]
+        for written in (sums.added, sums.compared):
+            for i in range(written[0], written[1]):
+                numbers[part * size + i] = 0.0
 
 
 @compiled
-def join(sums, parts, written, joined):
+def join(numbers, parts, sums):
+    """Join the sums of all parts in the first, in order."""
     size = sums.size // parts
     for part in range(1, parts):
-        for i in range(written[0], written[1]):
-            of_part = sums[part * size + i]
-            sums[i] = sums[i] + of_part if joined == ADDED else larger(sums[i], of_part)
+        for i in range(sums.added[0], sums.added[1]):
+            numbers[i] += numbers[part * size + i]
+        for i in range(sums.compared[0], sums.compared[1]):
+            numbers[i] = larger(numbers[i], numbers[part * size + i])
 
 
 @compiled

@@ -14,7 +14,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
 from .lanes import of_series, setting
-from .parts import ADDED, NONE, over_series, summed
+from .parts import NONE, by_series, sums_in, sweep
 from .small import finite
 from .vector import clear_idle, draw_normals, gradient, position, squared_norm
 
@@ -34,10 +34,9 @@ def prepare_unconstrained(layout, problem, point, scratch):
     sums[misfit] = 0.0
     for i in range(Z):
         sums[gz + i] = 0.0
-    over_series(at.START_STATES, layout, problem, point, g, scratch)
-    summed(at.BY_SERIES, ADDED, sums, NONE, (misfit, misfit + 1), at.PATH, layout, problem, point, g, scratch)
-    summed(at.BY_SERIES, ADDED, sums, NONE, (gz, gz + Z), at.PATH_GRADIENT, layout, problem, point, g, scratch)
-    summed(at.BY_SERIES, ADDED, sums, NONE, (gz, gz + Z), at.START_GRADIENT, layout, problem, point, g, scratch)
+    written = sums_in(sums, NONE, (min(misfit, gz), max(misfit + 1, gz + Z)), NONE)
+    paths, gradients = by_series(at.START_STATES, at.PATH), by_series(at.PATH_GRADIENT, at.START_GRADIENT)
+    sweep(layout, problem, point, g, scratch, written, paths, gradients)
     kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
     clear_idle(layout, g)
     return CONVERGED if finite(sums[misfit]) else NON_FINITE
