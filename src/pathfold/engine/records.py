@@ -126,8 +126,8 @@ def _linearised(n: Sizes) -> Fields:
 def _filtered(n: Sizes) -> Fields:
     """The factor of the Gram matrix at a node (method.md, section 4)."""
     X, U, Y = n.X, n.U, n.Y
-    ends: Fields = {"P_start": (X, X), "d_start": (X, U), "P_end": (X, X), "d_end": (X, U)}
-    return ends | {"M": (X, X), "K": (X, Y), "Sig_inv": (Y, Y), "dm": (X, U), "eU": (Y, U)}
+    start: Fields = {"P_start": (X, X), "d_start": (X, U)}
+    return start | {"M": (X, X), "K": (X, Y), "Sig_inv": (Y, Y), "eU": (Y, U)}
 
 
 def _weights(n: Sizes) -> Fields:

@@ -41,20 +41,15 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         dm = A @ d + E
         eU = H @ dm + Hu
         free = f.free(mask)
-        P_end = free * lower_mirrored(I_KH @ M @ I_KH.T + K @ noise @ K.T)
-        d_end = free * (dm - K @ eU)
         return {
             "P_start": P,
             "d_start": d,
-            "P_end": P_end,
-            "d_end": d_end,
             "M": M,
             "K": K,
             "Sig_inv": Sig_inv,
-            "dm": dm,
             "eU": eU,
-            "P": P_end,
-            "d": d_end,
+            "P": free * lower_mirrored(I_KH @ M @ I_KH.T + K @ noise @ K.T),
+            "d": free * (dm - K @ eU),
             "C": C + lower_mirrored(eU.T @ Sig_inv @ eU),
             "log_sig": log_sig + sum(_log_pivot(pivots[j], Sig[j, j]) for j in range(n.Y)),
         }

@@ -43,8 +43,9 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def init(wD):
         return {"Om": jnp.zeros((n.X, n.X)), "R": jnp.zeros((n.X, n.U)), "wD": wD}
 
-    def body(Om, R, wD, C_inv, D, A, Ez, H, Hz, Hw, K, Sig_inv, M, dm, eU, P_start, d_start, mask):
+    def body(Om, R, wD, C_inv, D, A, Ez, E, H, Hz, Hw, K, Sig_inv, M, eU, P_start, d_start, mask):
         free = f.free(mask)
+        dm = A @ d_start + E
         Om, R = free * Om, free * R
         I_KH = jnp.eye(n.X) - K @ H
         lamU = Sig_inv @ eU - K.T @ R

@@ -17,7 +17,7 @@ from pathfold.program.matrices import eliminate, ones_where_missing
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [
-        _move_nodes(r),
+        _move_nodes(f, r),
         _shoot(f, r),
         _shoot_linearised(f, r, n),
         _residual(f, r),
@@ -29,13 +29,18 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     ]
 
 
-def _move_nodes(r: Records) -> Kernel:
-    """Node states moved with a first-order change of position: c - d a - P rho, with rho = eta - H^T lam."""
+def _move_nodes(f: ModelFunctions, r: Records) -> Kernel:
+    """Node states moved with a first-order change of position: c - d a - P rho, with rho = eta - H^T lam.
 
-    def final(x_node, c, d_end, a, P_end, eta, H, lam):
-        return {"x_node_new": x_node + c - d_end @ a - P_end @ (eta - H.T @ lam)}
+    P and d at the node are (I - K H) M and A d + E - K eU, with d at the node before.
+    """
 
-    uses = r.uses(origin="node", target="node", scratch="newton newton_sums")
+    def final(x_node, c, a, A, d_start, E, eU, M, K, H, eta, lam, mask):
+        before = A @ (d_start @ a) + E @ a + M @ (eta - H.T @ lam)
+        seen = eU @ a + H @ (M @ (eta - H.T @ lam))
+        return {"x_node_new": x_node + c - f.free(mask) * (before - K @ seen)}
+
+    uses = r.uses(problem="grid", origin="node", target="node", scratch="newton newton_sums")
     return LaneScan("move_nodes", uses, final=final)
 
 
