@@ -359,6 +359,68 @@ def test_constant_entries_reach_the_readers():
     assert_close(memory["interval", "end"][:, 1], 2.0)  # written all the same
 
 
+def test_constants_that_kernels_alone_read_are_not_written():
+    memory = lane_memory(chunks=1)
+    writer = LaneScan("write", memory.uses(), final=lambda push: {"end": jnp.stack([push[0], 2.0])}, fixes=("end",))
+    again = LaneScan("again", memory.uses(), final=lambda push: {"end": jnp.stack([3.0 * push[0], 2.0])})
+    other = LaneScan("other", memory.uses(), final=lambda push: {"end": jnp.stack([push[0], 3.0])})
+    tracing = Tracing([writer, again, other], unread={("interval", "end")})
+
+    def written(kernel) -> list[bool]:
+        traced = tracing(kernel)
+        return [traced.is_needed("end", i, int(traced.final["end"][i])) for i in range(2)]
+
+    assert written(writer) == written(again) == [True, False]
+    assert emit(tracing(again), LANES).text.count("store") < emit(Traced(again), LANES).text.count("store")
+
+
+@pytest.mark.parametrize("scan", [LaneScan, NodeScan])
+def test_carried_entries_that_stay_at_a_constant_are_constants(scan):
+    """A triangular matrix stays triangular; what moves up by one turn after the other is none."""
+    memory = lane_memory(chunks=1)
+
+    def init():
+        return {"matrix": jnp.eye(2), "moving": jnp.zeros(3)}
+
+    def body(matrix, moving, push):
+        step = jnp.array([[push[0], push[1]], [0.0, 1.0]])
+        return {"matrix": matrix @ step, "moving": jnp.stack([moving[1], moving[2], push[0]])}
+
+    def final(matrix, moving):
+        return {"end": matrix[1], "total": matrix[0, 1] + moving[0]}
+
+    traced = Traced(scan("triangular", memory.uses(), init=init, body=body, final=final))
+    assert traced.fixed("end").tolist() == [0.0, 1.0]
+    assert np.isnan(traced.fixed("total"))
+    left = {(name, i) for name, i, _ in traced.changes()}
+    assert left == {("matrix", 0), ("matrix", 1), *(("moving", i) for i in range(3))}
+
+
+def test_a_scan_with_constant_entries_gives_the_same_numbers():
+    memory = lane_memory(chunks=2, steps=5)
+
+    def init():
+        return {"matrix": jnp.eye(2), "late": jnp.zeros(2)}
+
+    def body(matrix, late, noise):
+        step = jnp.array([[noise[0], noise[1]], [0.0, 1.0]])
+        return {"path": matrix[0], "matrix": matrix @ step, "late": jnp.stack([late[1], noise[0]])}
+
+    def final(matrix, late):
+        return {"end": matrix @ jnp.array([1.0, 2.0]), "total": late[0]}
+
+    memory.run(LaneScan("triangular", memory.uses(), init=init, body=body, final=final))
+    noise = memory["fine", "noise"]
+    matrix = np.broadcast_to(np.eye(2), (len(noise), 2, 2))
+    for s in range(5):
+        assert_close(memory["fine", "path"][:, s], matrix[:, 0])
+        step = np.zeros_like(matrix)
+        step[:, 0], step[:, 1, 1] = noise[:, s], 1.0
+        matrix = matrix @ step
+    assert_close(memory["interval", "end"], matrix @ [1.0, 2.0])
+    assert_close(memory["interval", "total"], noise[:, 3, 0])
+
+
 def test_constant_entries_of_a_suffixed_field():
     record = Record("point", "lane", {"value": (2,)})
     uses = [Use(record, "other", LAYOUT_HEAD, "_new"), Use(record, "point", LAYOUT_HEAD)]

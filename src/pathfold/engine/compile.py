@@ -26,7 +26,7 @@ from pathfold.engine import table as at
 from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton
 from pathfold.engine.model_functions import ModelFunctions, check_size
 from pathfold.engine.native.team import address_of_do_parts
-from pathfold.engine.records import Records, Sizes
+from pathfold.engine.records import INSIDE, Records, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
 from pathfold.program.emit import Code, emit
@@ -216,7 +216,8 @@ class CompiledModel:
     def assembly(self) -> Iterator[Code]:
         """Yield the assembly of all kernels, the same for every machine; one file's together, which is faster."""
         parts = [part(self.functions, self.records, self.sizes) for part in self.variant.method.kernels]
-        tracing = Tracing([kernel for kernels in parts for kernel in kernels], abreast=self.variant.abreast)
+        kernels = [kernel for kernels in parts for kernel in kernels]
+        tracing = Tracing(kernels, abreast=self.variant.abreast, unread=INSIDE)
         for kernels in parts:
             yield reduce(add, (emit(tracing(kernel), self.lanes) for kernel in kernels))
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathfold.engine.table import record_place
 from pathfold.program.layout import Record, Use
 
+# Fields that kernels alone read: what they know to be constant there is not written.
+INSIDE = {*(("node", name) for name in ("A", "E", "Ez", "Q", "Hz", "Hu")), ("path", "B"), ("newton", "cross")}
+
 type Fields = dict[str, tuple[int, ...]]  # the shapes of a record's fields, in order
 
 

@@ -136,15 +136,18 @@ def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
                 for k, n in enumerate(hoisted):
                     section.scope[n] = f.of_kind(f.load(carried(size + k, lane)), traced.kinds[n])
                 changed = traced.changes()
-                for (name, i, _), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
-                    is_carried = name in traced.carry.shapes
-                    f.store(value, carried(traced.carry.offset(name) + i, lane) if is_carried else place(name, i, lane))
+                for (name, i, n), value in zip(changed, section.compute(n for _, _, n in changed), strict=True):
+                    if name in traced.carry.shapes:
+                        f.store(value, carried(traced.carry.offset(name) + i, lane))
+                    elif traced.is_needed(name, i, n):
+                        f.store(value, place(name, i, lane))
 
     if traced.final:
         with f.loop(in_use) as (lane, _, _):
             values = Section(traced, f, top.scope, loader(lane)).compute(nodes_of(traced.final))
-            for (name, i, _), value in zip(flat(traced.final), values, strict=True):
-                f.store(value, place(name, i, lane))
+            for (name, i, n), value in zip(flat(traced.final), values, strict=True):
+                if traced.is_needed(name, i, n):
+                    f.store(value, place(name, i, lane))
     return size + len(hoisted)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 import jax.numpy as jnp
@@ -96,13 +96,20 @@ Known = Callable[[Use, str], np.ndarray | None]  # entries of a field that are c
 class Traced:
     """The three parts of a kernel as one graph with named inputs and outputs.
 
-    `abreast` is the number of series in a group: a scan over nodes takes so many at a time.
+    `abreast` is the number of series in a group: a scan over nodes takes so many at a time. Fields (record, name) that
+    are `unread` are read by kernels alone.
     """
 
     def __init__(
-        self, kernel: Kernel, known: Known = Use.known, *, largest: int | None = None, abreast: int = 1
+        self,
+        kernel: Kernel,
+        known: Known = Use.known,
+        *,
+        largest: int | None = None,
+        abreast: int = 1,
+        unread: Container[tuple[str, str]] = (),
     ) -> None:
-        self.kernel, self._known = kernel, known
+        self.kernel, self._known, self._unread = kernel, known, unread
         self.abreast = abreast if isinstance(kernel, NodeScan) and kernel.by_series else 1
         in_lanes = isinstance(kernel, LaneScan) or self.abreast > 1
         self._new_graph = lambda: Graph(_largest(kernel) if largest is None else largest, abreast=in_lanes)
@@ -145,6 +152,14 @@ class Traced:
         """Return the values of nodes that are constants, NaN for the others."""
         values = [self.graph.value(n) for n in nodes.ravel().tolist()]
         return np.array([math.nan if v is None else v for v in values]).reshape(nodes.shape)
+
+    def is_needed(self, name: str, i: int, node: int) -> bool:
+        """Tell whether an output is to be written: not a constant that all readers know."""
+        use = self.use_of(name)
+        if self.graph.value(node) is None or (use.record.name, name.removesuffix(use.suffix)) not in self._unread:
+            return True
+        known = self.fixed(name) if name in self.kernel.fixes else self._known(use, name)
+        return known is None or math.isnan(float(known.ravel()[i]))
 
     def is_sum(self, name: str) -> bool:
         """Tell whether a field is one that series share and this kernel adds to, or raises."""
@@ -229,10 +244,20 @@ def _largest(kernel: Kernel) -> int:
 
 
 class Tracing:
-    """Traces kernels that work on the same records; entries that one of them fixes are constants in all the others."""
+    """Traces kernels that work on the same records; entries that one of them fixes are constants in all the others.
 
-    def __init__(self, kernels: Sequence[Kernel], *, largest: int | None = None, abreast: int = 1) -> None:
-        self._largest, self._abreast = largest, abreast
+    Nobody writes such a constant if its field, listed as (record, name), is `unread` by all but kernels.
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        *,
+        largest: int | None = None,
+        abreast: int = 1,
+        unread: Container[tuple[str, str]] = (),
+    ) -> None:
+        self._largest, self._abreast, self._unread = largest, abreast, unread
         self._writers: dict[tuple[str, str], tuple[Kernel, str]] = {}
         self._done: dict[str, Traced] = {}
         for kernel in kernels:
@@ -242,7 +267,9 @@ class Tracing:
 
     def __call__(self, kernel: Kernel) -> Traced:
         if kernel.name not in self._done:
-            self._done[kernel.name] = Traced(kernel, self._known, largest=self._largest, abreast=self._abreast)
+            self._done[kernel.name] = Traced(
+                kernel, self._known, largest=self._largest, abreast=self._abreast, unread=self._unread
+            )
         return self._done[kernel.name]
 
     def _known(self, use: Use, name: str) -> np.ndarray | None:

@@ -163,7 +163,7 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         return {"eA": eA, "eQ": eQ, "eO": eO, "eb": eb, "eg": eg, "el": el, "en": en}
 
     uses = r.uses(problem="settings grid forcing", point="theta v node path dual", scratch="element gains")
-    return LaneScan("elements", uses, init=init, body=body, final=final, reverse=True)
+    return LaneScan("elements", uses, init=init, body=body, final=final, reverse=True, fixes=("eA", "eQ", "eb"))
 
 
 def _row_curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
