@@ -389,7 +389,7 @@ def test_carried_entries_that_stay_at_a_constant_are_constants(scan):
     def final(matrix, moving):
         return {"end": matrix[1], "total": matrix[0, 1] + moving[0]}
 
-    traced = Traced(scan("triangular", memory.uses(), init=init, body=body, final=final))
+    traced = Traced(scan("triangular", memory.uses(), init=init, body=body, final=final, fixes=("end",)))
     assert traced.fixed("end").tolist() == [0.0, 1.0]
     assert np.isnan(traced.fixed("total"))
     left = {(name, i) for name, i, _ in traced.changes()}
@@ -409,7 +409,7 @@ def test_a_scan_with_constant_entries_gives_the_same_numbers():
     def final(matrix, late):
         return {"end": matrix @ jnp.array([1.0, 2.0]), "total": late[0]}
 
-    memory.run(LaneScan("triangular", memory.uses(), init=init, body=body, final=final))
+    memory.run(LaneScan("triangular", memory.uses(), init=init, body=body, final=final, fixes=("end",)))
     noise = memory["fine", "noise"]
     matrix = np.broadcast_to(np.eye(2), (len(noise), 2, 2))
     for s in range(5):

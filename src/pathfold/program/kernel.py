@@ -120,7 +120,7 @@ class Traced:
         self.kinds = self._kinds()
 
     def _trace_scan(self, kernel: Kernel) -> None:
-        """Trace `init` and `body`, with carried entries that the body leaves at a constant as such.
+        """Trace `init` and `body`; if the kernel fixes fields, with carried entries that stay at a constant as such.
 
         The Jacobian of states that never move is an example. First all entries that begin as constants are taken for
         such; as long as the body makes something else of some, it is traced again without these.
@@ -130,8 +130,9 @@ class Traced:
             self.graph = self._new_graph()
             self.init = self._trace(kernel.init, carried=False) if kernel.init else {}
             self.carry.shapes = {name: nodes.shape for name, nodes in self.init.items()}
-            begun = self._lasting or {name: self._constants(nodes) for name, nodes in self.init.items()}
-            self._lasting = begun
+            if kernel.fixes and not self._lasting:
+                self._lasting = {name: self._constants(nodes) for name, nodes in self.init.items()}
+            begun = self._lasting
             self.body = self._trace(kernel.body, carried=True) if kernel.body else {}
             self._lasting = {
                 name: np.where(self._constants(self.body[name]) == value, value, math.nan)
