@@ -94,7 +94,8 @@ class Engine:
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
         self.assembly = compiled.assembly
-        self._cut_panel()
+        if self.in_parts:
+            self._cut_panel()
         self.chunks = -(-self.slots.count // self.lanes)
         self.parts = self._choose_parts()
         self.layout = self.program.bind(self._make_layout())
@@ -119,7 +120,7 @@ class Engine:
         rows_of_chunk, work = self.lanes // self.abreast, self.work * self.abreast // self.intervals
         least = max(CACHE // self._bytes_of_row(), -(-WORK // work), 4 * rows_of_chunk)
         cut = arrange(self.first, self.intervals, self.abreast, rows_of_chunk, least)
-        if self.in_parts and cut.cuts is not None and len(cut.cuts) > FEWEST_PARTS:
+        if cut.cuts is not None and len(cut.cuts) > FEWEST_PARTS:
             self.slots = cut
 
     def _bytes_of_row(self) -> int:
