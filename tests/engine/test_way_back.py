@@ -93,8 +93,7 @@ class Walk:
         if code.position_step(layout, problem, origin, there, goal[:0], p, t, *blocks) != CONVERGED:
             return None
         code.momentum_step(layout, problem, origin, there, p, t)
-        code.linearise(layout, problem, there, self.scratch)
-        if code.factorise(layout, problem, there, self.scratch) != CONVERGED:
+        if code.linearise_and_factorise(layout, problem, there, self.scratch) != CONVERGED:
             return None
         code.project(layout, problem, there, p, self.scratch)
         ends = []
