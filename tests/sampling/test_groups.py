@@ -343,7 +343,7 @@ def test_what_a_new_series_needs(population):
     mistakes: list[tuple[dict[str, Any], str]] = [
         ({"new_series": True}, "no covariate 'weight'"),
         ({"new_series": data}, "no covariate 'subject'"),
-        ({"new_series": data, "covariates": {"subject": "emil"}}, "'subject' is 'emil'.*none of the model's levels"),
+        ({"new_series": data, "covariates": {"subject": "emil"}}, "'emil' as its covariate.*'subject': None"),
         ({"new_series": data, "covariates": {"subject": None, "height": 1.8}}, "'height', which the model does not"),
         ({"new_series": data, "covariates": {"subject": None}, "times": [0.5]}, "before the last observation"),
         ({"new_series": data, "covariates": {"subject": None}, "set": {"mean": 0.0}}, "leave initial_time and set"),

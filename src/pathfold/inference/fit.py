@@ -18,8 +18,8 @@ from pathfold.inference.exploration import Explored, explore
 from pathfold.inference.identifiability import sentences
 from pathfold.inference.posterior_mode import Mode, climb, curvature
 from pathfold.inference.verdict import Signs
-from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
-from pathfold.model.check_data import check_data
+from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model.check_data import check_panel
 from pathfold.model.checks import choice, truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
@@ -109,8 +109,7 @@ def fit(
     'good'
     """
     check_model(model)
-    for observations in panel_of(data).values():
-        check_data(model, observations)
+    check_panel(model, data)
     draws, size = whole("draws", draws, least=CHAINS), model.parameters.size
     points = (256 if size <= 3 else 512 if size <= 8 else 1024) if points is None else whole("points", points, least=16)
     pairs, prior = truth("pairs", pairs), truth("prior", prior)

@@ -11,8 +11,8 @@ from scipy.special import ndtr, ndtri
 from pathfold.errors import SettingsError, told
 from pathfold.inference.fit import find_modes, prepare_marginal
 from pathfold.inference.posterior_mode import Mode, climb
-from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
-from pathfold.model.check_data import check_data
+from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model.check_data import check_panel
 from pathfold.model.checks import positive, truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.fitted import normal_labels
@@ -83,8 +83,7 @@ def profile(
     True
     """
     check_model(model)
-    for observations in panel_of(data).values():
-        check_data(model, observations)
+    check_panel(model, data)
     level, seed = positive("level", level, below=1.0), whole("seed", seed, least=0)
     threads = None if threads is None else whole("threads", threads, least=1)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
