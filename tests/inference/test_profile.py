@@ -154,5 +154,10 @@ def test_models_are_compared_by_their_evidence(model):
     assert table["difference"].iloc[0] == 0.0
     assert table["probability"].sum() == pytest.approx(1.0)
     assert table["parameters"].to_dict() == {"walk": 1, "returning": 3}
+    assert table.attrs["reasons"] == {"walk": ["no sign of a poor approximation"]} | {
+        "returning": ["no sign of a poor approximation"]
+    }
+    assert max(map(len, str(table).splitlines())) <= 80, "it prints without being wrapped"
+    assert len(str(table).splitlines()) == 3
     with pytest.raises(pf.SettingsError, match="models must be a dict of models"):
         pf.compare([model], DATA, steps_per_interval=STEPS)  # pyright: ignore[reportArgumentType]

@@ -204,9 +204,7 @@ def test_a_new_level_of_what_makes_no_groups_is_refused():
 @pytest.mark.parametrize("by", [["sex"], 3])
 def test_groups_are_made_by_one_covariate(by):
     parameters = build().priors | {"own": pf.Varying(dist.Normal(0.0, 1.0), by=by)}
-    with pytest.raises(
-        pf.ModelError, match=r"'own' varies by .*; give by the name of one covariate, such as by='site'"
-    ):
+    with pytest.raises(pf.ModelError, match=r"'own' varies by .*; give by the name of one covariate, such as"):
         build(parameters=parameters)
 
 

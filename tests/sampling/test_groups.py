@@ -384,7 +384,7 @@ def test_other_functions_take_covariates_and_groups(population, tmp_path):
 def test_checks_and_reports_take_covariates_and_groups(population, tmp_path):
     ahead = pf.log_likelihood(model(), panel(), population, ahead=True, draws=2, threads=1)
     assert np.isfinite(pf.residuals(model(), panel(), ahead, draws=2, threads=1).residuals["y"]).all()
-    assert "nothing speaks" in str(pf.check(population))
+    assert "no sign of misfit" in str(pf.check(population))
     pf.report(population, tmp_path / "report.html")
     settings: dict[str, Any] = {"steps_per_interval": 1, "warmup": 50, "draws": 99}
     found = pf.calibrate(model(), panel(), runs=3, threads=1, **settings)

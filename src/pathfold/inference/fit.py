@@ -35,6 +35,7 @@ HELD = 4  # draws of each whose noise is kept
 SAME_MODE = 0.5  # modes are the same if they are nearer than this, in standard deviations of the parameters ...
 SAME_PATH = 1.0  # ... and the noise of their paths, in prior standard deviations
 PROBABLE = 5.0  # modes whose log density is lower by more do not count
+FINE = "no sign of a poor approximation"
 
 
 def fit(
@@ -221,7 +222,7 @@ class _Fitted:
         tree = fitted_tree(
             self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
         )
-        tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or ["nothing speaks against it"]}
+        tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or [FINE]}
         tree.attrs["identifiability"] = self._identifiability()
         return tree
 
@@ -235,7 +236,10 @@ class _Fitted:
         reasons = list(_flat_directions(self.mode, normal_labels(self.model)))
         if not self.mode.converged:
             reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
-        tree.attrs |= {"verdict": "rough" if reasons else "good", "reasons": reasons or ["nothing speaks against it"]}
+        tree.attrs |= {
+            "verdict": "rough" if reasons else "good",
+            "reasons": reasons or [FINE],
+        }
         tree.attrs["identifiability"] = self._identifiability()
         return tree
 
