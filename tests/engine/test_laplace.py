@@ -18,7 +18,7 @@ from pathfold.engine import LaplaceEngine
 from pathfold.engine.equations import laplace
 from pathfold.engine.status import CONVERGED
 from tests.by_numpy import by_numpy
-from tests.dense import Dense, _at
+from tests.dense import Dense
 from tests.engine.driving import relative
 from tests.engine.faults import plant
 from tests.engine.models import Case, cases
@@ -44,20 +44,16 @@ class Lifted:
         _, v0, w, v = d.split(jnp.concatenate([jnp.asarray(self.u), noise]))
         z = m.parameters.unflatten(m.parameters.push(jnp.asarray(self.u)))
         times, node_times = m.clocks(d.grid)
-        begin, gaps, misfits = dict(zip(d.grid.first, v0, strict=True)), [], []
-        total, x = 0.5 * noise @ noise, jnp.zeros(m.augmented_dim)
-        for n in range(d.N):
-            if n in begin:
-                of_series = d.of_series(z, n)
-                x, total = m.start(of_series, begin[n]), total + m.start_excess(of_series, begin[n])
-            for s in range(d.S):
-                x = m.step(z, x, v[n, s], d.grid.delta[n], _at(times, n, s))
-            gaps.append(x - nodes[n])
-            x = nodes[n]
-            node = (z, x, w[n], _at(node_times, n), _at(d.seen, n))
-            misfits.append(jnp.where(d.mask[n], m.misfit(*node), 0.0))
-            total = total + jnp.asarray(m.node_excess(*node), dtype=float)
-        return total, jnp.stack(gaps), jnp.stack(misfits)
+        total = 0.5 * noise @ noise + jnp.sum(d.of_each_series(m.start_excess, z, v0))
+        begins = jnp.concatenate([jnp.zeros((1, m.augmented_dim)), nodes[:-1]])
+        begins = begins.at[d.grid.first].set(d.of_each_series(m.start, z, v0))
+
+        def interval(x, noise, delta, t, *node):
+            x, _ = jax.lax.scan(lambda x, at: (m.step(z, x, at[0], delta, at[1]), None), x, (noise, t))
+            return x, m.misfit(z, *node), jnp.asarray(m.node_excess(z, *node), dtype=float)
+
+        x, misfits, excess = jax.vmap(interval)(begins, v, d.grid.delta, times, nodes, w, node_times, d.seen)
+        return total + jnp.sum(excess), x - nodes, jnp.where(d.mask, misfits, 0.0)
 
     def _conditions(self, y, lam, eta):
         def lagrangian(y):

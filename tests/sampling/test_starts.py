@@ -73,9 +73,10 @@ def lowest_along(dense: Dense, q: np.ndarray, d: np.ndarray) -> float:
     for fraction in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01):
         moved = q + fraction * d
         for _ in range(20):
-            if not np.abs(dense.constraint(moved)).max() < 1e3:
-                break  # too far for Newton's method
-            moved = moved - np.linalg.lstsq(dense.jacobian(moved), dense.constraint(moved))[0]
+            constraint = dense.constraint(moved)
+            if not 1e-8 <= np.abs(constraint).max() < 1e3:
+                break  # there, or too far for Newton's method
+            moved = moved - np.linalg.lstsq(dense.jacobian(moved), constraint)[0]
         if np.abs(dense.constraint(moved)).max() < 1e-8:
             potential = float(0.5 * moved @ moved) + dense.excess(moved) + 0.5 * dense.log_det_gram(moved)
             lowest = min(lowest, potential)
