@@ -1,5 +1,6 @@
 """Settings shared by all tests."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -12,6 +13,9 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+# Tracing takes most of the time that models take here: it keeps no record of which line of a test an operation is from.
+os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # Matrices are small here, and every core has a worker: threads of BLAS would wait for each other, at full speed.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -40,6 +44,13 @@ test_likelihood_distributions test_peers test_checkpoint test_compiled_models te
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage come seldom, and leave alone what was imported: tracing makes many small objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
 from pathfold.model import build_parameters
-from pathfold.model.check_data import check_data
+from pathfold.model.check_data import check_data, check_panel
 from scripts import logo
 from tests.notebooks import CELL
 from tests.sampling.small_run import model_and_data
@@ -251,9 +251,9 @@ def test_examples_on_populations(monkeypatch):
     monkeypatch.setattr(pf, "sample", short)
     names: dict[str, Any] = {}
     exec(blocks("populations.md"), names)
-    (model, patients), _ = given
-    for series in patients.values():
-        check_data(model, series)
+    (growth, seedlings), (model, patients), _ = given
+    check_panel(growth, seedlings)
+    check_panel(model, patients)
     check_data(names["many"], names["anna"])
     assert names["results"].posterior["of_subject"].dims == ("chain", "draw", "subject")
     assert names["forecast"].predictions["rate"].shape == names["unseen"].predictions["rate"].shape == (2, 100)

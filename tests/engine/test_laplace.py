@@ -24,6 +24,7 @@ from tests.engine.faults import plant
 from tests.engine.models import Case, cases
 from tests.engine.test_oracle import HIERARCHY, ROUND
 from tests.plain import plain_native
+from tests.thorough import thorough
 
 TOLERANCE = 1e-10
 
@@ -139,18 +140,18 @@ def test_a_hierarchy_with_student_noise():
     assert worst(replace(HIERARCHY, starts=("gamma",), scheme="custom"), curved=True) < TOLERANCE
 
 
-@pytest.mark.parametrize(
-    ("kernel", "change"),
-    [
-        ("_elements", lambda out, given: {"eO": -out["eO"]}),
-        ("_elements", lambda out, given: {"mu": 0.0 * out["mu"]}),
-        ("_eliminate_nodes", lambda out, given: {"log_det": out["log_det"] - given["el"]}),
-        ("_multipliers", lambda out, given: {"rho": out["rho"] - given["eO"] @ out["dx_start"]}),
-        ("_noise_change", lambda out, given: {"v_g": out["v_g"] - given["Kx"] @ given["dx"]}),
-    ],
-)
-def test_a_planted_fault_is_found(monkeypatch, kernel, change):
-    plant(monkeypatch, laplace, kernel, change)
+FAULTS = {
+    "sign of a curvature": ("_elements", lambda out, given: {"eO": -out["eO"]}),
+    "no slope": ("_elements", lambda out, given: {"mu": 0.0 * out["mu"]}),
+    "determinant": ("_eliminate_nodes", lambda out, given: {"log_det": out["log_det"] - given["el"]}),
+    "multiplier": ("_multipliers", lambda out, given: {"rho": out["rho"] - given["eO"] @ out["dx_start"]}),
+    "change of the noise": ("_noise_change", lambda out, given: {"v_g": out["v_g"] - given["Kx"] @ given["dx"]}),
+}
+
+
+@pytest.mark.parametrize("fault", thorough(FAULTS, "sign of a curvature", "multiplier"))
+def test_a_planted_fault_is_found(monkeypatch, fault):
+    plant(monkeypatch, laplace, *FAULTS[fault])
     assert worst(ROUND, curved=True) > 1e-6
 
 

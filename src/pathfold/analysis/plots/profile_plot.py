@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
-from scipy.interpolate import RegularGridInterpolator
 from scipy.special import chdtri
 
 from pathfold.analysis.plots.style import ALARM, POSTERIOR, new_figure
@@ -61,6 +60,8 @@ def plot_profile(profile: xr.Dataset) -> Figure:
 
 def _between(axes: list[np.ndarray], log_density: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """Interpolate the log density that is lost, which keeps its slopes' signs, at values between those computed."""
+    from scipy.interpolate import RegularGridInterpolator  # which takes long to import, and few need
+
     drop = np.minimum(np.where(np.isfinite(log_density), -log_density, np.inf), 1e3)
     fine = [np.interp(np.arange(0, axis.size - 1 + 1e-9, 1 / BETWEEN), np.arange(axis.size), axis) for axis in axes]
     between = RegularGridInterpolator(axes, drop, method="pchip")
