@@ -35,10 +35,13 @@ settings.load_profile("pathfold")
 # Files that take a worker ten seconds or more, the longest first: begun first, so that no worker is left with one of
 # them at the end.
 LONG = """
-test_experiments test_native test_exact_targets test_example_models test_diagnosis test_odd_calls test_edited_results
-test_transitions test_docs test_reproducible test_check test_workers test_cli test_oracle test_step test_docs_after
-test_heuristics test_likelihoods test_roots test_hierarchy test_trace test_rows test_half_steps
-test_likelihood_distributions test_peers test_checkpoint test_compiled_models test_schemes test_random_models
+test_docs test_check test_native test_tempered test_edited_results test_starts test_trace test_example_models
+test_hierarchy test_experiments test_posterior test_marginal test_laplace test_covariates test_linear_steps
+test_abreast test_diagnosis test_reproducible test_roots test_particle_filter test_replicas test_groups
+test_exact_targets test_report test_calibrate test_step test_compiled_models test_transitions test_fit
+test_warm_starts test_rows test_checkpoint test_oracle test_parts test_refine test_workers test_way_back
+test_docs_after test_peers test_compile test_heuristics test_log_likelihood test_likelihoods test_priors test_cli
+test_odd_calls
 """.split()
 
 

@@ -111,8 +111,11 @@ def test_one_step_is_the_exact_transition(name):
     scheme.check(sde, [(x, {}, 0.0)])
     size = scheme.noise_dim(1, n)
     once, _, covariance = exact(A, B @ B.T, delta)
-    step = by_numpy(lambda x, v: scheme.step(sde, {}, x, v, delta, 0.0))
-    mean, root = step(x, np.zeros(size)), by_numpy(jax.jacfwd(step.__wrapped__, 1))(x, np.zeros(size))
+
+    def step(x, v):
+        return scheme.step(sde, {}, x, v, delta, 0.0)
+
+    mean, root = (by_numpy(each)(x, np.zeros(size)) for each in (step, jax.jacfwd(step, 1)))
     promised = 1e-13 + 1e-14 * np.linalg.norm(delta * A, 2) ** 7
     np.testing.assert_allclose(mean, x + once @ (A @ x + b), rtol=0.0, atol=promised * np.abs(once).max() * 10)
     np.testing.assert_allclose(root @ root.T, covariance, rtol=0.0, atol=promised * np.abs(covariance).max())

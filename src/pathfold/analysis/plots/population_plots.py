@@ -182,7 +182,7 @@ def _draw_percentiles(
     ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared, percents: list[float]
 ) -> None:
     """Draw percentiles of the data as lines, and bands of those simulated; the middle one in a tone of its own."""
-    levels = np.array(percents) / 100.0
+    levels = [percent / 100.0 for percent in percents]
     middle = min(range(len(levels)), key=lambda i: abs(levels[i] - 0.5))
     simulated = np.array([quantiles(column.simulated[:, rows], levels, axis=1) for rows in spans])
     observed = np.array([np.quantile(column.observed[rows], levels) for rows in spans])
@@ -360,7 +360,7 @@ def _draw_against(ax: Axes, effect: Effect, values: np.ndarray) -> None:
         places = numbers + 0.3 * (np.argsort(np.argsort(middle)) / max(1, middle.size - 1) - 0.5)
         ax.set_xticks(range(len(words)), words)
     elif np.array_equal(numbers, np.round(numbers)):
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.locator_params(axis="x", integer=True)
     if middle.size <= MOST_BARS:
         ax.vlines(places, low, high, color=POSTERIOR.inner, lw=1.0)
     ax.plot(places, middle, "o", color=POSTERIOR.line, ms=3 if middle.size <= MOST_BARS else 1.5)
