@@ -1,9 +1,10 @@
 """Writes the gallery of the example models: a page and a picture of each, and their cards on the page of examples.
 
-    python scripts/gallery.py [NAME ...]
+    python scripts/gallery.py [--text] [NAME ...]
 
 runs the examples and draws; without names, all of them. Pages have the text and the code of the example's file, with
-what they import taken from `pathfold` itself; what a run gave is the table of parameters and the picture.
+what they import taken from `pathfold` itself, and its equations typeset; what a run gave is the table of parameters and
+the picture. With --text nothing runs, and tables and pictures stay as they are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import xarray as xr
 import pathfold as pf
 from pathfold.example_models import EXAMPLES, Example
 from pathfold.results.convergence import by_label, scalars
+from scripts.formulas import typeset
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = DOCS / "gallery"
@@ -32,6 +34,7 @@ WIDTH = 80  # columns of code
 DRAWS = 300  # of each of four chains
 ROWS, SERIES = 3, 4  # of a picture, at most
 COLOURS = 48
+EQUATIONS = re.compile(r"^(?: {4}.+\n)+", re.MULTILINE)
 BEGIN, END = "<!-- begin {} -->\n", "<!-- end {} -->\n"
 
 FIELDS = {
@@ -102,7 +105,7 @@ def code(example: Example) -> str:
 def page(example: Example, table: str) -> str:
     """Return the page of an example, with the table that a run gave."""
     text = inspect.getdoc(sys.modules[example.model.__module__]) or ""
-    heading, _, rest = text.partition("\n\n")
+    heading, _, rest = EQUATIONS.sub(lambda block: typeset(block[0]), text).partition("\n\n")
     data = "The data are real." if "real data" in tags(example) else "The data are simulated."
     return "\n".join(
         [
@@ -201,11 +204,15 @@ def run(example: Example) -> xr.DataTree:
 
 
 def main() -> None:
-    for name in sys.argv[1:] or EXAMPLES:
-        example, begin = EXAMPLES[name], time.perf_counter()
+    names = [name for name in sys.argv[1:] if name != "--text"]
+    for name in names or EXAMPLES:
+        example, begin, file = EXAMPLES[name], time.perf_counter(), FOLDER / f"{name}.md"
+        if "--text" in sys.argv:
+            file.write_text(page(example, between(file.read_text(), "table")))
+            continue
         posterior = run(example)
         draw(posterior, example, FOLDER / "figures" / f"{name}.png")
-        (FOLDER / f"{name}.md").write_text(page(example, table_of(posterior, example)))
+        file.write_text(page(example, table_of(posterior, example)))
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     before, _, rest = CARDS.read_text().partition(BEGIN.format("gallery"))
     _, _, after = rest.partition(END.format("gallery"))

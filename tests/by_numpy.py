@@ -111,6 +111,19 @@ STRUCTURAL: dict[str, Callable[..., Any]] = {
 }
 
 
+def _scan(*given, jaxpr, length, reverse, ft_in, **_):
+    """A loop over the first axis, from the last entry on if it is `reverse`."""
+    evaluate, (same, carried, _) = _prepared(jaxpr), (len(list(part)) for part in ft_in.unpack())
+    constant, carry, over = given[:same], given[same : same + carried], given[same + carried :]
+    rows = []
+    for i in reversed(range(length)) if reverse else range(length):
+        found = evaluate(*constant, *carry, *(each[i] for each in over))
+        carry = found[:carried]
+        rows.append(found[carried:])
+    rows = rows[::-1] if reverse else rows
+    return [*carry, *(np.array(column) for column in zip(*rows, strict=True))]
+
+
 @cache
 def _prepared(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     """A function that goes through the equations: what each calls, and where its values are, is looked up once."""
@@ -151,6 +164,8 @@ def _called(equation: Any) -> Callable[..., Any]:
         return ELEMENTWISE[name]
     if name in STRUCTURAL:
         return partial(STRUCTURAL[name], **params)
+    if name == "scan":
+        return partial(_scan, **params)
     if (inner := params.get("jaxpr", params.get("call_jaxpr"))) is not None:
         return _prepared(inner)
     return lambda *given: jax.tree.map(np.asarray, equation.primitive.bind(*given, **params))

@@ -1,5 +1,6 @@
 """Settings shared by all tests."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -12,6 +13,9 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+# Tracing takes most of the time that models take here: it keeps no record of which line of a test an operation is from.
+os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # Matrices are small here, and every core has a worker: threads of BLAS would wait for each other, at full speed.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -31,15 +35,25 @@ settings.load_profile("pathfold")
 # Files that take a worker ten seconds or more, the longest first: begun first, so that no worker is left with one of
 # them at the end.
 LONG = """
-test_experiments test_native test_exact_targets test_example_models test_diagnosis test_odd_calls test_edited_results
-test_transitions test_docs test_reproducible test_check test_workers test_cli test_oracle test_step test_docs_after
-test_heuristics test_likelihoods test_roots test_hierarchy test_trace test_rows test_half_steps
-test_likelihood_distributions test_peers test_checkpoint test_compiled_models test_schemes test_random_models
+test_docs test_check test_native test_tempered test_edited_results test_starts test_trace test_example_models
+test_hierarchy test_experiments test_posterior test_marginal test_laplace test_covariates test_linear_steps
+test_abreast test_diagnosis test_reproducible test_roots test_particle_filter test_replicas test_groups
+test_exact_targets test_report test_calibrate test_step test_compiled_models test_transitions test_fit
+test_warm_starts test_rows test_checkpoint test_oracle test_parts test_refine test_workers test_way_back
+test_docs_after test_peers test_compile test_heuristics test_log_likelihood test_likelihoods test_priors test_cli
+test_odd_calls
 """.split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage come seldom, and leave alone what was imported: tracing makes many small objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture

@@ -19,10 +19,6 @@ from tests.by_numpy import by_numpy
 KEPT = 8  # results
 
 
-def _at(tree: Any, *index: int) -> Any:
-    return jax.tree.map(lambda each: each[index], tree)
-
-
 class Dense:
     """Constraint, Jacobian, Gram matrix and potential of a model on a grid; `states` (N, X) are conditioned on where
     they are not NaN, and `mask` says which observations count."""
@@ -70,26 +66,25 @@ class Dense:
         u, v0, w, v = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
         times, node_times = m.clocks(grid)
-        step, misfit, node_excess = jax.jit(m.step), jax.jit(m.misfit), jax.jit(m.node_excess)  # traced once
-        noise, begin, x = [list(each) for each in v], dict(zip(grid.first, v0, strict=True)), None
-        states, misfits, excess = [], [], []
-        for n in range(self.N):
-            if n in begin:
-                x = m.start(self.of_series(z, n), begin[n])
-            for s in range(self.S):
-                x = step(z, x, noise[n][s], grid.delta[n], _at(times, n, s))
-            states.append(x)
-            if self.given[n]:
-                x = self.states[n]
-            node = (z, x, w[n], _at(node_times, n), _at(self.seen, n))
-            misfits.append(misfit(*node))
-            excess.append(jnp.asarray(node_excess(*node), dtype=float))
-        return jnp.stack(states), jnp.stack(misfits), jnp.stack(excess)
+        series = np.searchsorted(grid.first, np.arange(self.N), side="right") - 1
+        starts = self.of_each_series(m.start, z, v0)
 
-    def of_series(self, z, n):
-        """What z is to the series that begins with interval n."""
-        k = [*self.grid.first].index(n)
-        return self.model.of_series(z, {name: each[k] for name, each in self.model.covariates_of(self.grid).items()})
+        def interval(x, at):
+            begins, start, noise, delta, t, given, state, *node = at
+            x = jnp.where(begins, start, x)
+            x, _ = jax.lax.scan(lambda x, at: (m.step(z, x, at[0], delta, at[1]), None), x, (noise, t))
+            kept = jnp.where(given, state, x)
+            excess = jnp.asarray(m.node_excess(z, kept, *node), dtype=float)
+            return kept, (x, m.misfit(z, kept, *node), excess)
+
+        begins, begun = np.isin(np.arange(self.N), grid.first), starts[series]
+        nodes = (self.given, np.nan_to_num(self.states), w, node_times, self.seen)
+        return jax.lax.scan(interval, starts[0], (begins, begun, v, grid.delta, times, *nodes))[1]
+
+    def of_each_series(self, function, z, v0):
+        """A function of the parameters, as each series has them, and of what it begins with."""
+        m = self.model
+        return jax.vmap(lambda own, v0: function(m.of_series(z, own), v0))(m.covariates_of(self.grid), v0)
 
     def _flat(self, q):
         """By node, the misfits of the observations and the state; the constraint is made of some of these."""
@@ -127,7 +122,7 @@ class Dense:
         total = jnp.asarray(0.0)
         if m.parameters.excess is not None:
             total += m.parameters.excess(u)
-        total += sum(m.start_excess(self.of_series(z, n), v0[k]) for k, n in enumerate(self.grid.first))
+        total += jnp.sum(self.of_each_series(m.start_excess, z, v0))
         return total + jnp.sum(self.rows(q)[2])
 
     def _call(self, name: str, *args: np.ndarray) -> Any:

@@ -17,7 +17,7 @@ import pytest
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
 from pathfold.model import build_parameters
-from pathfold.model.check_data import check_data
+from pathfold.model.check_data import check_data, check_panel
 from scripts import logo
 from tests.notebooks import CELL
 from tests.sampling.small_run import model_and_data
@@ -251,9 +251,9 @@ def test_examples_on_populations(monkeypatch):
     monkeypatch.setattr(pf, "sample", short)
     names: dict[str, Any] = {}
     exec(blocks("populations.md"), names)
-    (model, patients), _ = given
-    for series in patients.values():
-        check_data(model, series)
+    (growth, seedlings), (model, patients), _ = given
+    check_panel(growth, seedlings)
+    check_panel(model, patients)
     check_data(names["many"], names["anna"])
     assert names["results"].posterior["of_subject"].dims == ("chain", "draw", "subject")
     assert names["forecast"].predictions["rate"].shape == names["unseen"].predictions["rate"].shape == (2, 100)
@@ -270,7 +270,7 @@ def take_few_draws(monkeypatch, **sizes: int) -> None:
     def short(*given, **settings):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return sample(*given, **settings, **sizes, progress=False)
+            return sample(*given, **(settings | sizes | {"progress": False}))
 
     monkeypatch.setattr(pf, "sample", short)
 
@@ -283,6 +283,16 @@ def test_the_page_start_runs(monkeypatch, tmp_path):
     exec(blocks("start.md"), names)
     assert names["hidden"].dims == ("chain", "draw", "time")
     assert names["band"].shape == (2, 100)
+
+
+def test_the_page_first_look_runs(monkeypatch, capsys):
+    take_few_draws(monkeypatch, chains=1, warmup=10, draws=10)
+    names: dict[str, Any] = {}
+    exec(blocks("first_look.md"), names)
+    assert names["fit"].attrs["verdict"] == "good"
+    assert [*names["table"].index] == ["returns", "wanders"], "two models that differ"
+    assert names["table"]["difference"].iloc[1] < -3.0
+    assert "sigma" in capsys.readouterr().out
 
 
 def test_the_page_sampling_runs(monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     for written in ("report.html", "marginals.png", "results.nc"):
         assert (tmp_path / written).stat().st_size > 10_000
     out = capsys.readouterr().out
-    assert "nothing speaks against the model" in out
+    assert "no sign of misfit" in out
     assert "The model does not fit" in out
     assert "fine steps are enough" in out
     assert "uniform as far as these tell" in out

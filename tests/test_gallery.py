@@ -57,3 +57,11 @@ def test_code_samples_the_model_and_data_of_the_example(name, monkeypatch):
     assert settings == {"steps_per_interval": EXAMPLES[name].steps_per_interval}
     for mine, theirs in zip(panel_of(data).values(), panel_of(EXAMPLES[name].data()).values(), strict=True):
         np.testing.assert_array_equal(mine.values, theirs.values)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_equations_are_typeset(name):
+    text = (gallery.FOLDER / f"{name}.md").read_text().partition("## Code")[0]
+    assert gallery.EQUATIONS.search(text) is None
+    if name != "toggle_switch":  # whose rates stand in the text
+        assert "```math\n\\begin{aligned}\n" in text

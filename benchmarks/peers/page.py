@@ -11,6 +11,7 @@ from benchmarks.peers.rows import FIRST, Results, Row
 from benchmarks.peers.sampler import SAMPLERS
 from experiments.noise_levels import largest_difference
 from experiments.page import made, seconds, table
+from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED, TRUTH
 
 OURS = "pathfold"
 COMPARED = 1.05  # R-hat below which means are worth comparing
@@ -21,12 +22,12 @@ LOOKS: dict[str, dict[str, Any]] = dict(
         (
             {"color": color, "marker": marker}
             for color, marker in (
-                ("#2f7d4f", "D"),
-                ("#c8553d", "o"),
-                ("#1f5f8b", "s"),
-                ("#1f5f8b", "v"),
-                ("#b8860b", "^"),
-                ("#7a4f9a", "P"),
+                (POSTERIOR.line, "D"),
+                (ALARM, "o"),
+                (TRUTH, "s"),
+                (TRUTH, "v"),
+                (FORECAST.line, "^"),
+                (REPLICATED.line, "P"),
                 ("#777777", "X"),
                 ("#00868b", "<"),
                 ("#00868b", ">"),
@@ -138,11 +139,11 @@ def _terms(rows: list[Row]) -> str:
 
 def figure(results: Results) -> Figure:
     """Seconds per effective draw by problem: hollow if in doubt, a cross at the budget if nothing was drawn."""
-    drawing = Figure(figsize=(10, 5), layout="constrained")
+    drawing = Figure(figsize=(8.0, 6.0), layout="constrained")
     ax = drawing.subplots()
     shown = [problem for problem in PROBLEMS if any(key[1] == problem for key in results.rows)]
     for i, (sampler, look) in enumerate(LOOKS.items()):
-        shift = 0.6 * (i / (len(LOOKS) - 1) - 0.5)
+        shift, size = 0.6 * (i / (len(LOOKS) - 1) - 0.5), 7 if sampler == OURS else 6
         ax.plot([], [], ls="", **look, label=sampler)
         for j, problem in enumerate(shown):
             row = results.rows.get((sampler, problem))
@@ -151,14 +152,16 @@ def figure(results: Results) -> Figure:
             if "effective" in row:
                 doubt = _doubt(row, results.rows.get((OURS, problem)))
                 fill = look["color"] if doubt is None else "none"
-                ax.plot(row["seconds_per_effective"], j + shift, ls="", **look, mfc=fill, ms=6)
+                ax.plot(row["seconds_per_effective"], j + shift, ls="", **look, mfc=fill, ms=size)
             else:
                 ax.plot(row["terms"]["budget"], j + shift, "x", color=look["color"], ms=5)
     for j in range(1, len(shown)):
         ax.axhline(j - 0.5, color="#dddddd", lw=0.8)
     ax.set_xscale("log")
-    ax.set_yticks(range(len(shown)), shown)
+    ax.set_yticks(range(len(shown)), [problem.replace(", ", ",\n") for problem in shown])
+    ax.grid(axis="x", color="#eeeeee", lw=0.8)
+    ax.set_axisbelow(True)
     ax.invert_yaxis()
-    ax.set_xlabel("seconds of one core per effective draw (hollow: R-hat or z too large; crosses: no draws)")
-    drawing.legend(loc="outside upper center", ncols=5, frameon=False, fontsize="small")
+    ax.set_xlabel("seconds of one core per effective draw\n(hollow: R-hat or z too large; crosses: no draws)")
+    drawing.legend(loc="outside upper center", ncols=4, frameon=False)
     return drawing

@@ -120,7 +120,7 @@ def test_noise_that_is_no_number_is_a_finding(name):
     assert not found.passed
     assert np.isnan(found.p_value)
     assert "is not a number in some of the draws: sample again" in str(found)
-    assert "nothing speaks against the model" not in str(found)
+    assert "no sign of misfit" not in str(found)
 
 
 def test_the_noise_held_makes_the_draw():

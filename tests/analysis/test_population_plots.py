@@ -79,6 +79,36 @@ def test_spans_gather_times_into_as_many_rows_or_between_edges():
     assert ax.lines[0].get_xdata().tolist() == [1.5, 4.5]
 
 
+def test_spans_with_few_observations_are_joined_unless_the_user_named_them():
+    few = pf.posterior_predictive(
+        population.model(), population.results(population.panel(4, 10)), given="population", draws=10
+    )
+    assert axes(pf.plot_vpc(few))[0].lines[0].get_xdata().tolist() == [2.0, 5.0, 8.5]  # of 12, 12 and 16
+    assert axes(pf.plot_vpc(few, bins=[0.5, 1.5, 2.5]))[0].lines[0].get_xdata().tolist() == [1.0, 2.0]
+
+
+def test_spans_are_of_the_times_at_which_a_component_was_observed():
+    found = replicated("population").copy()
+    y = found.observed_data["y"]
+    found["observed_data"] = found.observed_data.to_dataset().assign(y=y.where(found.observed_data["time"] > 4.0))
+    (ax,) = axes(pf.plot_vpc(found))
+    assert ax.lines[0].get_xdata().tolist() == [5.0, 6.0, 7.0, 8.0]
+
+
+def test_a_predictive_check_has_a_legend_that_tells_its_bands_apart():
+    figure = pf.plot_vpc(replicated("population"), percentiles=[2.5, 50, 97.5])
+    (legend,) = figure.legends
+    tones = {text.get_text(): handle for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True)}
+    assert [*tones] == [
+        "percentiles 2.5, 97.5: 95% of those simulated",
+        "percentile 50: 95% of those simulated",
+        "percentiles 2.5, 97.5: data",
+        "percentile 50: data",
+    ]
+    faces = [handle.get_facecolor() for label, handle in tones.items() if "simulated" in label]  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    assert abs(faces[0][0] - faces[1][0]) + abs(faces[0][2] - faces[1][2]) > 0.5  # red and blue: two hues
+
+
 def test_censored_data_are_put_at_their_limit_and_counted():
     found = replicated("population", -0.5)
     above, below = axes(pf.plot_vpc(found))
@@ -134,10 +164,32 @@ def test_effects_are_drawn_against_numbers_and_words():
     np.testing.assert_array_equal(with_words.lines[0].get_xdata().round(), numbers % 2)
 
 
+def test_few_series_have_points_with_bars_and_their_names():
+    few = population.results(population.panel(5, 4))
+    (ax,) = axes(pf.plot_effects(few, "level"))
+    draws = few.posterior["level"].values.reshape(-1, 5)
+    order = np.argsort(np.median(draws, axis=0))
+    assert [label.get_text() for label in ax.get_xticklabels()] == [str(k) for k in order]
+    (points,) = ax.lines
+    np.testing.assert_allclose(points.get_ydata(), np.median(draws, axis=0)[order])
+    for bars, levels in zip(ax.collections, ([0.025, 0.975], [0.25, 0.75]), strict=True):
+        ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+        np.testing.assert_allclose(ends.T, np.quantile(draws, levels, axis=0)[:, order])
+
+
+def test_whole_numbers_have_ticks_at_whole_numbers():
+    few = population.results(population.panel(3, 4))
+    for values, whole in (([1, 2, 3], True), ([1.0, 2.0, 3.0], True), ([0.5, 1.0, 1.5], False)):
+        (ax,) = axes(pf.plot_effects(few, "level", covariates={"number": values}))
+        ticks = ax.get_xticks()
+        assert np.array_equal(ticks, np.round(ticks)) == whole
+
+
 REFUSED = {
     "of paths": (lambda: pf.plot_vpc(replicated("path")), "given='population'"),
     "of others": (lambda: pf.plot_individuals(replicated("population")), "given='path'"),
     "percentiles": (lambda: pf.plot_vpc(replicated("population"), percentiles=[120.0]), "between 0 and 100"),
+    "levels": (lambda: pf.plot_vpc(replicated("population"), percentiles=[0.05, 0.5, 0.95]), r"\[5.0, 50.0, 95.0\]"),
     "edges": (lambda: pf.plot_vpc(replicated("population"), bins=[3.0, 1.0]), "increasing edges"),
     "far edges": (lambda: pf.plot_vpc(replicated("population"), bins=[30.0, 40.0]), "no observation lies"),
     "covariate": (lambda: pf.plot_effects(tree(), covariates={"w": [1.0]}), r"expected \(30,\)"),

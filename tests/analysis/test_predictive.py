@@ -43,6 +43,11 @@ def test_given_the_parameters_all_else_is_new():
     assert abs(np.corrcoef(e.ravel(), tree.posterior["state"].values[:, :, 0, 0].ravel())[0, 1]) < 0.15
 
 
+def test_a_population_of_which_nothing_varies_is_refused():
+    with pytest.raises(pf.SettingsError, match=r"no parameter varies between the series.*given='parameters'"):
+        pf.posterior_predictive(ou_model(), ou_run(), given="population")
+
+
 @pytest.mark.parametrize("given", ["path", "parameters"])
 def test_a_panel_with_events_inputs_counts_and_missing_values(given):
     tree = pf.posterior_predictive(rich.model(), rich.run(), given=given, draws=5)

@@ -120,7 +120,7 @@ def test_it_has_everything_and_needs_nothing(tmp_path):
         "steps_per_interval",
         "jax_version",
         "few effective draws",
-        "Nothing speaks against the model",
+        "No sign of misfit was found",
     ):
         assert words in found.text, words
     assert source.count("<svg") == 3

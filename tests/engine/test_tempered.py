@@ -23,6 +23,7 @@ from pathfold.engine.native.replica_exchange import meet, set_coldness
 from pathfold.engine.status import CONVERGED
 from pathfold.model import TimeGrid
 from tests.engine.faults import build_anew
+from tests.thorough import thorough
 
 POWERS = (1.0, 0.3, 1e-4, 0.0)
 MIXED = [0, -1, 0, 1, 0]  # which values are censored, and on which side
@@ -150,7 +151,7 @@ def test_density_is_prior_times_likelihood_to_a_power(kind):
         assert max(largest_error(engine, power)) < 1e-11
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "counts"])
+@pytest.mark.parametrize("kind", thorough(["gaussian", "counts"], "gaussian"))
 def test_a_remainder_without_its_power_is_noticed(kind, monkeypatch):
     right = ModelFunctions.node_excess
     monkeypatch.setattr(

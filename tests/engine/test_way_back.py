@@ -135,7 +135,7 @@ def check(found: dict[str, Verdicts]) -> None:
 
 
 def test_ways_back_that_end_early_lead_back():
-    check({name: verdicts(name, 2000, seed=3) for name in ("fitzhugh_nagumo", "sir, unknown noise")})
+    check({name: verdicts(name, 1000, seed=3) for name in ("fitzhugh_nagumo", "sir, unknown noise")})
 
 
 @pytest.mark.slow

@@ -51,8 +51,10 @@ def test_a_fit_is_calibrated_as_draws_are():
     assert [*found.ranks] == [*sampled.ranks]
     assert found.failed == 0
     assert ((found.ranks > 0) & (found.ranks < RANKS - 1)).mean().min() > 0.5
-    with pytest.raises(pf.SettingsError, match=r"pf\.fit has no sampler"):
-        pf.calibrate(varied, designs, method="fit", sampler=pf.DynamicHMC(), runs=1, steps_per_interval=2)
+    refused: list[dict[str, Any]] = [{"sampler": pf.DynamicHMC()}, {"warmup": 100}, {"executor": ThreadPoolExecutor(1)}]
+    for setting in refused:
+        with pytest.raises(pf.SettingsError, match=rf"pf\.fit runs no chains: leave {next(iter(setting))}="):
+            pf.calibrate(varied, designs, method="fit", **setting, runs=1, steps_per_interval=2)
 
 
 def test_a_network_whose_species_have_no_order_is_calibrated():
@@ -87,7 +89,12 @@ def test_words_for_ranks():
     assert "depend on each other too much" in dependent.verdict
     lost = calibration_of([{"a": [i, 99.0]} for i in range(100)] + [{}, {}])
     assert (lost.failed, lost.passed) == (2, False)
-    assert "2 runs found no starting point" in lost.verdict
+    assert "2 of the runs found no starting point" in lost.verdict
+    for runs, words in ((1, "1 run is too few to tell"), (19, "19 runs are too few to tell")):
+        few = ranks_of(lambda rng: rng.normal(), runs)
+        assert not few.passed
+        assert words in few.verdict
+    assert ranks_of(lambda rng: rng.normal(), 20).passed
     with pytest.raises(pf.SettingsError, match="none of the 2 runs"):
         calibration_of([{}, {}])
 

@@ -56,7 +56,10 @@ def test_a_profile_is_the_maximum_over_the_others(model):
         assert maximised({1: end}) - top == pytest.approx(-0.5 * 1.959964**2, abs=0.05)
     assert low < float(profile["maximum"]) < high
     figure = pf.plot_profile(profile)
-    assert "95 %" in figure.axes[0].get_title()
+    (ax,) = figure.axes
+    assert "95 %" in ax.get_title()
+    heights = [np.unique(np.asarray(line.get_ydata(), dtype=float)) for line in ax.lines]
+    assert [each.tolist() for each in heights if each.size == 1] == [[pytest.approx(-1.92, abs=0.005)]]
 
 
 def test_a_profile_of_two_parameters(model):
@@ -66,6 +69,8 @@ def test_a_profile_of_two_parameters(model):
     for i, j in ((4, 4), (2, 6), (8, 1)):
         held = {1: float(profile["mu"][i]), 2: 2.0 * (np.log(float(profile["sigma"][j])) + 1.0)}
         assert float(profile["log_density"][i, j]) == pytest.approx(maximised(held) - top, abs=5e-3)
+    border = np.concatenate([profile["log_density"].values[[0, -1]], profile["log_density"].values[:, [0, -1]].T])
+    assert border.max() < -3.0, "the region of 95 % is whole: half the quantile of chi-squared is 2.996"
     assert pf.plot_profile(profile).axes[0].get_ylabel() == "sigma"
 
 
@@ -148,5 +153,10 @@ def test_models_are_compared_by_their_evidence(model):
     assert table["difference"].iloc[0] == 0.0
     assert table["probability"].sum() == pytest.approx(1.0)
     assert table["parameters"].to_dict() == {"walk": 1, "returning": 3}
+    assert table.attrs["reasons"] == {"walk": ["no sign of a poor approximation"]} | {
+        "returning": ["no sign of a poor approximation"]
+    }
+    assert max(map(len, str(table).splitlines())) <= 80, "it prints without being wrapped"
+    assert len(str(table).splitlines()) == 3
     with pytest.raises(pf.SettingsError, match="models must be a dict of models"):
         pf.compare([model], DATA, steps_per_interval=STEPS)  # pyright: ignore[reportArgumentType]

@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from scipy.stats import kstest
 
 import pathfold as pf
+from pathfold.analysis.predict import _check_level
 from pathfold.model import TimeGrid
 from pathfold.model.conditional import GroupMap
 from pathfold.model.ensemble import Ensemble
@@ -183,6 +185,29 @@ def test_yes_and_no_are_one_and_zero():
     }
 
 
+def test_a_row_of_a_table_has_covariates():
+    table = pd.DataFrame({"weight": [70.0, 80.0], "sex": ["F", "M"]}, index=["anna", "ben"])
+    data = pf.Observations([1.0], [0.1], covariates=table.loc["ben"])  # pyright: ignore[reportArgumentType]
+    assert data.covariates == {"weight": 80.0, "sex": "M"}
+    with pytest.raises(pf.DataError, match="covariates must be a dict of name -> number"):
+        pf.Observations([1.0], [0.1], covariates=table)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_new_level_of_what_makes_no_groups_is_refused():
+    model = build(covariates={"weight": 1.0, "sex": ("F", "M"), "clinic": ("A", "B")})
+    with pytest.raises(pf.DataError, match=r"no parameter varies by 'clinic': give one of \['A', 'B'\]"):
+        _check_level(model, "clinic", "A", new=True)
+    with pytest.raises(pf.DataError, match=r"the new series has 'C' as its covariate 'clinic'.*one of \['A', 'B'\]$"):
+        _check_level(model, "clinic", "C", new=False)
+
+
+@pytest.mark.parametrize("by", [["sex"], 3])
+def test_groups_are_made_by_one_covariate(by):
+    parameters = build().priors | {"own": pf.Varying(dist.Normal(0.0, 1.0), by=by)}
+    with pytest.raises(pf.ModelError, match=r"'own' varies by .*; give by the name of one covariate, such as"):
+        build(parameters=parameters)
+
+
 def test_a_prior_by_groups_does_not_ask_for_what_makes_them():
     parameters = build().priors | {"own": pf.Varying(lambda z: dist.Normal(z["clinic"], 1.0), by="clinic")}
     with pytest.raises(pf.ModelError, match="asks for the covariate 'clinic' itself"):
@@ -223,7 +248,7 @@ def test_data_that_do_not_fit_the_model(covariates, words):
     with pytest.raises(pf.DataError, match=words):
         pf.simulate(build(), given, [1.0], steps_per_interval=1, covariates=covariates)
     data = [*panel()[:1], pf.Observations([1.0], [0.1], covariates=covariates)]
-    with pytest.raises(pf.DataError, match="series 1 has no covariate|" + words):
+    with pytest.raises(pf.DataError, match="series 1 has no covariate|series 1: .*" + words):
         pf.sample(build(), data, steps_per_interval=1, progress=False)
 
 

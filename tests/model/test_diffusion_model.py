@@ -19,6 +19,7 @@ from pathfold.example_models import (
     ornstein_uhlenbeck,
     sir,
 )
+from pathfold.example_models.doses import EXAMPLE
 from pathfold.model import ConditionalMap, build_parameters
 from pathfold.model.check_data import check_data
 
@@ -388,6 +389,14 @@ def test_parameter_values_are_checked(values, words):
     with pytest.raises(pf.ModelError) as caught:
         build().parameters.flatten(values)
     assert all(word in str(caught.value) for word in words)
+
+
+def test_a_model_shows_its_names():
+    assert repr(EXAMPLE.model()) == (
+        "DiffusionModel(states=[gut, blood], parameters=[ka, CL_mean, CL_spread, V_mean, V_spread, sigma, ...], "
+        "varying=[CL, V], events=[dose], observed=[concentration], scheme=EulerMaruyama)"
+    )
+    assert repr(build()).startswith("DiffusionModel(states=2, parameters=[")
 
 
 def test_a_model_may_have_no_parameters():

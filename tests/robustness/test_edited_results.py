@@ -20,6 +20,7 @@ import xarray as xr
 
 import pathfold as pf
 from tests.analysis import rich
+from tests.thorough import sparing
 
 TIMES = np.arange(1.0, 7.0)
 VALUES = np.stack([1.0 + 0.1 * np.sin(TIMES), 5.0 - TIMES], axis=1)
@@ -343,7 +344,7 @@ UNJOINED: dict[str, tuple[Callable[[], xr.DataTree], str]] = {
 }
 
 
-@pytest.mark.parametrize("other", UNJOINED)
+@pytest.mark.parametrize("other", sparing(UNJOINED, "another closure"))  # like the accumulators, of another model
 @pytest.mark.filterwarnings("ignore:.*(converged|effective draws|amiss)")
 def test_what_is_not_of_one_posterior_is_not_joined(other):
     make, sentence = UNJOINED[other]

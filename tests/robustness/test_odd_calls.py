@@ -381,6 +381,10 @@ UNUSUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+# What these ask for is in the results, or in their attributes; to save and load all of them takes a second.
+SAVED = ("one draw", "numbers of numpy", "the greatest seed", "whole paths with warm-up", "names of other alphabets")
+
+
 @pytest.mark.parametrize("case", sparing(UNUSUAL, "a target that is hardly met"))
 @pytest.mark.filterwarnings("ignore:.*(converged|effective draws|stood still|failed|diverged)")
 def test_unusual_calls_end_in_draws_or_in_a_sentence(tmp_path, monkeypatch, case):
@@ -395,8 +399,9 @@ def test_unusual_calls_end_in_draws_or_in_a_sentence(tmp_path, monkeypatch, case
     assert ("warmup_posterior" in tree) == bool(settings.get("keep_warmup", False))
     assert all(np.isfinite(posterior[name]).all() for name in ("k", "initial_state"))
     assert set(settings.get("deterministics", {})) <= set(posterior)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree.to_netcdf("draws.nc")
-    with xr.open_datatree("draws.nc") as loaded:
-        np.testing.assert_array_equal(loaded.posterior["k"], posterior["k"])
+    if case in SAVED:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree.to_netcdf("draws.nc")
+        with xr.open_datatree("draws.nc") as loaded:
+            np.testing.assert_array_equal(loaded.posterior["k"], posterior["k"])

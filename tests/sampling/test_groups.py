@@ -343,7 +343,7 @@ def test_what_a_new_series_needs(population):
     mistakes: list[tuple[dict[str, Any], str]] = [
         ({"new_series": True}, "no covariate 'weight'"),
         ({"new_series": data}, "no covariate 'subject'"),
-        ({"new_series": data, "covariates": {"subject": "emil"}}, "'subject' is 'emil'.*none of the model's levels"),
+        ({"new_series": data, "covariates": {"subject": "emil"}}, "'emil' as its covariate.*'subject': None"),
         ({"new_series": data, "covariates": {"subject": None, "height": 1.8}}, "'height', which the model does not"),
         ({"new_series": data, "covariates": {"subject": None}, "times": [0.5]}, "before the last observation"),
         ({"new_series": data, "covariates": {"subject": None}, "set": {"mean": 0.0}}, "leave initial_time and set"),
@@ -384,7 +384,7 @@ def test_other_functions_take_covariates_and_groups(population, tmp_path):
 def test_checks_and_reports_take_covariates_and_groups(population, tmp_path):
     ahead = pf.log_likelihood(model(), panel(), population, ahead=True, draws=2, threads=1)
     assert np.isfinite(pf.residuals(model(), panel(), ahead, draws=2, threads=1).residuals["y"]).all()
-    assert "nothing speaks" in str(pf.check(population))
+    assert "no sign of misfit" in str(pf.check(population))
     pf.report(population, tmp_path / "report.html")
     settings: dict[str, Any] = {"steps_per_interval": 1, "warmup": 50, "draws": 99}
     found = pf.calibrate(model(), panel(), runs=3, threads=1, **settings)

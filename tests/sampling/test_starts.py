@@ -27,11 +27,11 @@ from pathfold.example_models import (
 )
 from pathfold.model import TimeGrid
 from pathfold.sampling.scales import relative_spread, set_scales
-from pathfold.sampling.starts import Candidate, Point, Starts, best_parts, find_starts, weighed, worth_beginning_with
+from pathfold.sampling.starts import Candidate, Point, Starts, best_parts, find_starts, weighted, worth_beginning_with
 from tests.dense import Dense
 from tests.engine.driving import Driven, relative
 from tests.engine.models import Case, cases, with_data_from
-from tests.thorough import sparing
+from tests.thorough import thorough
 
 SIMULATED = {
     "cox_ingersoll_ross": cox_ingersoll_ross,
@@ -73,19 +73,20 @@ def lowest_along(dense: Dense, q: np.ndarray, d: np.ndarray) -> float:
     for fraction in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01):
         moved = q + fraction * d
         for _ in range(20):
-            if not np.abs(dense.constraint(moved)).max() < 1e3:
-                break  # too far for Newton's method
-            moved = moved - np.linalg.lstsq(dense.jacobian(moved), dense.constraint(moved))[0]
+            constraint = dense.constraint(moved)
+            if not 1e-8 <= np.abs(constraint).max() < 1e3:
+                break  # there, or too far for Newton's method
+            moved = moved - np.linalg.lstsq(dense.jacobian(moved), constraint)[0]
         if np.abs(dense.constraint(moved)).max() < 1e-8:
             potential = float(0.5 * moved @ moved) + dense.excess(moved) + 0.5 * dense.log_det_gram(moved)
             lowest = min(lowest, potential)
     return lowest
 
 
-LONG = ("fitzhugh_nagumo-noiseless", "fitzhugh_nagumo-noisy", "integrated_ornstein_uhlenbeck-noisy", "sir-noisy")
+QUICK = ("integrated_ornstein_uhlenbeck-noiseless", "cox_ingersoll_ross-noiseless", "ornstein_uhlenbeck-noisy")
 
 
-@pytest.mark.parametrize("name", sparing(EXAMPLES, *LONG))
+@pytest.mark.parametrize("name", thorough(EXAMPLES, *QUICK))
 def test_examples_start_at_a_mode_on_the_manifold(name):
     model, data = example(name)
     engine, dense, potentials = engine_of(model, data, 5), Dense(model, TimeGrid.build(data, steps_per_interval=5)), []
@@ -103,7 +104,7 @@ def test_examples_start_at_a_mode_on_the_manifold(name):
     assert np.ptp(potentials) < 1.0, "all seeds find the same mode"
 
 
-def test_searches_that_do_not_agree_are_weighed_by_the_curvature_of_their_paths():
+def test_searches_that_do_not_agree_are_weighted_by_the_curvature_of_their_paths():
     """Where paths are Gaussian that is the mass they have, up to where descents end; of outcomes it is another."""
     rng = np.random.default_rng(0)
     for name in ("nile", "learning"):
@@ -111,17 +112,17 @@ def test_searches_that_do_not_agree_are_weighed_by_the_curvature_of_their_paths(
         engine = engine_of(example.model(), example.data(), example.steps_per_interval)
         candidates = search(engine).candidates
         right = [replace(each, potential=float(rng.normal())) for each in candidates]
-        found = np.array([each.potential for each in weighed(engine, right)])
+        found = np.array([each.potential for each in weighted(engine, right)])
         mass = np.array([each.potential for each in candidates])
         assert np.ptp(found - mass) < (0.1 if name == "nile" else 2.0)
     u = candidates[0].point.position.copy()
     u[: engine.sizes.U] += [0.0, 0.0, 3.0]  # far more noise of the path than is likely, which explains every outcome
     astray = replace(candidates[0], point=Point(u, candidates[0].point.nodes), potential=min(mass) - 20.0)
     assert worth_beginning_with([*candidates, astray]) == [len(candidates)]
-    assert len(candidates) not in worth_beginning_with(weighed(engine, [*candidates, astray]))
+    assert len(candidates) not in worth_beginning_with(weighted(engine, [*candidates, astray]))
 
 
-@settings(max_examples=2)
+@settings(max_examples=1)
 @given(cases())
 def test_random_models_start(case):
     assert_start(case)

@@ -19,6 +19,7 @@ from pathfold.program.kernel import INNER, OUTER, Traced
 from pathfold.program.sections import levels_of, needed
 from pathfold.schemes import SDE, EulerMaruyama, ExactLinearDrift, LinearlyImplicit, Scheme, StrongOrder1p5
 from pathfold.schemes.small_matrices import cholesky, integrals, inverse
+from tests.by_numpy import by_numpy
 from tests.inference.test_marginal import marginal_of, multivariate
 from tests.schemes.test_schemes import brownian_path, final_state, measured_order
 
@@ -51,14 +52,19 @@ MATRICES = {
 }
 
 
+@by_numpy
+def of_the_exponential(A, delta, S):
+    found = integrals(A, delta)
+    return found.once, found.twice, found.covariance(S)
+
+
 @pytest.mark.parametrize("name", MATRICES)
 @pytest.mark.parametrize("delta", [1e-6, 0.1, 1.5])
 def test_integrals_of_the_exponential(name, delta):
     A = MATRICES[name]
     root = np.random.default_rng(1).standard_normal(A.shape)
-    found = integrals(jnp.asarray(A), delta)
     promised = 1e-13 + 1e-14 * np.linalg.norm(delta * A, 2) ** 7
-    given = (found.once, found.twice, found.covariance(jnp.asarray(root @ root.T)))
+    given = of_the_exponential(A, delta, root @ root.T)
     for computed, expected in zip(given, exact(A, root @ root.T, delta), strict=True):
         np.testing.assert_allclose(computed, expected, rtol=0.0, atol=promised * np.abs(expected).max())
 
@@ -105,8 +111,11 @@ def test_one_step_is_the_exact_transition(name):
     scheme.check(sde, [(x, {}, 0.0)])
     size = scheme.noise_dim(1, n)
     once, _, covariance = exact(A, B @ B.T, delta)
-    mean = scheme.step(sde, {}, jnp.asarray(x), jnp.zeros(size), delta, 0.0)
-    root = jax.jacfwd(lambda v: scheme.step(sde, {}, jnp.asarray(x), v, delta, 0.0))(jnp.zeros(size))
+
+    def step(x, v):
+        return scheme.step(sde, {}, x, v, delta, 0.0)
+
+    mean, root = (by_numpy(each)(x, np.zeros(size)) for each in (step, jax.jacfwd(step, 1)))
     promised = 1e-13 + 1e-14 * np.linalg.norm(delta * A, 2) ** 7
     np.testing.assert_allclose(mean, x + once @ (A @ x + b), rtol=0.0, atol=promised * np.abs(once).max() * 10)
     np.testing.assert_allclose(root @ root.T, covariance, rtol=0.0, atol=promised * np.abs(covariance).max())

@@ -106,7 +106,7 @@ class Check:
         head = (
             f"{len(self.table)} tests of the noise of {self.draws} draws, smallest adjusted p-value {self.p_value:.2g}"
         )
-        verdict = f"{head}: nothing speaks against the model." if self.passed else f"{head}. The model does not fit:"
+        verdict = f"{head}: no sign of misfit." if self.passed else f"{head}. The model does not fit:"
         return "\n".join([verdict, *(f"- {sentence}" for sentence in (*self.worst, *self.not_checked))])
 
     __repr__ = __str__

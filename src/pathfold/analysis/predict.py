@@ -253,6 +253,13 @@ class _Asking:
             )
         known = _known(self.chosen, self.model, self.changes, None)
         labels = {name: value for name, value in ({**own} | read_covariates(named)).items() if name in levels}
+        if missing := [name for name in levels if name not in labels]:
+            raise DataError(
+                f"the new series has no covariate {missing[0]!r}, which the model uses: give "
+                f"pf.predict(..., covariates={{{missing[0]!r}: ...}})"
+            )
+        for name, value in labels.items():
+            _check_level(self.model, name, value, name in new)
         return labels, {name: v for name, v in known.items() if self.model.groups.get(name) not in new}
 
     def _ensemble(self, known: dict[str, np.ndarray], covariates: list[dict[str, Label]]) -> Ensemble:
@@ -272,6 +279,22 @@ class _Asking:
         times = real_array("times", counted("times", self.times, calendar))
         nothing = np.zeros((times.size, self.model.observation_dim))
         return Observations(times, nothing, begin, inputs | self.inputs, events=events, covariates=covariates)
+
+
+def _check_level(model: DiffusionModel, name: str, value: Label, new: bool) -> None:
+    """Raise DataError if a new series is of a group that the posterior does not know, and does not say so."""
+    levels, grouped = model.covariates[name].levels, name in model.groups.values()
+    if new and not grouped:
+        raise DataError(
+            f"covariates[{name!r}] of the new series is None, but no parameter varies by {name!r}: give one of "
+            f"{told(list(levels))}"
+        )
+    if levels and value not in levels:
+        unknown = f", or covariates={{{name!r}: None}} for a group that it does not know" if grouped else ""
+        raise DataError(
+            f"the new series has {told(value)} as its covariate {name!r}, which the posterior does not know: give one "
+            f"of {told(list(levels))}{unknown}"
+        )
 
 
 def _of_first(ensemble: Ensemble) -> dict[str, np.ndarray]:

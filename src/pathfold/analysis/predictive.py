@@ -11,8 +11,8 @@ import xarray as xr
 from pathfold.analysis.outlook import Chosen, carried_forward, extended, node_times, warn_of_lost
 from pathfold.analysis.simulate import simulated
 from pathfold.errors import SettingsError
-from pathfold.model import Data, DiffusionModel, Input, Observations, TimeGrid, panel_of
-from pathfold.model.check_data import check_data, check_inputs_and_events
+from pathfold.model import Data, DiffusionModel, Input, Observations, TimeGrid
+from pathfold.model.check_data import check_inputs_and_events, check_panel
 from pathfold.model.checks import choice, whole
 from pathfold.model.data import are_data
 from pathfold.model.diffusion_model import check_model
@@ -73,6 +73,11 @@ def posterior_predictive(
     choice("given", given, ("path", "parameters", "population"))
     tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
     chosen, grid, nodes = Chosen.of(tree, draws), _grid_of(tree, model), _observed_nodes(tree)
+    if given == "population" and not model.varying.names:
+        raise SettingsError(
+            "no parameter varies between the series, so that others of the population have the same ones: take "
+            "given='parameters', or give a parameter a prior by pf.Varying"
+        )
     taken = model.parameters.names if given == "population" else model.priors
     known = {name: chosen[name] for name in taken}
     ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
@@ -185,12 +190,13 @@ def prior_predictive(
         raise SettingsError(
             "data have an initial_time, inputs, events and covariates of their own: give these to pf.Observations"
         )
-    if not seen:
+    if seen:
+        check_panel(model, data)
+    else:
         times = real_array("times", data)
         nothing, given = np.zeros((times.size, model.observation_dim)), {"events": events, "covariates": covariates}
         data = Observations(times, nothing, initial_time, inputs, **given)
-    for observations in panel_of(data).values():
-        (check_data if seen else check_inputs_and_events)(model, observations)
+        check_inputs_and_events(model, data)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     ensemble = Ensemble.build(model, {}, draws, len(grid.first), model.covariates_of(grid), rng)
     tree = simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seen=seen)

@@ -159,7 +159,7 @@ def _verdict(tree: xr.DataTree) -> Iterator[str]:
     if "noise" in tree.children:
         result = check(tree)
         tone = "good" if result.passed else "bad"
-        words = "Nothing speaks against the model" if result.passed else "The model does not fit the data"
+        words = "No sign of misfit was found" if result.passed else "The model does not fit the data"
         yield f'<p class="{tone}">{words} (smallest adjusted p-value {result.p_value:.2g}).</p>'
 
 

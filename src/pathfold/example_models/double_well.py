@@ -1,4 +1,6 @@
-"""A particle in a potential with two wells, dx = theta x (mu - x^2) dt + sigma dW, seen through noise.
+"""A particle in a potential with two wells, seen through noise.
+
+    dx = theta x (mu - x^2) dt + sigma dW.
 
 The wells are at +-sqrt(mu). Values as Archambeau, Opper, Shen, Cornford and Shawe-Taylor (2008), "Variational inference
 for diffusion processes", study them: drift 4 x (1 - x^2), observation noise of standard deviation 0.2.

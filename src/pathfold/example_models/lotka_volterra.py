@@ -1,7 +1,11 @@
 """Predators and prey as a chemical Langevin equation (Boys, Wilkinson and Kirkwood 2008).
 
 Prey y_0 are born at rate c_1 y_0, predation turns prey into predators y_1 at rate c_2 y_0 y_1, and predators die at
-rate c_3 y_1. The state is x = log y.
+rate c_3 y_1. As reactions, with their rate constants, these are
+
+    prey -> 2 prey (c_1),  prey + predators -> 2 predators (c_2),  predators -> 0 (c_3).
+
+The state is x = log y.
 """
 
 import jax.numpy as jnp

@@ -1,4 +1,6 @@
-"""The Ornstein-Uhlenbeck process (Uhlenbeck and Ornstein 1930), dx = -theta (x - mu) dt + sigma dW.
+"""The Ornstein-Uhlenbeck process (Uhlenbeck and Ornstein 1930), a level that returns to its mean.
+
+    dx = -theta (x - mu) dt + sigma dW.
 
 Given the parameters, the Euler-Maruyama path and its observations are jointly Gaussian, so that a Kalman filter gives
 the likelihood exactly.

@@ -1,8 +1,14 @@
 """An epidemic in a closed population: susceptible, infected and recovered, with a contact rate that wanders.
 
-The state is x = [log s; log i; log c], susceptible and infected people and the contact rate, observed by the number of
-people in bed, y = exp(x_1) + sigma_y w, once a day for 14 days (paper, section on the SIR model and its appendix;
-Ryder et al. 2018; `datasets.influenza` says where the data come from).
+With s susceptible and i infected of N people, and a contact rate c,
+
+    ds = -c s i / N dt + sqrt(c s i / N) dW_0,
+    di = (c s i / N - gamma i) dt - sqrt(c s i / N) dW_0 + sqrt(gamma i) dW_1,
+    dx_2 = alpha (beta - x_2) dt + sigma dW_2,  x_2 = log c.
+
+The state is x = [log s; log i; log c]. What is observed is the number of people in bed, y = exp(x_1) + sigma_y w, once
+a day for 14 days (paper, section on the SIR model and its appendix; Ryder et al. 2018; `datasets.influenza` says where
+the data come from).
 """
 
 from collections.abc import Callable

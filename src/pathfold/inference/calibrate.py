@@ -27,7 +27,7 @@ from scipy.special import chdtrc
 from pathfold.errors import DataError, InitialisationError, SettingsError, told
 from pathfold.inference.fit import fit
 from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
-from pathfold.model.check_data import check_data
+from pathfold.model.check_data import check_panel
 from pathfold.model.checks import choice, whole
 from pathfold.model.data import are_data, panel_of
 from pathfold.model.diffusion_model import check_model
@@ -50,6 +50,8 @@ from pathfold.sampling.settings import Moved, refuse_moved
 RANKS = 100  # values that a rank can take, 0, ..., 99
 BINS = (20, 10, 5, 4, 2)  # each has the same number of the values that a rank can take
 LEVEL = 0.01
+FEWEST = 10 * BINS[-1]  # runs that can tell anything: about ten in each of two bins
+WARMUP = 250
 Method = Literal["sample", "fit"]
 EFFECTIVE = 0.5  # of the draws that ranks are among; if fewer are, ranks at the ends are too many
 
@@ -78,7 +80,8 @@ class Calibration:
 
     @property
     def passed(self) -> bool:
-        return bool((self.table["adjusted"] >= LEVEL).all()) and self.failed == 0
+        """Whether there were enough runs to tell, none failed, and ranks are uniform as far as they tell."""
+        return len(self.ranks) >= FEWEST and bool((self.table["adjusted"] >= LEVEL).all()) and self.failed == 0
 
     def __str__(self) -> str:
         return f"{self.verdict}\n{self.table.to_string(float_format=lambda x: f'{x:.3g}')}"
@@ -93,7 +96,7 @@ def calibrate(
     runs: int = 200,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
-    warmup: int = 250,
+    warmup: int | None = None,
     draws: int = 495,
     seed: int = 0,
     initial_time: float = 0.0,
@@ -121,9 +124,9 @@ def calibrate(
     max_step
         The greatest length of a fine step.
     warmup
-        Iterations that adapt the sampler, of the one chain of each run.
+        Iterations that adapt the sampler, of the one chain of each run: 250 by default. `pf.fit` has none.
     draws
-        Draws of that chain, of which 99 are taken, as far apart as they allow.
+        Draws of that chain, or of the fit, of which 99 are taken, as far apart as they allow.
     seed
         A whole number: the same gives the same ranks.
     initial_time
@@ -149,9 +152,12 @@ def calibrate(
     check_model(model)
     refuse_moved("calibrate", _moved, sampler)
     runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)
+    method = cast(Method, choice("method", method, get_args(Method)))
+    if method == "fit":
+        _refuse_chains(warmup=warmup, sampler=sampler, executor=executor)
     settings = Settings.checked(
         chains=1,
-        warmup=warmup,
+        warmup=WARMUP if warmup is None else warmup,
         draws=draws,
         seed=seed,
         sampler=sampler,
@@ -159,9 +165,6 @@ def calibrate(
         progress=False,
         executor=executor,
     )
-    method = cast(Method, choice("method", method, get_args(Method)))
-    if method == "fit" and sampler is not None:
-        raise SettingsError(f"pf.fit has no sampler: leave sampler={told(sampler)} out, or take method='sample'")
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
     fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
     plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings, method)
@@ -180,12 +183,18 @@ def calibrate(
     return calibration_of([records.found[i] for i in range(runs)])
 
 
+def _refuse_chains(**given: Any) -> None:
+    """Raise SettingsError if a setting of chains is given, since a fit runs none."""
+    if named := [(name, value) for name, value in given.items() if value is not None]:
+        name, value = named[0]
+        raise SettingsError(f"pf.fit runs no chains: leave {name}={told(value)} out, or take method='sample'")
+
+
 def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Observations, ...]:
     """Return the series to be simulated; only the pattern of missing values matters in them."""
     if are_data(times):
-        for design in (designs := tuple(panel_of(times).values())):
-            check_data(model, design)
-        return designs
+        check_panel(model, times)
+        return tuple(panel_of(times).values())
     several = isinstance(times, list) and times and np.ndim(times[0])
     arrays = [real_array("times", each) for each in (times if several else [times])]
     return tuple(Observations(each, np.zeros((each.size, model.observation_dim)), initial_time) for each in arrays)
@@ -389,7 +398,13 @@ def calibration_of(found: Sequence[dict[str, Any]]) -> Calibration:
 def _verdict(table: pd.DataFrame, runs: int, failed: int) -> str:
     worst = str(table["adjusted"].idxmin())
     row = table.loc[worst]
-    lost = f" {failed} runs found no starting point, or exploded, and are not among them." if failed else ""
+    lost = f" {failed} of the runs found no starting point, or exploded, and do not count." if failed else ""
+    if runs < FEWEST:
+        counted = "1 run is" if runs == 1 else f"{runs} runs are"
+        return (
+            f"{counted} too few to tell whether ranks are uniform: take {FEWEST} or more, a few hundred to see errors "
+            f"of a fifth of a standard deviation.{lost}"
+        )
     if row["adjusted"] >= LEVEL:
         smallest = f"smallest adjusted p-value {row['adjusted']:.2g}"
         return f"ranks of {runs} runs are uniform as far as these tell ({smallest}).{lost}"

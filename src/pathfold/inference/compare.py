@@ -50,12 +50,12 @@ def compare(
     -------
     pandas.DataFrame
         By model, the most probable first: `log_evidence`, the `difference` from the best, its posterior `probability`
-        if all were equally likely before, the number of `parameters`, the `verdict` of the fit and its first `reason`.
-        Of a model that has no start, NaN.
+        if all were equally likely before, the number of `parameters`, and the `verdict` of the fit. Of a model that has
+        no start, NaN. The reasons for the verdicts, sentences by model, are in `table.attrs["reasons"]`.
     """
     if not isinstance(models, Mapping) or not models:
         raise SettingsError(f"models must be a dict of models by name, not {told(models)}")
-    rows, steps = {}, {"steps_per_interval": steps_per_interval, "max_step": max_step}
+    rows, reasons, steps = {}, {}, {"steps_per_interval": steps_per_interval, "max_step": max_step}
     for name, model in models.items():
         try:
             with warnings.catch_warnings():
@@ -66,18 +66,19 @@ def compare(
                 "log_evidence": np.nan,
                 "parameters": model.parameters.size,
                 "verdict": "none",
-                "reason": str(error),
             }
+            reasons[name] = [str(error)]
             continue
         rows[name] = {
             "log_evidence": float(tree.laplace["log_evidence"]),
             "parameters": tree.laplace.sizes["parameter_normal"],
             "verdict": tree.attrs["verdict"],
-            "reason": tree.attrs["reasons"][0],
         }
+        reasons[name] = [*tree.attrs["reasons"]]
     table = pd.DataFrame.from_dict(rows, orient="index").sort_values("log_evidence", ascending=False)
     logs = table["log_evidence"].to_numpy()
     table.insert(1, "difference", logs - np.nanmax(logs) if np.isfinite(logs).any() else logs)
     odds = np.exp(np.nan_to_num(table["difference"].to_numpy(), nan=-np.inf))
     table.insert(2, "probability", odds / odds.sum() if odds.sum() > 0.0 else odds)
+    table.attrs["reasons"] = reasons
     return table

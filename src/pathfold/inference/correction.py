@@ -31,7 +31,7 @@ class Corrected:
 
 
 def with_weight(explored: Explored) -> np.ndarray:
-    """Return the numbers of the points that weigh enough to be drawn."""
+    """Return the numbers of the points whose weight is enough for them to be drawn."""
     return np.flatnonzero(explored.log_weights > np.log(LIGHT / len(explored.u)))
 
 

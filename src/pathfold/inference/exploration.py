@@ -50,7 +50,7 @@ class Explored:
 
 
 def explore(mode: Mode, points: int, seed: int, stages: Stages, draw: Draw) -> Explored:
-    """Draw points about the mode, weigh them, fit the proposal to them and draw again; weigh all by the mixture."""
+    """Draw points about the mode, fit the proposal to them by weight, and draw again; weight all by the mixture."""
     size = mode.origin.u.size
     if not size:
         u = np.zeros((1, 0))

@@ -18,8 +18,8 @@ from pathfold.inference.exploration import Explored, explore
 from pathfold.inference.identifiability import sentences
 from pathfold.inference.posterior_mode import Mode, climb, curvature
 from pathfold.inference.verdict import Signs
-from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
-from pathfold.model.check_data import check_data
+from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model.check_data import check_panel
 from pathfold.model.checks import choice, truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
@@ -35,6 +35,7 @@ HELD = 4  # draws of each whose noise is kept
 SAME_MODE = 0.5  # modes are the same if they are nearer than this, in standard deviations of the parameters ...
 SAME_PATH = 1.0  # ... and the noise of their paths, in prior standard deviations
 PROBABLE = 5.0  # modes whose log density is lower by more do not count
+FINE = "no sign of a poor approximation"
 
 
 def fit(
@@ -109,8 +110,7 @@ def fit(
     'good'
     """
     check_model(model)
-    for observations in panel_of(data).values():
-        check_data(model, observations)
+    check_panel(model, data)
     draws, size = whole("draws", draws, least=CHAINS), model.parameters.size
     points = (256 if size <= 3 else 512 if size <= 8 else 1024) if points is None else whole("points", points, least=16)
     pairs, prior = truth("pairs", pairs), truth("prior", prior)
@@ -222,7 +222,7 @@ class _Fitted:
         tree = fitted_tree(
             self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
         )
-        tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or ["nothing speaks against it"]}
+        tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or [FINE]}
         tree.attrs["identifiability"] = self._identifiability()
         return tree
 
@@ -236,7 +236,10 @@ class _Fitted:
         reasons = list(_flat_directions(self.mode, normal_labels(self.model)))
         if not self.mode.converged:
             reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
-        tree.attrs |= {"verdict": "rough" if reasons else "good", "reasons": reasons or ["nothing speaks against it"]}
+        tree.attrs |= {
+            "verdict": "rough" if reasons else "good",
+            "reasons": reasons or [FINE],
+        }
         tree.attrs["identifiability"] = self._identifiability()
         return tree
 

@@ -11,8 +11,8 @@ from scipy.special import ndtr, ndtri
 from pathfold.errors import SettingsError, told
 from pathfold.inference.fit import find_modes, prepare_marginal
 from pathfold.inference.posterior_mode import Mode, climb
-from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
-from pathfold.model.check_data import check_data
+from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model.check_data import check_panel
 from pathfold.model.checks import positive, truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.fitted import normal_labels
@@ -22,7 +22,8 @@ from pathfold.sampling.marginal import Marginal, Origin
 STRIDE = 0.5  # standard deviations from one value to the next
 FURTHEST = 3.0  # how far out a profile goes, in roots of twice the log density that is lost
 MOST = 12  # values on either side
-ACROSS = 4  # values on either side of each of two parameters
+ACROSS = 5  # values on either side of each of two parameters
+REGION = 3.0  # log density that is lost at the edge of the region of two parameters that has a coverage of 95 %
 
 
 def profile(
@@ -82,8 +83,7 @@ def profile(
     True
     """
     check_model(model)
-    for observations in panel_of(data).values():
-        check_data(model, observations)
+    check_panel(model, data)
     level, seed = positive("level", level, below=1.0), whole("seed", seed, least=0)
     threads = None if threads is None else whole("threads", threads, least=1)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
@@ -135,20 +135,24 @@ def _moved(marginal: Marginal, mode: Mode, origin: Origin, target: dict[int, flo
     return climb(marginal, reached, mode.covariance, free)[0] if free.any() else reached
 
 
-def _of_one(marginal: Marginal, mode: Mode, k: int, labels: list[str], quantile: float) -> xr.Dataset:
+def _walk(marginal: Marginal, mode: Mode, k: int, lost: float) -> list[Origin]:
+    """Return maxima over the other parameters along one, on both sides of the mode, until so much is lost."""
     best, sd = mode.origin, float(np.sqrt(mode.covariance[k, k]))
     found = [best]
     for sign in (-1, 1):
-        origin: Origin | None = best
         for i in range(1, MOST + 1):
-            origin = _moved(
-                marginal, mode, found[0] if sign < 0 else found[-1], {k: best.u[k] + sign * i * STRIDE * sd}
-            )
+            nearest = found[0] if sign < 0 else found[-1]
+            origin = _moved(marginal, mode, nearest, {k: best.u[k] + sign * i * STRIDE * sd})
             if origin is None:
                 break
             found.insert(0, origin) if sign < 0 else found.append(origin)
-            if best.log_density - origin.log_density > 0.5 * FURTHEST**2:
+            if best.log_density - origin.log_density > lost:
                 break
+    return found
+
+
+def _of_one(marginal: Marginal, mode: Mode, k: int, labels: list[str], quantile: float) -> xr.Dataset:
+    found = _walk(marginal, mode, k, 0.5 * FURTHEST**2)
     top = max(found, key=lambda each: each.log_density)
     u, drop = np.array([each.u for each in found]), np.array([each.log_density - top.log_density for each in found])
     roots = np.sign(u[:, k] - top.u[k]) * np.sqrt(-2.0 * drop)
@@ -168,10 +172,17 @@ def _of_one(marginal: Marginal, mode: Mode, k: int, labels: list[str], quantile:
 
 
 def _of_two(marginal: Marginal, mode: Mode, chosen: list[int], labels: list[str]) -> xr.Dataset:
-    """Go along the first parameter, and from each of its values along the second, outward from the mode."""
+    """Go along the first parameter, and from each of its values along the second, outward from the mode.
+
+    The profile of each by itself says how far its values reach, on either side: beyond the region of 95 %.
+    """
     best, steps = mode.origin, np.arange(-ACROSS, ACROSS + 1)
-    sds = [float(np.sqrt(mode.covariance[k, k])) for k in chosen]
-    axes = [best.u[k] + 0.75 * sd * steps for k, sd in zip(chosen, sds, strict=True)]
+    walks = [_walk(marginal, mode, k, REGION) for k in chosen]
+    reach = [[best.u[k] - walk[0].u[k], walk[-1].u[k] - best.u[k]] for k, walk in zip(chosen, walks, strict=True)]
+    axes = [
+        best.u[k] + steps / ACROSS * np.where(steps < 0, below, above)
+        for k, (below, above) in zip(chosen, reach, strict=True)
+    ]
     found = np.full((len(steps), len(steps)), np.nan)
     origins: dict[tuple[int, int], Origin | None] = {(ACROSS, ACROSS): best}
     for i in sorted(range(len(steps)), key=lambda i: abs(steps[i])):

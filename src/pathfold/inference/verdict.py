@@ -81,7 +81,7 @@ class Signs:
         yield Sign(self.shift, 0.1, 0.5, f"paths move {self.shifted} by {self.shift:.2f} standard deviations")
 
     def reasons(self) -> list[str]:
-        """Return the sentences of all signs that are not fine, the one that weighs most first."""
+        """Return the sentences of all signs that are not fine, the one that matters most first."""
         amiss = [each for each in self.listed() if each.badness > 0.0]
         return [each.sentence for each in sorted(amiss, key=lambda each: -each.badness)]
 

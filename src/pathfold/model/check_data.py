@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from pathfold.errors import DataError, told
-from pathfold.model.data import Observations
+from pathfold.model.data import Data, Observations, panel_of
+from pathfold.model.data_table import naming_series
 from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.observation import Points
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid
 
 FAR = 100.0  # a first interval that is longer than the others by this factor was hardly meant
+
+
+def check_panel(model: DiffusionModel, data: Data) -> None:
+    """Check every series; if there are several, the error names the one it is about."""
+    panel = panel_of(data)
+    for name, observations in panel.items():
+        with naming_series(name) if len(panel) > 1 else nullcontext():
+            check_data(model, observations)
 
 
 def check_data(model: DiffusionModel, observations: Observations) -> None:
@@ -39,7 +50,8 @@ def check_data(model: DiffusionModel, observations: Observations) -> None:
     if np.isfinite(at_start).sum() > model.start_dim + model.observation_noise_dim:
         raise DataError(
             f"the initial state, observed at initial_time = {observations.initial_time}, is fixed or nearly so and "
-            "cannot meet the data; give initial_state a distribution, or leave that observation out"
+            "cannot meet the data; give initial_state a distribution, an earlier initial_time if the series began "
+            "before it was observed, or leave that observation out"
         )
 
 
@@ -66,7 +78,7 @@ def _warn_of_a_far_start(observations: Observations) -> None:
         warnings.warn(
             f"the first observation is at {times[0]:g}, long after initial_time, which is 0 by default: the model runs "
             f"for all that time unseen; give initial_time={times[0]:g}, or a time shortly before, if it begins there",
-            stacklevel=3,
+            skip_file_prefixes=(str(Path(__file__).parents[1]),),
         )
 
 

@@ -12,7 +12,7 @@ from jax import Array
 
 from pathfold.errors import DataError, ModelError, told
 from pathfold.model.names import check_name
-from pathfold.model.real_arrays import real_number
+from pathfold.model.real_arrays import is_frame, real_number
 
 # Names that the results have beside those of the covariates.
 RESERVED = ("interval", "interval_start", "interval_end", "fine_step", "ends_at_data", "first_interval", "event")
@@ -50,7 +50,8 @@ class Covariate:
             if value not in self.levels:
                 known = told(list(self.levels))
                 raise DataError(
-                    f"the covariate {name!r} is {told(value)}, which is none of the model's levels, {known}"
+                    f"the covariate {name!r} is {told(value)}, which is none of the model's levels, {known}; name all "
+                    f"of them in the model: covariates={{{name!r}: [...]}}"
                 )
             return float(self.levels.index(value))
         if isinstance(value, str):
@@ -70,7 +71,11 @@ def check_model_covariates(given: Any) -> dict[str, Covariate]:
 
 
 def read_covariates(given: Any) -> dict[str, Label]:
-    """Return the covariates of a series by name, or raise DataError for what is no number and no name of a group."""
+    """Return the covariates of a series by name, or raise DataError for what is no number and no name of a group.
+
+    They may be a row of a table, a pandas Series.
+    """
+    given = given.to_dict() if is_frame(given) and given.ndim == 1 else given
     if not isinstance(given, Mapping | None):
         raise DataError(f"covariates must be a dict of name -> number, or name of a group, not {told(given)}")
     _check_names(given or {}, DataError)

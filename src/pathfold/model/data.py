@@ -20,6 +20,7 @@ from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.long_table import LongTable
 from pathfold.model.real_arrays import check_same_rows, is_frame, is_labelled, real_array, real_number
 
+TIMES = ("t", "time", "times", "date", "dates", "datetime", "timestamp", "day", "month", "year")  # names of columns
 LARGEST = 1e100  # its square, and functions of that in a model, are still numbers
 
 
@@ -50,8 +51,8 @@ class Observations:
         A dict of name -> (times, amounts) for the model's events of these names. An event at an observation time comes
         before the observation.
     covariates
-        A dict of name -> number, or name of a group: what is known of the series as a whole, such as
-        `{"weight": 70.0, "sex": "F"}`. All series of a panel have the same ones.
+        A dict of name -> number, or name of a group, or a row of a table (a pandas Series): what is known of the series
+        as a whole, such as `{"weight": 70.0, "sex": "F"}`. All series of a panel have the same ones.
     name
         What the results call the series.
 
@@ -262,6 +263,7 @@ def _series_name(name: Any) -> str | int:
 def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
     """Return times, values and names of components of a labelled series, which is recognised by its attributes."""
     if is_frame(data):
+        _refuse_row_numbers(data)
         times, values, names = data.index, data.to_numpy(), getattr(data, "columns", [getattr(data, "name", None)])
     elif hasattr(data, "data_vars"):
         raise DataError(f"times are an xarray.{type(data).__name__}; give one of its variables, a DataArray")
@@ -282,6 +284,18 @@ def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
     if again := [name for name, count in Counter(map(str, names)).items() if count > 1]:
         raise DataError(f"two columns of the data are called {again[0]!r}; give each a name of its own")
     return times, values, None if list(names) == [None] else tuple(map(str, names))
+
+
+def _refuse_row_numbers(frame: Any) -> None:
+    """Raise DataError if the index of a table only counts its rows while one of its columns has the times."""
+    if not hasattr(frame, "columns") or frame.index.tolist() != [*range(len(frame))]:
+        return
+    for name in frame.columns[[str(name).lower() in TIMES for name in frame.columns]]:
+        if (column := frame[name]).ndim == 1 and column.is_monotonic_increasing and column.dtype.kind in "iufmM":
+            raise DataError(
+                f"the index of the table counts its rows, and its column {told(name)} looks like the times: give "
+                f"table.set_index({told(name)}), or pf.Observations.from_frame(table, time={told(name)}, values=[...])"
+            )
 
 
 def _regularised(times: np.ndarray, initial_time: float) -> np.ndarray:

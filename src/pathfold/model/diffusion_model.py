@@ -47,6 +47,13 @@ from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
 from pathfold.schemes.ito import Clock
 
 
+def _shortened(names: tuple[str, ...] | int) -> str:
+    """Write the first few names, or how many there are without any."""
+    if isinstance(names, int):
+        return str(names)
+    return f"[{', '.join(names[:6])}{', ...' if len(names) > 6 else ''}]"
+
+
 def _as_one(observation: Any) -> Observation:
     parts = tuple(observation) if isinstance(observation, list | tuple) else (observation,)
     if not parts:
@@ -190,6 +197,19 @@ class DiffusionModel:
             self.jumps.check(self.state_dim, self.structs())
             self._set_observation(observation, observed)
             self._check_at_prior_draws()
+
+    def __repr__(self) -> str:
+        named: dict[str, Any] = {
+            "states": self.states or self.state_dim,
+            "parameters": self.parameters.names,
+            "varying": self.varying.names,
+            "inputs": (*self.inputs,),
+            "covariates": (*self.covariates,),
+            "events": (*self.jumps.events,),
+            "observed": self.observed or self.observation_dim,
+        }
+        parts = [f"{name}={_shortened(those)}" for name, those in named.items() if those]
+        return f"DiffusionModel({', '.join(parts)}, scheme={type(self.scheme).__name__})"
 
     def _set_equation(self, drift: Callable[..., Any], diffusion: Callable[..., Any]) -> None:
         """Take drift and diffusion as functions of (x, z, t), and the network of reactions if they come from one."""

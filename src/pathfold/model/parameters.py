@@ -242,7 +242,12 @@ class _Building:
     def _of_groups(self, name: str, m: ConditionalMap) -> GroupMap:
         """Return the map to the values of all levels of the covariate that makes the groups."""
         by = self.priors[name].by
-        levels = self.covariates[by].levels if isinstance(by, str) and by in self.covariates else ()
+        if not isinstance(by, str):
+            raise ModelError(
+                f"parameter {name!r} varies by {told(by)}; give by the name of one covariate, such as by='site', and "
+                "for groups within groups a covariate whose levels are the pairs"
+            )
+        levels = self.covariates[by].levels if by in self.covariates else ()
         if not levels:
             raise ModelError(
                 f"parameter {name!r} varies by {told(by)}, which is no covariate with levels; give the model "

@@ -15,9 +15,9 @@ import numpy as np
 import xarray as xr
 
 from pathfold.errors import DataError, SettingsError
-from pathfold.model import Data, DiffusionModel, Input, TimeGrid, panel_of
+from pathfold.model import Data, DiffusionModel, Input, TimeGrid
 from pathfold.model.censoring import BETWEEN
-from pathfold.model.check_data import check_data
+from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import identity
 from pathfold.results.model_text import model_text
@@ -61,8 +61,7 @@ def checked(model: DiffusionModel, data: Data, posterior: Any) -> tuple[xr.DataT
     """Return the results, and the grid that they were made on; raise an error if model or data are others."""
     check_model(model)
     tree = results_of(posterior, model)
-    for observations in panel_of(data).values():
-        check_data(model, observations)
+    check_panel(model, data)
     return tree, _grid_of(tree, data)
 
 

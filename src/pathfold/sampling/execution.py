@@ -23,8 +23,8 @@ from pathfold.engine.native.metropolis import OF_COORDINATES
 from pathfold.engine.native.replica_exchange import ALL_STATISTICS
 from pathfold.engine.native.trajectory import STATISTICS
 from pathfold.errors import InitialisationError, SettingsError
-from pathfold.model import Data, DiffusionModel, TimeGrid, panel_of
-from pathfold.model.check_data import check_data
+from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model.check_data import check_panel
 from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
 from pathfold.sampling.alone import chain_ended, only_chain
@@ -69,8 +69,7 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
 
     A checkpoint folder gets the text `about`, which says what the draws in it are.
     """
-    for observations in panel_of(data).values():
-        check_data(model, observations)
+    check_panel(model, data)
     if settings.start is not None:
         check_start(settings.start, model)
         check_same_series(settings.start, grid)

@@ -1,4 +1,4 @@
-"""Where chains begin: modes of the posterior, found by short searches and weighed by mass (method.md, section 12).
+"""Where chains begin: modes of the posterior, found by short searches and weighted by mass (method.md, section 12).
 
 Every search goes down from a draw of its own. They are made in rounds; when some end at the same mode, the best that
 were found are shared out among the chains. What is searched for, and in which order, does not depend on the threads.
@@ -153,7 +153,7 @@ def _modes(crew: Crew, seed: int) -> list[Candidate]:
     """Search in rounds until two searches agree on the best mode; raise InitialisationError if none finds any.
 
     Light problems have two rounds at least, so that a second mode is seen if there is one. Where no two agree, the
-    candidates are weighed with the curvature of their paths.
+    candidates are weighted with the curvature of their paths.
     """
     engine, candidates, failures = crew.engine, list[Candidate](), list[Failure]()
     least = len(FIRST) if engine.work < LIGHT else 1
@@ -171,12 +171,12 @@ def _modes(crew: Crew, seed: int) -> list[Candidate]:
         if agreed and number + 1 >= least:
             return candidates
         if candidates and number + 1 >= ENOUGH:
-            return weighed(engine, candidates)
+            return weighted(engine, candidates)
     searched = sum(len(FIRST[i]) if i < len(FIRST) else len(OTHERS) for i in range(ROUNDS))
     raise none_found(engine, failures, f"{searched} searches")
 
 
-def weighed(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
+def weighted(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates with the mass that Laplace's method gives them (method.md, section 21), those that have one.
 
     Their potentials have the curvature of paths to first order alone, by which a path that only seems likely can be

@@ -54,7 +54,7 @@ def plot_check(
         _draw_quantiles(right, source)
     axes[-1, 0].set_xlabel("time" if np.ptp(chosen[-1].series) == 0 else "observation times, series by series")
     axes[-1, 1].set_xlabel("normal")
-    verdict = "nothing speaks against the model" if result.passed else f"{len(result.findings)} findings"
+    verdict = "no sign of misfit" if result.passed else f"{len(result.findings)} findings"
     figure.suptitle(f"smallest adjusted p-value {result.p_value:.2g}: {verdict}", fontsize="medium")
     legend_outside(figure, "lower")
     return figure

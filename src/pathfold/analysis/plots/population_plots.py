@@ -10,8 +10,11 @@ import xarray as xr
 
 from pathfold.analysis.plots.paths_plot import draw_data, series_of
 from pathfold.analysis.plots.style import (
+    BANDS,
     DATA,
+    FORECAST,
     POSTERIOR,
+    WIDTH,
     draw_bands,
     first_few,
     legend_outside,
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 COLUMNS = 4
 BAND = 0.95
+ENOUGH = 10  # observations that percentiles are taken of, unless the user names the spans
+MOST_NAMED = 30  # series that are named below their values
 MOST_BARS = 100  # series whose intervals are drawn one by one
 
 
@@ -58,9 +63,10 @@ def plot_vpc(
     names
         The observed components to draw, by name or number; all by default.
     bins
-        Into how many spans of time the observations are gathered, about as many in each; or the edges of the spans.
+        Into how many spans of time the observations are gathered at most, about as many in each, and ten or more; or
+        the edges of the spans, which are kept as they are.
     percentiles
-        The percentiles that are compared.
+        The percentiles that are compared, in percent.
     """
     tree = check_posterior(posterior, "observed_data", "posterior_predictive")
     if tree["posterior_predictive"].attrs.get("given") == "path":
@@ -70,15 +76,17 @@ def plot_vpc(
         )
     known, levels = observation_names(tree), _checked_percentiles(percentiles)
     rows = selected("observation", names, known)
-    spans = _spans(tree.observed_data["time"].values, bins)
-    times = np.array([np.median(tree.observed_data["time"].values[span]) for span in spans])
     y = _simulated(tree)
-    columns = [_Compared.of(tree.observed_data, y, k) for k in rows]
+    data = tree.observed_data
+    if never := [known[k] for k in rows if np.isnan(data["y"].values[:, k]).all()]:
+        raise SettingsError(f"{never[0]!r} was never observed: leave it out of names")
+    columns = [_Compared.of(data, y, k) for k in rows]
     heights = [h for column in columns for h in ((3.0, 1.0) if column.limited else (3.0,))]
-    figure = new_figure(8.0, 0.9 * sum(heights) + 0.9)
+    figure = new_figure(WIDTH, 0.9 * sum(heights) + 1.2)
     axes = iter(figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights).ravel())
     for k, column in zip(rows, columns, strict=True):
-        ax = next(axes)
+        ax, spans = next(axes), _spans(column.times, bins)
+        times = np.array([np.median(column.times[span]) for span in spans])
         _draw_percentiles(ax, times, spans, column, levels)
         ax.set_ylabel(known[k])
         if column.limited:
@@ -97,25 +105,28 @@ def _simulated(tree: xr.DataTree) -> np.ndarray:
 
 
 class _Compared(NamedTuple):
-    """Values of one component observed (row,) and simulated (draw, row), put at a limit where they are beyond it."""
+    """Values of one component that were observed (row,) and simulated (draw, row), put at a limit where they are
+    beyond it, and their times."""
 
+    times: np.ndarray
     observed: np.ndarray
     simulated: np.ndarray
-    limit: float
-    side: str  # "below", "above" or ""
+    limit: float = np.nan
+    side: str = ""  # "below", "above" or ""
 
     @classmethod
     def of(cls, data: Any, simulated: np.ndarray, k: int) -> _Compared:
-        y, simulated = data["y"].values[:, k], simulated[:, :, k]
+        seen = np.isfinite(data["y"].values[:, k])
+        times, y, simulated = data["time"].values[seen], data["y"].values[seen, k], simulated[:, seen, k]
         if "censored" not in data:
-            return cls(y, simulated, np.nan, "")
-        kinds = data["censored"].values[:, k]
-        y = np.where(kinds == BETWEEN, 0.5 * (y + data["upper"].values[:, k]), y)
+            return cls(times, y, simulated)
+        kinds = data["censored"].values[seen, k]
+        y = np.where(kinds == BETWEEN, 0.5 * (y + data["upper"].values[seen, k]), y)
         for kind, side, furthest, cut in ((BELOW, "below", np.max, np.maximum), (ABOVE, "above", np.min, np.minimum)):
             if np.any(kinds == kind):
                 limit = float(furthest(y[kinds == kind]))
-                return cls(cut(y, limit), cut(simulated, limit), limit, side)
-        return cls(y, simulated, np.nan, "")
+                return cls(times, cut(y, limit), cut(simulated, limit), limit, side)
+        return cls(times, y, simulated)
 
     @property
     def limited(self) -> bool:
@@ -123,66 +134,79 @@ class _Compared(NamedTuple):
 
 
 def _checked_percentiles(percentiles: Any) -> list[float]:
-    """Return the percentiles as levels between 0 and 1."""
-    levels = np.sort(real_array("percentiles", np.atleast_1d(percentiles)).astype(float).ravel()) / 100.0
-    if not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
+    """Return the percentiles, sorted; refuse what must be levels between 0 and 1."""
+    percents = np.sort(real_array("percentiles", np.atleast_1d(percentiles)).astype(float).ravel())
+    if not percents.size or not np.all((percents > 0.0) & (percents < 100.0)):
         raise SettingsError(f"percentiles must be numbers between 0 and 100, not {told(percentiles)}")
-    return levels.tolist()
+    if percents[-1] <= 1.0:
+        raise SettingsError(
+            f"percentiles are in percent, and {told(percentiles)} would all lie at or below the first: give "
+            f"percentiles={[float(f'{100.0 * level:.6g}') for level in percents]}"
+        )
+    return percents.tolist()
 
 
 def _spans(times: np.ndarray, bins: Any) -> list[np.ndarray]:
-    """Return the rows of each span of time: of each time, where there are no more than so many."""
+    """Return the rows of each span of time: of each time, where there are no more than so many; few are joined."""
     if np.ndim(bins) == 0:
         count, distinct = whole("bins", bins, least=1), np.unique(times)
         inner = np.quantile(times, np.linspace(0.0, 1.0, count + 1)[1:-1])
         edges = distinct[1:] if distinct.size <= count else np.unique(inner)
-    else:
-        edges = np.asarray(bins, dtype=float)
-        if edges.size < 2 or not np.all(np.diff(edges) > 0.0):
-            raise SettingsError(f"bins must be a number of spans or two or more increasing edges, not {told(bins)}")
-        edges = np.append(edges[:-1], np.nextafter(edges[-1], np.inf))
-        inside = (times >= edges[0]) & (times < edges[-1])
-        numbers = np.where(inside, np.searchsorted(edges, times, side="right"), 0)
-        return _rows_of(numbers, range(1, edges.size))
-    return _rows_of(np.searchsorted(edges, times, side="right"), range(edges.size + 1))
-
-
-def _rows_of(numbers: np.ndarray, wanted: Any) -> list[np.ndarray]:
-    spans = [rows for k in wanted if (rows := np.flatnonzero(numbers == k)).size]
+        numbers = np.searchsorted(edges, times, side="right")
+        return _joined([np.flatnonzero(numbers == k) for k in range(edges.size + 1)])
+    edges = real_array("bins", bins).astype(float)
+    if edges.size < 2 or not np.all(np.diff(edges) > 0.0):
+        raise SettingsError(f"bins must be a number of spans or two or more increasing edges, not {told(bins)}")
+    edges[-1] = np.nextafter(edges[-1], np.inf)
+    numbers = np.searchsorted(edges, times, side="right")
+    spans = [rows for k in range(1, edges.size) if (rows := np.flatnonzero(numbers == k)).size]
     if not spans:
         raise SettingsError("no observation lies within the bins; give edges that hold the times of the data")
     return spans
 
 
+def _joined(spans: list[np.ndarray]) -> list[np.ndarray]:
+    """Join spans of time with the next ones until each has enough observations for percentiles."""
+    joined = [spans[0]]
+    for rows in spans[1:]:
+        if joined[-1].size < ENOUGH:
+            joined[-1] = np.concatenate([joined[-1], rows])
+        else:
+            joined.append(rows)
+    if len(joined) > 1 and joined[-1].size < ENOUGH:
+        joined[-2:] = [np.concatenate(joined[-2:])]
+    return joined
+
+
 def _draw_percentiles(
-    ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared, levels: list[float]
+    ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared, percents: list[float]
 ) -> None:
-    """Draw percentiles of the data as lines, and the bands of those simulated; the middle one in a stronger tone."""
+    """Draw percentiles of the data as lines, and bands of those simulated; the middle one in a tone of its own."""
+    levels = [percent / 100.0 for percent in percents]
     middle = min(range(len(levels)), key=lambda i: abs(levels[i] - 0.5))
     simulated = np.array([quantiles(column.simulated[:, rows], levels, axis=1) for rows in spans])
-    observed = np.array([quantiles(column.observed[rows], levels) for rows in spans])
-    outer = ", ".join(f"{level:.0%}" for i, level in enumerate(levels) if i != middle)
-    told = [f"{levels[middle]:.0%}" if i == middle else outer for i in range(len(levels))]
+    observed = np.array([np.quantile(column.observed[rows], levels) for rows in spans])
+    outer = "percentiles " + ", ".join(f"{percent:g}" for i, percent in enumerate(percents) if i != middle)
+    told = [f"percentile {percent:g}" if i == middle else outer for i, percent in enumerate(percents)]
     for i in sorted(range(len(levels)), key=lambda i: i == middle):
         low, high = quantiles(simulated[:, i], [0.5 - BAND / 2, 0.5 + BAND / 2], axis=1)
-        face = POSTERIOR.inner if i == middle else POSTERIOR.outer
-        what = f"{BAND:.0%} of the simulated {told[i]}"
-        ax.fill_between(times, low, high, facecolor=face, edgecolor=POSTERIOR.line, alpha=0.6, lw=0.5, label=what)
+        tone = FORECAST if i == middle else POSTERIOR
+        what = f"{told[i]}: {BAND:.0%} of those simulated"
+        ax.fill_between(times, low, high, facecolor=tone.inner, edgecolor=tone.line, alpha=0.6, lw=0.8, label=what)
     for i in range(len(levels)):
         style = "-" if i == middle else "--"
-        ax.plot(times, observed[:, i], style, color=DATA, lw=1.2, marker=".", ms=4, label=f"{told[i]} of the data")
+        ax.plot(times, observed[:, i], style, color=DATA, lw=1.2, marker=".", ms=4, label=f"{told[i]}: data")
     if column.limited:
         ax.axhline(column.limit, color="#777777", lw=0.8, ls=":", label="limit")
 
 
 def _draw_share(ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared) -> None:
     """Draw the share of the data that is beyond the limit, and the band of that of those simulated."""
-    beyond = [(values == column.limit, np.isfinite(values)) for values in (column.simulated, column.observed)]
-    (simulated, seen), (observed, known) = beyond
-    shares = np.array([simulated[:, rows].sum(axis=1) / np.maximum(1, seen[:, rows].sum(axis=1)) for rows in spans])
+    beyond, lost = column.simulated == column.limit, np.isnan(column.simulated)
+    shares = np.array([beyond[:, rows].sum(axis=1) / np.maximum(1, (~lost[:, rows]).sum(axis=1)) for rows in spans])
     low, high = np.quantile(shares, [0.5 - BAND / 2, 0.5 + BAND / 2], axis=1)
-    ax.fill_between(times, low, high, color=POSTERIOR.inner, alpha=0.8, lw=0)
-    ax.plot(times, [observed[rows].sum() / max(1, known[rows].sum()) for rows in spans], ".-", color=DATA, lw=1.2, ms=4)
+    ax.fill_between(times, low, high, facecolor=POSTERIOR.inner, edgecolor=POSTERIOR.line, alpha=0.6, lw=0.8)
+    ax.plot(times, [np.mean(column.observed[rows] == column.limit) for rows in spans], ".-", color=DATA, lw=1.2, ms=4)
     ax.set_ylim(-0.03, 1.03)
 
 
@@ -246,10 +270,10 @@ def plot_effects(
 ) -> Figure:
     """Draw the values that vary between series, with their shrinkage; or draw them against covariates.
 
-    Without covariates the series stand side by side, sorted by the median of their draws, with bands that hold 50 and
-    95 % of these. With covariates every effect has a row and every covariate a column; the correlation between the two
-    is that over the series in each draw, with its median and 95 % interval, which shrinkage does not bias as it does
-    that of the means.
+    Without covariates the series stand side by side, sorted by the median of their draws, with bars that hold 50 and
+    95 % of these; if there are more than 30, with bands. With covariates every effect has a row and every covariate a
+    column; the correlation between the two is that over the series in each draw, with its median and 95 % interval,
+    which shrinkage does not bias as it does that of the means.
 
     Parameters
     ----------
@@ -264,7 +288,7 @@ def plot_effects(
     effects = effects_of(tree)
     chosen = {[*effects][i]: [*effects.values()][i] for i in selected("effect", names, [*effects])}
     if covariates is None:
-        return _drawn_in_order(chosen)
+        return _drawn_in_order(chosen, series_names(tree))
     given = _checked_covariates(covariates, len(series_names(tree)))
     figure = new_figure(max(4.0, 2.8 * len(given) + 0.6), 2.2 * len(chosen) + 0.5)
     axes = figure.subplots(len(chosen), len(given), sharex="col", sharey="row", squeeze=False)
@@ -281,18 +305,35 @@ def _told_effect(label: str, effect: Effect) -> str:
     return f"log {label}" if effect.logarithm else label
 
 
-def _drawn_in_order(effects: Mapping[str, Effect]) -> Figure:
+def _drawn_in_order(effects: Mapping[str, Effect], series: Sequence[str]) -> Figure:
     """Draw each effect of all series, sorted by their medians, and say how much they have shrunk."""
-    figure = new_figure(8.0, 2.0 * len(effects) + 0.9)
+    few = len(series) <= MOST_NAMED
+    figure = new_figure(WIDTH, (2.4 if few else 2.0) * len(effects) + 0.9)
     axes = figure.subplots(len(effects), 1, squeeze=False).ravel()
     for ax, (label, effect) in zip(axes, effects.items(), strict=True):
         order = np.argsort(np.median(effect.draws, axis=0))
-        draw_bands(ax, np.arange(1.0, order.size + 1), effect.draws[:, order], POSTERIOR, "draws")
+        places = np.arange(1.0, order.size + 1)
+        if few:
+            _draw_bars(ax, places, effect.draws[:, order])
+            turned: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, series)) > 3 else {}
+            ax.set_xticks(places, [series[k] for k in order], **turned)
+        else:
+            draw_bands(ax, places, effect.draws[:, order], POSTERIOR, "draws")
         ax.set_ylabel(_told_effect(label, effect))
         ax.set_title(f"shrinkage {effect.shrinkage:.0%}", fontsize="small", loc="left")
     axes[-1].set_xlabel("series, sorted")
     legend_outside(figure)
     return figure
+
+
+def _draw_bars(ax: Axes, places: np.ndarray, draws: np.ndarray) -> None:
+    """Draw a point for the median of each column of draws, and bars that hold 50 and 95 % of them."""
+    levels = [0.5 + sign * band / 2 for band in BANDS for sign in (-1, 1)]
+    edges = np.quantile(draws, levels, axis=0)
+    for i, (band, width) in enumerate(zip(BANDS, (1.2, 4.0), strict=True)):
+        what = f"{band:.0%} of the draws"
+        ax.vlines(places, edges[2 * i], edges[2 * i + 1], color=POSTERIOR.inner, lw=width, label=what)
+    ax.plot(places, np.median(draws, axis=0), "o", color=POSTERIOR.line, ms=4, label="median of the draws")
 
 
 def _checked_covariates(covariates: Any, count: int) -> dict[str, np.ndarray]:
@@ -318,6 +359,8 @@ def _draw_against(ax: Axes, effect: Effect, values: np.ndarray) -> None:
     if words:  # beside each other, since many series have the same word
         places = numbers + 0.3 * (np.argsort(np.argsort(middle)) / max(1, middle.size - 1) - 0.5)
         ax.set_xticks(range(len(words)), words)
+    elif np.array_equal(numbers, np.round(numbers)):
+        ax.locator_params(axis="x", integer=True)
     if middle.size <= MOST_BARS:
         ax.vlines(places, low, high, color=POSTERIOR.inner, lw=1.0)
     ax.plot(places, middle, "o", color=POSTERIOR.line, ms=3 if middle.size <= MOST_BARS else 1.5)
