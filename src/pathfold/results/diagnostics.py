@@ -23,6 +23,7 @@ FAILURES = 0.03
 STANDSTILL = 0.02
 SHORT = 0.1  # steps, where likelihoods enter as plain factors
 SHIFT = 0.3  # with half steps, in posterior standard deviations
+OF_MODE = 20  # draws of a chain: fewer do not show how wide the mode is that it is in
 STEPS_APART = 5.0  # chains in different modes have steps of other lengths, which are told if the factor is this
 NAMED = 3  # parameters of a chain that was left out, those that are furthest apart
 
@@ -65,7 +66,7 @@ def troubles(
             if np.isfinite(x).all():
                 by_label[label] = Sampled(x.mean(axis=1), x.std(axis=1), convergence)
     yield from _not_finite(tree, [*names, *started])
-    of_modes = [*_modes(tree, by_label)]
+    of_modes = [*_modes(tree, by_label)] if draws >= OF_MODE else []
     yield from of_modes
     if draws >= 4:
         yield from _no_round_trips(tree)
