@@ -372,7 +372,7 @@ def test_chains_in_different_modes_are_told_apart():
         tree[group] = tree[group].to_dataset().assign_coords(chain=[1, 2, 5, 7])
     with pytest.warns(UserWarning, match="different modes: chain 5 has sigma"):
         warn_of_trouble(tree, NAMES)
-    with pytest.warns(UserWarning, match="sigma has not converged"):  # which is all that a few draws tell
+    with pytest.warns(UserWarning, match=r"different modes.*sigma has not converged"):  # a few draws are too few anyway
         warn_of_trouble(tree.isel(draw=slice(0, 10)), NAMES)
 
 

@@ -23,7 +23,6 @@ FAILURES = 0.03
 STANDSTILL = 0.02
 SHORT = 0.1  # steps, where likelihoods enter as plain factors
 SHIFT = 0.3  # with half steps, in posterior standard deviations
-OF_MODE = 20  # draws of a chain: fewer do not show how wide the mode is that it is in
 STEPS_APART = 5.0  # chains in different modes have steps of other lengths, which are told if the factor is this
 NAMED = 3  # parameters of a chain that was left out, those that are furthest apart
 
@@ -66,7 +65,7 @@ def troubles(
             if np.isfinite(x).all():
                 by_label[label] = Sampled(x.mean(axis=1), x.std(axis=1), convergence)
     yield from _not_finite(tree, [*names, *started])
-    of_modes = [*_modes(tree, by_label)] if draws >= OF_MODE else []
+    of_modes = [*_modes(tree, by_label)]
     yield from of_modes
     if draws >= 4:
         yield from _no_round_trips(tree)
@@ -75,7 +74,8 @@ def troubles(
     if draws >= 4:
         yield from () if refined else _time_step(tree, [*names, *started])
         yield from _short_steps(tree)
-        yield from () if of_modes else _convergence(by_label, tree.posterior.sizes["chain"])
+        if not of_modes or draws < ESS_A_CHAIN:  # of chains in different modes more draws are no remedy
+            yield from _convergence(by_label, tree.posterior.sizes["chain"])
 
 
 def _not_finite(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
@@ -97,10 +97,7 @@ class Sampled(NamedTuple):
 
 
 def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
-    """Report chains that stay away from the others, by their means, and by the length of their steps.
-
-    That they have not converged is said with it: only of chains in one mode is it a matter of more draws.
-    """
+    """Report chains that stay away from the others, by their means, and by the length of their steps."""
     remarks: dict[int, list[str]] = {}
     for label, (means, spread, _) in by_label.items():
         middle = np.median(means)

@@ -79,6 +79,16 @@ def run_chains(
     given, the run may be one of replica exchange: if it is to go on from a checkpoint of such a run, or if the searches
     for starts find that it should be.
     """
+    if (run := _run(model, data, grid, settings, about)) is None:
+        run = _run(model, data, grid, settings.with_replicas(), about)
+    assert run is not None
+    return run
+
+
+def _run(
+    model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings, about: Callable[[Settings], str]
+) -> Run | None:
+    """Run the chains; return None, before any has begun, if they should be those of replica exchange."""
     for observations in panel_of(data).values():
         check_data(model, observations)
     if settings.start is not None:
@@ -130,14 +140,14 @@ def run_chains(
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
     indices, found = range(settings.chains) if alone is None else [alone], None
-    with explained(model, grid, settings.seed):
-        if begun is None and _may_exchange(settings, engine):
+    if begun is None and _may_exchange(settings, engine):
+        with explained(model, grid, settings.seed):
             found = _starts(engine, settings, indices)
-            modes = modes_of(engine, [*found.candidates, *found.besides])
-            if len(modes) > 1 and stay_apart(task, modes, _threads(settings)):
-                say(EXCHANGED, show=settings.progress)
-                return run_chains(model, data, grid, settings.with_replicas(), about)
-    claimed = _claimed(settings, task, recorded, about(settings), shared=alone is not None)
+        modes = modes_of(engine, [*found.candidates, *found.besides])
+        if len(modes) > 1 and stay_apart(task, modes, _threads(settings)):
+            say(EXCHANGED, show=settings.progress)
+            return None
+    claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
         tasks, starts = _with_starts(task, engine, sampled, settings, indices, found)
         where = settings if alone is None else replace(settings, executor=None)
@@ -153,11 +163,11 @@ def run_chains(
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
     chains = [_of_length(d, made, settings.warmup) for d in results]
     lost = "was left out of the results, since it could not be made"
-    noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, grid, chains, settings.warmup), 3)
+    noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, grid, chains, settings.warmup), 4)
     shift = None
     if not unconstrained:
         judge = partial(half_step_shift, model, engine, chains, settings.warmup)
-        shift = spared(f"the group half_step_shift {lost}", judge, 3)
+        shift = spared(f"the group half_step_shift {lost}", judge, 4)
     iterations = iterations if cut_short else []
     return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, left_out, settings.keep, starts)
 
@@ -214,7 +224,7 @@ def explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[None
 
 @contextmanager
 def _claimed(
-    settings: Settings, task: ChainTask, recorded: dict[str, Any], about: str, *, shared: bool
+    settings: Settings, task: ChainTask, recorded: dict[str, Any], about: Callable[[Settings], str], *, shared: bool
 ) -> Iterator[None]:
     """Claim the checkpoint folder, if there is one, for as long as this run lasts: for this run alone, or shared with
     runs that make other chains."""
@@ -222,7 +232,7 @@ def _claimed(
         yield
         return
     with sole_use(settings.checkpoint / "lock", shared=shared):
-        claim_folder(settings.checkpoint, _fingerprint(task, recorded), about)
+        claim_folder(settings.checkpoint, _fingerprint(task, recorded), about(settings))
         yield
 
 
@@ -283,13 +293,13 @@ def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Setting
         warnings.warn(
             f"{cause}: {max(0, made - settings.warmup)} of {settings.draws} draws are kept, of "
             f"{len(results)} of {settings.chains} chains",
-            stacklevel=4,
+            stacklevel=5,
         )
     if unsaved := next((d.unsaved for d in results if d.unsaved), ""):
         warnings.warn(
             f"the checkpoint {settings.checkpoint} could not be written ({unsaved}): the draws are all here, but a run "
             "that goes on from it will make some of them again",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
