@@ -211,6 +211,10 @@ def test_page_two_modes(run_page):
     assert set(names["stuck"].tolist()) <= {0.0, 1.0}
     assert 0.1 < names["share"] < 0.3  # 0.20 by particles
     assert min(names["trips"]) > 10
+    table = names["modes"]
+    slower = next(name for name in table.index if "ka about 0.3" in name)
+    assert table.loc[slower, "share"] == pytest.approx(names["share"], abs=0.01)
+    assert 0.01 < table.loc[slower, "standard_error"] < 0.1
     assert names["clearance"].std() < 0.1 * names["clearance"].mean()
 
 

@@ -47,7 +47,8 @@ def run(monkeypatch) -> xr.DataTree:
 
     monkeypatch.setattr(execution, "find_starts", astray)
     data = pf.Observations(0.5 * np.arange(1, 11), 0.5 * np.ones(10))
-    return pf.sample(squared(), data, steps_per_interval=2, chains=3, warmup=60, draws=40, seed=2, progress=False)
+    settings = {"steps_per_interval": 2, "chains": 3, "warmup": 60, "draws": 40, "seed": 2, "progress": False}
+    return pf.sample(squared(), data, sampler=pf.StaticHMC(), **settings)
 
 
 @pytest.mark.filterwarnings("ignore:.*few effective draws", "ignore:.*has not converged", "ignore:.*things are amiss")

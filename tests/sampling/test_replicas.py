@@ -17,7 +17,9 @@ from scipy.stats import norm, poisson, t, ttest_1samp
 
 import pathfold as pf
 from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.native.step_size import LOG_STEP_MEAN
 from pathfold.sampling import ladder
+from pathfold.sampling.replica_chain import ReplicaChain
 from tests.engine.faults import build_anew
 from tests.sampling.comparing import mean_scores, scores, threshold
 from tests.sampling.linear_gaussian import Exact, ornstein_uhlenbeck
@@ -281,6 +283,22 @@ def test_runs_with_other_numbers_of_rungs_are_combined():
     assert joined.shape == (2, 30, 4)
     assert np.isnan(joined[0, :, 3]).all()
     assert np.array_equal(joined[1], trees[1].sample_stats["power"].values[0])
+
+
+def test_steps_that_became_tiny_while_rungs_were_placed_do_not_stay_so(monkeypatch):
+    """Rounds are short: where many steps fail in one of them, the next begins with steps that are sought anew."""
+    look = ReplicaChain._look
+
+    def after_failures(self: ReplicaChain) -> None:
+        if self.draws.made in self.ends:
+            self.states[:, LOG_STEP_MEAN] -= 10.0
+        look(self)
+
+    monkeypatch.setattr(ReplicaChain, "_look", after_failures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so short a run has not converged
+        tree = run("counts", chains=1, warmup=100, draws=10)
+    assert tree.sample_stats["step_size"].values[0, -1] > 0.1
 
 
 def test_rungs_have_equal_barriers_between_them():

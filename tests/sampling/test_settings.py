@@ -90,7 +90,7 @@ class Text(os.PathLike):
         ({"progress": None}, "progress must be True or False"),
         ({"executor": "x"}, "executor must be a concurrent.futures.Executor, .*, not 'x'"),
         ({"executor": ThreadPoolExecutor}, "executor must be a concurrent.futures.Executor"),
-        ({"sampler": pf.StaticHMC}, r"sampler must be pf.StaticHMC\(\), .*, not <class"),
+        ({"sampler": pf.ReplicaExchange}, r"made with parentheses: write sampler=pf.ReplicaExchange\(\)$"),
         ({"sampler": "dynamic"}, "sampler must be"),
         ({"checkpoint": 1}, "checkpoint must be the name of a folder, not 1"),
         ({"checkpoint": ""}, "checkpoint must be the name of a folder, not ''"),

@@ -4,6 +4,7 @@ from pathfold.analysis.by_observation import by_observation
 from pathfold.analysis.check import Check, check
 from pathfold.analysis.evidence import Evidence, evidence
 from pathfold.analysis.log_likelihood import log_likelihood
+from pathfold.analysis.modes import modes
 from pathfold.analysis.plots import (
     plot_calibration,
     plot_check,
@@ -31,6 +32,7 @@ __all__ = [
     "check",
     "evidence",
     "log_likelihood",
+    "modes",
     "plot_calibration",
     "plot_check",
     "plot_effects",

@@ -30,7 +30,7 @@ from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
-from pathfold.engine.native.start_search import seek
+from pathfold.engine.native.start_search import rise_between, seek
 from pathfold.engine.native.team import address_of_do_parts, help_along
 from pathfold.program.machine import machine_name
 
@@ -57,6 +57,7 @@ OF_ALL: Entries = (
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
     (prepare, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (seek, _START),
+    (rise_between, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
     (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (help_along, (int64, int64)),

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Literal, Unpack, cast
 
 import numpy as np
@@ -91,8 +92,11 @@ def sample(
         Results of an earlier run of the model, with other data or steps, to begin where its chains ended, with their
         step sizes and integration times; or of `pf.fit`, to begin at draws of the approximation.
     sampler
-        `pf.StaticHMC()`, the default, `pf.DynamicHMC()`, `pf.ReplicaExchange()` for several modes,
-        `pf.UnconstrainedHMC()` or `pf.GuidedProposals()`, with settings of its own.
+        `pf.StaticHMC()`, `pf.DynamicHMC()`, `pf.ReplicaExchange()` for several modes, `pf.UnconstrainedHMC()` or
+        `pf.GuidedProposals()`, with settings of its own. By default it is the first; the third where searches for
+        starts find several modes that matter, trajectories do not move between them, and at most 100 values were
+        observed, all with noise, in a model of moderate size. The attribute `sampler_chosen` of the results then says
+        so. After a `start` by replica exchange it is that again.
     keep
         Names of the parameters, and of the components of the state (numbers, if they have no names), that are kept of
         every draw; all by default. Where no component is named, no states are kept.
@@ -170,8 +174,7 @@ def sample(
     functions = check_deterministics(
         {} if deterministics is None else deterministics, model, series, times, settings.keep, recorded
     )
-    about = "" if settings.checkpoint is None else described(model, grid, settings)
-    run = run_chains(model, data, grid, settings, about)
+    run = run_chains(model, data, grid, settings, partial(described, model, grid))
     tree = to_datatree(run, keep_warmup=settings.keep_warmup, deterministics=functions)
     if functions:
         tree.attrs["deterministics"] = json.dumps(keys_of(functions, model, series, times, settings.keep))
@@ -214,4 +217,5 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
         factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
         fitted=is_fit(tree),
+        exchanged=tree.attrs["sampler"] == "ReplicaExchange",
     )

@@ -255,6 +255,11 @@ class DiffusionModel:
         return self.__dict__ | {"kept": Kept()}
 
     @property
+    def noise_everywhere(self) -> bool:
+        """Whether all that is observed has noise, so that there is a likelihood of parameters and path."""
+        return self.observation.has_density and not self.exactly_observed.any()
+
+    @property
     def start_dim(self) -> int:
         """V0, the number of normals of the varying parameters and of the initial state."""
         return self.varying.size + self.initial_state.size

@@ -201,6 +201,7 @@ def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | N
         f"{fewest / seconds:.0f} effective draws per second of one core, warm-up included (for {slowest}, the slowest; "
         f"the smaller of bulk and tail ESS)"
     )
+    lines += [tree.attrs["sampler_chosen"]] if "sampler_chosen" in tree.attrs else []
     return "\n".join(lines)
 
 

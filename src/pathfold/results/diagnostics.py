@@ -15,6 +15,7 @@ from pathfold.results.convergence import Convergence, judged, labels, scalars
 from pathfold.results.reading import is_fit, reasons_of
 from pathfold.results.variables import in_blocks
 from pathfold.sampling.draws import Draws, spared
+from pathfold.sampling.modes_apart import apart
 
 RHAT = 1.01
 ESS_A_CHAIN = 100
@@ -22,8 +23,7 @@ FAILURES = 0.03
 STANDSTILL = 0.02
 SHORT = 0.1  # steps, where likelihoods enter as plain factors
 SHIFT = 0.3  # with half steps, in posterior standard deviations
-APART = 3.0  # a chain whose mean is further from the others', in standard deviations, is in another mode ...
-STEPS_APART = 5.0  # ... or one whose steps are longer or shorter by this factor
+STEPS_APART = 5.0  # chains in different modes have steps of other lengths, which are told if the factor is this
 NAMED = 3  # parameters of a chain that was left out, those that are furthest apart
 
 Read = Callable[[Sequence[Draws], int, int], xr.Dataset]  # the parameters of chains, draws from one to another
@@ -65,15 +65,17 @@ def troubles(
             if np.isfinite(x).all():
                 by_label[label] = Sampled(x.mean(axis=1), x.std(axis=1), convergence)
     yield from _not_finite(tree, [*names, *started])
+    of_modes = [*_modes(tree, by_label)]
+    yield from of_modes
     if draws >= 4:
-        yield from _modes(tree, by_label)
         yield from _no_round_trips(tree)
         yield from _standstill(tree)
     yield from _failures(tree, network)
     if draws >= 4:
         yield from () if refined else _time_step(tree, [*names, *started])
         yield from _short_steps(tree)
-        yield from _convergence(by_label, tree.posterior.sizes["chain"])
+        if not of_modes or draws < ESS_A_CHAIN:  # of chains in different modes more draws are no remedy
+            yield from _convergence(by_label, tree.posterior.sizes["chain"])
 
 
 def _not_finite(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
@@ -95,11 +97,11 @@ class Sampled(NamedTuple):
 
 
 def _modes(tree: xr.DataTree, by_label: dict[str, Sampled]) -> Iterator[str]:
-    """Report chains that stay away from the others, by their means or by the length of their steps."""
+    """Report chains that stay away from the others, by their means, and by the length of their steps."""
     remarks: dict[int, list[str]] = {}
     for label, (means, spread, _) in by_label.items():
         middle = np.median(means)
-        for chain in np.flatnonzero(np.abs(means - middle) > APART * 0.5 * (spread + np.median(spread))):
+        for chain in np.flatnonzero(apart(means, spread, middle, np.median(spread))):
             odd = f"{label} about {means[chain]:.3g} where others have {middle:.3g}"
             remarks.setdefault(int(chain), []).append(odd)
     if not remarks:

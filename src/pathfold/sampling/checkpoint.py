@@ -27,6 +27,7 @@ from pathfold.sampling.draws import ARRAYS, Draws, rows_file
 
 FORMAT = 4
 ABOUT = "results.json"  # the file that says what the draws are
+MARK = "run"  # the file that says of what run they are
 PART = 2**22  # bytes that are read at once
 RECENT = 50  # draws that progress tells of
 
@@ -207,8 +208,16 @@ def _write(file: Path, text: str) -> None:
     draft.replace(file)
 
 
+def claimed_by(folder: Path) -> dict[str, Any] | None:
+    """Return the mark of the run that a checkpoint folder belongs to, or None if there is none that can be read."""
+    with suppress(OSError, ValueError):
+        mark = json.loads((folder / MARK).read_text())
+        return mark if isinstance(mark, dict) and mark.get("format") == FORMAT else None
+    return None
+
+
 def _claim(folder: Path, fingerprint: dict[str, Any]) -> None:
-    mark, mine = folder / "run", {"format": FORMAT, **fingerprint}
+    mark, mine = folder / MARK, {"format": FORMAT, **fingerprint}
     if not mark.exists():
         # Of several that claim it at once each finds the mark or makes the same one; chains come after the mark.
         if any(folder.glob("chain_*")) and not mark.exists():
@@ -218,10 +227,7 @@ def _claim(folder: Path, fingerprint: dict[str, Any]) -> None:
             )
         _write(mark, json.dumps(mine, sort_keys=True))
         return
-    theirs = None
-    with suppress(OSError, ValueError):
-        theirs = json.loads(mark.read_text())
-    if not isinstance(theirs, dict) or theirs.get("format") != FORMAT:
+    if (theirs := claimed_by(folder)) is None:
         raise SettingsError(
             f"the file {mark} is damaged, or no checkpoint of this version of pathfold; give another folder"
         )

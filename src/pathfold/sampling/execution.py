@@ -7,7 +7,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,19 +30,21 @@ from pathfold.model.reactions import ENDS
 from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain_task import ChainTask
-from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
+from pathfold.sampling.checkpoint import Checkpoint, claim_folder, claimed_by, make_folder, sole_use
 from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape, spared
 from pathfold.sampling.guided_chain import guided_start
 from pathfold.sampling.half_steps import Shift, half_step_shift
 from pathfold.sampling.held_noise import Noise, noise_of
 from pathfold.sampling.heuristics import guess_starts
+from pathfold.sampling.modes_apart import bearable, stay_apart
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange, Sampler, UnconstrainedHMC, kind_of
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
-from pathfold.sampling.settings import Settings
-from pathfold.sampling.starts import Point, Starts, find_starts
+from pathfold.sampling.settings import EXCHANGED, Settings
+from pathfold.sampling.stages import say
+from pathfold.sampling.starts import Point, Starts, find_starts, modes_of
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 from pathfold.sampling.workers import execute
 
@@ -64,15 +66,36 @@ class Run:
     starts: Starts | None = None  # of chains that had no checkpoint to go on from
 
 
-def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings, about: str = "") -> Run:
+def run_chains(
+    model: DiffusionModel,
+    data: Data,
+    grid: TimeGrid,
+    settings: Settings,
+    about: Callable[[Settings], str] = lambda settings: "",
+) -> Run:
     """Compile, start, warm up and run the chains; return what they drew, and all that it depended on.
 
-    A checkpoint folder gets the text `about`, which says what the draws in it are.
+    A checkpoint folder gets the text that `about` makes, which says what the draws in it are. Where no sampler was
+    given, the run may be one of replica exchange: if it is to go on from a checkpoint of such a run, or if the searches
+    for starts find that it should be.
     """
+    if (run := _run(model, data, grid, settings, about)) is None:
+        run = _run(model, data, grid, settings.with_replicas(), about)
+    assert run is not None
+    return run
+
+
+def _run(
+    model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings, about: Callable[[Settings], str]
+) -> Run | None:
+    """Run the chains; return None, before any has begun, if they should be those of replica exchange."""
     check_panel(model, data)
     if settings.start is not None:
         check_start(settings.start, model)
         check_same_series(settings.start, grid)
+    begun = None if settings.checkpoint is None else claimed_by(settings.checkpoint)
+    if begun is not None and begun.get("sampler") == ReplicaExchange.__name__ and settings.open_to_replicas:
+        settings = settings.with_replicas()
     sampler = settings.sampler
     block, unconstrained = sampler.observations_per_block, isinstance(sampler, UnconstrainedHMC | GuidedProposals)
     tempered = isinstance(sampler, ReplicaExchange)
@@ -115,10 +138,17 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     )
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
+    indices, found = range(settings.chains) if alone is None else [alone], None
+    if begun is None and _may_exchange(settings, engine):
+        with explained(model, grid, settings.seed):
+            found = _starts(engine, settings, indices)
+        modes = modes_of(engine, [*found.candidates, *found.besides])
+        if len(modes) > 1 and stay_apart(task, modes, _threads(settings)):
+            say(EXCHANGED, show=settings.progress)
+            return None
     claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
-        indices = range(settings.chains) if alone is None else [alone]
-        tasks, starts = _with_starts(task, engine, sampled, settings, indices)
+        tasks, starts = _with_starts(task, engine, sampled, settings, indices, found)
         where = settings if alone is None else replace(settings, executor=None)
         results, interrupted = execute(tasks, where, lambda: [*sampled.assembly()])
     if alone is not None:
@@ -132,11 +162,11 @@ def run_chains(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Sett
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
     chains = [_of_length(d, made, settings.warmup) for d in results]
     lost = "was left out of the results, since it could not be made"
-    noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, grid, chains, settings.warmup), 3)
+    noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, grid, chains, settings.warmup), 4)
     shift = None
     if not unconstrained:
         judge = partial(half_step_shift, model, engine, chains, settings.warmup)
-        shift = spared(f"the group half_step_shift {lost}", judge, 3)
+        shift = spared(f"the group half_step_shift {lost}", judge, 4)
     iterations = iterations if cut_short else []
     return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, left_out, settings.keep, starts)
 
@@ -193,7 +223,7 @@ def explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[None
 
 @contextmanager
 def _claimed(
-    settings: Settings, task: ChainTask, recorded: dict[str, Any], about: str, *, shared: bool
+    settings: Settings, task: ChainTask, recorded: dict[str, Any], about: Callable[[Settings], str], *, shared: bool
 ) -> Iterator[None]:
     """Claim the checkpoint folder, if there is one, for as long as this run lasts: for this run alone, or shared with
     runs that make other chains."""
@@ -201,31 +231,51 @@ def _claimed(
         yield
         return
     with sole_use(settings.checkpoint / "lock", shared=shared):
-        claim_folder(settings.checkpoint, _fingerprint(task, recorded), about)
+        claim_folder(settings.checkpoint, _fingerprint(task, recorded), about(settings))
         yield
 
 
-def _with_starts(
-    task: ChainTask, engine: Engine, sampled: Engine, settings: Settings, chains: Sequence[int]
-) -> tuple[list[ChainTask], Starts]:
-    """Make a task for each of these chains, with a start for those that have no checkpoint; return these starts too."""
-    folder, earlier, choice = settings.checkpoint, settings.start, settings.sampler.initial_states
-    new = [i for i in chains if folder is None or not Checkpoint(folder, i).file.exists()]
+def _may_exchange(settings: Settings, engine: Engine) -> bool:
+    """Return whether the run may turn out to be one of replica exchange: the sampler was not given, and it can pay."""
+    return settings.open_to_replicas and bearable(engine)
+
+
+def _threads(settings: Settings) -> int:
+    return settings.threads or os.cpu_count() or 1
+
+
+def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts:
+    """Find where these chains begin."""
+    earlier, choice = settings.start, settings.sampler.initial_states
     guesses: dict[int, Point] = {}
     if earlier is not None:
-        guesses = {i: guess_from(engine, earlier, settings.seed, i) for i in new}
+        guesses = {i: guess_from(engine, earlier, settings.seed, i) for i in chains}
     elif choice != "descent":
-        guesses = guess_starts(engine, choice, settings.seed, new)
-    threads = settings.threads or os.cpu_count() or 1
-    starts = find_starts(
+        guesses = guess_starts(engine, choice, settings.seed, chains)
+    return find_starts(
         engine,
-        new,
+        chains,
         seed=settings.seed,
-        threads=threads,
+        threads=_threads(settings),
         relaxation=relative_spread(engine),
         guesses=guesses,
         again=earlier is not None and earlier.has_pace,
+        thorough=_may_exchange(settings, engine),
     )
+
+
+def _with_starts(
+    task: ChainTask,
+    engine: Engine,
+    sampled: Engine,
+    settings: Settings,
+    chains: Sequence[int],
+    found: Starts | None = None,
+) -> tuple[list[ChainTask], Starts]:
+    """Make a task for each of these chains, with a start for those that have no checkpoint; return these starts too."""
+    folder, earlier = settings.checkpoint, settings.start
+    new = [i for i in chains if folder is None or not Checkpoint(folder, i).file.exists()]
+    starts = _starts(engine, settings, new) if found is None else found
     tasks = [replace(task, index=i) for i in chains]
     tasks = [replace(task, start=starts.point(task.index)) if task.index in new else task for task in tasks]
     if earlier is not None and sampled is engine and earlier.has_pace:
@@ -242,19 +292,19 @@ def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Setting
         warnings.warn(
             f"{cause}: {max(0, made - settings.warmup)} of {settings.draws} draws are kept, of "
             f"{len(results)} of {settings.chains} chains",
-            stacklevel=4,
+            stacklevel=5,
         )
     if unsaved := next((d.unsaved for d in results if d.unsaved), ""):
         warnings.warn(
             f"the checkpoint {settings.checkpoint} could not be written ({unsaved}): the draws are all here, but a run "
             "that goes on from it will make some of them again",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
 def _check_noisy(model: DiffusionModel, sampler: Sampler) -> None:
     name = f"pf.{type(sampler).__name__}()"
-    if not model.observation.has_density or model.exactly_observed.any():
+    if not model.noise_everywhere:
         tempered = isinstance(sampler, ReplicaExchange)
         why = "there is no likelihood to take a power of" if tempered else "(u, v0, v) have no density"
         raise SettingsError(
@@ -312,7 +362,7 @@ def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     digest = hashlib.sha256()
     for array in (at.without_addresses(task.layout), task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())
-    same = {name: value for name, value in recorded.items() if name != "draws"}
+    same = {name: value for name, value in recorded.items() if name not in ("draws", "sampler_chosen")}
     if recorded["keep_path"] != "none":
         same["keep_warmup"] = task.shape.unkept == 0
     return {**same, "model": task.program.key, "data": digest.hexdigest()}

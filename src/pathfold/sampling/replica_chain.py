@@ -20,7 +20,7 @@ from pathfold.engine.native.replica_exchange import (
     run_replicas,
     set_coldness,
 )
-from pathfold.engine.native.step_size import ITERATION, LOG_STEP_MEAN, STATE, start_adaptation
+from pathfold.engine.native.step_size import ITERATION, STATE
 from pathfold.engine.native.thresholds import TIMES
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
 from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
@@ -121,16 +121,17 @@ class ReplicaChain(Chain):
         return self._placing
 
     def _look(self) -> None:
-        """At the end of a round, place rungs by the rejection rates that it had; each begins where a near one was."""
+        """At the end of a round, place rungs by the rejection rates that it had; each begins where a near one was.
+
+        Step sizes are sought anew: a round is short, and one that had met with failures would hand on too small a step.
+        """
         if self.draws.made not in self.ends or not self.rejected[-1]:
             return
-        powers, replicas, states = self.powers, self.replicas, self.states
+        powers, replicas = self.powers, self.replicas
         rates = self.rejected[:-1] / self.rejected[-1]
         self._put(ladder.placed(powers, rates, self.sampler.rungs or ladder.wanted(rates)))
         for k, power in enumerate(self.powers):
-            order = ladder.nearest(powers, power)
-            self._begin(k, [replicas[i] for i in order])
-            start_adaptation(self.states[k], float(np.exp(states[order[0], LOG_STEP_MEAN])))
+            self._begin(k, [replicas[i] for i in ladder.nearest(powers, power)])
 
     def _make_room_for(self, saved: Mapping[str, np.ndarray]) -> None:
         self._put(saved["powers"])

@@ -182,8 +182,8 @@ class ReplicaExchange:
     Parameters
     ----------
     rungs
-        How many powers there are, 1 and 0 included. By default warm-up finds out how many it takes for every second
-        exchange to be accepted. Where they are, it finds out in any case.
+        How many powers there are, 1 and 0 included, from 3 to 48. By default warm-up finds out how many it takes for
+        every second exchange to be accepted. Where they are, it finds out in any case.
     integration_time
         As that of `pf.StaticHMC`.
     target_acceptance

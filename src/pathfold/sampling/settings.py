@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Never, Self, TypedDict, cast, get_args
 
@@ -21,6 +21,10 @@ KeepPath = Literal["nodes", "all", "none"]
 WARMUP = 250
 GUIDED_WARMUP = 500  # draws, each of several iterations
 REPLICA_WARMUP = 400  # half of which place the rungs
+EXCHANGED = (
+    "sampler was not given, and the searches for starts found several modes that matter, between which trajectories do "
+    "not move: pf.ReplicaExchange() gives each its share; sampler=pf.StaticHMC() would leave every chain in one mode"
+)
 
 
 class Moved(TypedDict, total=False):
@@ -54,6 +58,7 @@ class Settings:
     checkpoint: Path | None
     executor: Executor | None
     threads: int | None
+    by_default: frozenset[str] = frozenset()  # which of sampler and warmup were not given
 
     @classmethod
     def checked(
@@ -76,7 +81,8 @@ class Settings:
         threads: int | None = None,
     ) -> Self:
         """Return what the user gave, in plain types; a SettingsError names the setting that cannot be used."""
-        sampler = _checked_sampler(sampler)
+        by_default = frozenset(name for name, given in (("sampler", sampler), ("warmup", warmup)) if given is None)
+        sampler = _checked_sampler(sampler, start)
         return cls(
             chains=whole("chains", chains, least=1),
             warmup=_checked_warmup(warmup, start, sampler),
@@ -93,7 +99,23 @@ class Settings:
             checkpoint=_checked_path(checkpoint),
             executor=_checked_executor(executor, threads),
             threads=None if threads is None else whole("threads", threads, least=1),
+            by_default=by_default,
         )
+
+    @property
+    def open_to_replicas(self) -> bool:
+        """Whether replica exchange may take the place of the sampler: one that was not given, without a start."""
+        return "sampler" in self.by_default and self.start is None and isinstance(self.sampler, StaticHMC)
+
+    def with_replicas(self) -> Self:
+        """Return the settings with replica exchange, as if that had been given."""
+        warmup = REPLICA_WARMUP if "warmup" in self.by_default else self.warmup
+        return replace(self, sampler=ReplicaExchange(), warmup=warmup)
+
+    @property
+    def chosen(self) -> bool:
+        """Whether replica exchange was chosen for what searches found."""
+        return "sampler" in self.by_default and self.start is None and isinstance(self.sampler, ReplicaExchange)
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -113,6 +135,7 @@ class Settings:
             "keep_path": self.keep_path,
             "thin": self.thin,
             "sampler": type(sampler).__name__,
+            **({"sampler_chosen": EXCHANGED} if self.chosen else {}),
             **asdict(sampler.solver),
             **{name: _recorded(value) for name, value in own.items()},
         }
@@ -157,9 +180,11 @@ def _checked_thin(given: Any, sampler: Sampler) -> int:
     return thin
 
 
-def _checked_sampler(given: Any) -> Sampler:
+def _checked_sampler(given: Any, start: Earlier | None) -> Sampler:
     if given is None:
-        return StaticHMC()
+        return ReplicaExchange() if start is not None and start.exchanged else StaticHMC()
+    if isinstance(given, type) and issubclass(given, get_args(Sampler)):
+        raise SettingsError(f"sampler must be made with parentheses: write sampler=pf.{given.__name__}()")
     if not isinstance(given, Sampler):
         raise SettingsError(
             "sampler must be pf.StaticHMC(), pf.DynamicHMC(), pf.ReplicaExchange(), pf.UnconstrainedHMC() or "

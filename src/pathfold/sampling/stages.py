@@ -13,7 +13,7 @@ class Stages:
     """Says on a line which stage has been reached, once the whole takes longer than a second."""
 
     def __init__(self, *, show: bool) -> None:
-        self.show, self.stage, self.said = show and sys.stderr is not None, "", False
+        self.show, self.stage, self.said = show, "", False
         self.begun = self.logged = time.monotonic()
 
     def begin(self, stage: str) -> None:
@@ -26,7 +26,15 @@ class Stages:
         if not self.show or now - self.logged <= (LOG_SECONDS if self.said else PATIENCE):
             return
         self.said, self.logged = True, now
-        try:
-            print(f"pathfold: {self.stage}, after {now - self.begun:.0f} s", file=sys.stderr, flush=True)
-        except (OSError, ValueError):  # a terminal or pipe that is gone must not end a fit
-            self.show = False
+        self.show = say(f"{self.stage}, after {now - self.begun:.0f} s", show=self.show)
+
+
+def say(sentence: str, *, show: bool) -> bool:
+    """Print a line for whoever waits, if it is to be shown; return whether the next one should be."""
+    if not show or sys.stderr is None:
+        return False
+    try:
+        print(f"pathfold: {sentence}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):  # a terminal or pipe that is gone must not end a run
+        return False
+    return True

@@ -26,9 +26,10 @@ from pathfold.engine.native.start_search import (
     FROM_NODES,
     FROM_PARTS,
     FROM_PATH,
+    rise_between,
     seek,
 )
-from pathfold.engine.native.trajectory import COUNTS, CURRENT, STARTING_POINTS
+from pathfold.engine.native.trajectory import COUNTS, CURRENT, NEXT, STARTING_POINTS
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 from pathfold.model import DiffusionModel, TimeGrid
@@ -41,9 +42,11 @@ FIRST = ((("path", 0.0), ("nodes", 0.3)), (("path", 1.0), ("moved path", 1.0)))
 OTHERS = (("path", 0.3), ("nodes", 1.0), ("path", 1.0), ("moved path", 0.3))
 ROUNDS = 9  # at most, if nothing is found
 ENOUGH = 6  # rounds, if something is, though no two searches ended at the same mode
+BESIDES = 2  # rounds in which other modes are sought, once two searches agree
 LIGHT = 50_000  # multiplications of a pass: searches of such problems take milliseconds
 SAME = 1.0  # two searches that end so near in log mass ended at the same mode
 WORTH = 5.0  # modes with a log mass so far below the best are none to begin with
+BARRIER = 3.0  # candidates between which the potential rises by less are of one mode
 FAR = 3.0  # prior standard deviations: parameters that had to move further are named
 EXPLODED = 1e6  # a path that misses the data by more, in units of their sizes, is as good as not finite
 
@@ -84,6 +87,7 @@ class Starts:
 
     candidates: list[Candidate]
     of_chains: dict[int, int] = field(default_factory=dict)
+    besides: list[Candidate] = field(default_factory=list)  # that a thorough search found, maybe of other modes
 
     def point(self, chain: int) -> Point:
         return self.candidates[self.of_chains[chain]].point
@@ -98,25 +102,30 @@ def find_starts(
     relaxation: float,
     guesses: Mapping[int, Point] | None = None,
     again: bool = False,
+    thorough: bool = False,
 ) -> Starts:
     """Find a start for each of the chains: from its guess if it has one, else among the modes that a search finds.
 
     `relaxation` is the variance of gaps and misfits that projections begin with, in units of their scales. If `again`,
     a guess that leads nowhere is given up for a mode; otherwise that is an InitialisationError, as it is if no search
-    finds a start.
+    finds a start. A `thorough` search looks for other modes once two searches agree, which takes noise in all
+    observations; chains begin there only if the mass of such a mode is far above that of all others.
     """
     if not chains:
         return Starts([])
     with _crew(engine, threads, relaxation) as crew:
         if not guesses:
-            candidates = _modes(crew, seed)
+            candidates, agreed = _modes(crew, seed)
+            besides = _besides(crew, seed) if thorough and agreed else []
+            if besides and _best(besides) < _best(candidates) - far_below(engine.series):
+                candidates, besides = [*candidates, *besides], []
             kept = worth_beginning_with(candidates)
-            return Starts(candidates, {chain: kept[chain % len(kept)] for chain in chains})
+            return Starts(candidates, {chain: kept[chain % len(kept)] for chain in chains}, besides)
         outcomes = crew.seek([Attempt("guess", guess=guesses[chain]) for chain in chains])
         failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
         if failures and not again:
             raise none_found(engine, failures, "the projection of its guess")
-        others = _modes(crew, seed) if failures else []
+        others = _modes(crew, seed)[0] if failures else []
         candidates = [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
         kept, of_chains, taken = worth_beginning_with(others) if others else [], {}, 0
         for chain, outcome in zip(chains, outcomes, strict=True):
@@ -149,18 +158,33 @@ def _unit(series: int) -> float:
     return max(1.0, 0.2 * np.sqrt(series))
 
 
-def _modes(crew: Crew, seed: int) -> list[Candidate]:
-    """Search in rounds until two searches agree on the best mode; raise InitialisationError if none finds any.
+def modes_of(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return a candidate of each mode that is worth beginning with, those of the best first.
+
+    Others are of a mode if the potential hardly rises on the line between them: no barrier keeps chains apart there. It
+    may rise between candidates of one mode that is bent. All observations must have noise.
+    """
+    found, memory = list[Candidate](), Memory(engine)
+    for i in worth_beginning_with(candidates):
+        if all(memory.rise_between(candidates[i].point, other.point) > BARRIER for other in found):
+            found.append(candidates[i])
+    return found
+
+
+def _best(candidates: Sequence[Candidate]) -> float:
+    return min(candidate.potential for candidate in candidates)
+
+
+def _modes(crew: Crew, seed: int) -> tuple[list[Candidate], bool]:
+    """Search in rounds until two searches agree on the best mode; return candidates, and whether two did agree.
 
     Light problems have two rounds at least, so that a second mode is seen if there is one. Where no two agree, the
-    candidates are weighted with the curvature of their paths.
+    candidates are weighted with the curvature of their paths. Without any there is an InitialisationError.
     """
     engine, candidates, failures = crew.engine, list[Candidate](), list[Failure]()
     least = len(FIRST) if engine.work < LIGHT else 1
     for number in range(ROUNDS):
-        searches = FIRST[number] if number < len(FIRST) else OTHERS
-        attempts = [Attempt(way, spread, (seed, number, i)) for i, (way, spread) in enumerate(searches)]
-        outcomes = crew.seek(attempts)
+        outcomes = crew.seek(_round(seed, number))
         candidates += [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
         failures += [outcome for outcome in outcomes if isinstance(outcome, Failure)]
         if engine.series > 1 and len(candidates) > 1 and (parts := best_parts(engine, candidates)) is not None:
@@ -169,11 +193,22 @@ def _modes(crew: Crew, seed: int) -> list[Candidate]:
         potentials = sorted(candidate.potential for candidate in candidates)
         agreed = len(potentials) > 1 and potentials[1] - potentials[0] < SAME * _unit(engine.series)
         if agreed and number + 1 >= least:
-            return candidates
+            return candidates, True
         if candidates and number + 1 >= ENOUGH:
-            return weighted(engine, candidates)
+            return weighted(engine, candidates), False
     searched = sum(len(FIRST[i]) if i < len(FIRST) else len(OTHERS) for i in range(ROUNDS))
     raise none_found(engine, failures, f"{searched} searches")
+
+
+def _round(seed: int, number: int) -> list[Attempt]:
+    searches = FIRST[number] if number < len(FIRST) else OTHERS
+    return [Attempt(way, spread, (seed, number, i)) for i, (way, spread) in enumerate(searches)]
+
+
+def _besides(crew: Crew, seed: int) -> list[Candidate]:
+    """Search on, in other rounds than those that starts are sought in; return what is found."""
+    attempts = [attempt for number in range(ROUNDS, ROUNDS + BESIDES) for attempt in _round(seed, number)]
+    return [outcome for outcome in crew.seek(attempts) if isinstance(outcome, Candidate)]
 
 
 def weighted(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -233,6 +268,12 @@ class Memory:
         self.points = np.zeros((STARTING_POINTS, engine.block_sizes["point"]))
         self.momenta, self.scratch = np.zeros((1, engine.block_sizes["vector"])), engine.block("scratch")
         self.table, self.counts = np.zeros((OF_SERIES, engine.series)), np.zeros(COUNTS, dtype=np.int64)
+
+    def rise_between(self, one: Point, other: Point) -> float:
+        """Return by how much the potential rises between two points of the manifold, on the line between them."""
+        for row, point in ((CURRENT, one), (NEXT, other)):
+            self.points[row, : point.position.size] = point.position
+        return rise_between(self.layout, self.problem, self.points, self.table[BEFORE_STEP], self.scratch)
 
 
 @dataclass(frozen=True)

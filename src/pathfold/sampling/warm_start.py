@@ -49,6 +49,7 @@ class Earlier:
     centres: np.ndarray | None = None  # (chain, U), of a metric of the parameters if they had one
     factors: np.ndarray | None = None  # (chain, U, U)
     fitted: bool = False  # whether it is a fit, and its draws no chain's
+    exchanged: bool = False  # whether its chains were of replica exchange
 
     def pace(self, chain: int) -> Pace:
         """Return the pace for a chain of the new run; if it has more chains, the earlier ones are taken in turn."""

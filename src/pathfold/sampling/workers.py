@@ -26,7 +26,7 @@ from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError, told
 from pathfold.program.emit import Code
 from pathfold.sampling.chain_task import ChainTask, Monitor
-from pathfold.sampling.checkpoint import Checkpoint, InUse
+from pathfold.sampling.checkpoint import MARK, Checkpoint, InUse
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.meeting import meet
 from pathfold.sampling.progress import Progress
@@ -272,7 +272,7 @@ def work(task: ChainTask, stop: str | None) -> Draws | Failed | None:
     try:
         if stop is not None and os.path.exists(stop):
             return None
-        if task.checkpoint is not None and not (Path(task.checkpoint) / "run").exists():
+        if task.checkpoint is not None and not (Path(task.checkpoint) / MARK).exists():
             raise SettingsError(
                 f"checkpoint: a worker does not see the folder {task.checkpoint}; give one on a disk that all share"
             )

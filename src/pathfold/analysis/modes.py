@@ -1,0 +1,151 @@
+"""The modes of a posterior, where they are separate, and how probable each is: pf.modes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pathfold.results.convergence import effective_draws, scalars
+from pathfold.results.prior import kept_parameters
+from pathfold.results.reading import check_posterior
+from pathfold.sampling.modes_apart import apart
+
+STRAY = 2  # draws that may be in a gap between modes ...
+BESIDE = 30.0  # ... if there are so many effective ones in as much room on either side of it, by chance 1 time in 10^7
+VISITS = 2  # of chains to a mode that do not stay there: one alone may be an excursion
+TOLD = 2  # quantities besides that which separates the modes
+
+
+def modes(posterior: xr.DataTree) -> Any:
+    """Return the modes of a posterior by what tells them apart, with their shares; no rows if there is one mode.
+
+    Modes are told apart by one quantity: a parameter or, if none does, what was recorded besides, or a state, whose
+    draws leave a gap that draws of a single mode would not. How well shares are known is a matter of how often chains
+    chose their mode anew, not of effective draws. These are the round trips of `pf.ReplicaExchange()`, or half of the
+    moves between modes that chains of another sampler made; without any, shares mean nothing and are NaN.
+
+    Parameters
+    ----------
+    posterior
+        Results of `pf.sample`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each mode, named by what it is like: its `share` of the probability with a `standard_error`, and how
+        many `draws` there are of it.
+    """
+    tree = check_posterior(posterior, "sample_stats")
+    kept = kept_parameters(tree)
+    states = [name for name in ("initial_state", "state") if name in tree.posterior]
+    others = [str(name) for name in tree.posterior.data_vars if name not in (*kept, *states)]
+    for names in (kept, others, states):
+        found = [split for name in names for split in _splits(tree.posterior[name])]
+        if found:
+            best = max(found, key=lambda split: (split.count, split.clearness))
+            return _table(tree, best, [label for name in kept for label in scalars(tree.posterior[name])])
+    return pd.DataFrame({"share": [], "standard_error": [], "draws": []}, index=pd.Index([], name="mode"), dtype=float)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Draws (chain, draw) of a scalar, and of which mode each of them is, in the order of its values."""
+
+    label: str
+    x: np.ndarray
+    of_mode: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return int(self.of_mode.max()) + 1
+
+    @property
+    def residual(self) -> np.ndarray:
+        """By how much draws differ from the mean of their mode."""
+        means = np.array([self.x[self.of_mode == k].mean() for k in range(self.count)])
+        return self.x - means[self.of_mode]
+
+    @property
+    def clearness(self) -> float:
+        """The narrowest gap between modes, in standard deviations within them."""
+        edges = [(self.x[self.of_mode == k].max(), self.x[self.of_mode == k + 1].min()) for k in range(self.count - 1)]
+        return float(min(high - low for low, high in edges) / max(self.residual.std(), np.finfo(float).tiny))
+
+
+def _splits(values: xr.DataArray) -> Iterator[Split]:
+    """Yield the scalars of a variable whose draws have gaps between modes."""
+    for label, x in scalars(values):
+        if np.isfinite(x).all() and (cuts := _cuts(x, BESIDE)).size:
+            split = Split(label, x, np.digitize(x, cuts))
+            cuts = _cuts(x, BESIDE * max(1.0, x.size / effective_draws(split.residual)))
+            split = Split(label, x, np.digitize(x, cuts))
+            if split.count > 1 and all(_is_mode(split.of_mode == k) for k in range(split.count)):
+                yield split
+
+
+def _cuts(x: np.ndarray, beside: float) -> np.ndarray:
+    """Return the middles of gaps in the draws of a scalar that have so many distinct ones near them on either side.
+
+    A density with one mode is nowhere lower than on both sides. So of the draws in the gap, and in as much room on that
+    side of it which has fewer, each would be in the gap with probability one half or more; that hardly any is says that
+    they are of two modes. Of gaps that overlap the widest counts.
+    """
+    values = np.unique(x)
+    last = np.arange(1 + STRAY, values.size)  # place of the first value above each gap
+    low, high = values[last - 1 - STRAY], values[last]
+    below = last - STRAY - np.searchsorted(values, low - (high - low))
+    above = np.searchsorted(values, high + (high - low), side="right") - last
+    gaps = np.flatnonzero(np.minimum(below, above) >= beside)
+    overlapping = np.split(gaps, np.flatnonzero(np.diff(gaps) > STRAY) + 1) if gaps.size else []
+    widest = [group[np.argmax(high[group] - low[group])] for group in overlapping]
+    return 0.5 * (low + high)[widest]
+
+
+def _is_mode(inside: np.ndarray) -> bool:
+    """Return whether chains came to a mode more than once, or one of them never left it."""
+    visits = np.sum(inside[:, 0]) + np.sum(inside[:, 1:] & ~inside[:, :-1])
+    return bool(inside.all(axis=1).any() or visits >= VISITS)
+
+
+def _table(tree: xr.DataTree, split: Split, parameters: Sequence[tuple[str, np.ndarray]]) -> pd.DataFrame:
+    times, count = _times_chosen(tree, split), split.count
+    draws = np.array([np.sum(split.of_mode == k) for k in range(count)])
+    shares = draws / draws.sum() if times else np.full(count, np.nan)
+    errors = np.sqrt(shares * (1.0 - shares) / max(times, 1))
+    others = [(label, x) for label, x in parameters if label != split.label and _differs(x, split)][:TOLD]
+    names = [
+        ", ".join([_own_name(split, k), *(_about(label, x, split, k) for label, x in others)]) for k in range(count)
+    ]
+    columns = {"share": shares, "standard_error": errors, "draws": draws}
+    return pd.DataFrame(columns, index=pd.Index(names, name="mode"))
+
+
+def _times_chosen(tree: xr.DataTree, split: Split) -> int:
+    """Return how often chains chose their mode anew."""
+    if "round_trips" in tree.sample_stats:
+        trips = tree.sample_stats["round_trips"].transpose("chain", "draw").values
+        return int(np.sum(trips[:, -1] - trips[:, 0]))
+    return int(np.sum(split.of_mode[:, 1:] != split.of_mode[:, :-1])) // 2
+
+
+def _differs(x: np.ndarray, split: Split) -> bool:
+    """Return whether a scalar tells two of the modes apart as well."""
+    of_modes = [x[split.of_mode == k] for k in range(split.count)]
+    means, spreads = np.array([part.mean() for part in of_modes]), np.array([part.std() for part in of_modes])
+    return any(apart(means, spreads, means[k], spreads[k]).any() for k in range(split.count))
+
+
+def _own_name(split: Split, k: int) -> str:
+    """Name a mode by the scalar that separates it: by the sign, where that does."""
+    if split.count == 2 and split.x[split.of_mode == 0].max() < 0.0 < split.x[split.of_mode == 1].min():
+        return f"{split.label} {'<>'[k]} 0"
+    return _about(split.label, split.x, split, k)
+
+
+def _about(label: str, x: np.ndarray, split: Split, k: int) -> str:
+    return f"{label} about {np.median(x[split.of_mode == k]):.3g}"
