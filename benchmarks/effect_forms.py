@@ -2,6 +2,7 @@
 
     python benchmarks/effect_forms.py [--subjects 10 50 200] [--observations 1 3 10 50] [--noise small large]
         [--forms non-centred centred] [--draws 300] [--chains 2]
+    python benchmarks/effect_forms.py --shares 0.95 0.5 0.1 0.03 [--subjects 50 500] [--draws 500]
 
 Every subject relaxes to a level of its own, at a rate of its own. Non-centred, what is sampled are standard normals e_i
 with m_i = mean + spread e_i; centred, it is m_i itself, in units of the true spread about the true mean, so that the
@@ -9,6 +10,9 @@ prior of m_i given mean and spread is a factor of the density. Without constrain
 then need a metric, so that the centred form is run with metric="adapted". A row has the effective draws of the slowest
 population parameter, the smaller of bulk and tail, per 1,000 steps and a second of core after warm-up, which one it is,
 its effective share of the draws, the steps of a draw, and the share of trajectories that failed.
+
+With `--shares` there is one effect, seen once in each subject through known noise, and effects make so large a share of
+the variance of what is seen: the mean and the spread by themselves, non-centred (method.md, section 7).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import xarray as xr
 
 import pathfold as pf
 from pathfold.results.convergence import judged
@@ -81,13 +86,28 @@ def population(subjects: int, observations: int, noise: dict[str, float]) -> lis
     return [pf.simulate(model, truth | each, times, steps_per_interval=1, seed=seed) for seed, each in enumerate(own)]
 
 
-def measured(form: str, subjects: int, observations: int, noise: str, draws: int, chains: int) -> str:
-    model = relaxing(form, NOISE[noise])
+def one_effect(share: float) -> pf.DiffusionModel:
+    """A level of each subject that is seen through noise, with as much of it as leaves effects this share."""
+    noise = float(np.sqrt(1.0 / share - 1.0))
+    return pf.DiffusionModel(
+        drift=lambda x, z: 0.0 * x,
+        diffusion=lambda x, z: 1e-3 * jnp.eye(1),
+        parameters={
+            "mean": dist.Normal(0.0, 3.0),
+            "spread": dist.LogNormal(0.0, 0.7),
+            "level": pf.Varying(lambda z: dist.Normal(z["mean"], z["spread"])),
+        },
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x + z["level"], noise),
+    )
+
+
+def sampled(model: pf.DiffusionModel, data: list[pf.Observations], form: str, draws: int, chains: int) -> xr.DataTree:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of runs that are short, or of a form that does not mix
-        tree = pf.sample(
+        return pf.sample(
             model,
-            population(subjects, observations, NOISE[noise]),
+            data,
             steps_per_interval=1,
             chains=chains,
             draws=draws,
@@ -96,11 +116,26 @@ def measured(form: str, subjects: int, observations: int, noise: str, draws: int
             threads=1,
             progress=False,
         )
-    effective = {
-        name: min(found.effective for _, _, found in judged(tree.posterior[name])) for name in model.parameters.names
-    }
-    slowest = min(effective, key=lambda name: effective[name])
-    fewest, steps = effective[slowest], tree.sample_stats["n_steps"].values
+
+
+def effective(tree: xr.DataTree, name: str) -> float:
+    return min(found.effective for _, _, found in judged(tree.posterior[name]))
+
+
+def by_share(share: float, subjects: int, draws: int, chains: int) -> str:
+    values = np.random.default_rng(1).standard_normal(subjects) / np.sqrt(share)
+    tree = sampled(one_effect(share), [pf.Observations([1.0], [y]) for y in values], "non-centred", draws, chains)
+    steps = tree.sample_stats["n_steps"].values
+    found = ", ".join(f"{name} {effective(tree, name) / steps.size:5.1%}" for name in ("mean", "spread"))
+    return f"{subjects:4d} subjects, share {share:4.2f}: {found} of the draws, {steps.mean():5.1f} steps a draw"
+
+
+def measured(form: str, subjects: int, observations: int, noise: str, draws: int, chains: int) -> str:
+    model = relaxing(form, NOISE[noise])
+    tree = sampled(model, population(subjects, observations, NOISE[noise]), form, draws, chains)
+    found = {name: effective(tree, name) for name in model.parameters.names}
+    slowest = min(found, key=lambda name: found[name])
+    fewest, steps = found[slowest], tree.sample_stats["n_steps"].values
     seconds = float(np.sum(tree.attrs["main_seconds"]))
     failed = float(np.mean(tree.sample_stats["status"].values != 0))
     return (
@@ -118,7 +153,12 @@ def main() -> None:
     parser.add_argument("--forms", nargs="+", default=[*SAMPLERS], choices=[*SAMPLERS])
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--chains", type=int, default=2)
+    parser.add_argument("--shares", type=float, nargs="+")
     options = parser.parse_args()
+    if options.shares:
+        for subjects, share in product(options.subjects, options.shares):
+            print(by_share(share, subjects, options.draws, options.chains), flush=True)
+        return
     for noise, subjects, observations, form in product(
         options.noise, options.subjects, options.observations, options.forms
     ):

@@ -60,21 +60,20 @@ def measured(count: int, effects: int, seconds: float, chains: int, assay: float
     kernel = NUTS(drug)
     state = kernel.init(jax.random.split(jax.random.PRNGKey(1), chains), WARMUP, None, data, {})
     step = jax.jit(lambda state: kernel.sample(state, data, {})).lower(state).compile()
-    read = jax.jit(jax.vmap(kernel.postprocess_fn(data, {})))
+    shared = [name for name in state.z if name != "v" and not name.endswith("_effect")]
     draws: list[dict[str, Any]] = []
     iterations, steps, diverged = 0, 0, 0
     begin = main = time.process_time()
     while (spent := time.process_time() - begin) < seconds:
         state, iterations = step(state), iterations + 1
         if iterations > WARMUP:
-            draws.append(state.z)
+            draws.append({name: np.asarray(state.z[name]) for name in shared})
             steps, diverged = steps + int(state.num_steps.sum()), diverged + int(state.diverging.sum())
         else:
             main = time.process_time()
     if len(draws) < 4:
         return f"{count:6d} subjects, {effects} effects: no draws, {iterations} iterations of warm-up in {spent:.0f} s"
-    shared = [name for name in draws[0] if name != "v" and not name.endswith("_effect")]
-    found = {name: np.stack([np.asarray(read(each)[name]) for each in draws], axis=1) for name in shared}
+    found = {name: np.exp(np.stack([each[name] for each in draws], axis=1)) for name in shared}  # positive: it has logs
     judged = convergences(np.stack([found[name] for name in shared], axis=-1))
     fewest = min(each.effective for each in judged)
     means = ", ".join(f"{name} {found[name].mean():.4g}" for name in shared)
