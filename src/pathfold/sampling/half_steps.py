@@ -64,8 +64,13 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
 
 def _with_steps(model: DiffusionModel, engine: Engine, steps: int) -> Engine:
     """Return the constrained engine of the same problem with so many fine steps an interval."""
-    variant = {"conditioned": engine.conditioned, "metric": engine.metric, "tempered": engine.tempered}
-    return Engine(model, replace(engine.grid, steps=steps), **variant)
+    return Engine(
+        model,
+        replace(engine.grid, steps=steps),
+        conditioned=engine.conditioned,
+        metric=engine.metric,
+        tempered=engine.tempered,
+    )
 
 
 def _place(model: DiffusionModel, engine: Engine, point: np.ndarray, draw: Held, *parts: np.ndarray) -> None:
