@@ -1,10 +1,13 @@
 """How a population costs: subjects of the drug model with two or three effects, in one exact step between samples.
 
-    python benchmarks/populations.py [--subjects 12 100 1000] [--effects 2 3] [--draws 300] [--chains 2]
+    python benchmarks/populations.py [--subjects 12 100 1000] [--effects 2 3] [--draws 300] [--chains 2] [--assay 0.4]
+
+`--assay` is the standard deviation of the assay's error, in the data and at the middle of its prior.
 
 A row has the milliseconds of a constrained step, the steps of a draw, the effective draws a second of core of the
 slowest population parameter (the smaller of bulk and tail), warm-up included, the share of trajectories that failed,
-and the peak of the resident memory of the process so far, with all that is compiled.
+the largest R-hat, the seconds of core, and the peak of the resident memory of the process so far, with all that is
+compiled.
 """
 
 from __future__ import annotations
@@ -24,15 +27,19 @@ from pathfold.results.convergence import judged
 TIMES = [0.5, 1.0, 2.0, 4.0, 6.0, 9.0, 12.0, 24.0]
 TYPICAL = {"ka": 1.5, "CL": 0.04, "V": 0.45}
 SPREAD = {"ka": 0.5, "CL": 0.3, "V": 0.2}
-NOISE = {"sigma": 0.05, "tau": 0.4}
+SIGMA, ASSAY = 0.05, 0.4
 
 
-def drug(effects: int) -> pf.DiffusionModel:
+def noise(assay: float) -> dict[str, float]:
+    return {"sigma": SIGMA, "tau": assay}
+
+
+def drug(effects: int, assay: float) -> pf.DiffusionModel:
     """One compartment with absorption, of which clearance and volume vary, and with three effects absorption too."""
     varying = ["CL", "V", "ka"][:effects]
     priors: dict[str, Any] = {f"{name}_typical": dist.LogNormal(np.log(each), 0.7) for name, each in TYPICAL.items()}
     priors |= {f"{name}_spread": dist.LogNormal(np.log(SPREAD[name]), 0.5) for name in varying}
-    priors |= {name: dist.LogNormal(np.log(each), 0.7) for name, each in NOISE.items()}
+    priors |= {name: dist.LogNormal(np.log(each), 0.7) for name, each in noise(assay).items()}
     for name in TYPICAL:
         middle, spread = f"{name}_typical", f"{name}_spread"
         priors[name] = (
@@ -50,24 +57,24 @@ def drug(effects: int) -> pf.DiffusionModel:
     )
 
 
-def people(count: int) -> list[pf.Observations]:
+def people(count: int, assay: float) -> list[pf.Observations]:
     """Draw subjects with three effects, and simulate their samples."""
-    model, rng = drug(3), np.random.default_rng(1)
+    model, rng = drug(3, assay), np.random.default_rng(1)
     truth = {f"{name}_typical": each for name, each in TYPICAL.items()}
-    truth |= {f"{name}_spread": each for name, each in SPREAD.items()} | NOISE
+    truth |= {f"{name}_spread": each for name, each in SPREAD.items()} | noise(assay)
     own = [
         {name: TYPICAL[name] * np.exp(SPREAD[name] * rng.standard_normal()) for name in TYPICAL} for _ in range(count)
     ]
     return [pf.simulate(model, truth | each, TIMES, steps_per_interval=1, seed=seed) for seed, each in enumerate(own)]
 
 
-def measured(count: int, effects: int, draws: int, chains: int) -> str:
-    model = drug(effects)
+def measured(count: int, effects: int, draws: int, chains: int, assay: float) -> str:
+    model = drug(effects, assay)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of runs that may be short
         tree = pf.sample(
             model,
-            people(count),
+            people(count, assay),
             steps_per_interval=1,
             chains=chains,
             draws=draws,
@@ -76,13 +83,15 @@ def measured(count: int, effects: int, draws: int, chains: int) -> str:
             progress=False,
         )
     names = [name for name in model.parameters.names if name not in TYPICAL]
-    fewest = min(found.effective for name in names for _, _, found in judged(tree.posterior[name]))
+    found = [each for name in names for _, _, each in judged(tree.posterior[name])]
+    fewest, rhat = min(each.effective for each in found), max(each.rhat for each in found)
     seconds, steps = float(np.sum(tree.attrs["chain_seconds"])), tree.sample_stats["n_steps"].values
     main = float(np.sum(tree.attrs["main_seconds"]))
     failed = float(np.mean(tree.sample_stats["status"].values != 0))
     return (
         f"{count:6d} subjects, {effects} effects: {1e3 * main / steps.sum():8.2f} ms a step, {steps.mean():5.1f} steps "
-        f"a draw, {fewest / seconds:8.2f} effective draws a second of core, {failed:.1%} failed, {peak():.0f} MiB"
+        f"a draw, {fewest / seconds:8.2f} effective draws a second of core, {failed:.1%} failed, "
+        f"R-hat {rhat:.3f}, {seconds:.0f} s, {peak():.0f} MiB"
     )
 
 
@@ -92,10 +101,11 @@ def main() -> None:
     parser.add_argument("--effects", type=int, nargs="+", default=[2, 3], choices=[2, 3])
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--chains", type=int, default=2)
+    parser.add_argument("--assay", type=float, default=ASSAY)
     options = parser.parse_args()
     for count in options.subjects:
         for effects in options.effects:
-            print(measured(count, effects, options.draws, options.chains), flush=True)
+            print(measured(count, effects, options.draws, options.chains, options.assay), flush=True)
 
 
 if __name__ == "__main__":

@@ -424,6 +424,18 @@ def test_the_commonest_cause_of_failures_is_named():
     warn_of_trouble(altered(status=status), NAMES)  # one per cent is no cause for alarm
 
 
+@pytest.mark.parametrize(("sampler", "turned"), [("StaticHMC", 300), ("StaticHMC", 200), ("DynamicHMC", 300)])
+def test_walls_that_most_trajectories_meet_are_named(sampler, turned):
+    tree, failed = altered(), np.tile(2 * (np.arange(500) < turned), (4, 1))
+    tree["sample_stats"] = tree.sample_stats.to_dataset().assign(n_failed_steps=(("chain", "draw"), failed))
+    tree.attrs["sampler"] = sampler
+    if (sampler, turned) == ("StaticHMC", 300):
+        with pytest.warns(UserWarning, match=r"^60 % of the trajectories met a wall and turned back: .*logarithm"):
+            warn_of_trouble(tree, NAMES)
+    else:
+        warn_of_trouble(tree, NAMES)
+
+
 def test_many_divergences_are_told():
     diverging = np.zeros((4, 500), dtype=bool)
     diverging[1, :100] = True

@@ -12,6 +12,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 import xarray as xr
+from scipy.stats import norm
 
 import pathfold as pf
 from pathfold.example_models import lorenz96
@@ -75,6 +76,69 @@ def test_the_shift_of_a_noise_scale_is_that_of_its_exact_posterior():
     theta, mu, sigma = (float(shift_of(tree, name)) for name in ("theta", "mu", "sigma"))
     assert mu == 0.0  # it is known
     np.testing.assert_allclose([theta, sigma], exact, atol=0.1)
+    assert SEEN not in text
+
+
+def test_the_shift_of_exact_steps_with_noise_in_proportion_is_that_of_their_exact_posterior():
+    """dx = -k x dt + s x dW, seen exactly: ratios of neighbours are independent, with one normal or two.
+
+    Given s the ratio m + s c v of one step is normal, that of two an integral over the first normal. Shifts are in
+    units of the linearised posterior, where log s has the precision 1 + sum v^2 / 4 in units of its prior.
+    """
+    k, gap, truth, count = 1.0, 0.3, 0.05, 40
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -k * x,
+        diffusion=lambda x, z: z["s"] * x[:, None],
+        parameters={"s": dist.LogNormal(-3.0, 0.5)},
+        initial_state=[1.0],
+        observation=pf.Noiseless(lambda x, z: x),
+        scheme=pf.ExactLinearDrift(),
+    )
+    ratios = np.exp(-k * gap + truth * np.sqrt(gap) * np.random.default_rng(5).standard_normal(count))
+    data = pf.Observations(gap * np.arange(1, count + 1), np.cumprod(ratios))
+    s, v = np.linspace(0.02, 0.1, 400), np.linspace(-6.0, 6.0, 241)
+
+    def factor(length: float) -> tuple[float, np.ndarray]:
+        return np.exp(-k * length), s * np.sqrt(-np.expm1(-2.0 * k * length) / (2.0 * k))
+
+    def mean_of(density: np.ndarray) -> float:
+        """The mean of s, from the density (count, 400) of every ratio given it."""
+        log = np.log(density).sum(axis=0) - np.log(s) - 0.5 * ((np.log(s) + 3.0) / 0.5) ** 2
+        return float(np.average(s, weights=np.exp(log - log.max())))
+
+    mean = mean_of(norm.pdf(ratios[:, None], *factor(gap)))
+    middle, width = factor(gap / 2)
+    first = middle + width[:, None] * v
+    finer = mean_of(
+        (norm.pdf(ratios[:, None, None], middle * first, first * width[:, None]) * norm.pdf(v)).sum(axis=-1)
+    )
+    misses = (ratios - factor(gap)[0]) / np.interp(mean, s, factor(gap)[1])
+    exact = (finer - mean) / (0.5 * mean / np.sqrt(1.0 + 0.25 * misses @ misses))
+    assert exact > 0.3
+    tree, text = run(model, data, 1, chains=8, warmup=100, draws=100)
+    # Squares of what half steps change, 5 % of the noise, are left out.
+    assert float(shift_of(tree, "s")) == pytest.approx(exact, rel=0.1, abs=0.03)
+    assert f"{SEEN}: with twice as many steps s would move by about +0" in text
+
+
+def test_exact_steps_are_the_same_in_halves():
+    """A drug with doses, noise that does not depend on the amounts, and rates of each subject's own."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: jnp.array([-x[0], x[0] - z["k"] * x[1]]),
+        diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"]]]),
+        parameters={"sigma": dist.LogNormal(-2.0, 0.5), "k": pf.Varying(dist.LogNormal(-1.0, 0.3))},
+        initial_state=[0.0, dist.Normal(0.5, 0.1)],
+        observation=pf.GaussianNoise(lambda x, z: x[1:], 0.1),
+        events={"dose": lambda x, z, amount: x.at[0].add(amount)},
+        scheme=pf.ExactLinearDrift(),
+    )
+    doses = {"dose": ([0.0, 2.5], 1.0)}
+    people = [
+        pf.Observations([0.0, 1.0, 2.0, 4.0], y, events=doses) for y in ([0.6, 0.9, 0.7, 0.8], [0.4, 0.8, 0.5, 0.6])
+    ]
+    tree, text = run(model, people, 2, chains=2, warmup=20, draws=20)
+    for name in ("sigma", "k", "initial_state"):
+        np.testing.assert_allclose(tree.half_step_shift[name], 0.0, atol=1e-7)
     assert SEEN not in text
 
 

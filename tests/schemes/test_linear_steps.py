@@ -140,6 +140,27 @@ def test_a_drift_that_changes_at_a_steady_rate_is_followed_exactly():
     np.testing.assert_allclose(model.step({}, jnp.array([2.0]), jnp.zeros(1), 3.0, clock), step, rtol=1e-12)
 
 
+@pytest.mark.parametrize("level", [0.8, 0.0])
+def test_the_halves_of_an_exact_step_are_normals_that_lead_to_its_end(level):
+    """Noise that enters the second of two states alone, in proportion to it: the first has a normal without effect, and
+    where the amount is zero both have. Two halves with the diffusion that the step had end where it does."""
+    A, x, delta = np.array([[-0.9, 0.0], [0.9, -0.3]]), jnp.array([2.0, level]), 1.7
+    frozen = SDE(lambda x, z, t: A @ x, lambda y, z, t: jnp.array([[0.0], [0.4 * level]]))
+    sde = SDE(frozen.drift, lambda x, z, t: jnp.array([[0.0], [0.4 * x[1]]]))
+    scheme, rng = ExactLinearDrift(), np.random.default_rng(2)
+
+    def halved(v, fresh):
+        return scheme.halve(v, fresh, lambda halves: halves(sde, {}, x, v, fresh, delta, 0.0))
+
+    v, fresh = rng.standard_normal((2, 2))
+    first, second = halved(v, fresh)
+    middle = scheme.step(frozen, {}, x, jnp.asarray(first), delta / 2, 0.0)
+    end = scheme.step(frozen, {}, middle, jnp.asarray(second), delta / 2, 0.0)
+    np.testing.assert_allclose(end, scheme.step(sde, {}, x, v, delta, 0.0), rtol=1e-12)
+    rows = np.array([np.concatenate(halved(each[:2], each[2:])) for each in np.eye(4)])
+    np.testing.assert_allclose(rows @ rows.T, np.eye(4), atol=1e-12)
+
+
 def hypoelliptic() -> pf.DiffusionModel:
     """An oscillator that noise pushes, of which the position is seen through noise."""
     return pf.DiffusionModel(

@@ -11,6 +11,7 @@ from pathfold.schemes import (
     SDE,
     CustomScheme,
     EulerMaruyama,
+    ExactLinearDrift,
     LinearlyImplicit,
     Milstein,
     StrongOrder1p5,
@@ -189,18 +190,24 @@ def test_a_custom_scheme_refuses_nonsense(step, noise_dim, word):
         CustomScheme(step, noise_dim)
 
 
-@pytest.mark.parametrize("scheme", [EulerMaruyama(), LinearlyImplicit(), Milstein(), StrongOrder1p5()])
+SCHEMES = [EulerMaruyama(), LinearlyImplicit(), Milstein(), StrongOrder1p5(), ExactLinearDrift()]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_half_steps_follow_the_same_wiener_path(scheme):
-    """Of dx_0 = x_1 dt + dW_1, dx_1 = dW_2 the increments, and with order 1.5 the integral of x_1, are the same."""
+    """Of dx_0 = x_1 dt + dW_1, dx_1 = dW_2 the increments, and with higher orders the integral of x_1, are the same."""
     sde = SDE(lambda x, z, t: jnp.array([x[1], 0.0]), lambda x, z, t: jnp.eye(2))
     rng, size, delta = np.random.default_rng(8), scheme.noise_dim(2, 2), 0.7
     v, fresh, x = rng.standard_normal(size), rng.standard_normal(size), jnp.array([0.3, -0.4])
-    halves = scheme.halve(v, fresh)
+
+    def halved(v, fresh):
+        return scheme.halve(v, fresh, lambda halves: halves(sde, {}, x, v, fresh, delta, 0.0))
+
     y = x
-    for half in halves:
+    for half in halved(v, fresh):
         y = scheme.step(sde, {}, y, half, delta / 2, 0.0)
-    exact = slice(0, 2) if isinstance(scheme, StrongOrder1p5) else slice(1, 2)
+    exact = slice(0, 2) if isinstance(scheme, StrongOrder1p5 | ExactLinearDrift) else slice(1, 2)
     np.testing.assert_allclose(y[exact], scheme.step(sde, {}, x, v, delta, 0.0)[exact], rtol=1e-12)
     both = np.eye(2 * size)  # an orthogonal map keeps standard normals standard normal
-    rows = np.array([np.concatenate(scheme.halve(each[:size], each[size:])) for each in both])
+    rows = np.array([np.concatenate(halved(each[:size], each[size:])) for each in both])
     np.testing.assert_allclose(rows @ rows.T, both, atol=1e-12)

@@ -337,11 +337,15 @@ class DiffusionModel:
 
     def step(self, z: dict[str, Array], x: Array, v: Array, delta: Any, t: Any) -> Array:
         """Return x(t + delta) from x(t) = x and v ~ N(0, I_V), with the jumps of the step."""
+        state, named, time = self.before_step(z, x, t)
+        state = self._user_step(named, state, v, delta, time)
+        state = self.jumps.after(state, dict(named), t) if isinstance(t, Moment) else state
+        return self.augmented(state, x[self.state_dim :])
+
+    def before_step(self, z: dict[str, Array], x: Array, t: Any) -> tuple[Any, dict[str, Any], Any]:
+        """Return state, parameters and time as the scheme takes them, after the jumps before the step."""
         state, named = self.in_series(z, x, t)
-        if not isinstance(t, Moment):
-            return self.augmented(self._user_step(named, state, v, delta, t), x[self.state_dim :])
-        state = self._user_step(named, self.jumps.before(state, dict(named), t), v, delta, t.time)
-        return self.augmented(self.jumps.after(state, dict(named), t), x[self.state_dim :])
+        return (self.jumps.before(state, dict(named), t), named, t.time) if isinstance(t, Moment) else (state, named, t)
 
     def misfit(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen) -> Array:
         """Return the rows (Y,) of the constraint at one node."""

@@ -20,6 +20,7 @@ from pathfold.sampling.modes_apart import apart
 RHAT = 1.01
 ESS_A_CHAIN = 100
 FAILURES = 0.03
+WALLS = 0.5  # of the trajectories turned back somewhere
 STANDSTILL = 0.02
 SHORT = 0.1  # steps, where likelihoods enter as plain factors
 SHIFT = 0.3  # with half steps, in posterior standard deviations
@@ -167,12 +168,25 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
             if amount < NEAR_ZERO:
                 remedy = f"the amount of {name!r} comes down to {amount:.2g} in the draws, and {ENDS}"
         yield f"{100 * failed.mean():.1f} % of the {what}, most often because {cause}: {remedy}"
+    elif (turned := _turned_back(tree)) > WALLS:
+        yield (
+            f"{100 * turned:.0f} % of the trajectories met a wall and turned back: steps failed where a path leaves "
+            "what a model function is defined for, such as a logarithm, or explodes, and were made short for it; take "
+            "more steps_per_interval, or write a state that must be positive as its logarithm (model.transform)"
+        )
     diverged = tree.sample_stats["diverging"].values.mean()
     if diverged > FAILURES:
         yield (
             f"{100 * diverged:.1f} % of the trajectories diverged: their energy was not kept, which happens where the "
             "posterior is much narrower than elsewhere; raise the sampler's target_acceptance"
         )
+
+
+def _turned_back(tree: xr.DataTree) -> float:
+    """Return the share of static trajectories with steps that failed."""
+    if tree.attrs.get("sampler") != "StaticHMC" or "n_failed_steps" not in tree.sample_stats:
+        return 0.0
+    return float(np.mean(tree.sample_stats["n_failed_steps"].values > 0))
 
 
 def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:

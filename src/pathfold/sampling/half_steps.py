@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pathfold.engine import Engine
-from pathfold.engine.native.manifold import first_order_shift
+from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.status import CONVERGED
 from pathfold.model import DiffusionModel
 from pathfold.sampling.draws import Draws, Held, held_by_all
+from pathfold.schemes.scheme import Halves
 
 LEAST = 1e-12  # of the prior's variance: where the posterior has less, no digits of it are left
 
@@ -34,24 +39,17 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
     (method.md, section 5). The normals that a Wiener path is refined by are always the same.
     """
     numbers, nothing, rng = held_by_all(chains), np.zeros(model.noise_dim), np.random.default_rng(41)
-    if not numbers or model.scheme.halve(nothing, nothing) is None:
+    if not numbers or model.scheme.halve(nothing, nothing, lambda halves: (nothing, nothing)) is None:
         return None
-    fine = Engine(
-        model,
-        replace(engine.grid, steps=2 * engine.grid.steps),
-        conditioned=engine.conditioned,
-        metric=engine.metric,
-        tempered=engine.tempered,
-    )
+    fine = _with_steps(model, engine, 2 * engine.grid.steps)
     point, scratch = fine.block("point"), fine.block("scratch")
 
     def shifts(draw: Held) -> Iterator[np.ndarray]:
         u, v0, w, v = engine.get_vector(draw.position)
-        halves = model.scheme.halve(v, rng.standard_normal(v.shape))
+        fresh = rng.standard_normal(v.shape)
+        halves = model.scheme.halve(v, fresh, partial(_at_steps, model, engine, draw, fresh))
         assert halves is not None
-        fine.set_vector(point, u, v0, w, np.stack(halves, axis=2))
-        own = draw.x0[engine.grid.series_of_intervals, model.state_dim :]
-        fine.set("point", point, "node", "x_node", np.concatenate([draw.nodes, own], axis=1))
+        _place(model, fine, point, draw, u, v0, w, np.stack(halves, axis=2))
         moved = fine.block("vector")
         status = first_order_shift(fine.layout, fine.problem, point, moved, scratch)
         for shift, variance, prior in (_of_parameters(fine, point, moved), _of_starts(fine, point, moved, scratch)):
@@ -62,6 +60,51 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
     by_chain = [[tuple(shifts(chain.held[number])) for number in numbers] for chain in chains]
     z, x0 = (np.array([[draw[i] for draw in chain] for chain in by_chain]) for i in range(2))
     return Shift(np.array(numbers, dtype=np.int64) - warmup - 1, z, x0)
+
+
+def _with_steps(model: DiffusionModel, engine: Engine, steps: int) -> Engine:
+    """Return the constrained engine of the same problem with so many fine steps an interval."""
+    return Engine(
+        model,
+        replace(engine.grid, steps=steps),
+        conditioned=engine.conditioned,
+        metric=engine.metric,
+        tempered=engine.tempered,
+    )
+
+
+def _place(model: DiffusionModel, engine: Engine, point: np.ndarray, draw: Held, *parts: np.ndarray) -> None:
+    """Write u, v0, w and v, and the nodes of a draw, to a point."""
+    engine.set_vector(point, *parts)
+    own = draw.x0[engine.grid.series_of_intervals, model.state_dim :]
+    engine.set("point", point, "node", "x_node", np.concatenate([draw.nodes, own], axis=1))
+
+
+def _at_steps(
+    model: DiffusionModel, engine: Engine, draw: Held, fresh: np.ndarray, halves: Halves
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the noise (N, S, V) of the halves of all fine steps of a draw, where it depends on the states."""
+    coarse = _with_steps(model, engine, engine.grid.steps)
+    point, parts = coarse.block("point"), engine.get_vector(draw.position)
+    _place(model, coarse, point, draw, *parts)
+    linearise(coarse.layout, coarse.problem, point, coarse.block("scratch"))
+    states, grid = coarse.get("point", point, "path", "x"), engine.grid
+    with jax.enable_x64(True):
+        given = (draw.z, states, parts[-1], fresh, grid.delta, model.clocks(grid)[0])
+        run = model.kept.get(_compiled_halves, model, halves)
+        first, second = run(*jax.tree.map(lambda a: jnp.asarray(a, dtype=float), given))
+        return np.asarray(first), np.asarray(second)
+
+
+def _compiled_halves(model: DiffusionModel, halves: Halves) -> Callable[..., Any]:
+    """Return the function of z and of states (N, S, X), noise, lengths (N,) and times that gives the halves."""
+
+    def of_step(z, x, v, fresh, delta, t):
+        state, named, time = model.before_step(model.parameters.unflatten(z), x, t)
+        return halves(model.sde, named, state, v, fresh, delta, time)
+
+    of_interval = jax.vmap(of_step, (None, 0, 0, 0, None, 0))
+    return jax.jit(jax.vmap(of_interval, (None, 0, 0, 0, 0, 0)))
 
 
 def _of_parameters(engine: Engine, point: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -20,7 +20,7 @@ class EulerMaruyama(Scheme):
     def noise_dim(self, wiener_dim, state_dim):
         return wiener_dim
 
-    def halve(self, v, fresh):
+    def halve(self, v, fresh, at_steps):
         return halve_increments(v, fresh)
 
     def step(self, sde, z, x, v, delta, t):

@@ -1,13 +1,40 @@
 """The exact transition of a drift that is linear in the state: compartments, relaxation, oscillators."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jax.scipy.linalg import solve_triangular
 
-from pathfold.schemes.ito import time_slope
+from pathfold.schemes.ito import SDE, time_slope
 from pathfold.schemes.scheme import Scheme, require_zero
 from pathfold.schemes.small_matrices import cholesky, integrals
+
+
+def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delta: Any, t: Any) -> tuple[Array, Array]:
+    """Return the normals v1, v2 of two half steps whose noise adds up to that of the step: L v = e^{Ah} M v1 + M v2.
+
+    L and M are the factors of a step and of a half, both with the diffusion at the beginning. Given v, which has the
+    covariance K = L^{-1} e^{Ah} M with v1, the latter is normal with mean K^T v and covariance I - K^T K. What has no
+    variance of its own has normals without effect, which are taken over.
+    """
+    A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
+    B = sde.diffusion(x, z, t)
+    over = integrals(A, delta / 2)
+    M = cholesky(over.covariance(B @ B.T))
+    first = M + A @ over.once @ M  # e^{Ah} M
+    L = cholesky(first @ first.T + M @ M.T)
+
+    def solved(factor, b):
+        idle = jnp.where(jnp.diag(factor) > 0.0, 0.0, 1.0)
+        return solve_triangular(factor + jnp.diag(idle), b, lower=True), idle
+
+    K = solved(L, first)[0]
+    v1 = K.T @ v + cholesky(jnp.eye(len(v)) - K.T @ K) @ fresh
+    v2, idle = solved(M, L @ v - first @ v1)
+    return v1, v2 + idle * v
 
 
 @dataclass(frozen=True)
@@ -47,6 +74,9 @@ class ExactLinearDrift(Scheme):
         over = integrals(A, delta)
         x_new = x + over.once @ sde.drift(x, z, t) + over.twice @ time_slope(sde.drift, x, z, t)
         return x_new + cholesky(over.covariance(B @ B.T)) @ v
+
+    def halve(self, v, fresh, at_steps):
+        return at_steps(halves)
 
     def check(self, sde, points):
         def bend(x, z, t):

@@ -30,7 +30,7 @@ class LinearlyImplicit(Scheme):
     def noise_dim(self, wiener_dim, state_dim):
         return wiener_dim
 
-    def halve(self, v, fresh):
+    def halve(self, v, fresh, at_steps):
         return halve_increments(v, fresh)
 
     def step(self, sde, z, x, v, delta, t):

@@ -14,6 +14,8 @@ from pathfold.schemes.ito import SDE
 
 type Point = tuple[Any, dict[str, Any], Any]
 """A concrete (x, z, t)."""
+type Halves = Callable[..., tuple[Any, Any]]
+"""The noise of two half steps, as a function of (sde, z, x, v, fresh, delta, t) of one step."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,13 @@ class Scheme(ABC):
         """Return (X, L), by which the first L of the normals enter a short step, over the root of its length."""
         return sde.diffusion(x, z, t)
 
-    def halve(self, v: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def halve(
+        self, v: np.ndarray, fresh: np.ndarray, at_steps: Callable[[Halves], tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the noise of two half steps along the Wiener path of a step with noise v (..., V), None if not known.
 
         `fresh` are standard normals of the same shape, for what v does not determine. If v is standard normal, so are
-        the halves.
+        the halves. Where they depend on the model, `at_steps` applies a function of one step to all of them.
         """
         return None
 

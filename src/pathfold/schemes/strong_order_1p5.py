@@ -30,7 +30,7 @@ class StrongOrder1p5(Scheme):
     def noise_dim(self, wiener_dim, state_dim):
         return 2 * wiener_dim
 
-    def halve(self, v, fresh):
+    def halve(self, v, fresh, at_steps):
         """Halve the noise so that dW = dW_1 + dW_2 and dZ = dZ_1 + dZ_2 + (delta / 2) dW_1."""
         (v1, v2), (f1, f2) = np.split(v, 2, axis=-1), np.split(fresh, 2, axis=-1)
         mean = np.concatenate([v1, (v2 - 3**0.5 * f1) / 2], axis=-1)
