@@ -110,6 +110,16 @@ def test_shares_of_chains_that_do_not_move_mean_nothing(short):
     assert np.isnan(table[["share", "standard_error"]].values).all()
 
 
+def test_a_share_by_few_choices_has_a_large_error(short):
+    """Four moves to a mode and back, each for a moment: by 4 choices a share of 0.03 is as good as one of nothing."""
+    m, rng = np.random.default_rng(6).normal(size=SIZE), np.random.default_rng(7)
+    for chain in range(4):
+        m[chain, 100:115] = 50.0 + rng.normal(size=15)
+    table = modes(with_draws(short, m))
+    assert table["share"].tolist() == pytest.approx([0.97, 0.03])
+    np.testing.assert_allclose(table["standard_error"], np.sqrt((1.12 / 6) * (4.88 / 6) / 4))
+
+
 def test_one_excursion_is_no_mode(short):
     m = np.random.default_rng(5).normal(size=SIZE)
     m[0, 100:180] += 50.0

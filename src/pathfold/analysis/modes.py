@@ -116,7 +116,8 @@ def _table(tree: xr.DataTree, split: Split, parameters: Sequence[tuple[str, np.n
     times, count = _times_chosen(tree, split), split.count
     draws = np.array([np.sum(split.of_mode == k) for k in range(count)])
     shares = draws / draws.sum() if times else np.full(count, np.nan)
-    errors = np.sqrt(shares * (1.0 - shares) / max(times, 1))
+    likely = (times * shares + 1.0) / (times + 2.0)  # where few choices were all alike, others are possible still
+    errors = np.sqrt(likely * (1.0 - likely) / max(times, 1))
     others = [(label, x) for label, x in parameters if label != split.label and _differs(x, split)][:TOLD]
     names = [
         ", ".join([_own_name(split, k), *(_about(label, x, split, k) for label, x in others)]) for k in range(count)
