@@ -1,13 +1,14 @@
 """How a population costs: subjects of the drug model with two or three effects, in one exact step between samples.
 
     python benchmarks/populations.py [--subjects 12 100 1000] [--effects 2 3] [--draws 300] [--chains 2] [--assay 0.4]
+                                     [--threads 1]
 
 `--assay` is the standard deviation of the assay's error, in the data and at the middle of its prior.
 
 A row has the milliseconds of a constrained step, the steps of a draw, the effective draws a second of core of the
 slowest population parameter (the smaller of bulk and tail), warm-up included, the share of trajectories that failed,
-the largest R-hat, the seconds of core, and the peak of the resident memory of the process so far, with all that is
-compiled.
+the largest R-hat, the seconds of core and of the clock, and the peak of the resident memory of the process so far,
+with all that is compiled.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathfold.results.convergence import judged
 TIMES = [0.5, 1.0, 2.0, 4.0, 6.0, 9.0, 12.0, 24.0]
 TYPICAL = {"ka": 1.5, "CL": 0.04, "V": 0.45}
 SPREAD = {"ka": 0.5, "CL": 0.3, "V": 0.2}
-SIGMA, ASSAY = 0.05, 0.4
+DOSE, SIGMA, ASSAY = 4.0, 0.05, 0.4
 
 
 def noise(assay: float) -> dict[str, float]:
@@ -51,24 +52,29 @@ def drug(effects: int, assay: float) -> pf.DiffusionModel:
         drift=lambda x, z: jnp.array([-z["ka"] * x[0], z["ka"] * x[0] - z["CL"] / z["V"] * x[1]]),
         diffusion=lambda x, z: jnp.array([[0.0], [z["sigma"]]]),
         parameters=priors,
-        initial_state=[4.0, 0.0],
+        initial_state=[DOSE, 0.0],
         observation=pf.GaussianNoise(lambda x, z: x[1:] / z["V"], "tau"),
         scheme=pf.ExactLinearDrift(),
     )
 
 
 def people(count: int, assay: float) -> list[pf.Observations]:
-    """Draw subjects with three effects, and simulate their samples."""
-    model, rng = drug(3, assay), np.random.default_rng(1)
-    truth = {f"{name}_typical": each for name, each in TYPICAL.items()}
-    truth |= {f"{name}_spread": each for name, each in SPREAD.items()} | noise(assay)
-    own = [
-        {name: TYPICAL[name] * np.exp(SPREAD[name] * rng.standard_normal()) for name in TYPICAL} for _ in range(count)
-    ]
-    return [pf.simulate(model, truth | each, TIMES, steps_per_interval=1, seed=seed) for seed, each in enumerate(own)]
+    """Draw subjects with three effects, and their samples, by the Gaussian transitions of the model; all at once."""
+    rng = np.random.default_rng(1)
+    ka, CL, V = (TYPICAL[name] * np.exp(SPREAD[name] * rng.standard_normal(count)) for name in ("ka", "CL", "V"))
+    k, amount, before = CL / V, np.zeros(count), 0.0
+    samples = []
+    for t in TIMES:
+        waited = t - before
+        absorbed = DOSE * np.exp(-ka * before) * ka / (ka - k) * (np.exp(-k * waited) - np.exp(-ka * waited))
+        spread = SIGMA * np.sqrt(-np.expm1(-2.0 * k * waited) / (2.0 * k))
+        amount = amount * np.exp(-k * waited) + absorbed + spread * rng.standard_normal(count)
+        samples.append(amount / V + assay * rng.standard_normal(count))
+        before = t
+    return [pf.Observations(TIMES, each) for each in np.transpose(samples)]
 
 
-def measured(count: int, effects: int, draws: int, chains: int, assay: float) -> str:
+def measured(count: int, effects: int, draws: int, chains: int, assay: float, threads: int) -> str:
     model = drug(effects, assay)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of runs that may be short
@@ -79,7 +85,7 @@ def measured(count: int, effects: int, draws: int, chains: int, assay: float) ->
             chains=chains,
             draws=draws,
             keep_path="none",
-            threads=1,
+            threads=threads,
             progress=False,
         )
     names = [name for name in model.parameters.names if name not in TYPICAL]
@@ -91,7 +97,7 @@ def measured(count: int, effects: int, draws: int, chains: int, assay: float) ->
     return (
         f"{count:6d} subjects, {effects} effects: {1e3 * main / steps.sum():8.2f} ms a step, {steps.mean():5.1f} steps "
         f"a draw, {fewest / seconds:8.2f} effective draws a second of core, {failed:.1%} failed, "
-        f"R-hat {rhat:.3f}, {seconds:.0f} s, {peak():.0f} MiB"
+        f"R-hat {rhat:.3f}, {seconds:.0f} s of core in {tree.attrs['run_seconds']:.0f} s, {peak():.0f} MiB"
     )
 
 
@@ -102,10 +108,12 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--chains", type=int, default=2)
     parser.add_argument("--assay", type=float, default=ASSAY)
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     for count in options.subjects:
         for effects in options.effects:
-            print(measured(count, effects, options.draws, options.chains, options.assay), flush=True)
+            sizes = options.draws, options.chains, options.assay, options.threads
+            print(measured(count, effects, *sizes), flush=True)
 
 
 if __name__ == "__main__":

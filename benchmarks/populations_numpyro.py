@@ -21,7 +21,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import NUTS
-from populations import ASSAY, SPREAD, TIMES, TYPICAL, noise, people
+from populations import ASSAY, DOSE, SPREAD, TIMES, TYPICAL, noise, people
 
 from pathfold.results.convergence import convergences
 
@@ -50,7 +50,7 @@ def drug(values: jax.Array, effects: int, assay: float) -> None:
         blood = kept * blood + ka * gut * (kept - left) / (ka - k) + spread * normal
         return (left * gut, blood), blood
 
-    start = (4.0 * jnp.ones(count), jnp.zeros(count))
+    start = (DOSE * jnp.ones(count), jnp.zeros(count))
     _, blood = jax.lax.scan(step, start, (jnp.diff(jnp.array([0.0, *TIMES])), v))
     numpyro.sample("y", dist.Normal(blood.T / own["V"][:, None], tau), obs=values)
 
