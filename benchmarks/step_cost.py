@@ -174,8 +174,8 @@ def measure(
         at, problem, point, scratch = case.layout, case.problem, case.point, case.scratch
         results["linearise_us"] = native_microseconds(linearise, (at, problem, point, scratch), repeats)
         factor = native_microseconds(factorise, (at, problem, point, scratch), repeats)
-        solve = native_microseconds(project, (at, problem, point, case.p, scratch), repeats)
-        results["factor_solve_us"] = factor + solve
+        projected = native_microseconds(project, (at, problem, point, case.p, scratch), repeats)
+        results["factor_project_us"] = factor + projected
         results["gradient_us"] = native_microseconds(set_gradient, (at, problem, point, scratch), repeats)
         results["all_parts_us"] = sum(results.values())
     times: dict[str, list[float]] = {"newton_solve_us": [], "step_us": []}
@@ -202,7 +202,7 @@ def measure_panels(repeats: int) -> None:
     for name, model, data, S in panels():
         r = measure(model, data, S, parts=True, repeats=repeats, settle=10)
         nodes = sum(len(each.times) for each in data)
-        of_parts = ("linearise", "factor_solve", "gradient")
+        of_parts = ("linearise", "factor_project", "gradient")
         parts = ", ".join(f"{part} {r[f'{part}_us'] / nodes:5.2f}" for part in of_parts)
         print(
             f"  {name:50s} step {r['step_us'] / 1000:8.3f} ms, us a node: {r['step_us'] / nodes:5.2f}, {parts}   "
@@ -228,7 +228,7 @@ def main() -> None:
         base |= {f"{kind}, {part}, s": seconds for part, seconds in found.items()}
     limits = {
         "linearise_us": 60,
-        "factor_solve_us": 15,
+        "factor_project_us": 25,
         "gradient_us": 130,
         "newton_solve_us": 220,
         "step_us": 510,
