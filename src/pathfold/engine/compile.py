@@ -217,7 +217,7 @@ class CompiledModel:
         """Yield the assembly of all kernels, the same for every machine; one file's together, which is faster."""
         parts = [part(self.functions, self.records, self.sizes) for part in self.variant.method.kernels]
         kernels = [kernel for kernels in parts for kernel in kernels]
-        tracing = Tracing(kernels, abreast=self.variant.abreast, unread=INSIDE)
+        tracing = Tracing(kernels, abreast=self.variant.abreast, inside=INSIDE)
         for kernels in parts:
             yield reduce(add, (emit(tracing(kernel), self.lanes) for kernel in kernels))
 

@@ -96,8 +96,8 @@ Known = Callable[[Use, str], np.ndarray | None]  # entries of a field that are c
 class Traced:
     """The three parts of a kernel as one graph with named inputs and outputs.
 
-    `abreast` is the number of series in a group: a scan over nodes takes so many at a time. Fields (record, name) that
-    are `unread` are read by kernels alone.
+    `abreast` is the number of series in a group: a scan over nodes takes so many at a time. `inside` are the fields
+    (record, name) that kernels alone read.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class Traced:
         *,
         largest: int | None = None,
         abreast: int = 1,
-        unread: Container[tuple[str, str]] = (),
+        inside: Container[tuple[str, str]] = (),
     ) -> None:
-        self.kernel, self._known, self._unread = kernel, known, unread
+        self.kernel, self._known, self._inside = kernel, known, inside
         self.abreast = abreast if isinstance(kernel, NodeScan) and kernel.by_series else 1
         in_lanes = isinstance(kernel, LaneScan) or self.abreast > 1
         self._new_graph = lambda: Graph(_largest(kernel) if largest is None else largest, abreast=in_lanes)
@@ -157,7 +157,7 @@ class Traced:
     def is_needed(self, name: str, i: int, node: int) -> bool:
         """Tell whether an output is to be written: not a constant that all readers know."""
         use = self.use_of(name)
-        if self.graph.value(node) is None or (use.record.name, name.removesuffix(use.suffix)) not in self._unread:
+        if self.graph.value(node) is None or (use.record.name, name.removesuffix(use.suffix)) not in self._inside:
             return True
         known = self.fixed(name) if name in self.kernel.fixes else self._known(use, name)
         return known is None or math.isnan(float(known.ravel()[i]))
@@ -247,7 +247,7 @@ def _largest(kernel: Kernel) -> int:
 class Tracing:
     """Traces kernels that work on the same records; entries that one of them fixes are constants in all the others.
 
-    Nobody writes such a constant if its field, listed as (record, name), is `unread` by all but kernels.
+    Nobody writes such a constant if its field (record, name) is `inside`, read by kernels alone.
     """
 
     def __init__(
@@ -256,9 +256,9 @@ class Tracing:
         *,
         largest: int | None = None,
         abreast: int = 1,
-        unread: Container[tuple[str, str]] = (),
+        inside: Container[tuple[str, str]] = (),
     ) -> None:
-        self._largest, self._abreast, self._unread = largest, abreast, unread
+        self._largest, self._abreast, self._inside = largest, abreast, inside
         self._writers: dict[tuple[str, str], tuple[Kernel, str]] = {}
         self._done: dict[str, Traced] = {}
         for kernel in kernels:
@@ -269,7 +269,7 @@ class Tracing:
     def __call__(self, kernel: Kernel) -> Traced:
         if kernel.name not in self._done:
             self._done[kernel.name] = Traced(
-                kernel, self._known, largest=self._largest, abreast=self._abreast, unread=self._unread
+                kernel, self._known, largest=self._largest, abreast=self._abreast, inside=self._inside
             )
         return self._done[kernel.name]
 
