@@ -175,7 +175,7 @@ def test_a_way_back_that_ends_early_would_have_come_back():
                 there, back, scratch = (d.engine.block(kind) for kind in ("point", "point", "scratch"))
                 if native.position_step(*d.args, origin, there, goal[:0], p, t, scratch, d.counts) != CONVERGED:
                     continue
-                native.momentum_step(*d.args, origin, there, p, t)
+                native.momentum_step(*d.args, origin, there, p, t, scratch)
                 native.linearise(*d.args, there, scratch)
                 if native.factorise(*d.args, there, scratch) != CONVERGED:
                     continue
@@ -274,9 +274,9 @@ def test_planted_faults_are_seen_by_step_checks(monkeypatch):
     d.use_splitting("gaussian")
     t, kick = EXAMPLES[name].t, d.native.constrained.kick
 
-    def kick_with_friction(p, slope, t):
-        kick(p, slope, t)
+    def kick_with_friction(layout, p, slope, t, scratch):
         p *= 1.0 - 0.05 * t
+        return kick(layout, p, slope, t, scratch)
 
     with monkeypatch.context() as patch:
         patch.setattr(d.native.constrained, "kick", kick_with_friction)

@@ -89,17 +89,17 @@ class Walk:
         p, goal = self.momenta[row.MOVING], origin[: self.momenta.shape[1]]
         blocks = self.scratch, self.counts
         code.draw_constrained_momentum(layout, problem, origin, p, self.rng, self.scratch)
-        code.kick(p, self.engine.gradient(origin), 0.5 * t)
+        code.kick(layout, p, self.engine.gradient(origin), 0.5 * t, self.scratch)
         if code.position_step(layout, problem, origin, there, goal[:0], p, t, *blocks) != CONVERGED:
             return None
-        code.momentum_step(layout, problem, origin, there, p, t)
+        code.momentum_step(layout, problem, origin, there, p, t, self.scratch)
         if code.linearise_and_factorise(layout, problem, there, self.scratch) != CONVERGED:
             return None
         code.project(layout, problem, there, p, self.scratch)
         ends = []
         for sought in (goal, goal[:0]):
             status = code.position_step(layout, problem, there, back, sought, p, -t, *blocks)
-            ends.append((status, native.projection.largest_difference(back[: goal.size], goal)))
+            ends.append((status, native.shares.largest_difference(layout, back[: goal.size], goal, self.scratch)))
         (early, near), (status, away) = ends
         returned = early == RETURNED or (early == CONVERGED and near < ALLOWED)
         return early == RETURNED, returned, away if status == CONVERGED else np.inf

@@ -25,6 +25,7 @@ from pathfold.engine import model_cache
 from pathfold.engine import table as at
 from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton
 from pathfold.engine.model_functions import ModelFunctions, check_size
+from pathfold.engine.native.shares import addresses as kernels_of_no_model
 from pathfold.engine.native.team import address_of_do_parts
 from pathfold.engine.records import INSIDE, Records, Sizes
 from pathfold.errors import ModelError, PathfoldError
@@ -117,6 +118,8 @@ class Program:
             addresses = self._loaded.addresses
         for name, address in addresses.items():
             bound[at.kernel_place(name)] = address
+        for place, address in kernels_of_no_model().items():
+            bound[place] = address
         bound[at.DO_PARTS] = address_of_do_parts()
         at.write_tables(bound)
         return bound

@@ -197,6 +197,7 @@ class Engine:
             at.BY_CHUNK: by_chunk,
             at.BY_SERIES: by_series,
             at.BY_NODE: np.arange(self.parts + 1) + len(slots.rows),
+            at.BY_SHARE: np.arange(self.parts + 1),
         }
         layout = np.zeros(at.LENGTH, dtype=np.int64)
         for place, numbers in lists.items():

@@ -30,6 +30,7 @@ from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
+from pathfold.engine.native.shares import addresses as kernels_of_no_model
 from pathfold.engine.native.start_search import rise_between, seek
 from pathfold.engine.native.team import address_of_do_parts, help_along
 from pathfold.program.machine import machine_name
@@ -110,6 +111,7 @@ def compile_sampler(kind: str = "static", *, announce: bool) -> float:
         with model_cache.once(_installation(kind)):
             compile_entries(kind)
             address_of_do_parts()
+            kernels_of_no_model()
     finally:
         timer.cancel()
         seconds = time.perf_counter() - begin

@@ -153,4 +153,5 @@ def _sums(n: Sizes) -> Fields:
     """Sums over nodes and series, and small results of a solve."""
     U, Z = n.U, n.Z
     solve: Fields = {"C_inv": (U, U), "C": (U, U), "log_det": (), "b": (U,), "a": (U,), "residual": (), "change": ()}
-    return solve | {"gz": (Z,), "gu": (U,), "wD": (Z, U)}
+    vectors: Fields = {"factors": (2,), "squares": ()}
+    return solve | vectors | {"gz": (Z,), "gu": (U,), "wD": (Z, U)}

@@ -26,9 +26,9 @@ STEPS, SLOTS, ROWS, ACTIVE = LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACT
 )
 
 # Parts that the work is cut into (`native/parts.py`): how many; whether each has whole series; where the chunks, groups
-# of series and runs of rows are listed that each begins with (and, after the last, their number); where other tables
-# than this one are.
-(PARTS, APART, BY_CHUNK, BY_SERIES, BY_NODE, TABLES, _RECORDS) = range(_PARTS, _PARTS + 7)
+# of series, runs of rows and shares of a vector are listed that each begins with (and, after the last, their number);
+# where other tables than this one are.
+(PARTS, APART, BY_CHUNK, BY_SERIES, BY_NODE, BY_SHARE, TABLES, _RECORDS) = range(_PARTS, _PARTS + 8)
 
 CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE = 0, 1, 2, 3  # values of METHOD
 
@@ -123,6 +123,8 @@ SUMS_A = place_field("sums", "a")
 SUMS_B = place_field("sums", "b")
 SUMS_RESIDUAL = place_field("sums", "residual")
 SUMS_CHANGE = place_field("sums", "change")
+SUMS_FACTORS = place_field("sums", "factors")
+SUMS_SQUARES = place_field("sums", "squares")
 SUMS_GZ = place_field("sums", "gz")
 SUMS_GU = place_field("sums", "gu")
 SUMS_WD = place_field("sums", "wD")
@@ -171,8 +173,8 @@ PIECE_MISSED = place_field("piece", "missed")
 PIECE_NOISE0 = place_field("piece", "noise0")
 NODE_NOISE = place_field("node", "noise")
 
-# Addresses: of the kernels; of no kernel, always 0; of the function that goes through parts (`native/team.py`); and of
-# the team that shares them, 0 if there is none.
+# Addresses: of the kernels, at the end those of no model (`native/shares.py`); of no kernel, always 0; of the function
+# that goes through parts (`native/team.py`); and of the team that shares them, 0 if there is none.
 KERNELS = place_field.end
 place_kernel = _Places(KERNELS)
 PARAMETERS = place_kernel("parameters")
@@ -225,6 +227,10 @@ GUIDED_PATH = place_kernel("guided_path")
 INNOVATIONS = place_kernel("innovations")
 GUIDED_NODE = place_kernel("guided_node")
 INNOVATIONS_NODE = place_kernel("innovations_node")
+CLEAR_RESIDUALS = place_kernel("clear_residuals")
+COMBINE = place_kernel("combine")
+DISPLACE = place_kernel("displace")
+COMPARE = place_kernel("compare")
 NOTHING, DO_PARTS, TEAM, LENGTH = range(place_kernel.end, place_kernel.end + 4)
 
 # Records that there is one of for every part: its sums, and the lane buffer.

@@ -10,10 +10,11 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NON_REVERSIBLE, RETURN
 from .jit import compiled
 from .lanes import setting
 from .manifold import linearise_and_factorise, project, set_gradient
-from .projection import largest_difference, solve_position
+from .projection import solve_position
+from .shares import combine, displace, largest_difference
 from .small import finite
 from .thresholds import RETURN_TOLERANCE
-from .vector import clear_idle, draw_normals, gradient, position, squared_norm
+from .vector import clear_idle, draw_normals, gradient, position
 
 
 @compiled
@@ -44,30 +45,23 @@ def draw_constrained_momentum(layout, problem, point, p, rng, scratch):
 def position_step(layout, problem, origin, target, goal, p, t, scratch, counts):
     """q' = Gqq q + Gqp (p - J^T lam) on the manifold; returns a status. For `goal` see `solve_position`."""
     gqq, gqp = rotation(layout, problem, t)
-    q, q_new, displacement = position(layout, origin), position(layout, target), gradient(layout, target)
-    for i in range(q.size):
-        moved = gqq * q[i] + gqp * p[i]
-        q_new[i] = moved
-        displacement[i] = moved - q[i]
+    displace(layout, gqq, origin, gqp, p, target, scratch)
     status = solve_position(layout, problem, origin, target, goal, scratch, counts)
-    clear_idle(layout, q_new)
+    clear_idle(layout, position(layout, target))
     return status
 
 
 @compiled
-def momentum_step(layout, problem, origin, target, p, t):
-    """Compute the momentum at q', before projection."""
+def momentum_step(layout, problem, origin, target, p, t, scratch):
+    """Compute the momentum at q', before projection: (Gqq q' - q) / Gqp."""
     gqq, gqp = rotation(layout, problem, t)
-    q, q_new, inverse = position(layout, origin), position(layout, target), 1.0 / gqp
-    for i in range(q.size):
-        p[i] = (gqq * q_new[i] - q[i]) * inverse
+    combine(layout, gqq / gqp, position(layout, target), -1.0 / gqp, position(layout, origin), p, scratch)
 
 
 @compiled
-def kick(p, slope, t):
-    """p <- p - t grad h1, the gradient being projected already."""
-    for i in range(p.size):
-        p[i] -= t * slope[i]
+def kick(layout, p, slope, t, scratch):
+    """p <- p - t grad h1, the gradient being projected already; return the squared norm."""
+    return combine(layout, 1.0, p, -t, slope, p, scratch)
 
 
 @compiled
@@ -77,11 +71,11 @@ def constrained_step(layout, problem, origin, target, back, p, t, first, last, s
     A kick by h1 for the time `first`, the flow of h2 with the position held on the manifold, a kick at the new point
     for the time `last`. The flow is undone from (q', p') with -t, by the same solver, and must come back to q.
     """
-    kick(p, gradient(layout, origin), first)
+    kick(layout, p, gradient(layout, origin), first, scratch)
     status = position_step(layout, problem, origin, target, position(layout, origin)[:0], p, t, scratch, counts)
     if status != CONVERGED:
         return status
-    momentum_step(layout, problem, origin, target, p, t)
+    momentum_step(layout, problem, origin, target, p, t, scratch)
     status = linearise_and_factorise(layout, problem, target, scratch)
     if status != CONVERGED:
         return status
@@ -92,8 +86,7 @@ def constrained_step(layout, problem, origin, target, back, p, t, first, last, s
         if status != CONVERGED:
             return status
         allowed = RETURN_TOLERANCE * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
-        if not (largest_difference(returned, q) < allowed):
+        if not (largest_difference(layout, returned, q, scratch) < allowed):
             return NON_REVERSIBLE
     set_gradient(layout, problem, target, scratch)
-    kick(p, gradient(layout, target), last)
-    return CONVERGED if finite(squared_norm(p)) else NON_FINITE
+    return CONVERGED if finite(kick(layout, p, gradient(layout, target), last, scratch)) else NON_FINITE

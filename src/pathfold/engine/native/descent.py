@@ -19,11 +19,11 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 from .jit import compiled
 from .lanes import noise_of_interval, of_interval, of_series, setting
 from .manifold import (
-    clear_residuals,
     constrained_potential,
     factorise,
     factorise_by_series,
     linearise,
+    linearise_and_factorise,
     project,
     remove_normal,
     set_gradient,
@@ -31,6 +31,7 @@ from .manifold import (
 from .nodes import follow
 from .parts import over_chunks
 from .projection import iterate, predict
+from .shares import clear_residuals, displace
 from .small import finite
 from .thresholds import (
     ABSORPTIONS,
@@ -314,17 +315,13 @@ def lowest(promised, fraction, gained):
 @compiled
 def move_along(layout, problem, origin, target, d, fraction, scratch, counts):
     """Move along the tangent and back onto the manifold; return the potential there, infinite if there is none."""
-    q, q_new, displacement = position(layout, origin), position(layout, target), gradient(layout, target)
-    for i in range(q.size):
-        displacement[i] = fraction * d[i]
-        q_new[i] = q[i] + displacement[i]
+    displace(layout, 1.0, origin, fraction, d, target, scratch)
     clear_residuals(layout, scratch)
-    predict(layout, problem, origin, target, displacement, scratch)
-    status = iterate(layout, problem, origin, target, q[:0], True, scratch, counts)
+    predict(layout, problem, origin, target, gradient(layout, target), scratch)
+    status = iterate(layout, problem, origin, target, position(layout, origin)[:0], True, scratch, counts)
     if status != CONVERGED:
         return inf
-    clear_idle(layout, q_new)
-    linearise(layout, problem, target, scratch)
-    if factorise(layout, problem, target, scratch) != CONVERGED:
+    clear_idle(layout, position(layout, target))
+    if linearise_and_factorise(layout, problem, target, scratch) != CONVERGED:
         return inf
     return constrained_potential(layout, target)

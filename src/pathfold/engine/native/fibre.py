@@ -15,9 +15,10 @@ from pathfold.engine.status import CONVERGED
 from .inner_mode import AT, inner_potential, simulate
 from .jit import compiled
 from .lanes import of_interval, of_series
-from .manifold import factorise, linearise, newton_sums, sums_of
+from .manifold import factorise, linearise, sums_of
 from .parts import NONE, by_series, over_chunks, over_series, sums_in, sweep
 from .projection import clear_multipliers, copy_nodes, shoot, solve_position
+from .shares import newton_sums
 from .small import finite, semidefinite_root, solve_semidefinite, times, times_transposed
 from .thresholds import HELD
 from .vector import copy, draw_normals, gradient, position

@@ -133,9 +133,22 @@ def address_of_function(function: Callable, example: tuple) -> int:
     """
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return 0
+    return _made_at(function, typeof(example))
+
+
+@cache
+def address_of_kernel(function: Callable) -> int:
+    """Compile a function of six whole numbers and return its address, for `call`."""
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        _kept.append(ctypes.CFUNCTYPE(None, *6 * [ctypes.c_int64])(function))
+        return ctypes.cast(_kept[-1], ctypes.c_void_p).value or 0
+    return _made_at(function, *6 * [int64])
+
+
+def _made_at(function: Callable, *types: Any) -> int:
     options = {name: value for name, value in _OPTIONS.items() if name in ("error_model", "fastmath")}
     options["nopython"] = True
-    made: Any = CFunc(function, ((typeof(example),), void), {}, options, pipeline_class=CompilesWholes)
+    made: Any = CFunc(function, (types, void), {}, options, pipeline_class=CompilesWholes)
     with suppress(RuntimeError):
         made.enable_caching()
         _stamp(made)

@@ -11,6 +11,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series
 from .parts import NO_STAGE, NO_SUMS, NONE, by_chunk, by_node, by_series, over_series, sums_in, sweep
+from .shares import clear_residuals, newton_sums
 from .small import finite, invert
 from .thresholds import CORRECTIONS
 from .vector import clear_idle, gradient, position, squared_norm
@@ -19,11 +20,6 @@ from .vector import clear_idle, gradient, position, squared_norm
 @compiled
 def sums_of(layout, point):
     return point[layout[at.POINT_SUMS] : layout[at.POINT_SUMS + at.END]]
-
-
-@compiled
-def newton_sums(layout, scratch):
-    return scratch[layout[at.SCRATCH_NEWTON_SUMS] : layout[at.SCRATCH_NEWTON_SUMS + at.END]]
 
 
 @compiled
@@ -105,17 +101,6 @@ def linearise_and_factorise(layout, problem, point, scratch):
     sweep(layout, problem, point, point, scratch, sums, starts, intervals, by_series(at.FACTORISE))
     finish_factor(layout, point)
     return factor_status(layout, point)
-
-
-@compiled
-def clear_residuals(layout, scratch):
-    """Set all gaps and misfits to zero, as they are on the manifold."""
-    lanes, size = layout[at.LANES], layout[at.SCRATCH_NEWTON + at.SIZE]
-    begin, end = layout[at.NEWTON_GAP] * lanes, (layout[at.NEWTON_O] + layout[at.Y]) * lanes
-    for c in range(layout[at.CHUNKS]):
-        base = layout[at.SCRATCH_NEWTON] + c * size * lanes
-        for i in range(base + begin, base + end):
-            scratch[i] = 0.0
 
 
 @compiled

@@ -17,7 +17,7 @@ from .jit import address_of, call_with_one, compiled
 from .team import NO_STAGE, NO_SUMS, NO_WORK, NONE, PartedWork, Sums, do_parts
 
 __all__ = ["NONE", "NO_STAGE", "NO_SUMS", "by_chunk", "by_node", "by_series"]
-__all__ += ["over_chunks", "over_series", "starts_of_other", "sums_in", "sweep"]
+__all__ += ["by_share", "over_chunks", "over_series", "starts_of_other", "sums_in", "sweep"]
 
 
 @compiled
@@ -42,6 +42,12 @@ def starts_of_other():
 def by_node(kernel):
     """Return a stage: a kernel over nodes that needs nothing of their series."""
     return at.BY_NODE, kernel, at.NOTHING, at.NOTHING, 0
+
+
+@compiled
+def by_share(kernel):
+    """Return a stage: a kernel over vectors, called once for every part."""
+    return at.BY_SHARE, kernel, at.NOTHING, at.NOTHING, 0
 
 
 @compiled

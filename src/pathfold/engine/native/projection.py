@@ -5,7 +5,7 @@ method.md, section 8.
 
 from __future__ import annotations
 
-from numpy import fabs, inf, sqrt
+from numpy import fabs, sqrt
 
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, DIVERGED, NON_FINITE, NOT_CONVERGED, RETURNED
@@ -14,20 +14,19 @@ from .jit import compiled, kernel
 from .lanes import setting
 from .manifold import (
     clear_parameters,
-    clear_residuals,
     invert_woodbury,
     multipliers,
-    newton_sums,
     pull_start,
     reset_woodbury,
     solve_parameters,
     solve_pushed,
 )
 from .parts import NO_SUMS, NONE, by_chunk, by_node, by_series, starts_of_other, sums_in, sweep
+from .shares import clear_residuals, combine, largest_difference, newton_sums
 from .small import finite
 from .thresholds import CONTRACTION, DIVERGENCE, NEAR, PIECES, RETURNING
 from .trajectory import ITERATED, LINEARISED
-from .vector import clear_idle, gradient, position
+from .vector import clear_idle, copy, gradient, position
 
 
 @compiled
@@ -121,19 +120,6 @@ def cross_smooth(layout, problem, origin, target, scratch):
 
 
 @compiled
-def largest_difference(q, goal):
-    """Return the largest difference of two positions; infinite if it is not finite."""
-    largest = 0.0
-    for i in range(q.size):
-        difference = fabs(q[i] - goal[i])
-        if not (difference <= largest):
-            if not finite(difference):
-                return inf
-            largest = difference
-    return largest
-
-
-@compiled
 def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
     """Iterate Newton's method from the given guess of multipliers and node states; return a status.
 
@@ -156,7 +142,7 @@ def iterate(layout, problem, origin, target, goal, chords, scratch, counts):
             counts[LINEARISED] += 1
         if goal.size > 0:
             clear_idle(layout, position(layout, target))
-            before, away = away, largest_difference(position(layout, target), goal)
+            before, away = away, largest_difference(layout, position(layout, target), goal, scratch)
             if away < RETURNING and away < CONTRACTION * before:
                 return RETURNED
         if not (residual < DIVERGENCE):
@@ -177,11 +163,9 @@ def continue_to(layout, problem, origin, target, displacement, pieces, scratch, 
     """Follow the solution from q while the displacement grows by equal pieces, linearising throughout."""
     copy_nodes(layout, origin, target)
     q, q_new = position(layout, origin), position(layout, target)
-    for i in range(q.size):
-        q_new[i] = q[i]
+    copy(q, q_new)
     for _ in range(pieces):
-        for i in range(q.size):
-            q_new[i] += displacement[i] / pieces
+        combine(layout, 1.0, q_new, 1.0 / pieces, displacement, q_new, scratch)
         clear_multipliers(layout, scratch)
         status = iterate(layout, problem, origin, target, q[:0], False, scratch, counts)
         if status != CONVERGED:

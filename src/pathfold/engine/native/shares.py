@@ -1,0 +1,127 @@
+"""Operations on whole vectors, in shares that several threads take; every share is as long as the others.
+
+Their kernels belong to no model, and are called as those of a model are: a share of what three blocks hold, with what
+is read and summed among the sums of the solve.
+"""
+
+from __future__ import annotations
+
+from numpy import fabs, inf
+
+from pathfold.engine import table as at
+
+from .jit import address_of_kernel, compiled
+from .parts import NO_SUMS, NONE, by_chunk, by_share, sums_in, sweep
+from .small import finite
+from .words import get, numbers_at
+
+
+@compiled
+def newton_sums(layout, scratch):
+    return scratch[layout[at.SCRATCH_NEWTON_SUMS] : layout[at.SCRATCH_NEWTON_SUMS + at.END]]
+
+
+@compiled
+def own_sums(layout, scratch, field):
+    """Return the sums of a part from a field on; `layout` and `scratch` are addresses, as kernels have them."""
+    return numbers_at(scratch + 8 * (get(layout, at.SCRATCH_NEWTON_SUMS) + get(layout, field)), 2)
+
+
+@compiled
+def share_of(share, layout):
+    """Return the size of a vector, and where a share of it begins and ends."""
+    size, shares = get(layout, at.VECTOR_V + at.END), get(layout, at.PARTS)
+    return size, share * size // shares, (share + 1) * size // shares
+
+
+def combine_share(share, layout, first, second, target, scratch):
+    """target = a first + b second, with the factors a and b among the sums; adds the squares of the result."""
+    size, begin, end = share_of(share, layout)
+    a, b = own_sums(layout, scratch, at.SUMS_FACTORS)
+    x, y, result = numbers_at(first, size), numbers_at(second, size), numbers_at(target, size)
+    squares = 0.0
+    for i in range(begin, end):
+        result[i] = a * x[i] + b * y[i]
+        squares += result[i] * result[i]
+    own_sums(layout, scratch, at.SUMS_SQUARES)[0] += squares
+
+
+def displace_share(share, layout, origin, momentum, target, scratch):
+    """q' = a q + b p and, in the place of the gradient of the target, q' - q."""
+    size, begin, end = share_of(share, layout)
+    a, b = own_sums(layout, scratch, at.SUMS_FACTORS)
+    q, p, q_new = numbers_at(origin, size), numbers_at(momentum, size), numbers_at(target, size)
+    displacement = numbers_at(target + 8 * size, size)
+    for i in range(begin, end):
+        moved = a * q[i] + b * p[i]
+        q_new[i] = moved
+        displacement[i] = moved - q[i]
+
+
+def compare_share(share, layout, first, second, target, scratch):
+    """Keep the largest difference of two vectors, infinite if it is not finite; nothing is written to the target."""
+    size, begin, end = share_of(share, layout)
+    x, y, largest = numbers_at(first, size), numbers_at(second, size), 0.0
+    for i in range(begin, end):
+        difference = fabs(x[i] - y[i])
+        if not (difference <= largest):
+            largest = difference if finite(difference) else inf
+    own_sums(layout, scratch, at.SUMS_CHANGE)[0] = largest
+
+
+def clear_chunk(chunk, layout, problem, point, other, scratch):
+    """Set the gaps and misfits of a chunk to zero."""
+    lanes, base = get(layout, at.LANES), chunk * get(layout, at.SCRATCH_NEWTON + at.SIZE)
+    begin, end = get(layout, at.NEWTON_GAP), get(layout, at.NEWTON_O) + get(layout, at.Y)
+    size = (end - begin) * lanes
+    residuals = numbers_at(scratch + 8 * (get(layout, at.SCRATCH_NEWTON) + (base + begin) * lanes), size)
+    for i in range(size):
+        residuals[i] = 0.0
+
+
+def addresses() -> dict[int, int]:
+    """Return the addresses of the kernels here, by their places in the layout table."""
+    kernels = {
+        at.COMBINE: combine_share,
+        at.DISPLACE: displace_share,
+        at.COMPARE: compare_share,
+        at.CLEAR_RESIDUALS: clear_chunk,
+    }
+    return {place: address_of_kernel(kernel) for place, kernel in kernels.items()}
+
+
+@compiled
+def with_factors(layout, a, b, scratch):
+    """Write two factors where kernels read them, and return the sums with them; their squares are zero."""
+    sums, factors, squares = newton_sums(layout, scratch), layout[at.SUMS_FACTORS], layout[at.SUMS_SQUARES]
+    sums[factors], sums[factors + 1], sums[squares] = a, b, 0.0
+    return sums_in(sums, (factors, factors + 2), (squares, squares + 1), NONE)
+
+
+@compiled
+def combine(layout, a, first, b, second, target, scratch):
+    """target = a first + b second; return its squared norm."""
+    sweep(layout, first, second, target, scratch, with_factors(layout, a, b, scratch), by_share(at.COMBINE))
+    return newton_sums(layout, scratch)[layout[at.SUMS_SQUARES]]
+
+
+@compiled
+def displace(layout, a, origin, b, p, target, scratch):
+    """q' = a q + b p, the position of the target; the way there, q' - q, takes the place of its gradient."""
+    sweep(layout, origin, p, target, scratch, with_factors(layout, a, b, scratch), by_share(at.DISPLACE))
+
+
+@compiled
+def largest_difference(layout, q, goal, scratch):
+    """Return the largest difference of two positions; infinite if it is not finite."""
+    sums, change = newton_sums(layout, scratch), layout[at.SUMS_CHANGE]
+    sums[change] = 0.0
+    written = sums_in(sums, NONE, NONE, (change, change + 1))
+    sweep(layout, q, goal, goal, scratch, written, by_share(at.COMPARE))
+    return sums[change]
+
+
+@compiled
+def clear_residuals(layout, scratch):
+    """Set all gaps and misfits to zero, as they are on the manifold."""
+    sweep(layout, scratch, scratch, scratch, scratch, NO_SUMS, by_chunk(at.CLEAR_RESIDUALS))
