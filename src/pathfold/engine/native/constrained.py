@@ -11,7 +11,7 @@ from .jit import compiled
 from .lanes import setting
 from .manifold import linearise_and_factorise, project, set_gradient
 from .projection import solve_position
-from .shares import combine, displace, largest_difference
+from .shares import add, combine, displace, largest_difference
 from .small import finite
 from .thresholds import RETURN_TOLERANCE
 from .vector import clear_idle, draw_normals, gradient, position
@@ -61,7 +61,7 @@ def momentum_step(layout, problem, origin, target, p, t, scratch):
 @compiled
 def kick(layout, p, slope, t, scratch):
     """p <- p - t grad h1, the gradient being projected already; return the squared norm."""
-    return combine(layout, 1.0, p, -t, slope, p, scratch)
+    return add(layout, -t, slope, p, scratch)
 
 
 @compiled

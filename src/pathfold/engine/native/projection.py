@@ -22,7 +22,7 @@ from .manifold import (
     solve_pushed,
 )
 from .parts import NO_SUMS, NONE, by_chunk, by_node, by_series, starts_of_other, sums_in, sweep
-from .shares import clear_residuals, combine, largest_difference, newton_sums
+from .shares import add, clear_residuals, largest_difference, newton_sums
 from .small import finite
 from .thresholds import CONTRACTION, DIVERGENCE, NEAR, PIECES, RETURNING
 from .trajectory import ITERATED, LINEARISED
@@ -165,7 +165,7 @@ def continue_to(layout, problem, origin, target, displacement, pieces, scratch, 
     q, q_new = position(layout, origin), position(layout, target)
     copy(q, q_new)
     for _ in range(pieces):
-        combine(layout, 1.0, q_new, 1.0 / pieces, displacement, q_new, scratch)
+        add(layout, 1.0 / pieces, displacement, q_new, scratch)
         clear_multipliers(layout, scratch)
         status = iterate(layout, problem, origin, target, q[:0], False, scratch, counts)
         if status != CONVERGED:

@@ -28,45 +28,58 @@ def own_sums(layout, scratch, field):
 
 
 @compiled
-def share_of(share, layout):
-    """Return the size of a vector, and where a share of it begins and ends."""
+def share_of(share, layout, vector):
+    """Return the numbers of a share of a vector, which begins at an address."""
     size, shares = get(layout, at.VECTOR_V + at.END), get(layout, at.PARTS)
-    return size, share * size // shares, (share + 1) * size // shares
+    begin, end = share * size // shares, (share + 1) * size // shares
+    return numbers_at(vector + 8 * begin, end - begin)
 
 
 def combine_share(share, layout, first, second, target, scratch):
-    """target = a first + b second, with the factors a and b among the sums; adds the squares of the result."""
-    size, begin, end = share_of(share, layout)
+    """target = a first + b second, with the factors a and b among the sums; the target is none of the two."""
     a, b = own_sums(layout, scratch, at.SUMS_FACTORS)
-    x, y, result = numbers_at(first, size), numbers_at(second, size), numbers_at(target, size)
-    squares = 0.0
-    for i in range(begin, end):
+    x, y, result = share_of(share, layout, first), share_of(share, layout, second), share_of(share, layout, target)
+    for i in range(result.size):
         result[i] = a * x[i] + b * y[i]
+
+
+def add_share(share, layout, first, second, target, scratch):
+    """target += b first; adds the squares of the result to the sums."""
+    b = own_sums(layout, scratch, at.SUMS_FACTORS)[1]
+    x, result, squares = share_of(share, layout, first), share_of(share, layout, target), 0.0
+    for i in range(result.size):
+        result[i] += b * x[i]
         squares += result[i] * result[i]
     own_sums(layout, scratch, at.SUMS_SQUARES)[0] += squares
 
 
 def displace_share(share, layout, origin, momentum, target, scratch):
     """q' = a q + b p and, in the place of the gradient of the target, q' - q."""
-    size, begin, end = share_of(share, layout)
     a, b = own_sums(layout, scratch, at.SUMS_FACTORS)
-    q, p, q_new = numbers_at(origin, size), numbers_at(momentum, size), numbers_at(target, size)
-    displacement = numbers_at(target + 8 * size, size)
-    for i in range(begin, end):
+    q, p, q_new = share_of(share, layout, origin), share_of(share, layout, momentum), share_of(share, layout, target)
+    displacement = share_of(share, layout, target + 8 * get(layout, at.VECTOR_V + at.END))
+    for i in range(q.size):
         moved = a * q[i] + b * p[i]
         q_new[i] = moved
         displacement[i] = moved - q[i]
 
 
 def compare_share(share, layout, first, second, target, scratch):
-    """Keep the largest difference of two vectors, infinite if it is not finite; nothing is written to the target."""
-    size, begin, end = share_of(share, layout)
-    x, y, largest = numbers_at(first, size), numbers_at(second, size), 0.0
-    for i in range(begin, end):
-        difference = fabs(x[i] - y[i])
-        if not (difference <= largest):
-            largest = difference if finite(difference) else inf
-    own_sums(layout, scratch, at.SUMS_CHANGE)[0] = largest
+    """Keep the largest difference of two vectors, infinite if it is not finite; nothing is written to the target.
+
+    A comparison has to wait for the one before it: so two go side by side.
+    """
+    x, y = share_of(share, layout, first), share_of(share, layout, second)
+    half = x.size // 2
+    later_x, later_y = x[half:], y[half:]
+    lower = upper = total = 0.0
+    for i in range(half):
+        a, b = fabs(x[i] - y[i]), fabs(later_x[i] - later_y[i])
+        lower, upper = (a if a > lower else lower), (b if b > upper else upper)
+        total += a + b
+    last = fabs(x[-1] - y[-1]) if x.size > 0 else 0.0
+    largest = max(lower, upper, last)
+    own_sums(layout, scratch, at.SUMS_CHANGE)[0] = largest if finite(total + last) else inf
 
 
 def clear_chunk(chunk, layout, problem, point, other, scratch):
@@ -83,6 +96,7 @@ def addresses() -> dict[int, int]:
     """Return the addresses of the kernels here, by their places in the layout table."""
     kernels = {
         at.COMBINE: combine_share,
+        at.ADD: add_share,
         at.DISPLACE: displace_share,
         at.COMPARE: compare_share,
         at.CLEAR_RESIDUALS: clear_chunk,
@@ -100,8 +114,14 @@ def with_factors(layout, a, b, scratch):
 
 @compiled
 def combine(layout, a, first, b, second, target, scratch):
-    """target = a first + b second; return its squared norm."""
+    """target = a first + b second, where the target is none of the two."""
     sweep(layout, first, second, target, scratch, with_factors(layout, a, b, scratch), by_share(at.COMBINE))
+
+
+@compiled
+def add(layout, b, first, target, scratch):
+    """target += b first; return its squared norm."""
+    sweep(layout, first, first, target, scratch, with_factors(layout, 0.0, b, scratch), by_share(at.ADD))
     return newton_sums(layout, scratch)[layout[at.SUMS_SQUARES]]
 
 
