@@ -96,7 +96,7 @@ def measured(count: int, effects: int, draws: int, chains: int, assay: float, th
     failed = float(np.mean(tree.sample_stats["status"].values != 0))
     return (
         f"{count:6d} subjects, {effects} effects: {1e3 * main / steps.sum():8.2f} ms a step, {steps.mean():5.1f} steps "
-        f"a draw, {fewest / seconds:8.2f} effective draws a second of core, {failed:.1%} failed, "
+        f"a draw, {fewest:.0f} effective draws, {fewest / seconds:.2f} a second of core, {failed:.1%} failed, "
         f"R-hat {rhat:.3f}, {seconds:.0f} s of core in {tree.attrs['run_seconds']:.0f} s, {peak():.0f} MiB"
     )
 
