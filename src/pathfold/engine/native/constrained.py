@@ -13,7 +13,7 @@ from .manifold import linearise_and_factorise, project, set_gradient
 from .projection import largest_difference, solve_position
 from .small import finite
 from .thresholds import RETURN_TOLERANCE
-from .vector import clear_idle, draw_normals, gradient, position, squared_norm
+from .vector import clear_idle, gradient, position, squared_norm
 
 
 @compiled
@@ -31,13 +31,6 @@ def prepare_constrained(layout, problem, point, scratch):
     if status == CONVERGED:
         set_gradient(layout, problem, point, scratch)
     return status
-
-
-@compiled
-def draw_constrained_momentum(layout, problem, point, p, rng, scratch):
-    """Draw a standard normal momentum on the cotangent space of the point (paper, section 4.2)."""
-    draw_normals(layout, p, rng)
-    project(layout, problem, point, p, scratch)
 
 
 @compiled
