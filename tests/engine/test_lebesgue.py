@@ -91,7 +91,7 @@ def test_steps_keep_the_energy_and_can_be_undone():
     start, p = engine.block("point"), np.zeros(size)
     start[:size] = 0.3 * rng.normal(size=size)
     native.vector.clear_idle(engine.layout, start[:size])
-    native.unconstrained.draw_unconstrained_momentum(engine.layout, p, rng)
+    native.vector.draw_normals(engine.layout, p, rng)
     scratch = engine.block("scratch")
     native.dynamics.prepare(engine.layout, engine.problem, start, scratch)
     for verlet in (0.0, 1.0):

@@ -76,9 +76,11 @@ class Walk:
         native.dynamics.prepare(e.layout, e.problem, self.points[0], self.scratch)
 
     def move(self) -> None:
+        layout, p = self.engine.layout, self.momenta[native.trajectory.MOVING]
+        chances = native.static_hmc.draw_chances(layout, p, self.rng)
         native.static_hmc.static_transition(
-            *(self.engine.layout, self.engine.problem, self.points, self.momenta, MOVE, 1.0, 0.1),
-            *(self.rng, self.scratch, self.counts, self.statistics),
+            *(layout, self.engine.problem, self.points, self.momenta, MOVE, 1.0, 0.1),
+            *(chances, self.scratch, self.counts, self.statistics),
         )
 
     def judged(self, t: float) -> tuple[bool, bool, float] | None:
@@ -88,7 +90,7 @@ class Walk:
         origin, there, back = (self.points[i] for i in (row.CURRENT, row.NEXT, row.BACK))
         p, goal = self.momenta[row.MOVING], origin[: self.momenta.shape[1]]
         blocks = self.scratch, self.counts
-        code.draw_constrained_momentum(layout, problem, origin, p, self.rng, self.scratch)
+        native.dynamics.draw_momentum(layout, problem, origin, p, self.rng, self.scratch)
         code.kick(layout, p, self.engine.gradient(origin), 0.5 * t, self.scratch)
         if code.position_step(layout, problem, origin, there, goal[:0], p, t, *blocks) != CONVERGED:
             return None

@@ -13,7 +13,9 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import engine, helpers
+from pathfold.sampling import replica_chain
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
+from pathfold.sampling.replica_chain import ReplicaChain
 from pathfold.sampling.workers import _helpers
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 from tests.sampling.small_run import assert_same_draws, small_run
@@ -64,7 +66,7 @@ def started(monkeypatch) -> list[int]:
 
     class Counted(helpers.Thread):
         def start(self):
-            numbers.append(self._args[1])  # type: ignore[attr-defined]
+            numbers.append(self._args[0])  # type: ignore[attr-defined]
             super().start()
 
     monkeypatch.setattr(helpers, "Thread", Counted)
@@ -74,7 +76,7 @@ def started(monkeypatch) -> list[int]:
 @pytest.mark.parametrize(
     ("kind", "sampler"),
     thorough(
-        [(kind, sampler) for kind in ("panel", "series") for sampler in SAMPLERS],
+        [(kind, sampler) for kind in ("panel", "series") for sampler in ("static", "dynamic", "baseline")],
         ("panel", "static"),
         ("panel", "baseline"),
         ("series", "dynamic"),
@@ -86,6 +88,80 @@ def test_threads_of_a_chain_change_nothing(many_parts, started, kind, sampler):
     for threads in (2, 3):
         assert_same_draws(alone, run(kind, sampler, threads=threads))
     assert sorted(started) == [1, 1, 1, 1, 2, 2]
+
+
+@pytest.fixture
+def helped(monkeypatch) -> list[bool]:
+    """Of every helper of replicas, when it ended, whether it had moved any of them."""
+    found, run = [], replica_chain.run_replicas
+
+    def watched(work, replicas, team, helping, *rest):
+        made = run(work, replicas, team, helping, *rest)
+        found.extend([bool(np.any(work.points))] if helping else [])
+        return made
+
+    monkeypatch.setattr(replica_chain, "run_replicas", watched)
+    return found
+
+
+@pytest.mark.parametrize("sampler", thorough(["replicas", pf.ReplicaExchange()], "replicas"))
+def test_threads_share_the_replicas_of_a_chain(helped, sampler):
+    alone = small_run(sampler, chains=1, threads=1)
+    assert helped == []
+    for threads in (2, 3):
+        assert_same_draws(alone, small_run(sampler, chains=1, threads=threads))
+        assert any(helped)
+        helped.clear()
+
+
+def test_replicas_go_on_with_another_number_of_threads(helped, tmp_path):
+    alone = small_run("replicas", chains=1, threads=1)
+    for draws, threads in ((30, 2), (60, 1), (90, 3)):
+        resumed = small_run("replicas", chains=1, threads=threads, draws=draws, checkpoint=tmp_path)
+    assert_same_draws(alone, resumed)
+    assert any(helped)
+
+
+def test_a_run_of_replicas_with_helpers_can_be_interrupted(helped, monkeypatch):
+    stop_with(monkeypatch, lambda monitors: monitors[0].done[0] > 80)
+    with pytest.warns(UserWarning, match="was interrupted"):
+        tree = small_run("replicas", chains=1, draws=1_000_000, threads=2, keep_path="none")
+    assert any(helped)
+    assert 0 < tree.posterior.sizes["draw"] < 1_000_000
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_error_in_a_thread_of_replicas_is_raised(monkeypatch, fails):
+    """In one that helps, or in that of the chain."""
+    run = replica_chain.run_replicas
+
+    def failing(work, replicas, team, helping, *rest):
+        if helping == fails:
+            raise MemoryError("no room for a replica")
+        return run(work, replicas, team, helping, *rest)
+
+    monkeypatch.setattr(replica_chain, "run_replicas", failing)
+    before = threading.active_count()
+    with pytest.raises(MemoryError, match="no room for a replica"):
+        small_run("replicas", chains=1, threads=3)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(("sampler", "chain"), [("static", HamiltonianChain), ("replicas", ReplicaChain)])
+def test_seconds_of_a_chain_are_those_of_all_its_threads(many_parts, monkeypatch, sampler, chain):
+    """Were two helpers to spend five times as much as the chain's own thread, it would have six times as many."""
+    monkeypatch.setattr(helpers, "_seconds", lambda threads: 2.5 * len(threads) * time.thread_time())
+    own, advance = [], chain.advance
+
+    def timed(self, monitor):
+        before = time.thread_time()
+        advance(self, monitor)
+        own.append(time.thread_time() - before)
+
+    monkeypatch.setattr(chain, "advance", timed)
+    attributes = run("series", sampler, threads=3, draws=200, keep_path="none").attrs
+    assert attributes["chain_seconds"] == pytest.approx([6.0 * sum(own)], rel=0.1)
+    assert 0.5 < attributes["main_seconds"][0] / attributes["chain_seconds"][0] < 1.0
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -111,22 +187,6 @@ def test_the_processor_seconds_of_other_threads(monkeypatch, told):
     asked.set()
     expected = sum(found) if told and hasattr(time, "pthread_getcpuclockid") else 2.0 * own
     assert seconds == pytest.approx(expected, abs=0.05)
-
-
-def test_seconds_of_a_chain_are_those_of_all_its_threads(many_parts, monkeypatch):
-    """Were two helpers to spend five times as much as the chain's own thread, it would have six times as many."""
-    monkeypatch.setattr(helpers, "_seconds", lambda threads: 2.5 * len(threads) * time.thread_time())
-    own, advance = [], HamiltonianChain.advance
-
-    def timed(self, monitor):
-        before = time.thread_time()
-        advance(self, monitor)
-        own.append(time.thread_time() - before)
-
-    monkeypatch.setattr(HamiltonianChain, "advance", timed)
-    attributes = run("series", "static", threads=3, draws=200, keep_path="none").attrs
-    assert attributes["chain_seconds"] == pytest.approx([6.0 * sum(own)], rel=0.1)
-    assert 0.5 < attributes["main_seconds"][0] / attributes["chain_seconds"][0] < 1.0
 
 
 def test_threads_are_shared_among_chains(many_parts, started):

@@ -55,8 +55,11 @@ class Toy:
         return NOT_CONVERGED
 
     @staticmethod
-    def draw_momentum(layout, problem, point, p, rng, scratch) -> None:
+    def draw_normals(layout, p, rng) -> None:
         p[:] = rng.standard_normal(p.size)
+
+    def draw_momentum(self, layout, problem, point, p, rng, scratch) -> None:
+        self.draw_normals(layout, p, rng)
 
     def put_into(self, monkeypatch: pytest.MonkeyPatch, *modules: Any) -> None:
         for name, value in (
@@ -64,6 +67,8 @@ class Toy:
             ("hamiltonian", self.hamiltonian),
             ("step", self.step),
             ("draw_momentum", self.draw_momentum),
+            ("draw_normals", self.draw_normals),
+            ("become_momentum", lambda *_: None),
         ):
             for module in modules:
                 monkeypatch.setattr(module, name, value, raising=False)
@@ -198,8 +203,9 @@ def transition(
             layout, None, work.points, work.momenta, t, share, rng, None, work.counts, work.result, work.statistics
         )
     else:
+        chances = native.static_hmc.draw_chances(None, work.momenta[native.trajectory.MOVING], rng)
         native.static_hmc.static_transition(
-            None, None, work.points, work.momenta, t, 2.6, share, rng, None, work.counts, work.statistics
+            None, None, work.points, work.momenta, t, 2.6, share, chances, None, work.counts, work.statistics
         )
 
 
@@ -314,7 +320,7 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
     toy, work, row = Toy(), tables(native), native.trajectory
     toy.put_into(monkeypatch, native.static_hmc, native.two_stage)
     monkeypatch.setattr(native.static_hmc, "hamiltonian", lambda *_: 0.0)
-    monkeypatch.setattr(native.static_hmc, "draw_length", lambda *_: (4, 0.1))
+    monkeypatch.setattr(native.static_hmc, "length_of", lambda *_: (4, 0.1))
     monkeypatch.setattr(native.static_hmc, "level_of", lambda *_: 1)
     for failed, expected in ((0, 1.0), (1, 11 / 12), (3, 3 / 4), (4, 0.0)):
         found = [0, failed]  # of shorter steps, and before them of the usual ones
@@ -333,7 +339,7 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
 def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch, kind):
     """A chain whose warm-up never met a wall takes the small share after it, another the large one."""
     chain, careful, confident = native.chain_loop, native.thresholds.CAREFUL, native.thresholds.CONFIDENT
-    for name in ("first_step_size", "record_row", "before_transition", "after_transition"):
+    for name in ("first_step_size", "draw_chances", "record_row", "before_transition", "after_transition"):
         monkeypatch.setattr(chain, name, lambda *_: 0.5)
 
     def shares(needed: bool) -> list[float]:
@@ -407,14 +413,14 @@ def test_normals_replace_whatever_was_there(native):
 
 
 def test_the_length_of_trajectories_lies_about_the_integration_time(native):
-    rng, draw = np.random.default_rng(5), native.static_hmc.draw_length
-    pairs, step = np.array([draw(1.5, 0.1, rng) for _ in range(3000)]).T
+    rng, length_of = np.random.default_rng(5), native.static_hmc.length_of
+    pairs, step = np.array([length_of(1.5, 0.1, rng.random()) for _ in range(3000)]).T
     assert np.all(step <= 0.1)
     assert np.all(step > 0.1 * (1.0 - 1.0 / pairs)), "one pair less would not do"
     lengths = 2.0 * pairs * step
     assert kstest(lengths, uniform(0.9, 1.2).cdf).pvalue > 0.1 * FALSE_ALARMS
-    assert {draw(1.5, 5.0, rng)[0] for _ in range(20)} == {1}
-    assert {draw(1.5, 1e-9, rng) for _ in range(20)} == {(native.static_hmc.MAX_PAIRS, 1e-9)}
+    assert {length_of(1.5, 5.0, rng.random())[0] for _ in range(20)} == {1}
+    assert {length_of(1.5, 1e-9, rng.random()) for _ in range(20)} == {(native.static_hmc.MAX_PAIRS, 1e-9)}
 
 
 @pytest.mark.parametrize(("slow", "expected"), [(0.9, 1), (0.2, 0)])

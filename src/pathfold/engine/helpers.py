@@ -5,12 +5,51 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Thread
+from threading import Event, Thread
 
 import numpy as np
 
 from pathfold.engine import table as at
 from pathfold.engine.native import team
+
+
+class Team:
+    """Threads that work for a chain until it ends them, given the address of the team's words and a number each."""
+
+    def __init__(self, work: Callable[[int, int], object], helpers: int) -> None:
+        self.words = np.zeros(team.WORDS, dtype=np.int64)
+        self.address, self.work = self.words.ctypes.data, work
+        self.ended, self.errors = Event(), []
+        self.threads = [Thread(target=self._help, args=(i + 1,), daemon=True) for i in range(helpers)]
+        try:
+            for thread in self.threads:
+                thread.start()
+        except BaseException:
+            self.end()
+            raise
+        self._before = _seconds(self.threads)
+
+    def _help(self, number: int) -> None:
+        """Work until the team ends. A thread that failed waits for that, since one that is gone has no clock."""
+        try:
+            self.work(self.address, number)
+        except Exception as error:
+            self.errors.append(error)
+            self.ended.wait()
+
+    def seconds(self) -> float:
+        """Return the processor seconds of these threads so far."""
+        return _seconds(self.threads) - self._before
+
+    def end(self) -> None:
+        """Let the threads end; raise what went wrong in one of them."""
+        self.words[team.ENDED] = 1
+        self.ended.set()
+        for thread in self.threads:
+            if thread.ident is not None:
+                thread.join()
+        for error in self.errors:
+            raise error
 
 
 @contextmanager
@@ -20,24 +59,22 @@ def helped(layout: np.ndarray, helpers: int) -> Iterator[Callable[[], float]]:
     The helpers live as long as the chain, and sleep when it has nothing to share. Plain Python has no use for them.
     The context gives a clock: the processor seconds of this thread and of those that help it.
     """
-    helpers = min(helpers, int(layout[at.PARTS]) - 1) if hasattr(team.help_along, "compile") else 0
+    helpers = min(helpers, int(layout[at.PARTS]) - 1) if is_compiled() else 0
     if helpers < 1:
         yield time.thread_time
         return
-    words = np.zeros(team.WORDS, dtype=np.int64)
-    address = words.ctypes.data
-    threads = [Thread(target=team.help_along, args=(address, i + 1), daemon=True) for i in range(helpers)]
+    others = Team(team.help_along, helpers)
     try:
-        for thread in threads:
-            thread.start()
-        layout[at.TEAM] = address
-        yield lambda: time.thread_time() + _seconds(threads)
+        layout[at.TEAM] = others.address
+        yield lambda: time.thread_time() + others.seconds()
     finally:
         layout[at.TEAM] = 0
-        words[team.ENDED] = 1
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+        others.end()
+
+
+def is_compiled() -> bool:
+    """Return whether native functions are compiled, and not plain Python."""
+    return hasattr(team.help_along, "compile")
 
 
 def _seconds(threads: Sequence[Thread]) -> float:

@@ -50,7 +50,7 @@ _WORK = NamedTuple((_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _BLOCK, _BLOC
 _SETTINGS = (boolean, float64, int64, float64)
 _DRAWN = (NamedTuple((_TABLE, _STATES, _STATES, _PATHS, _TABLE), Drawn), _COUNTS, _COUNTS)
 _BY_RUNG = NamedTuple((_LAYOUT, _TABLE, _TABLE, _TABLE, _BLOCK, _RNG, _TABLE, _TABLE, _COUNTS, _BLOCK), Work)
-_REPLICAS = NamedTuple((_TABLE, _BLOCK, _BLOCK, _TABLE, _BLOCK), Replicas)
+_REPLICAS = NamedTuple((_TABLE, _BLOCK, _BLOCK, _TABLE, _BLOCK, _TABLE, _TABLE, _TABLE, _COUNTS, _BLOCK), Replicas)
 _MOVES = (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _RNG, _BLOCK, int64)
 OF_ALL: Entries = (
     (to_normals, (_LAYOUT, _BLOCK, _BLOCK)),
@@ -73,7 +73,7 @@ OF_KIND: dict[str, Entries] = {
         (integration_time, (_BLOCK, int64, int64)),
         (set_coldness, (_LAYOUT, _BLOCK, float64)),
         (meet, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
-        (run_replicas, (_BY_RUNG, _REPLICAS, float64, int64, float64, *_DRAWN)),
+        (run_replicas, (_BY_RUNG, _REPLICAS, int64, boolean, *_DRAWN)),
     ),
     "guided": (
         (metropolis.guided_search_size, (_LAYOUT,)),

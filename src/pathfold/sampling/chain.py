@@ -6,10 +6,12 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 
+from pathfold.engine.helpers import helped
 from pathfold.engine.native.trajectory import CURRENT
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import RECENT, Checkpoint
@@ -35,6 +37,10 @@ class Chain(ABC):
         self.draws, self.rooms = Draws.empty(task.shape, folder, task.index), rooms(task.shape, PIECE)
         self.piece = 1  # transitions of the next native call
         self.clock: Callable[[], float] = time.thread_time  # processor seconds of all threads that work for it
+
+    def helped(self) -> AbstractContextManager[Callable[[], float]]:
+        """Return a context in which other threads help the chain, as many as the task says; it gives a clock."""
+        return helped(self.layout, self.task.helpers)
 
     @abstractmethod
     def initialise(self) -> None:

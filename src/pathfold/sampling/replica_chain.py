@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
 from pathfold.engine import table as at
+from pathfold.engine.helpers import Team, is_compiled
 from pathfold.engine.native.chain_loop import Work
 from pathfold.engine.native.integration_time import integration_time, time_search_size
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import (
+    CHANCES,
     EXCHANGES,
     LABEL,
+    OF_RUNGS,
     PLACES,
     TALLY,
     Replicas,
@@ -45,10 +50,41 @@ class ReplicaChain(Chain):
         assert isinstance(task.sampler, ReplicaExchange)
         self.sampler = task.sampler
         self.ends = sorted({int(share * task.warmup) for share in ladder.ROUNDS} - {0})  # of rounds, in sweeps
+        self.helpers = 0  # threads besides its own ...
+        self.team: Team | None = None  # ... that do tasks, while rungs stay
+        self.helped_seconds = 0.0  # by teams that have ended
         self._put(ladder.first_powers(self.sampler.rungs or ladder.FIRST_COUNT))
+
+    @contextmanager
+    def helped(self) -> Iterator[Callable[[], float]]:
+        """Let other threads share the tasks of sweeps within this context."""
+        self.helpers = self.task.helpers if is_compiled() else 0
+        try:
+            yield lambda: time.thread_time() + self.helped_seconds + (self.team.seconds() if self.team else 0.0)
+        finally:
+            self.helpers = 0
+            self._end_team()
+
+    def _begin_team(self, rest: tuple) -> None:
+        """Let as many threads as there are rungs for do tasks, each of them with memory of its own."""
+        work, replicas, helpers = self._work, self._replicas, min(self.helpers, len(self.powers) - 1)
+        own = ("points", "momenta", "scratch", "counts")
+        works = [work._replace(**{name: np.zeros_like(getattr(work, name)) for name in own}) for _ in range(helpers)]
+
+        def help_along(address: int, number: int) -> None:
+            run_replicas(works[number - 1], replicas, address, True, *rest)
+
+        self.team = Team(help_along, helpers) if helpers else None
+
+    def _end_team(self) -> None:
+        if (team := self.team) is not None:
+            self.helped_seconds += team.seconds()
+            self.team = None
+            team.end()
 
     def _put(self, powers: np.ndarray) -> None:
         """Make room for rungs with these powers, of which nothing else is known yet."""
+        self._end_team()
         count = len(powers)
         self.powers, self.problems = powers, np.repeat(self.task.problems[:1], count, axis=0)
         for problem, power in zip(self.problems, powers, strict=True):
@@ -61,7 +97,18 @@ class ReplicaChain(Chain):
         counts, nothing = np.zeros(COUNTS, dtype=np.int64), np.zeros(0)
         blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
         self._work = Work(*blocks, self.states, self.searches, counts, nothing)
-        self._replicas = Replicas(self.replicas, powers, np.zeros(count), self.places, self.tally)
+        self._replicas = Replicas(
+            self.replicas,
+            powers,
+            losses=np.zeros(count),
+            places=self.places,
+            tally=self.tally,
+            normals=np.zeros((count + 1, self.momenta.shape[1])),
+            chances=np.zeros((count + 1, CHANCES)),
+            rows=np.zeros((count, OF_RUNGS)),
+            pairs=np.zeros(count // 2, dtype=np.int64),
+            pacing=np.zeros(3),
+        )
 
     @property
     def current(self) -> np.ndarray:
@@ -88,17 +135,12 @@ class ReplicaChain(Chain):
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         placing = self._placing
-        given = TIMES[0] if placing else 0.0
-        made = run_replicas(
-            self._work,
-            self._replicas,
-            float(self.sampler.integration_time or given),
-            self._adapting,
-            float(self.sampler.target_acceptance),
-            Drawn(**room),
-            monitor.stop,
-            monitor.done,
-        )
+        given = self.sampler.integration_time or (TIMES[0] if placing else 0.0)
+        self._replicas.pacing[:] = given, self._adapting, self.sampler.target_acceptance
+        rest = Drawn(**room), monitor.stop, monitor.done
+        if self.team is None:
+            self._begin_team(rest)
+        made = run_replicas(self._work, self._replicas, self.team.address if self.team else 0, False, *rest)
         if placing and made:
             self.rejected[:-1] += np.sum(1.0 - room["statistics"][:made, EXCHANGES:][:, : len(self.powers) - 1], axis=0)
             self.rejected[-1] += made

@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from pathfold.engine.helpers import helped
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import Checkpoint
@@ -34,7 +33,7 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
 def run_through_warmup(task: ChainTask, monitor: Monitor) -> Chain:
     """Begin a chain, or resume it where a checkpoint left off, and make what is left of its warm-up."""
     chain, checkpoint = _KINDS.get(type(task.sampler), HamiltonianChain)(task), _checkpoint(task)
-    with checkpoint.sole_use() if checkpoint else nullcontext(), helped(chain.layout, task.helpers) as chain.clock:
+    with checkpoint.sole_use() if checkpoint else nullcontext(), chain.helped() as chain.clock:
         if not (checkpoint and chain.restore(checkpoint)):
             chain.initialise()
         monitor.done[0] = min(chain.iterations, task.iterations(task.warmup + task.draws))
@@ -47,7 +46,7 @@ def run_to_the_end(chain: Chain, monitor: Monitor) -> Draws:
     task, checkpoint = chain.task, _checkpoint(chain.task)
     total = task.warmup + task.draws
     with checkpoint.sole_use() if checkpoint else nullcontext():
-        with helped(chain.layout, task.helpers) as chain.clock:
+        with chain.helped() as chain.clock:
             _advance(chain, checkpoint, monitor, total)
         if checkpoint and checkpoint.counted < chain.draws.made:
             chain.save(checkpoint)

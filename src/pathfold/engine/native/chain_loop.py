@@ -14,10 +14,10 @@ from .jit import compiled
 from .lanes import of_interval
 from .metric import adapt_metric
 from .recording import record_row
-from .static_hmc import static_transition
+from .static_hmc import draw_chances, static_transition
 from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt_step_size, first_step_size, start_adaptation, step_size
 from .thresholds import CAREFUL, CONFIDENT
-from .trajectory import ACCEPTANCE, CURRENT, STEPS_TAKEN
+from .trajectory import ACCEPTANCE, CURRENT, MOVING, STEPS_TAKEN
 
 
 class Work(NamedTuple):
@@ -54,22 +54,27 @@ def hold_states(layout, problem, point, scratch):
 
 
 @compiled
-def pace(layout, problem, points, momenta, rng, scratch, counts, state, warmup):
-    """Return the step size, sought if there is none yet, and the share of trajectories with shorter steps."""
-    if state[FIRST_STEP] == 0.0:
-        start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
+def seek_pace(layout, problem, points, momenta, rng, scratch, counts, state):
+    """Seek a step size at points[CURRENT] and begin to adapt it."""
+    start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
+
+
+@compiled
+def pace(state, warmup):
+    """Return the step size, and the share of trajectories with shorter steps."""
     warming_up = state[ITERATION] < warmup
     return step_size(state, warming_up), CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
 
 
 @compiled
-def make_static(layout, problem, points, momenta, t, share, rng, scratch, counts, state, search, time, warmup, row):
+def make_static(layout, problem, points, momenta, chances, scratch, counts, state, search, time, warmup, row):
     """Make a static transition, of the integration time that is given or searched for; return whether steps had to be
     shortened."""
     iteration = int(state[ITERATION])
+    t, share = pace(state, warmup)
     length = time if time > 0.0 else integration_time(search, iteration, warmup)
     before_transition(layout, points[CURRENT], search)
-    needed = static_transition(layout, problem, points, momenta, t, length, share, rng, scratch, counts, row)
+    needed = static_transition(layout, problem, points, momenta, t, length, share, chances, scratch, counts, row)
     after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
     return needed
 
@@ -104,17 +109,20 @@ def run_hamiltonian(work, dynamic, adapted, time, warmup, target, drawn, stop, d
             problem = problems[1 + int(state[ITERATION]) % 2]
             if hold_states(layout, problem, points[CURRENT], scratch) != CONVERGED:
                 return -1
-        t, share = pace(layout, problem, points, momenta, rng, scratch, counts, state, warmup)
+        if state[FIRST_STEP] == 0.0:
+            seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
         row = statistics[made]
         if dynamic is None:
-            moved = points, momenta, t, share, rng, scratch, counts, state, search
+            chances = draw_chances(layout, momenta[MOVING], rng)
+            moved = points, momenta, chances, scratch, counts, state, search
             needed = make_static(layout, problem, *moved, time, warmup, row)
         else:
+            t, share = pace(state, warmup)
             needed = dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, row)
         warming_up = adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
         iteration = int(state[ITERATION])
         if warming_up and adapted and adapt_metric(layout, problem, points[CURRENT], iteration, warmup):
-            start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
+            seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
         record_row(layout, points[CURRENT], drawn, made)
         state[ITERATION] += 1.0
         made += 1

@@ -14,7 +14,7 @@ from .projection import solve_position
 from .shares import add, combine, displace, largest_difference
 from .small import finite
 from .thresholds import RETURN_TOLERANCE
-from .vector import clear_idle, draw_normals, gradient, position
+from .vector import clear_idle, gradient, position
 
 
 @compiled
@@ -32,13 +32,6 @@ def prepare_constrained(layout, problem, point, scratch):
     if status == CONVERGED:
         set_gradient(layout, problem, point, scratch)
     return status
-
-
-@compiled
-def draw_constrained_momentum(layout, problem, point, p, rng, scratch):
-    """Draw a standard normal momentum on the cotangent space of the point (paper, section 4.2)."""
-    draw_normals(layout, p, rng)
-    project(layout, problem, point, p, scratch)
 
 
 @compiled

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from pathfold.engine import table as at
 
-from .constrained import constrained_step, draw_constrained_momentum, prepare_constrained
+from .constrained import constrained_step, prepare_constrained
 from .jit import compiled
-from .manifold import constrained_potential
-from .unconstrained import (
-    draw_unconstrained_momentum,
-    prepare_unconstrained,
-    unconstrained_potential,
-    unconstrained_step,
-)
-from .vector import squared_norm
+from .manifold import constrained_potential, project
+from .unconstrained import prepare_unconstrained, unconstrained_potential, unconstrained_step
+from .vector import draw_normals, squared_norm
 
 
 @compiled
@@ -26,10 +21,16 @@ def prepare(layout, problem, point, scratch):
 
 @compiled
 def draw_momentum(layout, problem, point, p, rng, scratch):
+    """Draw a standard normal momentum: of q / scale, or on the cotangent space of the point (paper, section 4.2)."""
+    draw_normals(layout, p, rng)
+    become_momentum(layout, problem, point, p, scratch)
+
+
+@compiled
+def become_momentum(layout, problem, point, p, scratch):
+    """Turn standard normals p into a momentum at the point."""
     if layout[at.METHOD] == at.CONSTRAINED:
-        draw_constrained_momentum(layout, problem, point, p, rng, scratch)
-    else:
-        draw_unconstrained_momentum(layout, p, rng)
+        project(layout, problem, point, p, scratch)
 
 
 @compiled

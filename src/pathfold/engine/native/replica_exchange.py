@@ -3,6 +3,10 @@
 A rung is one of the powers, with its own problem, step size and integration time; a replica is what moves from rung to
 rung. Row k of all tables belongs to rung k: the first is the posterior, the last the prior. A sweep is a transition on
 every rung, a draw from the prior on the last one, and exchanges between neighbours, of even and odd pairs in turn.
+
+All that chance decides in a sweep is drawn by the chain's own thread, in order: before the transitions, and after them
+which pairs are exchanged. What then is to be done for a rung or a pair depends on nobody else, and the threads of a
+team (`team.py`) take these tasks in turn: draws are the same, to the bit, whoever did which.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from numpy import exp, inf, nan
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .chain_loop import adapt_pace, make_static, pace
+from .chain_loop import adapt_pace, make_static, seek_pace
 from .dynamics import potential
 from .jit import compiled
 from .lanes import noise_of_interval, of_interval, setting
@@ -22,10 +26,13 @@ from .manifold import factorise, linearise, set_gradient
 from .nodes import follow
 from .recording import record_row
 from .small import finite
-from .step_size import ITERATION
+from .static_hmc import draw_chances
+from .step_size import FIRST_STEP, ITERATION
+from .team import BEGIN, ENDED, UNDONE, post, take, wait, wait_for_others
 from .thresholds import MOST_RUNGS
-from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, NEXT, SPARE, STATISTICS
+from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
 from .vector import copy, draw_normals, gradient, position, squared_norm
+from .words import count_down, get, look, put
 
 # Statistics of a draw besides those of all samplers: which replica it is of, round trips since warm-up, the weight of
 # the draw from the prior; then of every rung the power, the log likelihood, and how likely the exchange with the next
@@ -42,15 +49,26 @@ FROM_FIRST, FROM_LAST = 1.0, 2.0
 
 SWEEPS, TRIPS, TALLY = range(3)  # sweeps made, round trips since warm-up
 
+CHANCES = 3  # numbers that decide on a transition, besides its normals
+
+KIND = BEGIN  # the place in the words of a team that tells what its tasks are: ...
+TRANSITIONS, PAIRS = range(2)  # ... of rungs, or exchanges
+
 
 class Replicas(NamedTuple):
-    """What replicas are besides what one chain works with."""
+    """What replicas are besides what one chain works with. The last rung has two rows of what chance decides: of its
+    transition, and of the draw from the prior."""
 
     points: Any  # where each rung is
     powers: Any
     losses: Any  # -log likelihood of each, up to a constant
     places: Any
     tally: Any
+    normals: Any  # of the transitions of this sweep ...
+    chances: Any  # ... and what else decides on them
+    rows: Any  # their statistics
+    pairs: Any  # the first rungs of those that are exchanged in this sweep
+    pacing: Any  # the integration time, 0 if it is searched for; the sweeps of warm-up; the target acceptance
 
 
 @compiled
@@ -85,17 +103,17 @@ def meet(layout, problem, point, scratch):
 
 
 @compiled
-def renew(layout, problem, points, rng, scratch):
+def renew(layout, problem, points, normals, chance, scratch):
     """Propose a draw of standard normals to points[CURRENT], on the rung of the prior; return its weight in the prior.
 
     The prior is e^-excess times standard normals, where the path is finite, and that is the weight: Metropolis'
     independence sampler accepts it by its ratio, and always where there is no excess.
     """
-    draw_normals(layout, position(layout, points[NEXT]), rng)
+    copy(normals, position(layout, points[NEXT]))
     follow(layout, problem, points[NEXT], 0, scratch)
     status = meet(layout, problem, points[NEXT], scratch)
     proposed = excess(layout, points[NEXT]) if status == CONVERGED else inf
-    if rng.random() < exp(min(0.0, excess(layout, points[CURRENT]) - proposed)):
+    if chance < exp(min(0.0, excess(layout, points[CURRENT]) - proposed)):
         copy(points[NEXT], points[CURRENT])
     return exp(-proposed)
 
@@ -131,14 +149,17 @@ def exchange(layout, problems, points, replicas, k, scratch):
 
 
 @compiled
-def exchange_neighbours(layout, problems, points, replicas, rng, scratch, row):
-    """Exchange every second pair of neighbours, the others in the next sweep, and write how likely all pairs were."""
-    first = int(replicas.tally[SWEEPS]) % 2
+def draw_pairs(replicas, rng, row):
+    """Draw which pairs of neighbours are exchanged, of every second one, the others in the next sweep; return how many
+    are, and write how likely all pairs were."""
+    first, count = int(replicas.tally[SWEEPS]) % 2, 0
     for k in range(replicas.powers.size - 1):
         row[EXCHANGES + k] = exchange_probability(replicas, k)
     for k in range(first, replicas.powers.size - 1, 2):
         if rng.random() < row[EXCHANGES + k]:
-            exchange(layout, problems, points, replicas, k, scratch)
+            replicas.pairs[count] = k
+            count += 1
+    return count
 
 
 @compiled
@@ -160,45 +181,109 @@ def forget_trips(replicas):
 
 
 @compiled
-def sweep(work, replicas, time, warmup, target, row):
-    """Make a transition on every rung, the first one last, and exchange neighbours; write the statistics."""
-    layout, problems, points, momenta, scratch, rng, states, searches, counts, _ = work
+def draw_transitions(work, replicas):
+    """Draw what decides on the transitions of all rungs; seek step sizes where there are none yet."""
+    layout, problems, points, momenta, scratch, rng, states, _, counts, _ = work
+    normals, chances, last = replicas.normals, replicas.chances, replicas.powers.size - 1
+    for k in range(last, -1, -1):
+        if states[k, FIRST_STEP] == 0.0:
+            copy(replicas.points[k], points[CURRENT])
+            seek_pace(layout, problems[k], points, momenta, rng, scratch, counts, states[k])
+        chances[k, 0], chances[k, 1], chances[k, 2] = draw_chances(layout, normals[k], rng)
+        if k == last:
+            draw_normals(layout, normals[k + 1], rng)
+            chances[k + 1, 0] = rng.random()
+
+
+@compiled
+def move(k, work, replicas):
+    """Make the transition of rung k, and let the prior be drawn from on the last one."""
+    layout, problems, points, momenta, scratch, _, states, searches, counts, _ = work
+    time, warmup, target = replicas.pacing[0], int(replicas.pacing[1]), replicas.pacing[2]
+    problem, state, row, chances = problems[k], states[k], replicas.rows[k], replicas.chances
+    copy(replicas.points[k], points[CURRENT])
+    copy(replicas.normals[k], momenta[MOVING])
+    moved = points, momenta, (chances[k, 0], chances[k, 1], chances[k, 2]), scratch, counts, state, searches[k]
+    needed = make_static(layout, problem, *moved, time, warmup, row)
+    adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
+    state[ITERATION] += 1.0
+    if k == replicas.powers.size - 1:
+        row[PRIOR_WEIGHT] = renew(layout, problem, points, replicas.normals[k + 1], chances[k + 1, 0], scratch)
+    copy(points[CURRENT], replicas.points[k])
+    replicas.losses[k] = loss(layout, points[CURRENT])
+
+
+@compiled
+def do_task(kind, i, work, replicas):
+    """Do task i of a kind. Cold rungs come first: their steps are shorter, and what takes longest must not be last."""
+    if kind == TRANSITIONS:
+        move(i, work, replicas)
+    else:
+        exchange(work.layout, work.problems, work.points, replicas, replicas.pairs[i], work.scratch)
+
+
+@compiled
+def take_task(team, work, replicas):
+    """Do a task that nobody has taken; return whether there was one."""
+    i = take(team)
+    if i < 0:
+        return False
+    do_task(get(team, KIND), i, work, replicas)
+    count_down(team, UNDONE)
+    return True
+
+
+@compiled
+def do_tasks(kind, count, team, work, replicas):
+    """Do all tasks of a kind, with the helpers of a team if there is one."""
+    if team == 0:
+        for i in range(count):
+            do_task(kind, i, work, replicas)
+        return
+    put(team, KIND, kind)
+    post(team, count)
+    while take_task(team, work, replicas):
+        pass
+    wait_for_others(team)
+
+
+@compiled
+def sweep(work, replicas, team, row):
+    """Make a transition on every rung, and exchange neighbours; write the statistics."""
     last = replicas.powers.size - 1
-    if states[0, ITERATION] == warmup:
+    if work.state[0, ITERATION] == replicas.pacing[1]:
         forget_trips(replicas)
+    draw_transitions(work, replicas)
+    do_tasks(TRANSITIONS, last + 1, team, work, replicas)
     for i in range(OF_RUNGS, ALL_STATISTICS):
         row[i] = nan
-    for k in range(last, -1, -1):
-        problem, state, search = problems[k], states[k], searches[k]
-        copy(replicas.points[k], points[CURRENT])
-        t, share = pace(layout, problem, points, momenta, rng, scratch, counts, state, warmup)
-        moved = points, momenta, t, share, rng, scratch, counts, state, search
-        needed = make_static(layout, problem, *moved, time, warmup, row)
-        adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
-        state[ITERATION] += 1.0
-        if k == last:
-            row[PRIOR_WEIGHT] = renew(layout, problem, points, rng, scratch)
-        copy(points[CURRENT], replicas.points[k])
-        replicas.losses[k] = loss(layout, points[CURRENT])
+    copy(replicas.rows[0], row)
+    row[PRIOR_WEIGHT] = replicas.rows[last, PRIOR_WEIGHT]
+    for k in range(last + 1):
         row[POWERS + k] = replicas.powers[k]
         row[LIKELIHOODS + k] = -replicas.losses[k]
-    exchange_neighbours(layout, problems, points, replicas, rng, scratch, row)
+    do_tasks(PAIRS, draw_pairs(replicas, work.rng, row), team, work, replicas)
     follow_trips(replicas)
     replicas.tally[SWEEPS] += 1.0
     row[REPLICA] = replicas.places[LABEL, 0]
     row[ROUND_TRIPS] = replicas.tally[TRIPS]
-    row[LOG_DENSITY] = -potential(layout, replicas.points[0])
+    row[LOG_DENSITY] = -potential(work.layout, replicas.points[0])
 
 
 @compiled
-def run_replicas(work, replicas, time, warmup, target, drawn, stop, done):
+def run_replicas(work, replicas, team, helping, drawn, stop, done):
     """Make as many sweeps as the outputs have rows, unless `stop` is set; return how many were made.
 
-    Problems, states and searches of the work have a row for every rung. The draws are those of the first one.
+    Problems, states and searches of the work have a row for every rung. The draws are those of the first one. Threads
+    that are helping make no sweeps, but do tasks until the team ends; each works with points, momenta, scratch and
+    counts of its own. The address of the team is 0 if there is none.
     """
-    made = 0
-    while made < drawn.statistics.shape[0] and stop[0] == 0:
-        sweep(work, replicas, time, warmup, target, drawn.statistics[made])
+    made, turn = 0, 0
+    while helping and look(team, ENDED) == 0:
+        turn = 0 if take_task(team, work, replicas) else turn + 1
+        wait(turn)
+    while not helping and made < drawn.statistics.shape[0] and stop[0] == 0:
+        sweep(work, replicas, team, drawn.statistics[made])
         record_row(work.layout, replicas.points[0], drawn, made)
         made += 1
         done[0] += 1

@@ -19,7 +19,7 @@ from numpy import ceil, exp, inf, log
 
 from pathfold.engine.status import CONVERGED
 
-from .dynamics import draw_momentum, hamiltonian, potential
+from .dynamics import become_momentum, hamiltonian, potential
 from .jit import compiled
 from .thresholds import DIVERGENCE_ENERGY, FAILED_WEIGHT, LENGTH_SPREAD, MAX_PAIRS, MOST_SHORTENED, SHORTER
 from .trajectory import (
@@ -42,13 +42,23 @@ from .trajectory import (
     STEPS_TAKEN,
 )
 from .two_stage import take_pair
-from .vector import copy
+from .vector import copy, draw_normals
 
 
 @compiled
-def draw_length(time, t, rng):
-    """Draw a length, uniform about `time`, in pairs of steps not longer than t; return how many, and the step size."""
-    length = time * (1.0 + LENGTH_SPREAD * (2.0 * rng.random() - 1.0))
+def draw_chances(layout, p, rng):
+    """Draw all that chance decides in a transition: normals p, which become the momentum, and three numbers of [0, 1).
+
+    They decide on the length, on whether steps are shortened, and on acceptance.
+    """
+    draw_normals(layout, p, rng)
+    return rng.random(), rng.random(), rng.random()
+
+
+@compiled
+def length_of(time, t, chance):
+    """Return a length, uniform about `time`, as a number of pairs of steps not longer than t, and their size."""
+    length = time * (1.0 + LENGTH_SPREAD * (2.0 * chance - 1.0))
     pairs = int(ceil(length / (2.0 * t)))
     return (pairs, 0.5 * length / pairs) if pairs <= MAX_PAIRS else (MAX_PAIRS, t)
 
@@ -111,8 +121,10 @@ def log_chance(level, own, share):
 
 
 @compiled
-def static_transition(layout, problem, points, momenta, t, time, share, rng, scratch, counts, statistics):
+def static_transition(layout, problem, points, momenta, t, time, share, chances, scratch, counts, statistics):
     """Make one transition from points[CURRENT]. It has failed, with a status, if none of its steps succeeded.
+
+    What chance decides was drawn before, by `draw_chances`: the normals are in momenta[MOVING].
 
     The acceptance statistic is the probability, less a part of it for pairs that failed, and nothing where all did at
     first: too long steps fail, and should become shorter, but walls are met however short they are. `share` is that of
@@ -121,10 +133,11 @@ def static_transition(layout, problem, points, momenta, t, time, share, rng, scr
     it had to be.
     """
     p = momenta[MOVING]
-    draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
+    of_length, of_care, of_acceptance = chances
+    become_momentum(layout, problem, points[CURRENT], p, scratch)
     before = hamiltonian(layout, points[CURRENT], p)
-    pairs, length = draw_length(time, t, rng)
-    careful = rng.random() < share
+    pairs, length = length_of(time, t, of_length)
+    careful = of_care < share
     counts[ITERATED] = 0
     counts[STEPPED] = 0
     at, to = int(CURRENT), int(NEXT)  # no constants: for each of those Numba would compile what they are given to
@@ -145,7 +158,7 @@ def static_transition(layout, problem, points, momenta, t, time, share, rng, scr
         end = level_of(layout, problem, points, momenta, at, to, length, scratch, counts)
         log_ratio = log_chance(level, end, share) - log(share if careful else 1.0 - share)
     probability = exp(min(0.0, log_ratio + before - after)) if moved and after < inf and log_ratio > -inf else 0.0
-    if rng.random() < probability:
+    if of_acceptance < probability:
         copy(points[at], points[CURRENT])
     statistics[ACCEPTANCE] = probability * (1.0 - FAILED_WEIGHT * failed / pairs) if failed < pairs else 0.0
     statistics[STEPS_TAKEN] = counts[STEPPED]

@@ -21,7 +21,7 @@ from .words import count_down, get, give_way, look, numbers_at, put, sleep
 
 # Places in the words of a team: what threads write is apart, so that they do not get in each other's way.
 UNTAKEN, UNDONE, ENDED = 0, 16, 32  # parts nobody has taken, parts that are not done yet, whether helpers are to go
-# The work that is posted, as `take_part` reads it: parts, the first of its stages and the one after the last, ...
+# The work that is posted: parts, and as `take_part` reads it the first of its stages and the one after the last, ...
 COUNT, BEGIN, END, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, OWN_SUMS, STAGE = range(48, 58)
 
 # A stage of the work: where the layout table lists what its parts begin with, and up to three kernels, by their places
@@ -97,14 +97,20 @@ def table_of(part, thread, own_sums, layout):
 
 
 @compiled
+def take(team):
+    """Take a part that nobody has taken; return its number, or -1 if there is none."""
+    if look(team, UNTAKEN) <= 0:
+        return -1
+    left = count_down(team, UNTAKEN)
+    return get(team, COUNT) - left if left > 0 else -1
+
+
+@compiled
 def take_part(team, thread):
     """Do a part that nobody has taken; return whether there was one."""
-    if look(team, UNTAKEN) <= 0:
+    part, layout = take(team), get(team, LAYOUT)
+    if part < 0:
         return False
-    left = count_down(team, UNTAKEN)
-    if left <= 0:
-        return False
-    part, layout = get(team, COUNT) - left, get(team, LAYOUT)
     blocks = get(team, PROBLEM), get(team, POINT), get(team, OTHER), get(team, SCRATCH)
     table = table_of(part, thread, get(team, OWN_SUMS), layout)
     for i in range(get(team, BEGIN), get(team, END)):
@@ -125,12 +131,16 @@ def wait(turn):
 
 
 @compiled
-def together(team, parts):
-    """Do all parts of the work that is posted with the helpers of the team."""
+def post(team, parts):
+    """Let the helpers of the team begin with the work that its words describe by now."""
+    put(team, COUNT, parts)
     put(team, UNDONE, parts)
     put(team, UNTAKEN, parts)
-    while take_part(team, 0):
-        pass
+
+
+@compiled
+def wait_for_others(team):
+    """Wait until all parts that were taken are done."""
     turn = 0
     while look(team, UNDONE) > 0:
         turn += 1
@@ -178,13 +188,16 @@ def do_stages(begin, end, parts, work):
             for i in range(begin, end):
                 do_stage(part, table, stages[i], layout, work.blocks)
         return
-    posted = (parts, begin, end, layout, *work.blocks, own_sums)
+    posted = (begin, end, layout, *work.blocks, own_sums)
     for i in range(len(posted)):
-        put(team, COUNT + i, posted[i])
+        put(team, BEGIN + i, posted[i])
     for i in range(begin, end):
         for j in range(WIDTH):
             put(team, STAGE + i * WIDTH + j, stages[i][j])
-    together(team, parts)
+    post(team, parts)
+    while take_part(team, 0):
+        pass
+    wait_for_others(team)
 
 
 @compiled

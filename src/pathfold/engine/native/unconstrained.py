@@ -16,7 +16,7 @@ from .jit import compiled, kernel
 from .lanes import of_series, setting
 from .parts import NONE, by_series, sums_in, sweep
 from .small import finite
-from .vector import clear_idle, draw_normals, gradient, position, squared_norm
+from .vector import clear_idle, gradient, position, squared_norm
 
 
 @compiled
@@ -50,12 +50,6 @@ def unconstrained_potential(layout, point):
     for k in range(layout[at.SERIES]):
         total += point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
     return total
-
-
-@compiled
-def draw_unconstrained_momentum(layout, p, rng):
-    """Draw the momentum of q / scale, which is standard normal."""
-    draw_normals(layout, p, rng)
 
 
 @compiled
