@@ -95,9 +95,9 @@ def helped(monkeypatch) -> list[bool]:
     """Of every helper of replicas, when it ended, whether it had moved any of them."""
     found, run = [], replica_chain.run_replicas
 
-    def watched(work, replicas, team, helping, *rest):
-        made = run(work, replicas, team, helping, *rest)
-        found.extend([bool(np.any(work.points))] if helping else [])
+    def watched(work, replicas, team, thread, *rest):
+        made = run(work, replicas, team, thread, *rest)
+        found.extend([bool(np.any(work.points))] if thread > 0 else [])
         return made
 
     monkeypatch.setattr(replica_chain, "run_replicas", watched)
@@ -135,10 +135,10 @@ def test_an_error_in_a_thread_of_replicas_is_raised(monkeypatch, fails):
     """In one that helps, or in that of the chain."""
     run = replica_chain.run_replicas
 
-    def failing(work, replicas, team, helping, *rest):
-        if helping == fails:
+    def failing(work, replicas, team, thread, *rest):
+        if (thread > 0) == fails:
             raise MemoryError("no room for a replica")
-        return run(work, replicas, team, helping, *rest)
+        return run(work, replicas, team, thread, *rest)
 
     monkeypatch.setattr(replica_chain, "run_replicas", failing)
     before = threading.active_count()

@@ -17,7 +17,8 @@ class Team:
     """Threads that work for a chain until it ends them, given the address of the team's words and a number each."""
 
     def __init__(self, work: Callable[[int, int], object], helpers: int) -> None:
-        self.words = np.zeros(team.WORDS, dtype=np.int64)
+        self.words = np.zeros(team.words_of(helpers + 1), dtype=np.int64)
+        self.words[team.THREADS] = helpers + 1
         self.address, self.work = self.words.ctypes.data, work
         self.ended, self.errors = Event(), []
         self.threads = [Thread(target=self._help, args=(i + 1,), daemon=True) for i in range(helpers)]

@@ -73,7 +73,7 @@ OF_KIND: dict[str, Entries] = {
         (integration_time, (_BLOCK, int64, int64)),
         (set_coldness, (_LAYOUT, _BLOCK, float64)),
         (meet, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
-        (run_replicas, (_BY_RUNG, _REPLICAS, int64, boolean, *_DRAWN)),
+        (run_replicas, (_BY_RUNG, _REPLICAS, int64, int64, *_DRAWN)),
     ),
     "guided": (
         (metropolis.guided_search_size, (_LAYOUT,)),

@@ -72,7 +72,7 @@ class ReplicaChain(Chain):
         works = [work._replace(**{name: np.zeros_like(getattr(work, name)) for name in own}) for _ in range(helpers)]
 
         def help_along(address: int, number: int) -> None:
-            run_replicas(works[number - 1], replicas, address, True, *rest)
+            run_replicas(works[number - 1], replicas, address, number, *rest)
 
         self.team = Team(help_along, helpers) if helpers else None
 
@@ -140,7 +140,7 @@ class ReplicaChain(Chain):
         rest = Drawn(**room), monitor.stop, monitor.done
         if self.team is None:
             self._begin_team(rest)
-        made = run_replicas(self._work, self._replicas, self.team.address if self.team else 0, False, *rest)
+        made = run_replicas(self._work, self._replicas, self.team.address if self.team else 0, 0, *rest)
         if placing and made:
             self.rejected[:-1] += np.sum(1.0 - room["statistics"][:made, EXCHANGES:][:, : len(self.powers) - 1], axis=0)
             self.rejected[-1] += made

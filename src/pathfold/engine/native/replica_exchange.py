@@ -28,11 +28,11 @@ from .recording import record_row
 from .small import finite
 from .static_hmc import draw_chances
 from .step_size import FIRST_STEP, ITERATION
-from .team import BEGIN, ENDED, UNDONE, post, take, wait, wait_for_others
+from .team import BEGIN, ENDED, POSTED, is_done, post, take, wait, wait_for_others
 from .thresholds import MOST_RUNGS
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
 from .vector import copy, draw_normals, gradient, position, squared_norm
-from .words import count_down, get, look, put
+from .words import get, look, put
 
 # Statistics of a draw besides those of all samplers: which replica it is of, round trips since warm-up, the weight of
 # the draw from the prior; then of every rung the power, the log likelihood, and how likely the exchange with the next
@@ -223,13 +223,13 @@ def do_task(kind, i, work, replicas):
 
 
 @compiled
-def take_task(team, work, replicas):
-    """Do a task that nobody has taken; return whether there was one."""
-    i = take(team)
+def take_task(team, thread, posted, work, replicas):
+    """Do a posted task that nobody has taken; return whether there was one."""
+    i = take(team, thread, posted)
     if i < 0:
         return False
     do_task(get(team, KIND), i, work, replicas)
-    count_down(team, UNDONE)
+    is_done(team, thread)
     return True
 
 
@@ -241,8 +241,8 @@ def do_tasks(kind, count, team, work, replicas):
             do_task(kind, i, work, replicas)
         return
     put(team, KIND, kind)
-    post(team, count)
-    while take_task(team, work, replicas):
+    posted = post(team, count)
+    while take_task(team, 0, posted, work, replicas):
         pass
     wait_for_others(team)
 
@@ -271,18 +271,22 @@ def sweep(work, replicas, team, row):
 
 
 @compiled
-def run_replicas(work, replicas, team, helping, drawn, stop, done):
+def run_replicas(work, replicas, team, thread, drawn, stop, done):
     """Make as many sweeps as the outputs have rows, unless `stop` is set; return how many were made.
 
     Problems, states and searches of the work have a row for every rung. The draws are those of the first one. Threads
-    that are helping make no sweeps, but do tasks until the team ends; each works with points, momenta, scratch and
-    counts of its own. The address of the team is 0 if there is none.
+    after the first, which is 0, make no sweeps, but do tasks until the team ends; each works with points, momenta,
+    scratch and counts of its own. The address of the team is 0 if there is none.
     """
-    made, turn = 0, 0
-    while helping and look(team, ENDED) == 0:
-        turn = 0 if take_task(team, work, replicas) else turn + 1
+    made, turn, seen = 0, 0, 0
+    while thread > 0 and look(team, ENDED) == 0:
+        posted = look(team, POSTED)
+        turn = turn + 1 if posted == seen else 0
+        while posted != seen and take_task(team, thread, posted, work, replicas):
+            pass
+        seen = posted
         wait(turn)
-    while not helping and made < drawn.statistics.shape[0] and stop[0] == 0:
+    while thread == 0 and made < drawn.statistics.shape[0] and stop[0] == 0:
         sweep(work, replicas, team, drawn.statistics[made])
         record_row(work.layout, replicas.points[0], drawn, made)
         made += 1

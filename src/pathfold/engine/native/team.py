@@ -1,8 +1,10 @@
-"""Several threads that share the work of one chain: it posts work in parts, and whoever is free takes the next part.
+"""Several threads that share the work of one chain: it posts work in parts, and they do them.
 
-A team is a few words of memory that its threads share. The thread of the chain does parts like its helpers, so that it
-never waits for one that sleeps or has no core: only for parts that were begun. The words that describe a part stay as
-they are until it is done, since nothing else is posted before.
+A team is a few words of memory that its threads share. Of the parts of a posted work every thread has its own, always
+the same, whose memory its core may still have in the cache; those of a thread that has not begun with them are taken by
+whoever is through with its own. So the chain, which does parts like its helpers, never waits for one that sleeps or has
+no core: only for parts that were begun. The words that describe the work stay as they are until it is done, since
+nothing else is posted before.
 
 Work has stages, such as the kernels over chunks and then those over series. Where every part has whole series (a
 panel), nothing of one part depends on another within the work: a part goes through all stages while it is in the
@@ -17,18 +19,23 @@ from pathfold.engine import table as at
 
 from .jit import address_of_function, call, compiled
 from .small import larger
-from .words import count_down, get, give_way, look, numbers_at, put, sleep
+from .words import change, get, give_way, look, numbers_at, put, sleep
 
-# Places in the words of a team: what threads write is apart, so that they do not get in each other's way.
-UNTAKEN, UNDONE, ENDED = 0, 16, 32  # parts nobody has taken, parts that are not done yet, whether helpers are to go
-# The work that is posted: parts, and as `take_part` reads it the first of its stages and the one after the last, ...
-COUNT, BEGIN, END, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, OWN_SUMS, STAGE = range(48, 58)
+# Places in the words of a team: what different threads write is apart, so that they do not get in each other's way.
+APART = 16
+POSTED, ENDED = 0, APART  # which work is posted, and in how many parts; whether helpers are to go
+# The parts of all works that were posted, the threads of the team; and the work as `take_part` reads it: the first of
+# its stages and the one after the last, ...
+DUE, THREADS, BEGIN, END, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, OWN_SUMS, STAGE = range(2 * APART, 2 * APART + 11)
 
 # A stage of the work: where the layout table lists what its parts begin with, and up to three kernels, by their places
 # in the table, that are called one after the other on every chunk, group of series or run of nodes; and whether the
 # other block takes the place of the point there.
 STAGES, WIDTH = 4, 5
-WORDS = STAGE + STAGES * WIDTH
+# Of each thread: which work its parts were last taken of, and how many of them; the parts it has done of all works.
+OF_THREADS = STAGE + STAGES * WIDTH
+TAKEN, DONE, OF_THREAD = 0, APART, 2 * APART
+NUMBER = 1 << 32  # a word holds the number of a work, times this, and a number of parts
 NO_STAGE = (at.BY_CHUNK, at.NOTHING, at.NOTHING, at.NOTHING, 0)
 
 NONE = (0, 0)
@@ -96,28 +103,58 @@ def table_of(part, thread, own_sums, layout):
     return layout if number == 0 else layout + 8 * (get(layout, at.TABLES) + (number - 1) * at.LENGTH)
 
 
-@compiled
-def take(team):
-    """Take a part that nobody has taken; return its number, or -1 if there is none."""
-    if look(team, UNTAKEN) <= 0:
-        return -1
-    left = count_down(team, UNTAKEN)
-    return get(team, COUNT) - left if left > 0 else -1
+def words_of(threads: int) -> int:
+    """Return how many words a team of so many threads has."""
+    return OF_THREADS + threads * OF_THREAD
 
 
 @compiled
-def take_part(team, thread):
-    """Do a part that nobody has taken; return whether there was one."""
-    part, layout = take(team), get(team, LAYOUT)
+def take_of(team, owner, posted):
+    """Take a part of the posted work that belongs to a thread; return its number, or -1 if all of them are taken."""
+    at_owner = OF_THREADS + owner * OF_THREAD + TAKEN
+    work, parts = posted // NUMBER, posted % NUMBER
+    while True:
+        last = look(team, at_owner)
+        taken = last % NUMBER if last // NUMBER == work else 0
+        part = owner + taken * get(team, THREADS)
+        if last // NUMBER > work or part >= parts:
+            return -1
+        if change(team, at_owner, last, work * NUMBER + taken + 1):
+            return part
+
+
+@compiled
+def take(team, thread, posted):
+    """Take a part of the posted work, one of the thread's own if there is one left; return its number, or -1."""
+    threads = get(team, THREADS)
+    for i in range(threads):
+        part = take_of(team, (thread + i) % threads, posted)
+        if part >= 0:
+            return part
+    return -1
+
+
+@compiled
+def is_done(team, thread):
+    """Count a part that a thread has done."""
+    place = OF_THREADS + thread * OF_THREAD + DONE
+    put(team, place, get(team, place) + 1)
+
+
+@compiled
+def take_part(team, thread, posted):
+    """Do a part of the posted work that nobody has taken; return whether there was one."""
+    part = take(team, thread, posted)
     if part < 0:
         return False
+    layout = get(team, LAYOUT)
     blocks = get(team, PROBLEM), get(team, POINT), get(team, OTHER), get(team, SCRATCH)
     table = table_of(part, thread, get(team, OWN_SUMS), layout)
     for i in range(get(team, BEGIN), get(team, END)):
         at_stage = STAGE + i * WIDTH
         kernels = get(team, at_stage + 1), get(team, at_stage + 2), get(team, at_stage + 3)
         do_stage(part, table, (get(team, at_stage), *kernels, get(team, at_stage + 4)), layout, blocks)
-    count_down(team, UNDONE)
+    is_done(team, thread)
     return True
 
 
@@ -132,17 +169,23 @@ def wait(turn):
 
 @compiled
 def post(team, parts):
-    """Let the helpers of the team begin with the work that its words describe by now."""
-    put(team, COUNT, parts)
-    put(team, UNDONE, parts)
-    put(team, UNTAKEN, parts)
+    """Let the helpers of the team begin with the work that its words describe by now; return what tells it apart."""
+    posted = (get(team, POSTED) // NUMBER + 1) * NUMBER + parts
+    put(team, DUE, get(team, DUE) + parts)
+    put(team, POSTED, posted)
+    return posted
 
 
 @compiled
 def wait_for_others(team):
-    """Wait until all parts that were taken are done."""
+    """Wait until all parts of the posted work are done."""
     turn = 0
-    while look(team, UNDONE) > 0:
+    while True:
+        done = 0
+        for thread in range(get(team, THREADS)):
+            done += look(team, OF_THREADS + thread * OF_THREAD + DONE)
+        if done == get(team, DUE):
+            return
         turn += 1
         wait(turn)
 
@@ -188,14 +231,14 @@ def do_stages(begin, end, parts, work):
             for i in range(begin, end):
                 do_stage(part, table, stages[i], layout, work.blocks)
         return
-    posted = (begin, end, layout, *work.blocks, own_sums)
-    for i in range(len(posted)):
-        put(team, BEGIN + i, posted[i])
+    described = (begin, end, layout, *work.blocks, own_sums)
+    for i in range(len(described)):
+        put(team, BEGIN + i, described[i])
     for i in range(begin, end):
         for j in range(WIDTH):
             put(team, STAGE + i * WIDTH + j, stages[i][j])
-    post(team, parts)
-    while take_part(team, 0):
+    posted = post(team, parts)
+    while take_part(team, 0, posted):
         pass
     wait_for_others(team)
 
@@ -226,7 +269,11 @@ def join(numbers, parts, sums):
 @compiled
 def help_along(team, thread):
     """Take parts, as a helper, until the team ends."""
-    turn = 0
+    seen, turn = 0, 0
     while look(team, ENDED) == 0:
-        turn = 0 if take_part(team, thread) else turn + 1
+        posted = look(team, POSTED)
+        turn = turn + 1 if posted == seen else 0
+        while posted != seen and take_part(team, thread, posted):
+            pass
+        seen = posted
         wait(turn)

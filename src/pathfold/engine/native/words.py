@@ -1,4 +1,4 @@
-"""Access to memory by its address: words that threads share, read, written or counted down atomically; and waiting."""
+"""Access to memory by its address: words that threads share, read, written or changed atomically; and waiting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import float64, int64, void
+from numba import boolean, float64, int64, void
 from numba.core.cgutils import get_or_insert_function
 from numba.core.types import CPointer
 from numba.extending import intrinsic, overload
@@ -79,13 +79,15 @@ def _put(typing, address, place, value):
     return void(int64, int64, int64), code
 
 
-def _count_down(typing, address, place):
-    """Subtract one from a word, and return what it was before. No two threads get the same."""
+def _change(typing, address, place, expected, value):
+    """Write a word if it is what is expected, and return whether it was. Of several threads that try, one succeeds."""
 
     def code(context, builder, signature, arguments):
-        return builder.atomic_rmw("sub", _pointer(builder, *arguments), ir.Constant(_WORD, 1), "seq_cst")
+        address, place, expected, value = arguments
+        at = _pointer(builder, address, place)
+        return builder.extract_value(builder.cmpxchg(at, expected, value, "seq_cst", "seq_cst"), 1)
 
-    return int64(int64, int64), code
+    return boolean(int64, int64, int64, int64), code
 
 
 def _give_way(typing):
@@ -111,6 +113,6 @@ def _sleep(typing, microseconds):
 
 look: Any = intrinsic(_look)
 put: Any = intrinsic(_put)
-count_down: Any = intrinsic(_count_down)
+change: Any = intrinsic(_change)
 give_way: Any = intrinsic(_give_way)
 sleep: Any = intrinsic(_sleep)
