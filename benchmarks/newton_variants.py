@@ -23,7 +23,7 @@ import numpy as np
 from step_cost import Case, series
 
 from pathfold.engine import Solver
-from pathfold.engine.native import manifold, projection, shares
+from pathfold.engine.native import manifold, projection
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.thresholds import DIVERGENCE
 from pathfold.engine.native.trajectory import ITERATED, LINEARISED
@@ -66,8 +66,8 @@ class Steps(Case):
 
     def guess(self) -> None:
         displacement = self.engine.gradient(self.target)
-        shares.clear_residuals(self.layout, self.scratch)
-        projection.predict(self.layout, self.problem, self.point, self.target, displacement, self.scratch)
+        blocks = (self.problem, self.point, self.target, displacement)
+        projection.predict(self.layout, *blocks, manifold.push_from_manifold(), self.scratch)
 
     def simulate_blocks(self) -> None:
         """Node states as the noise has them, from the states that are held."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pathfold.engine import Engine, engine
+from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
 from pathfold.example_models import ornstein_uhlenbeck
 from pathfold.model import Observations, TimeGrid
@@ -86,7 +87,8 @@ def test_a_difference_that_is_no_number_is_infinite(vectors, value):
 def test_gaps_and_misfits_are_cleared_and_nothing_else(vectors):
     e = vectors.engine
     vectors.scratch[:] = 3.0
-    vectors("clear_residuals")
+    blocks = vectors.scratch, vectors.scratch, vectors.scratch, vectors.scratch
+    vectors.native.parts.over_chunks(at.CLEAR_RESIDUALS, e.layout, *blocks)
     assert np.all(e.get("scratch", vectors.scratch, "newton", "gap") == 0.0)
     assert np.all(e.get("scratch", vectors.scratch, "newton", "o") == 0.0)
     cleared = e.chunks * e.lanes * (e.sizes.X + e.sizes.Y)

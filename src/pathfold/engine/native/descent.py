@@ -25,13 +25,15 @@ from .manifold import (
     linearise,
     linearise_and_factorise,
     project,
+    push_from_manifold,
+    push_with_residuals,
     remove_normal,
     set_gradient,
 )
 from .nodes import follow
 from .parts import over_chunks
 from .projection import iterate, predict
-from .shares import clear_residuals, displace
+from .shares import displace
 from .small import finite
 from .thresholds import (
     ABSORPTIONS,
@@ -112,7 +114,7 @@ def direct(layout, problem, point, d, scratch):
     q = position(layout, point)
     for i in range(q.size):
         d[i] = -q[i]
-    remove_normal(layout, problem, point, d, scratch)
+    remove_normal(layout, problem, point, d, push_with_residuals(), scratch)
     set_gradient(layout, problem, point, scratch)
     slope = gradient(layout, point)
     for i in range(q.size):
@@ -316,8 +318,7 @@ def lowest(promised, fraction, gained):
 def move_along(layout, problem, origin, target, d, fraction, scratch, counts):
     """Move along the tangent and back onto the manifold; return the potential there, infinite if there is none."""
     displace(layout, 1.0, origin, fraction, d, target, scratch)
-    clear_residuals(layout, scratch)
-    predict(layout, problem, origin, target, gradient(layout, target), scratch)
+    predict(layout, problem, origin, target, gradient(layout, target), push_from_manifold(), scratch)
     status = iterate(layout, problem, origin, target, position(layout, origin)[:0], True, scratch, counts)
     if status != CONVERGED:
         return inf

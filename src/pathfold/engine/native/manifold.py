@@ -10,8 +10,8 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series
-from .parts import NO_STAGE, NO_SUMS, NONE, by_chunk, by_node, by_series, over_series, sums_in, sweep
-from .shares import clear_residuals, newton_sums
+from .parts import NO_SUMS, NONE, by_chunk, by_node, by_series, over_series, sums_in, sweep
+from .shares import newton_sums
 from .small import finite, invert
 from .thresholds import CORRECTIONS
 from .vector import clear_idle, gradient, position, squared_norm
@@ -152,11 +152,23 @@ def solve_parameters(layout, problem, point, other, inverse, unexplained, scratc
 
 
 @compiled
+def push_with_residuals():
+    """Return the stage that finds sum B p_v, with gaps and misfits as they are in scratch."""
+    return by_chunk(at.PUSH)
+
+
+@compiled
+def push_from_manifold():
+    """Return the stage that finds sum B p_v, and sets gaps and misfits to zero, as they are on the manifold."""
+    return by_chunk(at.CLEAR_RESIDUALS, at.PUSH)
+
+
+@compiled
 def solve_pushed(layout, problem, point, vector, push, scratch):
     """Compute innovations of J p + residuals and the multipliers a of J^T G^{-1} (J p + residuals).
 
-    `push` is the stage that finds sum B p_v, if that is not known yet. `SMOOTH_VECTOR` finds the other multipliers:
-    lam, eta, zeta_0.
+    `push` is the stage before: one of the two above, or what stands for it where sum B p_v is known. `SMOOTH_VECTOR`
+    finds the other multipliers: lam, eta, zeta_0.
     """
     sums = unexplained_sums(layout, scratch)
     filtered, unexplained = by_series(at.FILTER_VECTOR), by_node(at.UNEXPLAINED)
@@ -177,9 +189,9 @@ def pull_start(layout, vector, scratch):
 
 
 @compiled
-def remove_normal(layout, problem, point, vector, scratch):
-    """p <- p - J^T G^{-1} (J p + residuals), with gaps and misfits as they are in scratch."""
-    solve_pushed(layout, problem, point, vector, by_chunk(at.PUSH), scratch)
+def remove_normal(layout, problem, point, vector, push, scratch):
+    """p <- p - J^T G^{-1} (J p + residuals), for `push_from_manifold` or `push_with_residuals`."""
+    solve_pushed(layout, problem, point, vector, push, scratch)
     sweep(layout, problem, point, vector, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.PULL))
     pull_start(layout, vector, scratch)
     clear_idle(layout, vector)
@@ -188,8 +200,7 @@ def remove_normal(layout, problem, point, vector, scratch):
 @compiled
 def project(layout, problem, point, vector, scratch):
     """p <- p - J^T G^{-1} J p: onto the cotangent space at the point (method.md, section 5)."""
-    clear_residuals(layout, scratch)
-    remove_normal(layout, problem, point, vector, scratch)
+    remove_normal(layout, problem, point, vector, push_from_manifold(), scratch)
 
 
 @compiled
@@ -217,8 +228,7 @@ def set_gradient(layout, problem, point, scratch):
     ends = by_series(at.PULL_BACK, at.START_CURVATURE)
     sweep(layout, problem, point, g, scratch, sums, by_series(at.WEIGHTS), intervals, ends)
     kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
-    clear_residuals(layout, scratch)
-    solve_pushed(layout, problem, point, g, NO_STAGE, scratch)
+    solve_pushed(layout, problem, point, g, by_chunk(at.CLEAR_RESIDUALS), scratch)
     sweep(layout, problem, point, g, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.GRADIENT_VECTOR))
     pull_start(layout, g, scratch)
     clear_idle(layout, g)
@@ -244,7 +254,7 @@ def first_order_shift(layout, problem, point, vector, scratch):
     the initial states' Jacobians, which their posterior covariance is made of. Returns a status.
     """
     status = linearise_and_factorise(layout, problem, point, scratch)
-    solve_pushed(layout, problem, point, vector, by_chunk(at.PUSH), scratch)
+    solve_pushed(layout, problem, point, vector, push_with_residuals(), scratch)
     over_series(at.SMOOTH_VECTOR, layout, problem, point, vector, scratch)
     pull_start(layout, vector, scratch)
     set_weights(layout, problem, point, vector, scratch)

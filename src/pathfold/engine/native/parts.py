@@ -16,7 +16,7 @@ from pathfold.engine import table as at
 from .jit import address_of, call_with_one, compiled
 from .team import NO_STAGE, NO_SUMS, NO_WORK, NONE, PartedWork, Sums, do_parts
 
-__all__ = ["NONE", "NO_STAGE", "NO_SUMS", "by_chunk", "by_node", "by_series"]
+__all__ = ["NONE", "NO_SUMS", "by_chunk", "by_node", "by_series"]
 __all__ += ["by_share", "over_chunks", "over_series", "starts_of_other", "sums_in", "sweep"]
 
 

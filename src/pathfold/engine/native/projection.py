@@ -17,12 +17,13 @@ from .manifold import (
     invert_woodbury,
     multipliers,
     pull_start,
+    push_from_manifold,
     reset_woodbury,
     solve_parameters,
     solve_pushed,
 )
 from .parts import NO_SUMS, NONE, by_chunk, by_node, by_series, starts_of_other, sums_in, sweep
-from .shares import add, clear_residuals, largest_difference, newton_sums
+from .shares import add, largest_difference, newton_sums
 from .small import finite
 from .thresholds import CONTRACTION, DIVERGENCE, NEAR, PIECES, RETURNING
 from .trajectory import ITERATED, LINEARISED
@@ -51,12 +52,13 @@ def clear_multipliers(layout, scratch):
 
 
 @compiled
-def predict(layout, problem, origin, target, displacement, scratch):
+def predict(layout, problem, origin, target, displacement, push, scratch):
     """Compute multipliers that bring q' = q + displacement to the constraints linearised at q, and move node states.
 
-    From a point of the manifold: they take the normal part of the displacement away, the first guess of a solve.
+    From a point of the manifold (`push_from_manifold`) they take the normal part of the displacement away: the first
+    guess of a solve. From another they see to its gaps and misfits, too (`push_with_residuals`).
     """
-    solve_pushed(layout, problem, origin, displacement, by_chunk(at.PUSH), scratch)
+    solve_pushed(layout, problem, origin, displacement, push, scratch)
     sweep(layout, problem, origin, target, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.MOVE_NODES))
 
 
@@ -184,8 +186,7 @@ def solve_position(layout, problem, origin, target, goal, scratch, counts):
     `counts` gains the numbers of iterations and linearisations.
     """
     displacement = gradient(layout, target)
-    clear_residuals(layout, scratch)
-    predict(layout, problem, origin, target, displacement, scratch)
+    predict(layout, problem, origin, target, displacement, push_from_manifold(), scratch)
     status = iterate(layout, problem, origin, target, goal, True, scratch, counts)
     for pieces in PIECES:
         if status != CONVERGED and status != RETURNED:

@@ -11,7 +11,7 @@ from numpy import fabs, inf
 from pathfold.engine import table as at
 
 from .jit import address_of_kernel, compiled
-from .parts import NO_SUMS, NONE, by_chunk, by_share, sums_in, sweep
+from .parts import NONE, by_share, sums_in, sweep
 from .small import finite
 from .words import get, numbers_at
 
@@ -139,9 +139,3 @@ def largest_difference(layout, q, goal, scratch):
     written = sums_in(sums, NONE, NONE, (change, change + 1))
     sweep(layout, q, goal, goal, scratch, written, by_share(at.COMPARE))
     return sums[change]
-
-
-@compiled
-def clear_residuals(layout, scratch):
-    """Set all gaps and misfits to zero, as they are on the manifold."""
-    sweep(layout, scratch, scratch, scratch, scratch, NO_SUMS, by_chunk(at.CLEAR_RESIDUALS))

@@ -15,7 +15,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 from .descent import BEFORE_STEP, absorb, descend, go_down, relax, weigh
 from .jit import compiled
 from .lanes import of_interval, setting
-from .manifold import factorise, linearise, pull_start
+from .manifold import factorise, linearise, pull_start, push_with_residuals
 from .nodes import follow, guess_nodes
 from .projection import predict, shoot
 from .small import larger
@@ -97,7 +97,7 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         displacement, q = gradient(layout, target), position(layout, origin)
         for i in range(q.size):
             displacement[i] = q0[i] - q[i]
-        predict(layout, problem, origin, target, displacement, scratch)
+        predict(layout, problem, origin, target, displacement, push_with_residuals(), scratch)
         pull_start(layout, position(layout, target), scratch)
         shoot(layout, problem, origin, target, False, scratch)
         clear_idle(layout, position(layout, target))
