@@ -32,7 +32,7 @@ import numpyro.distributions as dist
 import xarray as xr
 
 import pathfold as pf
-from pathfold.example_models import sir
+from pathfold.example_models import kuramoto, sir
 from pathfold.results.convergence import convergence, effective_draws, scalars
 
 type Problem = tuple[pf.DiffusionModel, Any]
@@ -84,7 +84,7 @@ def drug(count: int) -> Problem:
 def turns(count: int = 6) -> Problem:
     """Two coupled oscillators seen as angles, rarely: each may have made a turn more between two observations."""
     model = pf.DiffusionModel(
-        drift=lambda x, z: z["omega"] + 0.5 * z["K"] * jnp.sin(x[::-1] - x),
+        drift=kuramoto.drift,
         diffusion=lambda x, z: z["sigma"] * jnp.eye(2),
         parameters={
             "omega": dist.Normal(jnp.full(2, 2.0), 2.0),

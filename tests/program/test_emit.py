@@ -9,6 +9,7 @@ import pytest
 from pathfold.program.emit import emit
 from pathfold.program.kernel import LAYOUT_HEAD, LaneScan, NodeScan, Traced, Tracing
 from pathfold.program.layout import Record, Use
+from pathfold.program.machine import optimised, target_machine
 from tests.program.kernels import LANES, Memory
 
 RNG = np.random.default_rng(0)
@@ -80,6 +81,16 @@ def test_any_number_of_lanes(lanes):
     memory.run(walk_kernel(memory))
     assert_close(memory["fine", "path"], path)
     assert_close(memory["interval", "end"], end)
+
+
+def test_loops_over_lanes_are_vectors_and_nothing_else():
+    """Their number is a multiple of what is in a vector, and not 0: else LLVM writes each loop twice."""
+    text = str(optimised(emit(Traced(walk_kernel(lane_memory())), 8), target_machine()))
+    if "<8 x double>" in text:
+        pytest.skip("vectors of this machine are longer than what the number of lanes is a multiple of")
+    arithmetic = re.findall(r"= f(?:add|mul)\b[^,]*", text)
+    assert len(arithmetic) > 5
+    assert [each for each in arithmetic if " x double>" not in each] == []
 
 
 def test_what_a_kernel_reads_stays_as_it_is():

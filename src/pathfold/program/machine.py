@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 from pathfold.program.emit import Code
 
 
-def _target_machine() -> llvm.TargetMachine:
+def target_machine() -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
@@ -35,7 +35,12 @@ def machine_name() -> str:
 
 def assemble(code: Code) -> bytes:
     """Compile kernels to object code that is optimised for this machine; several threads may do this at once."""
-    machine = _target_machine()
+    machine = target_machine()
+    return machine.emit_object(optimised(code, machine))
+
+
+def optimised(code: Code, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """Return the assembly of kernels as LLVM has optimised it for a machine."""
     module = llvm.parse_assembly("\n\n".join([*sorted(code.declared), code.text]), llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -44,7 +49,7 @@ def assemble(code: Code) -> bytes:
     options.loop_vectorization, options.slp_vectorization, options.loop_unrolling = True, False, False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+    return module
 
 
 class Loaded:
@@ -57,7 +62,7 @@ class Loaded:
         _provide_mathematics()
         self.addresses: dict[str, int] = {}
         for names, code in objects.items():
-            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
             weakref.finalize(self, engine.close).atexit = False
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             engine.finalize_object()

@@ -87,10 +87,14 @@ ABREAST = 4  # where L is a multiple of this, so is the number of lanes in use: 
 
 
 def lanes_in_use(f: Function, lanes: int) -> str:
-    """Emit min(L, slots of this chunk), rounded up to a multiple of gcd(ABREAST, L), as LLVM can see."""
+    """Emit min(L, slots of this chunk), rounded up to a multiple of gcd(ABREAST, L).
+
+    LLVM sees that it is such a multiple, and not 0: it writes loops of vectors alone, none of what would remain.
+    """
     unit = math.gcd(ABREAST, lanes)
     begun = f.integer("mul nuw nsw", "%i", str(lanes))
     left = f.integer("sub", f.layout(LAYOUT_SLOTS), begun)
     rounded = f.integer("and", f.integer("add nuw nsw", left, str(unit - 1)), str(-unit))
-    f.declared.add("declare i64 @llvm.umin.i64(i64, i64)")
-    return f.value(f"call i64 @llvm.umin.i64(i64 {rounded}, i64 {lanes})")
+    f.declared |= {f"declare i64 @llvm.{least_or_most}.i64(i64, i64)" for least_or_most in ("umin", "umax")}
+    at_most = f.value(f"call i64 @llvm.umin.i64(i64 {rounded}, i64 {lanes})")
+    return f.value(f"call i64 @llvm.umax.i64(i64 {at_most}, i64 {unit})")

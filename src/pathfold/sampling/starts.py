@@ -35,6 +35,7 @@ from pathfold.errors import InitialisationError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.held_noise import names_of_normals
 from pathfold.sampling.marginal import Marginal
+from pathfold.sampling.whole_turns import nodes_turned
 
 # The searches of the first rounds and of all others: what each begins with, and how far from the centre of the prior.
 WAYS = {"path": FROM_PATH, "nodes": FROM_NODES, "moved path": FROM_MOVED_PATH, "parts": FROM_PARTS, "guess": FROM_GUESS}
@@ -117,6 +118,9 @@ def find_starts(
         if not guesses:
             candidates, agreed = _modes(crew, seed)
             besides = _besides(crew, seed) if thorough and agreed else []
+            if thorough:
+                turned = _turned(crew, [*candidates, *besides])
+                besides += turned if agreed else weighted(engine, turned)
             if besides and _best(besides) < _best(candidates) - far_below(engine.series):
                 candidates, besides = [*candidates, *besides], []
             kept = worth_beginning_with(candidates)
@@ -209,6 +213,14 @@ def _besides(crew: Crew, seed: int) -> list[Candidate]:
     """Search on, in other rounds than those that starts are sought in; return what is found."""
     attempts = [attempt for number in range(ROUNDS, ROUNDS + BESIDES) for attempt in _round(seed, number)]
     return [outcome for outcome in crew.seek(attempts) if isinstance(outcome, Candidate)]
+
+
+def _turned(crew: Crew, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Search from the best candidate, with states that are seen as angles a turn ahead or behind; return what comes."""
+    best = min(candidates, key=lambda candidate: candidate.potential).point
+    guesses = [Point(best.position, nodes) for nodes in nodes_turned(crew.engine, best.position, best.nodes)]
+    outcomes = crew.seek([Attempt("parts", guess=guess) for guess in guesses])
+    return [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
 
 
 def weighted(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
