@@ -1,14 +1,14 @@
 """How a population costs: subjects of the drug model with two or three effects, in one exact step between samples.
 
-    python benchmarks/populations.py [--subjects 12 100 1000] [--effects 2 3] [--draws 300] [--chains 2] [--assay 0.4]
-                                     [--threads 1]
+    python benchmarks/populations.py [--subjects 12 100 1000] [--effects 2 3] [--warmup 250] [--draws 300]
+                                     [--chains 2] [--assay 0.4] [--threads 1]
 
 `--assay` is the standard deviation of the assay's error, in the data and at the middle of its prior.
 
-A row has the milliseconds of a constrained step, the steps of a draw, the effective draws a second of core of the
-slowest population parameter (the smaller of bulk and tail), warm-up included, the share of trajectories that failed,
-the largest R-hat, the seconds of core and of the clock, and the peak of the resident memory of the process so far,
-with all that is compiled.
+A row has the milliseconds of a constrained step, the steps of a draw, the draws of all chains, how many are effective
+for the slowest population parameter (the smaller of bulk and tail), in all and a second of core, warm-up included, the
+share of trajectories that failed, the largest R-hat, the seconds of core and of the clock, and the peak of the resident
+memory of the process so far, with all that is compiled. An interrupted run has the row of what it drew.
 """
 
 from __future__ import annotations
@@ -74,18 +74,19 @@ def people(count: int, assay: float) -> list[pf.Observations]:
     return [pf.Observations(TIMES, each) for each in np.transpose(samples)]
 
 
-def measured(count: int, effects: int, draws: int, chains: int, assay: float, threads: int) -> str:
-    model = drug(effects, assay)
+def measured(count: int, effects: int, options: argparse.Namespace) -> str:
+    model = drug(effects, options.assay)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of runs that may be short
         tree = pf.sample(
             model,
-            people(count, assay),
+            people(count, options.assay),
             steps_per_interval=1,
-            chains=chains,
-            draws=draws,
+            chains=options.chains,
+            warmup=options.warmup,
+            draws=options.draws,
             keep_path="none",
-            threads=threads,
+            threads=options.threads,
             progress=False,
         )
     names = [name for name in model.parameters.names if name not in TYPICAL]
@@ -96,7 +97,7 @@ def measured(count: int, effects: int, draws: int, chains: int, assay: float, th
     failed = float(np.mean(tree.sample_stats["status"].values != 0))
     return (
         f"{count:6d} subjects, {effects} effects: {1e3 * main / steps.sum():8.2f} ms a step, {steps.mean():5.1f} steps "
-        f"a draw, {fewest:.0f} effective draws, {fewest / seconds:.2f} a second of core, {failed:.1%} failed, "
+        f"a draw, {steps.size} draws, {fewest:.0f} effective, {fewest / seconds:.2f} a second of core, {failed:.1%} failed, "
         f"R-hat {rhat:.3f}, {seconds:.0f} s of core in {tree.attrs['run_seconds']:.0f} s, {peak():.0f} MiB"
     )
 
@@ -105,6 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How a population costs.")
     parser.add_argument("--subjects", type=int, nargs="+", default=[12, 100, 1000])
     parser.add_argument("--effects", type=int, nargs="+", default=[2, 3], choices=[2, 3])
+    parser.add_argument("--warmup", type=int)
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--chains", type=int, default=2)
     parser.add_argument("--assay", type=float, default=ASSAY)
@@ -112,8 +114,7 @@ def main() -> None:
     options = parser.parse_args()
     for count in options.subjects:
         for effects in options.effects:
-            sizes = options.draws, options.chains, options.assay, options.threads
-            print(measured(count, effects, *sizes), flush=True)
+            print(measured(count, effects, options), flush=True)
 
 
 if __name__ == "__main__":
