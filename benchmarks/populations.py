@@ -98,7 +98,8 @@ def measured(count: int, effects: int, options: argparse.Namespace) -> str:
     return (
         f"{count:6d} subjects, {effects} effects: {1e3 * main / steps.sum():8.2f} ms a step, {steps.mean():5.1f} steps "
         f"a draw, {steps.size} draws, {fewest:.0f} effective, {fewest / seconds:.2f} a second of core, "
-        f"{failed:.1%} failed, R-hat {rhat:.3f}, {seconds:.0f} s of core in {tree.attrs['run_seconds']:.0f} s, {peak():.0f} MiB"
+        f"{failed:.1%} failed, R-hat {rhat:.3f}, {seconds:.0f} s of core in {tree.attrs['run_seconds']:.0f} s, "
+        f"{peak():.0f} MiB"
     )
 
 
