@@ -230,7 +230,7 @@ def test_findings_beyond_twenty_are_counted():
 
 def test_tests_of_all_noise_do_not_multiply_with_the_series(monkeypatch):
     """Windows are compared with sums that are known: each further series costs its own values, not those of all."""
-    module = sys.modules["pathfold.analysis.check"]
+    module = sys.modules["pathfold.analysis.noise_tests"]
     counted: list[int] = []
     monkeypatch.setattr(module, "ratio_test", lambda e, first: counted.append(e.size) or ratio_test(e, first))
     calls = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -42,12 +42,13 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
     if not numbers or model.scheme.halve(nothing, nothing, lambda halves: (nothing, nothing)) is None:
         return None
     fine = _with_steps(model, engine, 2 * engine.grid.steps)
+    coarse = cache(partial(_with_steps, model, engine, engine.grid.steps))
     point, scratch = fine.block("point"), fine.block("scratch")
 
     def shifts(draw: Held) -> Iterator[np.ndarray]:
         u, v0, w, v = engine.get_vector(draw.position)
         fresh = rng.standard_normal(v.shape)
-        halves = model.scheme.halve(v, fresh, partial(_at_steps, model, engine, draw, fresh))
+        halves = model.scheme.halve(v, fresh, partial(_at_steps, model, coarse, draw, fresh))
         assert halves is not None
         _place(model, fine, point, draw, u, v0, w, np.stack(halves, axis=2))
         moved = fine.block("vector")
@@ -81,14 +82,17 @@ def _place(model: DiffusionModel, engine: Engine, point: np.ndarray, draw: Held,
 
 
 def _at_steps(
-    model: DiffusionModel, engine: Engine, draw: Held, fresh: np.ndarray, halves: Halves
+    model: DiffusionModel, coarse: Callable[[], Engine], draw: Held, fresh: np.ndarray, halves: Halves
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the noise (N, S, V) of the halves of all fine steps of a draw, where it depends on the states."""
-    coarse = _with_steps(model, engine, engine.grid.steps)
-    point, parts = coarse.block("point"), engine.get_vector(draw.position)
-    _place(model, coarse, point, draw, *parts)
-    linearise(coarse.layout, coarse.problem, point, coarse.block("scratch"))
-    states, grid = coarse.get("point", point, "path", "x"), engine.grid
+    """Return the noise (N, S, V) of the halves of all fine steps of a draw, where it depends on the states.
+
+    `coarse` gives the constrained engine with the steps of the draw.
+    """
+    engine = coarse()
+    point, parts = engine.block("point"), engine.get_vector(draw.position)
+    _place(model, engine, point, draw, *parts)
+    linearise(engine.layout, engine.problem, point, engine.block("scratch"))
+    states, grid = engine.get("point", point, "path", "x"), engine.grid
     with jax.enable_x64(True):
         given = (draw.z, states, parts[-1], fresh, grid.delta, model.clocks(grid)[0])
         run = model.kept.get(_compiled_halves, model, halves)

@@ -10,7 +10,8 @@ import xarray as xr
 from scipy.special import betaincinv, ndtri
 
 from pathfold.analysis.channels import Channel, channels
-from pathfold.analysis.check import LEVEL, check, noise_name
+from pathfold.analysis.check import LEVEL, check
+from pathfold.analysis.noise_tests import noise_name
 from pathfold.analysis.plots.style import ALARM, POSTERIOR, WIDTH, draw_bands, legend_outside, new_figure, selected
 
 if TYPE_CHECKING:
