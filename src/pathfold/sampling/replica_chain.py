@@ -26,7 +26,6 @@ from pathfold.engine.native.replica_exchange import (
     set_coldness,
 )
 from pathfold.engine.native.step_size import ITERATION, STATE
-from pathfold.engine.native.thresholds import TIMES
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
 from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
 from pathfold.errors import InitialisationError
@@ -135,8 +134,8 @@ class ReplicaChain(Chain):
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         placing = self._placing
-        given = self.sampler.integration_time or (TIMES[0] if placing else 0.0)
-        self._replicas.pacing[:] = given, self._adapting, self.sampler.target_acceptance
+        time_given = self.sampler.integration_time or 0.0
+        self._replicas.pacing[:] = time_given, self._adapting, self.sampler.target_acceptance
         rest = Drawn(**room), monitor.stop, monitor.done
         if self.team is None:
             self._begin_team(rest)

@@ -44,11 +44,12 @@ def periods_of(engine: Engine, point: np.ndarray) -> np.ndarray:
     def rows(by: np.ndarray) -> np.ndarray:
         engine.set("point", moved, "node", "x_node", states + by)
         linearise(engine.layout, engine.problem, moved, scratch)
-        return engine.get("scratch", scratch, "newton", "o") / scale
+        return np.nan_to_num(engine.get("scratch", scratch, "newton", "o") / scale, nan=np.inf)
 
     as_they_are = rows(0.0 * each[0])
 
     def notice(by: np.ndarray) -> bool:
+        """Return whether a row changes, or is no number any more."""
         return not np.abs(rows(by) - as_they_are).max() < UNNOTICED
 
     seen = [state for state in each if notice(ASIDE * state)]

@@ -18,7 +18,7 @@ from numpy import exp, inf, nan
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .chain_loop import adapt_pace, make_static, seek_pace
+from .chain_loop import adapt_pace, make_static, pace, seek_pace
 from .dynamics import potential
 from .jit import compiled
 from .lanes import noise_of_interval, of_interval, setting
@@ -29,7 +29,7 @@ from .small import finite
 from .static_hmc import draw_chances
 from .step_size import FIRST_STEP, ITERATION
 from .team import BEGIN, ENDED, UNDONE, post, take, wait, wait_for_others
-from .thresholds import MOST_RUNGS
+from .thresholds import HOT_PAIRS, MOST_RUNGS, TIMES
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
 from .vector import copy, draw_normals, gradient, position, squared_norm
 from .words import count_down, get, look, put
@@ -196,6 +196,17 @@ def draw_transitions(work, replicas):
 
 
 @compiled
+def time_of(k, time, state, warmup):
+    """Return the integration time of rung k, 0 if it is to be searched for.
+
+    Draws are taken from the first rung alone. The others hand replicas on, and what comes by exchange has moved
+    further than any trajectory would: they have short ones, above all where steps are short.
+    """
+    t, _ = pace(state, warmup)
+    return time if k == 0 or time > 0.0 else min(TIMES[0], 2.0 * HOT_PAIRS * t)
+
+
+@compiled
 def move(k, work, replicas):
     """Make the transition of rung k, and let the prior be drawn from on the last one."""
     layout, problems, points, momenta, scratch, _, states, searches, counts, _ = work
@@ -204,7 +215,7 @@ def move(k, work, replicas):
     copy(replicas.points[k], points[CURRENT])
     copy(replicas.normals[k], momenta[MOVING])
     moved = points, momenta, (chances[k, 0], chances[k, 1], chances[k, 2]), scratch, counts, state, searches[k]
-    needed = make_static(layout, problem, *moved, time, warmup, row)
+    needed = make_static(layout, problem, *moved, time_of(k, time, state, warmup), warmup, row)
     adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
     state[ITERATION] += 1.0
     if k == replicas.powers.size - 1:
