@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine, engine, helpers
 from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
+from pathfold.engine.native import team
 from pathfold.engine.native.parts import over_chunks
 from pathfold.engine.native.team import address_of_do_parts
 from pathfold.engine.status import CONVERGED
@@ -105,6 +107,57 @@ def test_helpers_leave_with_the_chain():
     assert seen == [before + 1], "one part for the chain, one for a helper"
     assert threading.active_count() == before
     assert layout[at.TEAM] == 0
+
+
+class Words:
+    """The words of a team of threads that never run: their functions, called by hand."""
+
+    def __init__(self, threads: int) -> None:
+        self.words = np.zeros(team.words_of(threads), dtype=np.int64)
+        self.words[team.THREADS] = threads
+        self.address = self.words.ctypes.data
+
+    def __getattr__(self, name: str):
+        return lambda *arguments: getattr(team, name)(self.address, *arguments)
+
+
+@pytest.mark.parametrize("before", [0, 2**31 - 2, 2**32 - 2])
+def test_parts_are_taken_once_also_where_a_helper_is_late(before):
+    """Works of different numbers of parts, taken by threads in any order; a late one has seen works that are done."""
+    t, rng, old = Words(3), np.random.default_rng(4), list[int]()
+    t.words[team.POSTED] = before * team.NUMBER
+    for _ in range(200):
+        parts = int(rng.integers(0, 9))
+        posted = t.post(parts)
+        taken = []
+        while (part := t.take(thread := int(rng.integers(3)), posted)) >= 0:
+            taken.append(part)
+            t.count_done(thread)
+            assert all(t.take(int(rng.integers(3)), late) < 0 for late in old[-5:])
+        assert sorted(taken) == [*range(parts)]
+        t.wait_for_others()
+        old.append(posted)
+
+
+def test_a_thread_begins_with_parts_of_its_own():
+    t = Words(3)
+    for _ in range(2):
+        posted = t.post(8)
+        assert [t.take(1, posted) for _ in range(3)] == [1, 4, 7]
+        assert [t.take(0, posted) for _ in range(2)] == [0, 3]
+        assert [t.take(1, posted) for _ in range(4)] == [2, 5, 6, -1], "then with those of the next threads"
+
+
+def test_an_error_of_a_helper_is_raised_soon(monkeypatch):
+    def fail(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(helpers, "is_compiled", lambda: True)
+    monkeypatch.setattr(helpers.team, "help_along", fail)
+    with pytest.raises(MemoryError, match="no room"), helped(layout_of([0, 1, 2]), 1) as clock:
+        for _ in range(int(PATIENCE / 0.01)):
+            clock()
+            time.sleep(0.01)
 
 
 def test_a_helper_that_cannot_start_is_no_harm(monkeypatch):

@@ -243,6 +243,49 @@ def test_calibration_with_two_modes():
     assert pf.calibrate(model, TIMES, runs=200, sampler=pf.ReplicaExchange(), **settings).passed
 
 
+class Oscillator:
+    """An oscillator that is seen as an angle, every two seconds: half a turn a second more or less is all the same."""
+
+    SIGMA, NOISE, EVERY = 0.3, 0.5, 2.0
+
+    def __init__(self) -> None:
+        self.model = pf.DiffusionModel(
+            drift=lambda x, z: z["omega"] * jnp.ones(1),
+            diffusion=lambda x, z: self.SIGMA * jnp.ones((1, 1)),
+            parameters={"omega": dist.Normal(2.0, 2.0)},
+            initial_state=dist.Normal(jnp.zeros(1), 1.0),
+            observation=pf.GaussianNoise(lambda x, z: jnp.concatenate([jnp.cos(x), jnp.sin(x)]), self.NOISE),
+        )
+        times = self.EVERY * np.arange(1, 6)
+        self.data = pf.simulate(self.model, {"omega": 1.8}, times, steps_per_interval=4, seed=1)
+
+    def shares(self, edges: list[float]) -> np.ndarray:
+        """Of the frequencies between these, by quadrature: a filter on the circle, its densities in Fourier series."""
+        omega, angle = np.linspace(-12.0, 16.0, 2001), 2.0 * np.pi * np.arange(256) / 256
+        waves = np.fft.fftfreq(256, 1.0 / 256)
+        move = np.exp(-0.5 * (waves * self.SIGMA) ** 2 * self.EVERY - 1j * waves * omega[:, None] * self.EVERY)
+        density, logs = np.exp(-0.5 * waves**2) + 0j * omega[:, None], norm.logpdf(omega, 2.0, 2.0)
+        for cosine, sine in np.asarray(self.data.values):
+            seen = norm.pdf(cosine, np.cos(angle), self.NOISE) * norm.pdf(sine, np.sin(angle), self.NOISE)
+            joint = np.fft.ifft(density * move, axis=1).real * seen
+            logs, density = logs + np.log(joint.sum(axis=1)), np.fft.fft(joint / joint.sum(axis=1)[:, None], axis=1)
+        weights = np.exp(logs - logs.max())
+        return np.histogram(omega, edges, weights=weights)[0] / weights.sum()
+
+
+@pytest.mark.filterwarnings("ignore:(.*)has (not converged|few effective draws)")
+def test_turns_of_an_oscillator_have_the_shares_of_quadrature():
+    """Chosen by itself. The modes are half a turn a second apart, since the oscillator is seen every two seconds."""
+    known, edges = Oscillator(), [-12.0, -2.9, 0.2, 3.4, 6.5, 16.0]
+    exact = known.shares(edges)
+    assert exact[1:4].min() > 0.02
+    tree = pf.sample(known.model, known.data, steps_per_interval=4, draws=1000, progress=False)
+    assert tree.attrs["sampler"] == "ReplicaExchange"
+    found = np.digitize(tree.posterior["omega"].values, edges) - 1
+    z = mean_scores(np.stack([1.0 * (found == i) for i in (1, 2, 3)]), exact[1:4])
+    assert np.all(np.abs(z) < LIMIT), (z, exact)
+
+
 def test_a_run_without_round_trips_says_so():
     model, data = well(1)
     with pytest.warns(

@@ -49,6 +49,10 @@ class Team:
         for thread in self.threads:
             if thread.ident is not None:
                 thread.join()
+        self.raise_errors()
+
+    def raise_errors(self) -> None:
+        """Raise what went wrong in a thread. The chain goes on without it: so it is asked now and then."""
         for error in self.errors:
             raise error
 
@@ -65,9 +69,14 @@ def helped(layout: np.ndarray, helpers: int) -> Iterator[Callable[[], float]]:
         yield time.thread_time
         return
     others = Team(team.help_along, helpers)
+
+    def clock() -> float:
+        others.raise_errors()
+        return time.thread_time() + others.seconds()
+
     try:
         layout[at.TEAM] = others.address
-        yield lambda: time.thread_time() + others.seconds()
+        yield clock
     finally:
         layout[at.TEAM] = 0
         others.end()

@@ -26,7 +26,6 @@ from pathfold.engine.native.replica_exchange import (
     set_coldness,
 )
 from pathfold.engine.native.step_size import ITERATION, STATE
-from pathfold.engine.native.thresholds import TIMES
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
 from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
 from pathfold.errors import InitialisationError
@@ -60,13 +59,24 @@ class ReplicaChain(Chain):
         """Let other threads share the tasks of sweeps within this context."""
         self.helpers = self.task.helpers if is_compiled() else 0
         try:
-            yield lambda: time.thread_time() + self.helped_seconds + (self.team.seconds() if self.team else 0.0)
+            yield self._clock
         finally:
             self.helpers = 0
             self._end_team()
 
+    def _clock(self) -> float:
+        """Return the processor seconds of the chain and of all that helped it; raise what went wrong in a helper."""
+        seconds = time.thread_time() + self.helped_seconds
+        if self.team is None:
+            return seconds
+        self.team.raise_errors()
+        return seconds + self.team.seconds()
+
     def _begin_team(self, rest: tuple) -> None:
-        """Let as many threads as there are rungs for do tasks, each of them with memory of its own."""
+        """Start threads that do tasks, fewer than there are rungs, each with memory of its own.
+
+        They are given the rest of what the chain runs with, and do not use it.
+        """
         work, replicas, helpers = self._work, self._replicas, min(self.helpers, len(self.powers) - 1)
         own = ("points", "momenta", "scratch", "counts")
         works = [work._replace(**{name: np.zeros_like(getattr(work, name)) for name in own}) for _ in range(helpers)]
@@ -135,8 +145,8 @@ class ReplicaChain(Chain):
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         placing = self._placing
-        given = self.sampler.integration_time or (TIMES[0] if placing else 0.0)
-        self._replicas.pacing[:] = given, self._adapting, self.sampler.target_acceptance
+        time_given = self.sampler.integration_time or 0.0
+        self._replicas.pacing[:] = time_given, self._adapting, self.sampler.target_acceptance
         rest = Drawn(**room), monitor.stop, monitor.done
         if self.team is None:
             self._begin_team(rest)

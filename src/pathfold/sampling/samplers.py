@@ -185,7 +185,8 @@ class ReplicaExchange:
         How many powers there are, 1 and 0 included, from 3 to 48. By default warm-up finds out how many it takes for
         every second exchange to be accepted. Where they are, it finds out in any case.
     integration_time
-        As that of `pf.StaticHMC`.
+        As that of `pf.StaticHMC`, on all rungs. By default warm-up finds it for the posterior, and on other rungs it is
+        a quarter of a turn, or four pairs of steps if that is less.
     target_acceptance
         As that of `pf.StaticHMC`.
     solver

@@ -118,9 +118,8 @@ def find_starts(
         if not guesses:
             candidates, agreed = _modes(crew, seed)
             besides = _besides(crew, seed) if thorough and agreed else []
-            if thorough:
-                turned = _turned(crew, [*candidates, *besides])
-                besides += turned if agreed else weighted(engine, turned)
+            turned = _turned(crew, [*candidates, *besides]) if thorough else []
+            besides += weighted(engine, turned) if turned and not agreed else turned
             if besides and _best(besides) < _best(candidates) - far_below(engine.series):
                 candidates, besides = [*candidates, *besides], []
             kept = worth_beginning_with(candidates)

@@ -44,15 +44,19 @@ def periods_of(engine: Engine, point: np.ndarray) -> np.ndarray:
     def rows(by: np.ndarray) -> np.ndarray:
         engine.set("point", moved, "node", "x_node", states + by)
         linearise(engine.layout, engine.problem, moved, scratch)
-        return engine.get("scratch", scratch, "newton", "o") / scale
+        return np.nan_to_num(engine.get("scratch", scratch, "newton", "o") / scale, nan=np.inf)
 
     as_they_are = rows(0.0 * each[0])
 
     def notice(by: np.ndarray) -> bool:
+        """Return whether a row changes, or is no number any more."""
         return not np.abs(rows(by) - as_they_are).max() < UNNOTICED
 
-    seen = [state for state in each if notice(ASIDE * state)]
-    return sum((next((p for p in PERIODS if not notice(p * state)), 0.0) * state for state in seen), 0.0 * each[0])
+    periods = np.zeros(len(each))
+    for i, state in enumerate(each):
+        if notice(ASIDE * state):
+            periods[i] = next((period for period in PERIODS if not notice(period * state)), 0.0)
+    return periods
 
 
 def turns_by_observation(grid: TimeGrid) -> np.ndarray:

@@ -18,10 +18,10 @@ from .lanes import of_interval, of_series
 from .manifold import factorise, linearise, sums_of
 from .parts import NONE, by_series, over_chunks, over_series, sums_in, sweep
 from .projection import clear_multipliers, copy_nodes, shoot, solve_position
-from .shares import newton_sums
+from .shares import displace, newton_sums
 from .small import finite, semidefinite_root, solve_semidefinite, times, times_transposed
 from .thresholds import HELD
-from .vector import copy, draw_normals, gradient, position
+from .vector import copy, draw_normals
 
 PLUS, MINUS, FIBRE_POINTS = range(1, 4)  # rows of the table of points, after that of the mode
 
@@ -276,11 +276,8 @@ def mixed_log_det(layout, problem, origin, target, scratch):
 def onto_fibre(layout, problem, origin, target, tangent, sign, scratch, counts):
     """Project the mode moved along the tangent, or against it, onto the fibre; return V + log|det| or infinity."""
     copy_nodes(layout, origin, target)
-    q, q_new, displacement = position(layout, origin), position(layout, target), gradient(layout, target)
-    for i in range(q.size):
-        displacement[i] = sign * tangent[i]
-        q_new[i] = q[i] + displacement[i]
-    if solve_position(layout, problem, origin, target, q[:0], scratch, counts) != CONVERGED:
+    displace(layout, 1.0, origin, sign, tangent, target, scratch)
+    if solve_position(layout, problem, origin, target, tangent[:0], scratch, counts) != CONVERGED:
         return inf
     log_det = mixed_log_det(layout, problem, origin, target, scratch)
     simulate(layout, problem, target, scratch)

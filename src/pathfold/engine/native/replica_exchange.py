@@ -6,7 +6,7 @@ every rung, a draw from the prior on the last one, and exchanges between neighbo
 
 All that chance decides in a sweep is drawn by the chain's own thread, in order: before the transitions, and after them
 which pairs are exchanged. What then is to be done for a rung or a pair depends on nobody else, and the threads of a
-team (`team.py`) take these tasks in turn: draws are the same, to the bit, whoever did which.
+team (`team.py`) share these tasks: draws are the same, to the bit, whoever did which.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy import exp, inf, nan
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .chain_loop import adapt_pace, make_static, seek_pace
+from .chain_loop import adapt_pace, make_static, pace, seek_pace
 from .dynamics import potential
 from .jit import compiled
 from .lanes import noise_of_interval, of_interval, setting
@@ -28,11 +28,11 @@ from .recording import record_row
 from .small import finite
 from .static_hmc import draw_chances
 from .step_size import FIRST_STEP, ITERATION
-from .team import BEGIN, ENDED, POSTED, is_done, post, take, wait, wait_for_others
-from .thresholds import MOST_RUNGS
+from .team import BEGIN, count_done, next_work, post, take, wait_for_others
+from .thresholds import HOT_PAIRS, MOST_RUNGS, TIMES
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
 from .vector import copy, draw_normals, gradient, position, squared_norm
-from .words import get, look, put
+from .words import get, put
 
 # Statistics of a draw besides those of all samplers: which replica it is of, round trips since warm-up, the weight of
 # the draw from the prior; then of every rung the power, the log likelihood, and how likely the exchange with the next
@@ -196,6 +196,17 @@ def draw_transitions(work, replicas):
 
 
 @compiled
+def time_of(k, time, state, warmup):
+    """Return the integration time of rung k, 0 if it is to be searched for.
+
+    Draws are taken from the first rung alone. The others hand replicas on, and what comes by exchange has moved
+    further than any trajectory would: they have short ones, above all where steps are short.
+    """
+    t, _ = pace(state, warmup)
+    return time if k == 0 or time > 0.0 else min(TIMES[0], 2.0 * HOT_PAIRS * t)
+
+
+@compiled
 def move(k, work, replicas):
     """Make the transition of rung k, and let the prior be drawn from on the last one."""
     layout, problems, points, momenta, scratch, _, states, searches, counts, _ = work
@@ -204,7 +215,7 @@ def move(k, work, replicas):
     copy(replicas.points[k], points[CURRENT])
     copy(replicas.normals[k], momenta[MOVING])
     moved = points, momenta, (chances[k, 0], chances[k, 1], chances[k, 2]), scratch, counts, state, searches[k]
-    needed = make_static(layout, problem, *moved, time, warmup, row)
+    needed = make_static(layout, problem, *moved, time_of(k, time, state, warmup), warmup, row)
     adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
     state[ITERATION] += 1.0
     if k == replicas.powers.size - 1:
@@ -229,7 +240,7 @@ def take_task(team, thread, posted, work, replicas):
     if i < 0:
         return False
     do_task(get(team, KIND), i, work, replicas)
-    is_done(team, thread)
+    count_done(team, thread)
     return True
 
 
@@ -278,14 +289,11 @@ def run_replicas(work, replicas, team, thread, drawn, stop, done):
     after the first, which is 0, make no sweeps, but do tasks until the team ends; each works with points, momenta,
     scratch and counts of its own. The address of the team is 0 if there is none.
     """
-    made, turn, seen = 0, 0, 0
-    while thread > 0 and look(team, ENDED) == 0:
-        posted = look(team, POSTED)
-        turn = turn + 1 if posted == seen else 0
-        while posted != seen and take_task(team, thread, posted, work, replicas):
+    made, posted = 0, next_work(team, 0) if thread > 0 else 0
+    while posted != 0:
+        while take_task(team, thread, posted, work, replicas):
             pass
-        seen = posted
-        wait(turn)
+        posted = next_work(team, posted)
     while thread == 0 and made < drawn.statistics.shape[0] and stop[0] == 0:
         sweep(work, replicas, team, drawn.statistics[made])
         record_row(work.layout, replicas.points[0], drawn, made)

@@ -36,7 +36,7 @@ def share_of(share, layout, vector):
 
 
 def combine_share(share, layout, first, second, target, scratch):
-    """target = a first + b second, with the factors a and b among the sums; the target is none of the two."""
+    """target = a first + b second, with the factors a and b among the sums; fast if the target is none of the two."""
     a, b = own_sums(layout, scratch, at.SUMS_FACTORS)
     x, y, result = share_of(share, layout, first), share_of(share, layout, second), share_of(share, layout, target)
     for i in range(result.size):
@@ -114,7 +114,7 @@ def with_factors(layout, a, b, scratch):
 
 @compiled
 def combine(layout, a, first, b, second, target, scratch):
-    """target = a first + b second, where the target is none of the two."""
+    """target = a first + b second, fast if the target is none of the two."""
     sweep(layout, first, second, target, scratch, with_factors(layout, a, b, scratch), by_share(at.COMBINE))
 
 

@@ -1,8 +1,8 @@
 """Several threads that share the work of one chain: it posts work in parts, and they do them.
 
 A team is a few words of memory that its threads share. Of the parts of a posted work every thread has its own, always
-the same, whose memory its core may still have in the cache; those of a thread that has not begun with them are taken by
-whoever is through with its own. So the chain, which does parts like its helpers, never waits for one that sleeps or has
+the same, whose memory its core may still have in the cache; whoever is through with them takes what is left of those of
+others. So the chain, which does parts like its helpers, never waits for one that sleeps or has
 no core: only for parts that were begun. The words that describe the work stay as they are until it is done, since
 nothing else is posted before.
 
@@ -33,9 +33,9 @@ DUE, THREADS, BEGIN, END, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, OWN_SUMS, STAG
 # other block takes the place of the point there.
 STAGES, WIDTH = 4, 5
 # Of each thread: which work its parts were last taken of, and how many of them; the parts it has done of all works.
-OF_THREADS = STAGE + STAGES * WIDTH
+OF_THREADS = STAGE + STAGES * WIDTH + APART
 TAKEN, DONE, OF_THREAD = 0, APART, 2 * APART
-NUMBER = 1 << 32  # a word holds the number of a work, times this, and a number of parts
+NUMBER = 1 << 20  # a word holds the number of a work, times this, and a number of parts, which is smaller
 NO_STAGE = (at.BY_CHUNK, at.NOTHING, at.NOTHING, at.NOTHING, 0)
 
 NONE = (0, 0)
@@ -135,7 +135,7 @@ def take(team, thread, posted):
 
 
 @compiled
-def is_done(team, thread):
+def count_done(team, thread):
     """Count a part that a thread has done."""
     place = OF_THREADS + thread * OF_THREAD + DONE
     put(team, place, get(team, place) + 1)
@@ -154,7 +154,7 @@ def take_part(team, thread, posted):
         at_stage = STAGE + i * WIDTH
         kernels = get(team, at_stage + 1), get(team, at_stage + 2), get(team, at_stage + 3)
         do_stage(part, table, (get(team, at_stage), *kernels, get(team, at_stage + 4)), layout, blocks)
-    is_done(team, thread)
+    count_done(team, thread)
     return True
 
 
@@ -267,13 +267,23 @@ def join(numbers, parts, sums):
 
 
 @compiled
-def help_along(team, thread):
-    """Take parts, as a helper, until the team ends."""
-    seen, turn = 0, 0
+def next_work(team, seen):
+    """Wait, as a helper, for other work than was seen last; return what tells it apart, or 0 when the team ends."""
+    turn = 0
     while look(team, ENDED) == 0:
         posted = look(team, POSTED)
-        turn = turn + 1 if posted == seen else 0
-        while posted != seen and take_part(team, thread, posted):
-            pass
-        seen = posted
+        if posted != seen:
+            return posted
+        turn += 1
         wait(turn)
+    return 0
+
+
+@compiled
+def help_along(team, thread):
+    """Take parts, as a helper, until the team ends."""
+    posted = next_work(team, 0)
+    while posted != 0:
+        while take_part(team, thread, posted):
+            pass
+        posted = next_work(team, posted)

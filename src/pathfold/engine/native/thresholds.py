@@ -50,8 +50,10 @@ TRIALS_BEGIN, TRIALS_END = 0.3, 0.85  # of warm-up: in between the two are tried
 SLOW = 0.25  # longer trajectories are considered when fewer of the slowest coordinate's draws are effective ...
 FAVOUR = 0.5  # ... and win unless an effective draw costs twice as much: they are fewer draws to keep, and mix better
 
-# Replica exchange (replica_exchange.py; method.md, section 22): how many rungs there is room for.
+# Replica exchange (replica_exchange.py; method.md, section 22): how many rungs there is room for, and the most pairs of
+# steps of a trajectory on other rungs than the first.
 MOST_RUNGS = 48
+HOT_PAIRS = 4
 
 # The diagonal metric of the baseline (metric.py), as in Stan.
 WINDOWS_BEGIN, WINDOWS_END, FIRST_WINDOW = 0.15, 0.1, 0.05  # of warm-up: before the windows, after them, the first
