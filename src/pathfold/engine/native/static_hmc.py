@@ -103,7 +103,7 @@ def fails(layout, problem, points, momenta, at, to, t, scratch, counts):
 
 @compiled
 def level_of(layout, problem, points, momenta, at, to, t, scratch, counts):
-    """Return how often steps have to be shortened, MOST_SHORTENED times at most, until a pair does not fail both ways."""
+    """Return how often to shorten steps, MOST_SHORTENED times at most, until a pair does not fail both ways."""
     for level in range(MOST_SHORTENED):
         for way in (1.0, -1.0):
             length = way * t * SHORTER**level
