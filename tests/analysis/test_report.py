@@ -224,6 +224,16 @@ def test_functions_as_they_were_written():
     assert text_of([dist.Normal(0.0, 2.0), 3.0]) == "[Normal(loc=0, scale=2), 3.0]"
 
 
+def test_a_script_that_was_edited_while_it_ran_costs_the_text_alone(tmp_path):
+    """Its lines are others by then, and may end in the middle of a string."""
+    script = tmp_path / "script.py"
+    script.write_text("\ndef pull(x, z):\n    return -x\n")
+    names: dict[str, Any] = {}
+    exec(compile(script.read_text(), str(script), "exec"), names)
+    script.write_text('\n"""Words, and the\nend of the string is missing.\n')
+    assert text_of(names["pull"]) == "pull, whose source is not at hand"
+
+
 def complaints(file: Path, *options: str) -> list[str]:
     """What a browser writes to its console when it opens a page."""
     assert CHROMIUM is not None
