@@ -265,3 +265,23 @@ def test_a_browser_has_no_complaint(tmp_path):
     broken = tmp_path / "broken.html"
     broken.write_text("<!doctype html><html><body><script>undefined_function()</script></body></html>")
     assert complaints(broken), "a fault is seen"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine to open the report in")
+def test_nothing_is_larger_than_a_sheet_of_paper(tmp_path):
+    """Each picture, table and text goes on a sheet of A4 with a heading above it, and so need not be cut in two."""
+    six = pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: jnp.eye(6),
+        parameters={"rate": dist.LogNormal(0.0, 0.5)},
+        initial_state=dist.Normal(jnp.zeros(6), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x[:1], 0.2),
+    )
+    fitted = pf.fit(six, one_series(), steps_per_interval=1, seed=1, progress=False)
+    printed = pf.report(fitted, tmp_path / "report.html").read_text().replace("@media print", "@media all")
+    measured = """<script>for (const each of document.querySelectorAll(".picture svg, table, pre")) {
+        const {width, height} = each.getBoundingClientRect();
+        if (width > 680 || height > 850) console.log(each.tagName, width, height);
+    }</script>"""
+    (tmp_path / "printed.html").write_text(printed.replace("</body>", f"{measured}</body>"))
+    assert complaints(tmp_path / "printed.html", "--window-size=680,1000") == []
