@@ -113,7 +113,7 @@ def test_it_has_everything_and_needs_nothing(tmp_path):
         'return -z["rate"] * x',
         "Towards zero; <not> a tag.",
         'lambda x, z: z["sigma"] * jnp.eye(1)',
-        "LogNormal(loc=-0.5, scale=0.5)",
+        "rate: LogNormal(loc=0, scale=0.5)\nsigma: LogNormal(loc=-0.5, scale=0.5)",
         "EulerMaruyama",
         "30 values at 30 times from 0.5 to 15.",
         "R-hat",
@@ -124,6 +124,7 @@ def test_it_has_everything_and_needs_nothing(tmp_path):
     ):
         assert words in found.text, words
     assert source.count("<svg") == 3
+    assert "model_key" not in found.text
 
 
 def call_in(text: str) -> dict[str, Any]:

@@ -57,6 +57,7 @@ MISTAKES = [
     ({"drift": lambda x, z: jnp.array([1, 2])}, ("drift", "int64", "1.0")),
     ({"drift": lambda x, z: -z["thetaa"] * x}, ("drift asks for parameter 'thetaa'", "'theta', 'sigma'", "prior")),
     ({"drift": lambda x, z: -z.theta * x}, ("drift raised AttributeError", "write ['theta'] in place of .theta")),
+    ({"observation": pf.Likelihood(lambda x, z: x)}, ("the likelihood gave an array; give a numpyro distribution",)),
     ({"drift": branching}, ("drift branches", "jnp.where")),
     ({"drift": lambda x, z: np.exp(np.asarray(x))}, ("drift", "numpy", "jax.numpy")),
     ({"drift": lambda x, z: jnp.array([x[1], x[2]])}, ("drift indexes out of range",)),
