@@ -92,7 +92,8 @@ if versions := os.environ.get("PATHFOLD_VERSIONS"):
         "version_match": release,
     }
     html_theme_options["navbar_end"][0] = "version-switcher"
-# In a clone of a repository on GitHub, pages lead to where they are edited.
+# In a clone of a repository on GitHub, pages lead to where they are edited,
+# which for those that show another file is that file.
 told = shutil.which("git") and subprocess.run(
     ["git", "remote", "get-url", "origin"],
     cwd=HERE,
@@ -105,10 +106,18 @@ if found := re.search(r"github\.com[:/]([^/]+)/([^/]+?)(?:\.git)?$", origin):
     html_theme_options["use_edit_page_button"] = True
     html_theme_options["secondary_sidebar_items"].append("edit-this-page")
     html_context = {
-        "github_user": found[1],
-        "github_repo": found[2],
-        "github_version": "main",
-        "doc_path": "docs",
+        "edit_page_provider_name": "GitHub",
+        "edit_page_url_template": f"https://github.com/{found[1]}/{found[2]}"
+        "/edit/main/{{ shown.get(pagename, 'docs/' ~ file_name) }}",
+        "shown": {
+            "index": "README.md",
+            "changelog": "CHANGELOG.md",
+            "contributing": "CONTRIBUTING.md",
+        }
+        | {
+            f"gallery/{name}": f"src/pathfold/example_models/{name}.py"
+            for name in [file.stem for file in (HERE / "gallery").glob("*.md")]
+        },
     }
 html_sidebars = {page: [] for page in ("index", "start", "examples")}
 

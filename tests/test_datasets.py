@@ -11,6 +11,7 @@ ROWS = {
     "influenza": 14,
     "lynx": 114,
     "nile": 100,
+    "pound": 252,
     "redstart": 30,
     "theophylline": 132,
 }
@@ -21,10 +22,13 @@ def test_every_data_set_is_a_table_of_its_own_size():
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_tables_are_numbers_without_gaps(name):
+def test_tables_are_numbers_and_dates_without_gaps(name):
     table = getattr(pf.datasets, name)()
-    assert all(pd.api.types.is_numeric_dtype(column) for _, column in table.items())
     assert not table.isna().any(axis=None)
+    dates = table.pop("date") if "date" in table else pd.Series(dtype="datetime64[ns]")
+    assert pd.api.types.is_datetime64_dtype(dates)
+    assert dates.is_monotonic_increasing
+    assert all(pd.api.types.is_numeric_dtype(column) for _, column in table.items())
     assert (table >= 0).all(axis=None)
 
 
@@ -73,6 +77,13 @@ def test_nile_has_the_mean_that_is_printed():
     assert table.sum() == 91935
     assert table.idxmin() == 1913
     assert table.index[[0, -1]].tolist() == [1871, 1970]
+
+
+def test_pounds_have_the_monthly_means_that_are_published():
+    """Series EXUSUK of FRED, from release G.5: the mean of each month, to four digits."""
+    table = pf.datasets.pound().set_index("date")["dollars"]
+    means = [1.9702, 1.9646, 2.0015, 1.9816, 1.9650, 1.9664, 1.9888, 1.8865, 1.7973, 1.6862, 1.5327, 1.4854]
+    assert table.groupby(table.index.month).mean().round(4).tolist() == means
 
 
 def test_years_of_the_other_series():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
+import runpy
 import textwrap
 import warnings
 from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -304,3 +306,25 @@ def test_the_page_sampling_runs(monkeypatch, tmp_path):
     exec(blocks("sampling.md"), names)
     assert names["guided"].attrs["thin"] == 20
     assert names["so_far"].posterior["state"].equals(names["posterior"].posterior["state"])
+
+
+def test_every_page_says_where_it_is_edited(monkeypatch):
+    """In a file that a person writes: not in a page that shows another file, or that a script wrote."""
+    pytest.importorskip("sphinx")
+    jinja = pytest.importorskip("jinja2")
+    origin = SimpleNamespace(stdout="git@github.com:someone/pathfold.git\n")
+    monkeypatch.setattr("subprocess.run", lambda *command, **settings: origin)
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    context = runpy.run_path(str(DOCS / "conf.py"))["html_context"]
+    template = jinja.Template(context["edit_page_url_template"])
+    begin = "https://github.com/someone/pathfold/edit/main/"
+    edited = {}
+    for page in PAGES:
+        file = page.relative_to(DOCS)
+        address = template.render(pagename=str(file.with_suffix("")), file_name=str(file), **context)
+        assert address.startswith(begin)
+        edited[str(file)] = address.removeprefix(begin)
+    assert all((ROOT / file).is_file() for file in edited.values())
+    assert edited["index.md"] == "README.md"
+    assert edited["tutorials/neuron.md"] == "docs/tutorials/neuron.md"
+    assert edited["gallery/nile.md"] == "src/pathfold/example_models/nile.py"

@@ -63,5 +63,4 @@ def test_code_samples_the_model_and_data_of_the_example(name, monkeypatch):
 def test_equations_are_typeset(name):
     text = (gallery.FOLDER / f"{name}.md").read_text().partition("## Code")[0]
     assert gallery.EQUATIONS.search(text) is None
-    if name != "toggle_switch":  # whose rates stand in the text
-        assert "```math\n\\begin{aligned}\n" in text
+    assert "```math\n\\begin{aligned}\n" in text

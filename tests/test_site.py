@@ -1,6 +1,7 @@
 """The site in a browser, at the widths of a laptop and of a telephone; after `make docs`, and where there is a browser.
 
-One page, the driver below, opens all others in a frame and tells this test what it saw.
+One page, the driver below, opens all others in a frame and tells this test what it saw: what is wider than the page,
+broken or in error, text that is too pale for its background in the light or in the dark, and what a search finds.
 """
 
 from __future__ import annotations
@@ -26,8 +27,35 @@ SECONDS = 600
 COMPLAINT = r'CONSOLE[^"]*"(?!\[PST\]|Got invalid theme mode)'  # other than what the theme says it does
 
 DRIVER = """<!doctype html><body style="margin:0"><script>
-const pages = PAGES, widths = WIDTHS, seen = {wide: [], broken: [], errors: [], pages: 0}, links = new Map();
+const pages = PAGES, widths = WIDTHS, seen = {wide: [], broken: [], errors: [], pale: [], found: null, pages: 0};
+const links = new Map();
 const settle = () => new Promise(done => setTimeout(done, 150));
+const channels = colour => colour.match(/[\\d.]+/g).map(Number);
+function luminance(colour) {
+  const [r, g, b] = channels(colour).map(x => x / 255).map(x => x <= 0.04 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+function behind(element) {
+  for (; element; element = element.parentElement) {
+    const colour = getComputedStyle(element).backgroundColor;
+    if (channels(colour)[3] !== 0) return colour;
+  }
+  return "rgb(255, 255, 255)";
+}
+function pale(page, inside) {
+  for (const theme of ["light", "dark"]) {
+    inside.document.documentElement.dataset.theme = theme;
+    for (const element of inside.document.body.querySelectorAll("*")) {
+      const words = [...element.childNodes].filter(n => n.nodeType === 3).map(n => n.data).join("").trim();
+      const style = getComputedStyle(element), {width, height} = element.getBoundingClientRect();
+      const hidden = style.opacity === "0" || style.visibility === "hidden" || width < 2 || height < 2;
+      if (!words || hidden || words === "+") continue;  // the sign between two keys
+      const [less, more] = [luminance(style.color), luminance(behind(element))].sort((a, b) => a - b);
+      if ((more + 0.05) / (less + 0.05) < 3)
+        seen.pale.push(`${page}, ${theme}: ${element.tagName} ${element.className} ${words.slice(0, 30)}`);
+    }
+  }
+}
 async function open(page, width) {
   const frame = document.createElement("iframe");
   frame.style = `border:0; width:${width}px; height:900px`;
@@ -51,11 +79,24 @@ async function open(page, width) {
     if (link.hash.length > 1 && link.href.split("#")[0] === inside.location.href.split("#")[0]
         && !inside.document.getElementById(decodeURIComponent(link.hash.slice(1))))
       seen.broken.push(`${page}: ${link.hash}`);
+  if (width === widths[0]) pale(page, inside);
   frame.remove();
   seen.pages += 1;
 }
+async function search(words) {
+  const frame = document.createElement("iframe");
+  frame.src = `search.html?q=${words}`;
+  document.body.append(frame);
+  for (let tries = 0; tries < 100; tries += 1) {
+    await settle();
+    if (frame.contentWindow.document.body?.textContent.includes("Search finished")) break;
+  }
+  seen.found = frame.contentWindow.document.querySelectorAll("#search-results li a").length;
+  frame.remove();
+}
 (async () => {
   for (const width of widths) for (const page of pages) await open(page, width);
+  if (pages.includes("search.html")) await search("theophylline");
   for (const [link, page] of links)
     if (!(await fetch(link, {method: "HEAD"})).ok) seen.broken.push(`${page}: ${link}`);
   await fetch("/seen", {method: "POST", body: JSON.stringify(seen)});
@@ -122,6 +163,8 @@ def test_every_page_fits_and_leads_somewhere(tmp_path):
     assert seen["wide"] == []
     assert seen["broken"] == []
     assert seen["errors"] == []
+    assert seen["pale"] == []
+    assert seen["found"] >= 3
     assert complaints == []
 
 
@@ -133,6 +176,9 @@ def faulty(tmp_path) -> Path:
     (folder / "links.html").write_text(
         "<!doctype html><body><a href='none.html'>a</a><a href='#none'>b</a><img src='none.png'></body>"
     )
+    (folder / "pale.html").write_text(
+        "<!doctype html><style>[data-theme=dark] body { background: #222222 }</style><body><p>one</p></body>"
+    )
     (folder / "script.html").write_text("<!doctype html><body><script>console.error('oh')</script></body>")
     return folder
 
@@ -141,4 +187,5 @@ def test_faults_are_seen(faulty, tmp_path):
     seen, complaints = look(faulty, tmp_path)
     assert [each.split(":")[0] for each in seen["wide"]] == ["wide.html at 390"]
     assert {each.rsplit("/")[-1] for each in seen["broken"]} == {"none.html", "links.html: #none", "none.png"}
+    assert seen["pale"] == ["pale.html, dark: P  one"]
     assert any("oh" in line for line in complaints)

@@ -1,12 +1,12 @@
 """Small public data sets, typed into the package: every function returns a pandas DataFrame, without a network.
 
-The numbers are measurements, of which the sources print a table or a picture; none of these sources states a licence
-for them. Whoever uses a data set should cite its source.
+The numbers are measurements, of which the sources print a table or a picture; where nothing else is said, the source
+states no licence for them. Whoever uses a data set should cite its source.
 """
 
 import pandas as pd
 
-__all__ = ["glucose_tolerance", "hare_lynx", "influenza", "lynx", "nile", "redstart", "theophylline"]
+__all__ = ["glucose_tolerance", "hare_lynx", "influenza", "lynx", "nile", "pound", "redstart", "theophylline"]
 
 # A line for each person: weight, dose, then hours and concentrations.
 _THEOPHYLLINE = """
@@ -195,6 +195,57 @@ def nile() -> pd.DataFrame:
         *(1020, 906, 901, 1170, 912, 746, 919, 718, 714, 740),
     ]
     return pd.DataFrame({"year": range(1871, 1971), "flow": flow})
+
+
+def pound() -> pd.DataFrame:
+    """Return how many dollars a pound sterling cost in New York at noon, on every trading day of 2008.
+
+    It cost two dollars until July, and lost a quarter of that in the crisis of the banks that followed. In its course
+    the volatility rose from ten per cent a year to thirty.
+
+    Source: the Board of Governors of the Federal Reserve System, release H.10; series DEXUSUK of FRED, Federal Reserve
+    Bank of St. Louis. In the public domain.
+
+    Returns
+    -------
+    pandas.DataFrame
+        252 rows with the columns `date` and `dollars` (for one pound).
+
+    Examples
+    --------
+    >>> rates = pf.datasets.pound().set_index("date")["dollars"]
+    >>> rates.loc["2008-09-30"]
+    np.float64(1.7804)
+    """
+    closed = [
+        *("2008-01-01", "2008-01-21", "2008-02-18", "2008-05-26", "2008-07-04"),
+        *("2008-09-01", "2008-10-13", "2008-11-11", "2008-11-27", "2008-12-25"),
+    ]
+    dollars = [
+        *(1.9824, 1.9733, 1.9757, 1.9703, 1.9731, 1.9564, 1.9565, 1.9592, 1.9583, 1.9671, 1.9638, 1.9744),
+        *(1.9529, 1.9577, 1.9515, 1.9733, 1.9802, 1.9857, 1.9857, 1.9880, 1.9895, 1.9687, 1.9777, 1.9626),
+        *(1.9604, 1.9420, 1.9473, 1.9486, 1.9622, 1.9618, 1.9708, 1.9613, 1.9511, 1.9405, 1.9614, 1.9668),
+        *(1.9668, 1.9747, 1.9923, 1.9879, 1.9864, 1.9850, 1.9854, 1.9939, 2.0073, 2.0128, 2.0166, 2.0041),
+        *(2.0211, 2.0311, 2.0294, 2.0008, 2.0216, 1.9858, 1.9823, 1.9826, 1.9852, 1.9997, 2.0019, 2.0097),
+        *(1.9890, 1.9855, 1.9774, 1.9827, 1.9961, 1.9947, 1.9855, 1.9690, 1.9726, 1.9742, 1.9707, 1.9816),
+        *(1.9627, 1.9756, 1.9908, 1.9965, 1.9813, 1.9994, 1.9786, 1.9716, 1.9833, 1.9908, 1.9747, 1.9847),
+        *(1.9749, 1.9756, 1.9679, 1.9747, 1.9522, 1.9543, 1.9486, 1.9616, 1.9470, 1.9451, 1.9488, 1.9580),
+        *(1.9472, 1.9705, 1.9669, 1.9785, 1.9818, 1.9751, 1.9806, 1.9759, 1.9793, 1.9666, 1.9650, 1.9548),
+        *(1.9563, 1.9695, 1.9758, 1.9543, 1.9646, 1.9467, 1.9496, 1.9637, 1.9544, 1.9570, 1.9729, 1.9737),
+        *(1.9609, 1.9707, 1.9672, 1.9873, 1.9938, 1.9906, 1.9930, 1.9925, 1.9825, 1.9697, 1.9685, 1.9812),
+        *(1.9777, 1.9895, 1.9925, 2.0036, 1.9995, 2.0038, 1.9985, 1.9979, 1.9941, 2.0021, 1.9832, 1.9880),
+        *(1.9943, 1.9805, 1.9810, 1.9806, 1.9743, 1.9606, 1.9532, 1.9479, 1.9439, 1.9193, 1.9144, 1.9005),
+        *(1.8682, 1.8715, 1.8651, 1.8673, 1.8655, 1.8603, 1.8758, 1.8544, 1.8587, 1.8387, 1.8318, 1.8264),
+        *(1.8190, 1.7853, 1.7795, 1.7689, 1.7687, 1.7543, 1.7672, 1.7547, 1.7497, 1.7896, 1.7877, 1.7802),
+        *(1.7895, 1.8186, 1.8297, 1.8484, 1.8558, 1.8502, 1.8406, 1.8400, 1.8044, 1.7804, 1.7804, 1.7655),
+        *(1.7740, 1.7380, 1.7592, 1.7310, 1.7225, 1.7037, 1.7482, 1.7432, 1.7243, 1.7307, 1.7134, 1.6837),
+        *(1.6174, 1.6181, 1.5631, 1.5472, 1.5591, 1.6298, 1.6270, 1.6165, 1.5855, 1.6095, 1.6156, 1.5814),
+        *(1.5788, 1.5639, 1.5012, 1.4799, 1.4860, 1.5030, 1.5042, 1.5095, 1.4789, 1.4816, 1.5177, 1.5349),
+        *(1.5218, 1.5348, 1.4840, 1.4949, 1.4783, 1.4791, 1.4606, 1.4831, 1.4776, 1.4830, 1.4953, 1.4874),
+        *(1.5278, 1.5320, 1.5457, 1.5103, 1.4854, 1.4805, 1.4761, 1.4673, 1.4700, 1.4591, 1.4395, 1.4619),
+    ]
+    dates = pd.bdate_range("2008-01-01", "2008-12-31").difference(pd.to_datetime(closed))
+    return pd.DataFrame({"date": dates, "dollars": dollars})
 
 
 def glucose_tolerance() -> pd.DataFrame:

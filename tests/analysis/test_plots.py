@@ -205,7 +205,7 @@ def test_a_check_shows_every_source_of_noise():
             lambda tree: pf.plot_marginals(tree, truth={"sigma": 0.5, "tau": 1.0}),
             "truth has a value of 'tau', which the posterior does not have; it has rates, sigma",
         ),
-        (lambda tree: pf.plot_predictions(tree), "has no group 'predictions'"),
+        (lambda tree: pf.plot_predictions(tree), "has no group 'predictions': give what pf.predict"),
         (lambda tree: pf.plot_check(tree, "z"), "there is no noise 'z' to draw"),
     ],
 )

@@ -212,6 +212,7 @@ def other_model() -> pf.DiffusionModel:
         ({"set": {"sigma": np.nan}}, pf.ModelError, "'sigma' was set to .*; give finite numbers"),
         ({"series": "third"}, pf.SettingsError, "no series 'third'; it has fed, other"),
         ({"series": []}, pf.SettingsError, "selects none of the series"),
+        ({"times": 3.0}, pf.DataError, r"times must be a list of times, such as \[1.0, 2.0\], not 3.0"),
         ({"draws": 31}, pf.SettingsError, "draws = 31, but the posterior has 30 per chain"),
         (
             {"max_step": 0.1, "steps_per_interval": 2},
@@ -226,6 +227,14 @@ def test_what_cannot_be_predicted_is_said(options, error, sentence):
     asked = {"model": rich.model(), "posterior": rich.run(), "times": AHEAD} | options
     with pytest.raises(error, match=sentence):
         pf.predict(**asked)
+
+
+def test_a_forecast_far_from_the_data_warns():
+    """As years do, where the data count them from their first."""
+    data_end = float(ou_run().constant_data["interval_end"].max())
+    with pytest.warns(UserWarning, match="predictions begin at 1921, and the data run from 0 to .* count times"):
+        pf.predict(ou_model(), ou_run(), [1921.0, 1922.0], max_step=1.0)
+    pf.predict(ou_model(), ou_run(), [30.0 * data_end, 31.0 * data_end], max_step=1.0)
 
 
 def test_without_states_there_is_no_forecast():

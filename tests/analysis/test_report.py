@@ -113,7 +113,7 @@ def test_it_has_everything_and_needs_nothing(tmp_path):
         'return -z["rate"] * x',
         "Towards zero; <not> a tag.",
         'lambda x, z: z["sigma"] * jnp.eye(1)',
-        "LogNormal(loc=-0.5, scale=0.5)",
+        "rate: LogNormal(loc=0, scale=0.5)\nsigma: LogNormal(loc=-0.5, scale=0.5)",
         "EulerMaruyama",
         "30 values at 30 times from 0.5 to 15.",
         "R-hat",
@@ -124,6 +124,7 @@ def test_it_has_everything_and_needs_nothing(tmp_path):
     ):
         assert words in found.text, words
     assert source.count("<svg") == 3
+    assert "model_key" not in found.text
 
 
 def call_in(text: str) -> dict[str, Any]:
@@ -224,6 +225,16 @@ def test_functions_as_they_were_written():
     assert text_of([dist.Normal(0.0, 2.0), 3.0]) == "[Normal(loc=0, scale=2), 3.0]"
 
 
+def test_a_script_that_was_edited_while_it_ran_costs_the_text_alone(tmp_path):
+    """Its lines are others by then, and may end in the middle of a string."""
+    script = tmp_path / "script.py"
+    script.write_text("\ndef pull(x, z):\n    return -x\n")
+    names: dict[str, Any] = {}
+    exec(compile(script.read_text(), str(script), "exec"), names)
+    script.write_text('\n"""Words, and the\nend of the string is missing.\n')
+    assert text_of(names["pull"]) == "pull, whose source is not at hand"
+
+
 def complaints(file: Path, *options: str) -> list[str]:
     """What a browser writes to its console when it opens a page."""
     assert CHROMIUM is not None
@@ -255,3 +266,23 @@ def test_a_browser_has_no_complaint(tmp_path):
     broken = tmp_path / "broken.html"
     broken.write_text("<!doctype html><html><body><script>undefined_function()</script></body></html>")
     assert complaints(broken), "a fault is seen"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine to open the report in")
+def test_nothing_is_larger_than_a_sheet_of_paper(tmp_path):
+    """Each picture, table and text goes on a sheet of A4 with a heading above it, and so need not be cut in two."""
+    six = pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: jnp.eye(6),
+        parameters={"rate": dist.LogNormal(0.0, 0.5)},
+        initial_state=dist.Normal(jnp.zeros(6), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x[:1], 0.2),
+    )
+    fitted = pf.fit(six, one_series(), steps_per_interval=1, seed=1, progress=False)
+    printed = pf.report(fitted, tmp_path / "report.html").read_text().replace("@media print", "@media all")
+    measured = """<script>for (const each of document.querySelectorAll(".picture svg, table, pre")) {
+        const {width, height} = each.getBoundingClientRect();
+        if (width > 680 || height > 850) console.log(each.tagName, width, height);
+    }</script>"""
+    (tmp_path / "printed.html").write_text(printed.replace("</body>", f"{measured}</body>"))
+    assert complaints(tmp_path / "printed.html", "--window-size=680,1000") == []

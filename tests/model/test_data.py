@@ -11,7 +11,7 @@ import xarray as xr
 import pathfold as pf
 from pathfold.errors import DataError, SettingsError
 from pathfold.model import Input, Observations, TimeGrid
-from pathfold.model.check_data import check_data
+from pathfold.model.check_data import check_data, check_panel
 from pathfold.model.time_grid import MISSING
 
 
@@ -31,7 +31,8 @@ from pathfold.model.time_grid import MISSING
         ([1.0], [1j], 0.0, ("complex",)),
         ([1.0, 2.0], [np.nan] * 2, 0.0, ("missing",)),
         ([[1.0], [2.0]], [0.0] * 2, 0.0, ("(T,)",)),
-        ([1.0], ["a"], 0.0, ("real numbers",)),
+        ([1.0], ["a"], 0.0, ("real numbers", "turn text into numbers")),
+        (pd.Series([1.0], ["2026-01-01"]), None, 0.0, ("times must be an array of real numbers", "pandas.to_datetime")),
         ([1.0, 2.0], None, 0.0, ("values are missing", "DataFrame")),
         (
             pd.Series([1.0, 2.0], pd.date_range("2026-01-01", periods=2)),
@@ -289,6 +290,7 @@ def test_bad_steps_are_refused(series, settings, word):
     ("series", "settings", "word"),
     [
         (None, {"steps_per_interval": 2}, "data must be pf.Observations"),
+        (pd.DataFrame({"y": [1.0]}), {"steps_per_interval": 2}, r"write pf.Observations\(...\) for one series"),
         ([], {"steps_per_interval": 2}, "empty"),
         ([SERIES, Observations([1.0], [[0.0, 0.0]])], {"steps_per_interval": 2}, "widths"),
         (
@@ -320,3 +322,23 @@ def test_a_series_that_begins_long_before_its_data_warns():
         check_data(model, pf.Observations(years, np.zeros(24)))
     check_data(model, pf.Observations(years, np.zeros(24), initial_time=1966.0))
     check_data(model, pf.Observations([50.0, 51.0], np.zeros(2)))
+
+
+def test_a_model_with_doses_and_data_without_any_warns():
+    """Once, and not if some of the series had none."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -x,
+        diffusion=lambda x, z: jnp.eye(1),
+        parameters={},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+        events={"dose": lambda x, z, amount: x + amount},
+    )
+    placebo = pf.Observations([1.0, 2.0], np.zeros(2))
+    treated = pf.Observations([1.0, 2.0], np.ones(2), events={"dose": ([0.0], [1.0])})
+    with pytest.warns(
+        UserWarning, match="the model has an event 'dose', and the data have none: give .*events="
+    ) as told:
+        check_panel(model, [placebo, placebo])
+    assert len(told) == 1
+    check_panel(model, [placebo, treated])

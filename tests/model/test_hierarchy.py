@@ -85,7 +85,10 @@ MISTAKES = [
         {"a": lambda z: dist.Normal(z["b"], 1.0), "b": lambda z: 2.0 * z["c"], "c": lambda z: dist.Normal(z["b"], 1.0)},
         ("circle", "'b' asks for 'c' asks for 'b'"),
     ),
-    ({"a": lambda z: dist.Normal(z["m"], 1.0)}, ("prior of parameter 'a' asks for parameter 'm'", "the model has 'a'")),
+    (
+        {"a": lambda z: dist.Normal(z["m"], 1.0)},
+        ("prior of parameter 'a' asks for parameter 'm'", "the model has 'a'", "a prior"),
+    ),
     ({"a": of_all, "b": 1.0}, ("prior of parameter 'a' goes through all of z", "by name")),
     ({"a": lambda z: dist.Poisson(z["b"]), "b": 1.0}, ("'a'", "discrete")),
     ({"a": lambda z: dist.Normal(random.random(), 1.0)}, ("prior of parameter 'a'", "another value each time")),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -33,6 +35,7 @@ from pathfold.results.same_model import results_of
 from pathfold.sampling.selection import component_labels
 
 NEW = "new"  # what predictions beside a panel call a series that is not of it
+FAR = 30.0  # lengths of the data: a forecast that begins later was hardly meant
 
 
 def predict(
@@ -210,6 +213,7 @@ class _Asking:
             self._asked(begins[k], inputs[k], read_events(self.events, calendar), own, calendar)
             for k, own, calendar in zip(numbers, covariates, calendars, strict=True)
         ]
+        _warn_of_a_far_forecast(tree, asked)
         ensemble = self._ensemble(_known(self.chosen, model, self.changes, numbers), covariates)
         names = tree.constant_data["series"].values[numbers].tolist()
         return _Outset(names, calendars, asked, ensemble, along_paths(model, self.chosen, numbers, asked))
@@ -277,8 +281,23 @@ class _Asking:
     ) -> Observations:
         """Return the times to predict a series at, and what happens meanwhile, as observations without values."""
         times = real_array("times", counted("times", self.times, calendar))
+        if times.ndim != 1:
+            raise DataError(f"times must be a list of times, such as [1.0, 2.0], not {told(self.times)}")
         nothing = np.zeros((times.size, self.model.observation_dim))
         return Observations(times, nothing, begin, inputs | self.inputs, events=events, covariates=covariates)
+
+
+def _warn_of_a_far_forecast(tree: xr.DataTree, asked: Sequence[Observations]) -> None:
+    """Warn if all times asked for are so far from the data, as 1921 is from years 0 to 20, that they are mistaken."""
+    constant = tree.constant_data
+    begin, end = float(constant["interval_start"].min()), float(constant["interval_end"].max())
+    first = min(observations.times[0] for observations in asked)
+    if first - end > FAR * (end - begin):
+        warnings.warn(
+            f"predictions begin at {first:g}, and the data run from {begin:g} to {end:g}: the model runs unseen for "
+            f"more than {FAR:g} times as long; count times as those of the data are counted",
+            skip_file_prefixes=(str(Path(__file__).parents[1]),),
+        )
 
 
 def _check_level(model: DiffusionModel, name: str, value: Label, new: bool) -> None:

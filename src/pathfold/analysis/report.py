@@ -10,6 +10,7 @@ from html import escape
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,9 +82,12 @@ dd { margin: 0; overflow-wrap: anywhere; }
 .wide, .picture { overflow-x: auto; }
 .picture svg { width: 100%; min-width: 34rem; height: auto; display: block; }
 .picture text { fill: var(--ink); }
-@media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; }
-  .picture, table, dl { break-inside: avoid; } .picture svg { min-width: 0; } .wide, .picture { overflow: visible; }
-  pre { white-space: pre-wrap; background: none; border: 1px solid var(--line); } th, td { white-space: normal; } }
+@page { margin: 1.5cm; }
+@media print { body { max-width: none; padding: 0; font-size: 10pt; } h2, p.note { break-after: avoid; }
+  .picture, tr, pre, p, li, dd { break-inside: avoid; }
+  .picture svg { width: 90%; min-width: 0; max-height: 22cm; margin: auto; } .wide, .picture { overflow: visible; }
+  pre { white-space: pre-wrap; background: none; border: 1px solid var(--line); }
+  th, td { padding: .2rem .5rem; } td:first-child { white-space: normal; } }
 """
 
 
@@ -256,8 +260,20 @@ def _check(tree: xr.DataTree) -> Iterator[str]:
 
 
 def _model(tree: xr.DataTree) -> Iterator[str]:
+    """Write each part of the model as it was given, the priors together."""
+    parts: dict[str, list[str]] = {}
     for name, text in json.loads(tree.attrs.get("model", "{}")).items():
-        yield f'<p class="note">{escape(name)}</p><pre>{escape(text)}</pre>'
+        kind, _, parameter = name.partition("parameter ")
+        words = f"{parameter}: {_dedented(text)}" if parameter else _dedented(text)
+        parts.setdefault(kind or "parameters", []).append(words)
+    for name, texts in parts.items():
+        yield f'<p class="note">{escape(name)}</p><pre>{escape("\n".join(texts))}</pre>'
+
+
+def _dedented(text: str) -> str:
+    """Return the text of a lambda without the indentation that the lines after its first have from where it stood."""
+    first, line, rest = text.partition("\n")
+    return f"{first}{line}{dedent(rest)}" if first.startswith("lambda") else text
 
 
 def _data(tree: xr.DataTree) -> Iterator[str]:
@@ -300,7 +316,7 @@ def _call(tree: xr.DataTree) -> Iterator[str]:
 
 
 def _settings(tree: xr.DataTree) -> Iterator[str]:
-    hidden = {"model", "priors", "inference_library", "created_at"}
+    hidden = {"model", "model_key", "labels", "priors", "inference_library", "created_at"}
     items = {str(name): value for name, value in tree.attrs.items() if name not in hidden}
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(_told(value))}</dd>" for name, value in items.items())
     yield f"<dl>{rows}</dl>"

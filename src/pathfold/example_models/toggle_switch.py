@@ -1,10 +1,16 @@
 """A genetic toggle switch: two genes that repress each other, thrown over by an inducer.
 
-Numbers of two proteins as a chemical Langevin equation. Each is made at the rate K alpha / (1 + (other / K)^n) and
-decays at rate 1; the inducer keeps U from repressing, by the factor 1 / (1 + inducer / eta). There are two stable
-states, and a pulse of inducer takes the system from one to the other, where it stays. Fluorescence shows both, with
-log-normal error. Gardner, Cantor and Collins (2000), "Construction of a genetic toggle switch in Escherichia coli";
-K, which they scale away, is known here. Times are in lifetimes of the proteins.
+Numbers U and V of two proteins follow a chemical Langevin equation: each is made at a rate that the other represses,
+and decays at rate 1. The inducer keeps U from repressing, so that only a part u of it does:
+
+    dU = (a_U - U) dt + sqrt(a_U) dW_0 - sqrt(U) dW_2,  a_U = (K alpha_U) / (1 + (V / K)^n),
+    dV = (a_V - V) dt + sqrt(a_V) dW_1 - sqrt(V) dW_3,  a_V = (K alpha_V) / (1 + (u / K)^n),
+    u = U / (1 + inducer(t) / eta).
+
+There are two stable states, and a pulse of inducer takes the system from one to the other, where it stays. Fluorescence
+shows both proteins, with log-normal error. Gardner, Cantor and Collins (2000), "Construction of a genetic toggle switch
+in Escherichia coli"; K, which they scale away, is known here. Times are in lifetimes of the proteins. The state is
+[log U; log V].
 """
 
 import numpy as np

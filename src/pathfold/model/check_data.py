@@ -28,6 +28,12 @@ def check_panel(model: DiffusionModel, data: Data) -> None:
     for name, observations in panel.items():
         with naming_series(name) if len(panel) > 1 else nullcontext():
             check_data(model, observations)
+    if model.jumps.events and not any(observations.events for observations in panel.values()):
+        name = next(iter(model.jumps.events))
+        _warn(
+            f"the model has an event {name!r}, and the data have none: give "
+            f"pf.Observations(..., events={{{name!r}: (times, amounts)}}) if it ever happened"
+        )
 
 
 def check_data(model: DiffusionModel, observations: Observations) -> None:
@@ -75,11 +81,15 @@ def _warn_of_a_far_start(observations: Observations) -> None:
     """Warn if a series begins at time 0, as it does by default, and is observed long after that, as in 1966."""
     first, times = observations.initial_time, observations.times
     if first == 0.0 and times.size > 1 and times[0] > FAR * np.diff(times).max():
-        warnings.warn(
+        _warn(
             f"the first observation is at {times[0]:g}, long after initial_time, which is 0 by default: the model runs "
-            f"for all that time unseen; give initial_time={times[0]:g}, or a time shortly before, if it begins there",
-            skip_file_prefixes=(str(Path(__file__).parents[1]),),
+            f"for all that time unseen; give initial_time={times[0]:g}, or a time shortly before, if it begins there"
         )
+
+
+def _warn(sentence: str) -> None:
+    """Warn at the line of the user's that called."""
+    warnings.warn(sentence, skip_file_prefixes=(str(Path(__file__).parents[1]),))
 
 
 def _check_columns(columns: tuple[str, ...], observed: tuple[str, ...]) -> None:

@@ -244,7 +244,10 @@ def panel_of(data: Any) -> dict[str | int, Observations]:
     if not panel:
         raise DataError(f"data are an empty {type(data).__name__}; give at least one pf.Observations")
     if odd := [series for series in panel if not isinstance(series, Observations)]:
-        raise DataError(f"data must be pf.Observations, or a list or dict of them, not {told(odd[0])}")
+        raise DataError(
+            f"data must be pf.Observations, or a list or dict of them, not {told(odd[0])}; write pf.Observations(...) "
+            "for one series, or pf.Observations.from_frame(table, ...) for a table of several"
+        )
     if any(isinstance(name, str) for name in names):
         names = list(map(str, names))  # a coordinate in a file has one type
     if again := [name for name, count in Counter(names).items() if count > 1]:

@@ -141,14 +141,17 @@ def traced(name: str, function: Callable[..., Any], examples: Sequence[Any]) -> 
         inputs = [key for example in examples if isinstance(example, Clock) for key in example.inputs]
         what = "parameter or input" if inputs else "parameter"
         sentence = (
-            f"{name} asks for {what} {error.args[0]!r}; the model has {listed([*known, *inputs])}. A covariate has to "
-            "be named in the model's covariates"
+            f"{name} asks for {what} {error.args[0]!r}; the model has {listed([*known, *inputs])}. Give it a prior in "
+            "parameters, or name it in covariates if it is one"
         )
         raise ModelError(sentence) from error
     except jax.errors.TracerArrayConversionError as error:
         raise ModelError(f"{name} uses a numpy function on a JAX value: use its jax.numpy namesake") from error
     except jax.errors.ConcretizationTypeError as error:
         raise ModelError(f"{name} branches on, or converts, a traced value: use jnp.where and jax.numpy") from error
+    except AttributeError as error:
+        remedy = f"; write [{error.name!r}] in place of .{error.name}" if isinstance(error.obj, dict) else ""
+        raise ModelError(f"{name} raised AttributeError: {error}{remedy}") from error
     except Exception as error:
         raise ModelError(f"{name} raised {type(error).__name__}: {error}") from error
 

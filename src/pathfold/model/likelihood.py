@@ -81,8 +81,9 @@ class Likelihood(Observation):
         listed = value if isinstance(value, list | tuple) else [value]
         for distribution in listed:
             if not isinstance(distribution, dist.Distribution):
+                given = "an array" if isinstance(distribution, jax.Array) else told(distribution)
                 raise ModelError(
-                    f"the likelihood gave {told(distribution)}; give a numpyro distribution of the observed values, "
+                    f"the likelihood gave {given}; give a numpyro distribution of the observed values, "
                     "such as dist.Poisson(jnp.exp(x[0])), or a list of them"
                 )
             while isinstance(distribution, dist.Independent):

@@ -263,7 +263,8 @@ class _Building:
         def value(other: Any) -> Array:
             if other not in self.priors and other not in self.covariates:
                 raise ModelError(
-                    f"{what} asks for parameter {other!r}; the model has {listed([*self.priors, *self.covariates])}"
+                    f"{what} asks for parameter {other!r}; the model has {listed([*self.priors, *self.covariates])}. "
+                    "Give it a prior in parameters, or name it in covariates if it is one"
                 )
             self._check_scope(name, what, other)
             if other in self.covariates:

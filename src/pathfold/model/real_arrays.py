@@ -30,7 +30,9 @@ def real_array(name: str, given: Any, *, error: type[PathfoldError] = DataError,
     if array.dtype.kind == "c" or (array.dtype == object and any(isinstance(entry, complex) for entry in array.flat)):
         raise error(f"{name} are complex; give real numbers")
     if array.dtype.kind not in "biuf" and not _all_numbers(array):
-        raise error(f"{name} must be an array of real numbers, not {told(given)}")
+        text = any(isinstance(entry, str) for entry in array.flat)
+        remedy = "; turn text into numbers, or into dates with pandas.to_datetime" if text else ""
+        raise error(f"{name} must be an array of real numbers, not {told(given)}{remedy}")
     try:
         real = array if array.dtype == np.float32 else array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as problem:

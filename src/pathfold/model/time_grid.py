@@ -74,7 +74,10 @@ class TimeGrid:
             raise DataError(f"the series of the panel have different columns, {columns}; give all the same, in order")
         check_all_have({name: series.covariates for name, series in by_name.items()})
         if (steps_per_interval is None) == (max_step is None):
-            raise SettingsError("give exactly one of steps_per_interval and max_step")
+            raise SettingsError(
+                "give exactly one of steps_per_interval and max_step: how many fine steps there are between "
+                "observations, such as steps_per_interval=10, or how long they may be"
+            )
 
         nodes = [_Nodes.of(series) for series in panel]
         lengths = np.concatenate([own.lengths for own in nodes])

@@ -6,6 +6,7 @@ import ast
 import inspect
 import linecache
 import textwrap
+import tokenize
 from dataclasses import fields, is_dataclass
 from types import CodeType
 from typing import Any
@@ -68,7 +69,7 @@ def _source(function: Any) -> str:
     """Return the source of a function, or of a lambda alone; a sentence if it is not available."""
     try:
         text = _lambda(function.__code__) if function.__name__ == "<lambda>" else inspect.getsource(function)
-    except (OSError, TypeError, SyntaxError, ValueError):
+    except (OSError, TypeError, SyntaxError, ValueError, tokenize.TokenError):
         text = ""
     return textwrap.dedent(text).strip()[:LONGEST] or f"{function.__qualname__}, whose source is not at hand"
 

@@ -25,7 +25,10 @@ NEEDED = ("labels", "priors", "steps_per_interval", "keep_path")  # attributes w
 BY_CHAIN = ("chain_seconds", "main_seconds", "integration_times")  # lists, in order of chain_numbers
 LISTS = ("chain_numbers", *BY_CHAIN, "plain_factors", "iterations")
 OF_SAMPLE = "give the results of pf.sample as they are, made by this version of pathfold and with draws after warm-up"
-REMEDIES = {"posterior_predictive": "give what pf.posterior_predictive(model, posterior) returns, with simulated data"}
+REMEDIES = {
+    "posterior_predictive": "give what pf.posterior_predictive(model, posterior) returns, with simulated data",
+    "predictions": "give what pf.predict(model, posterior, times) returns",
+}
 DRAWN = ("posterior", "sample_stats", "noise", "predictions")
 # The order of dimensions in all variables; those of a parameter, which bear its name, stand between these.
 FIRST = ("chain", "draw", "series", "event", "interval", "step", "node", "time")
