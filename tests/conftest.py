@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+# Processes that tests start import what was compiled to bytecode once, also where this one is told to write none.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What JAX compiles here runs for less time than compiling it takes, and workers compile much that is the same: they
 # share it, and so do later runs.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
@@ -35,13 +37,15 @@ settings.load_profile("pathfold")
 # Files that take a worker ten seconds or more, the longest first: begun first, so that no worker is left with one of
 # them at the end.
 LONG = """
-test_docs test_check test_native test_tempered test_edited_results test_starts test_trace test_example_models
-test_hierarchy test_experiments test_posterior test_marginal test_laplace test_covariates test_linear_steps
-test_abreast test_diagnosis test_reproducible test_roots test_particle_filter test_replicas test_groups
-test_exact_targets test_report test_calibrate test_step test_compiled_models test_transitions test_fit
-test_warm_starts test_rows test_checkpoint test_oracle test_parts test_refine test_workers test_way_back
-test_docs_after test_peers test_compile test_heuristics test_log_likelihood test_likelihoods test_priors test_cli
-test_odd_calls
+test_native test_edited_results test_tempered test_starts test_docs test_check test_trace test_example_models
+test_hierarchy test_experiments test_covariates test_abreast test_exact_targets test_marginal test_docs_after
+test_report test_replicas test_laplace test_modes_apart test_half_steps test_groups test_linear_steps test_rows
+test_roots test_step test_oracle test_refine test_calibrate test_likelihoods test_warm_starts test_heuristics
+test_parts test_modes test_deterministics test_odd_calls test_compile test_particle_filter test_fit
+test_compiled_models test_profile test_residuals test_log_likelihood test_transitions test_diagnosis test_any_data
+test_scales test_priors test_reproducible test_guided test_way_back test_diffusion_model test_plots test_posterior
+test_keeping test_transform test_model_cache test_predict test_failures test_cli test_lebesgue test_checkpoint
+test_nonmem test_population_plots test_peers
 """.split()
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import warnings
+from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -92,20 +93,32 @@ class Page(HTMLParser):
         self.text += data
 
 
-def page(folder: Path, kind: str = "one") -> Page:
-    file = pf.report(results(kind), folder / "report.html")
-    assert file == folder / "report.html"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Callable[[str], Path]:
+    """Writes the report of results of a kind, once."""
+    folder = tmp_path_factory.mktemp("reports")
+
+    @cache
+    def write(kind: str) -> Path:
+        file = pf.report(results(kind), folder / f"{kind}.html")
+        assert file == folder / f"{kind}.html"
+        return file
+
+    return write
+
+
+def page(file: Path) -> Page:
     return Page(file.read_text())
 
 
-def test_it_has_everything_and_needs_nothing(tmp_path):
-    found = page(tmp_path)
+def test_it_has_everything_and_needs_nothing(written):
+    found = page(written("one"))
     assert not found.open
     assert all(each.startswith(("#", "data:,")) for each in found.references), "it refers to itself alone"
     assert len(found.ids) == len(set(found.ids)), "no two pictures have a name in common"
     inside = {each[1:] for each in found.references if each.startswith("#")}
     assert inside <= set(found.ids)
-    source = (tmp_path / "report.html").read_text()
+    source = written("one").read_text()
     assert set(re.findall(r"url\(#([^)]*)\)", source)) <= set(found.ids)
     assert "<script" not in source
     assert not re.findall(r"@import|url\((?!#)", source)
@@ -136,8 +149,8 @@ def call_in(text: str) -> dict[str, Any]:
     return calls[0]
 
 
-def test_the_call_that_repeats_it_does(tmp_path):
-    settings = call_in(page(tmp_path).text)
+def test_the_call_that_repeats_it_does(written):
+    settings = call_in(page(written("one")).text)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(.*)(has (not converged|few effective draws)|things are amiss)")
         again = pf.sample(model(), one_series(), **settings, progress=False)
@@ -169,9 +182,9 @@ def test_data_are_drawn_that_no_component_shows(tmp_path):
     assert pf.report(forecast, tmp_path / "ahead.html").read_text().count("<svg") == 4
 
 
-def test_a_panel_and_a_model_that_does_not_fit(tmp_path):
-    assert "40 values at 40 times from 0.5 to 15, of 2 series." in page(tmp_path, "panel").text
-    amiss = page(tmp_path, "jump").text
+def test_a_panel_and_a_model_that_does_not_fit(written):
+    assert "40 values at 40 times from 0.5 to 15, of 2 series." in page(written("panel")).text
+    amiss = page(written("jump")).text
     assert "The model does not fit the data" in amiss
     for finding in pf.check(results("jump")).findings:
         assert finding[1:] in amiss
@@ -189,13 +202,13 @@ def test_a_title_of_ones_own(tmp_path, capsys):
             pf.report(results("one"), tmp_path / "report.html", title=title)  # type: ignore[arg-type]
 
 
-def test_from_the_command_line(tmp_path, capsys):
+def test_from_the_command_line(written, tmp_path, capsys):
     file = tmp_path / "results.nc"
     results("one").to_netcdf(file)
     assert main(["report", str(file)]) == 0
     assert f"report: {tmp_path / 'results.html'}" in capsys.readouterr().out
-    again = Page((tmp_path / "results.html").read_text())
-    assert again.text.split("How it was sampled")[0] == page(tmp_path).text.split("How it was sampled")[0]
+    again = page(tmp_path / "results.html")
+    assert again.text.split("How it was sampled")[0] == page(written("one")).text.split("How it was sampled")[0]
     assert main(["report", str(tmp_path / "none.nc")]) == 1
     assert "No report of" in capsys.readouterr().err
     xr.Dataset({"a": 1}).to_netcdf(tmp_path / "other.nc")
@@ -259,10 +272,9 @@ def complaints(file: Path, *options: str) -> list[str]:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine to open the report in")
-def test_a_browser_has_no_complaint(tmp_path):
-    page(tmp_path)
+def test_a_browser_has_no_complaint(written, tmp_path):
     for options in (("--window-size=1200,900",), ("--window-size=390,800", "--force-dark-mode")):
-        assert complaints(tmp_path / "report.html", *options) == []
+        assert complaints(written("one"), *options) == []
     broken = tmp_path / "broken.html"
     broken.write_text("<!doctype html><html><body><script>undefined_function()</script></body></html>")
     assert complaints(broken), "a fault is seen"

@@ -8,6 +8,7 @@ import linecache
 import textwrap
 import tokenize
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
@@ -78,8 +79,8 @@ def _lambda(code: CodeType) -> str:
     """Return the text of that lambda in the file whose body begins where the code does."""
     source = "".join(linecache.getlines(code.co_filename))
     places = {(line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno:
+    for node in _lambdas(source):
+        if node.lineno == code.co_firstlineno:
             begin, end = (
                 (node.body.lineno, node.body.col_offset),
                 (node.body.end_lineno or 0, node.body.end_col_offset or 0),
@@ -88,3 +89,9 @@ def _lambda(code: CodeType) -> str:
             if inside and all(begin <= place <= end for place in inside):
                 return ast.get_source_segment(source, node) or ""
     return ""
+
+
+@lru_cache(maxsize=8)  # a model has several, mostly in one file
+def _lambdas(source: str) -> list[ast.Lambda]:
+    """Return all lambdas of a source."""
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Lambda)]

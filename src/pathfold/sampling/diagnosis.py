@@ -34,7 +34,7 @@ def redundant_rows(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generat
     Their rows of the constraint, as functions of all normals, have a Jacobian without full rank at prior draws.
     """
     nodes = np.flatnonzero(grid.mask.any(axis=1) & (grid.series_of_intervals == 0))[:NODES]
-    jacobians = [_jacobian(model, grid, nodes, rng) for _ in range(2)]
+    jacobians = _jacobians(model, grid, nodes, rng)
     for count in range(1, len(nodes) + 1):
         time, row = np.nonzero(grid.mask[nodes[:count]])
         found = [_dependent(each[time, row]) for each in jacobians]
@@ -48,8 +48,8 @@ def redundant_rows(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generat
     return ""
 
 
-def _jacobian(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the Jacobian of the rows (nodes, Y) with respect to all normals, at a draw of these."""
+def _jacobians(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return the Jacobians of the rows (nodes, Y) with respect to all normals, at two draws of these."""
     count = nodes[-1] + 1
     covariates = _covariates_of(model, grid, 0)
     along = jax.tree.map(lambda each: jnp.asarray(each[:count], float), (grid.delta, model.clocks(grid)[0]))
@@ -67,8 +67,13 @@ def _jacobian(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np.
         (count, grid.steps, model.noise_dim),
         (len(nodes), model.observation_noise_dim),
     )
-    slopes = jax.jacrev(rows)(tuple(jnp.asarray(rng.standard_normal(shape)) for shape in shapes))
-    return np.concatenate([np.reshape(each, (len(nodes), model.observation_dim, -1)) for each in slopes], axis=-1)
+    slopes_at = jax.jit(jax.jacrev(rows))
+
+    def jacobian() -> np.ndarray:
+        slopes = slopes_at(tuple(jnp.asarray(rng.standard_normal(shape)) for shape in shapes))
+        return np.concatenate([np.reshape(each, (len(nodes), model.observation_dim, -1)) for each in slopes], axis=-1)
+
+    return [jacobian(), jacobian()]
 
 
 def _dependent(rows: np.ndarray) -> np.ndarray:
