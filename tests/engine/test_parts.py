@@ -15,8 +15,8 @@ from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine, engine, h
 from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
 from pathfold.engine.native import team
+from pathfold.engine.native.parted_work import address_of_do_parts
 from pathfold.engine.native.parts import over_chunks
-from pathfold.engine.native.team import address_of_do_parts
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import ornstein_uhlenbeck
 from pathfold.model import Observations, TimeGrid
@@ -153,7 +153,7 @@ def test_an_error_of_a_helper_is_raised_soon(monkeypatch):
         raise MemoryError("no room")
 
     monkeypatch.setattr(helpers, "is_compiled", lambda: True)
-    monkeypatch.setattr(helpers.team, "help_along", fail)
+    monkeypatch.setattr(helpers.parted_work, "help_along", fail)
     turns = int(PATIENCE / 0.01)
 
     def chain(asked: list[float]) -> None:
@@ -307,7 +307,7 @@ def test_in_parts_the_numbers_are_those_of_the_oracle(in_parts, name, plain):
 @pytest.mark.parametrize("fault", ["begin_sums", "join"])
 def test_a_fault_in_the_sums_of_parts_is_seen(in_parts, monkeypatch, fault, name):
     d, (q, other) = in_parts(name, 2)
-    monkeypatch.setattr(plain_native().team, fault, lambda *_: None)
+    monkeypatch.setattr(plain_native().parted_work, fault, lambda *_: None)
     assert max(d.newton_errors(q, q + 0.1 * other).values()) > 1e-6
 
 

@@ -25,8 +25,8 @@ from pathfold.engine import model_cache
 from pathfold.engine import table as at
 from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton
 from pathfold.engine.model_functions import ModelFunctions, check_size
+from pathfold.engine.native.parted_work import address_of_do_parts
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
-from pathfold.engine.native.team import address_of_do_parts
 from pathfold.engine.records import INSIDE, Records, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel

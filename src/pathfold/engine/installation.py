@@ -27,12 +27,12 @@ from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.jit import native_sources
 from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
+from pathfold.engine.native.parted_work import address_of_do_parts, help_along
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
 from pathfold.engine.native.start_search import rise_between, seek
-from pathfold.engine.native.team import address_of_do_parts, help_along
 from pathfold.program.machine import machine_name
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less

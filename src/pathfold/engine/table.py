@@ -174,7 +174,7 @@ PIECE_NOISE0 = place_field("piece", "noise0")
 NODE_NOISE = place_field("node", "noise")
 
 # Addresses: of the kernels, at the end those of no model (`native/shares.py`); of no kernel, always 0; of the function
-# that goes through parts (`native/team.py`); and of the team that shares them, 0 if there is none.
+# that goes through parts (`native/parted_work.py`); and of the team that shares them, 0 if there is none.
 KERNELS = place_field.end
 place_kernel = _Places(KERNELS)
 PARAMETERS = place_kernel("parameters")

@@ -14,7 +14,7 @@ from numba.extending import overload
 from pathfold.engine import table as at
 
 from .jit import address_of, call_with_one, compiled
-from .team import NO_STAGE, NO_SUMS, NO_WORK, NONE, PartedWork, Sums, do_parts
+from .parted_work import NO_STAGE, NO_SUMS, NO_WORK, NONE, PartedWork, Sums, do_parts
 
 __all__ = ["NONE", "NO_SUMS", "by_chunk", "by_node", "by_series"]
 __all__ += ["by_share", "over_chunks", "over_series", "starts_of_other", "sums_in", "sweep"]
@@ -52,7 +52,7 @@ def by_share(kernel):
 
 @compiled
 def sums_in(sums, read, added, compared):
-    """Return the sums that kernels of a sweep read and write, each between two places (`team.Sums`)."""
+    """Return the sums that kernels of a sweep read and write, each between two places (`parted_work.Sums`)."""
     return Sums(address_of(sums), sums.size, read, added, compared)
 
 

@@ -28,7 +28,7 @@ from .recording import record_row
 from .small import finite
 from .static_hmc import draw_chances
 from .step_size import FIRST_STEP, ITERATION
-from .team import BEGIN, count_done, next_work, post, take, wait_for_others
+from .team import DESCRIBED, count_done, next_work, post, take, wait_for_others
 from .thresholds import HOT_PAIRS, MOST_RUNGS, TIMES
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
 from .vector import copy, draw_normals, gradient, position, squared_norm
@@ -51,7 +51,7 @@ SWEEPS, TRIPS, TALLY = range(3)  # sweeps made, round trips since warm-up
 
 CHANCES = 3  # numbers that decide on a transition, besides its normals
 
-KIND = BEGIN  # the place in the words of a team that tells what its tasks are: ...
+KIND = DESCRIBED  # the place in the words of a team that tells what its tasks are: ...
 TRANSITIONS, PAIRS = range(2)  # ... of rungs, or exchanges
 
 

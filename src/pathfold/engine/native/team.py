@@ -2,105 +2,28 @@
 
 A team is a few words of memory that its threads share. Of the parts of a posted work every thread has its own, always
 the same, whose memory its core may still have in the cache; whoever is through with them takes what is left of those of
-others. So the chain, which does parts like its helpers, never waits for one that sleeps or has
-no core: only for parts that were begun. The words that describe the work stay as they are until it is done, since
-nothing else is posted before.
-
-Work has stages, such as the kernels over chunks and then those over series. Where every part has whole series (a
-panel), nothing of one part depends on another within the work: a part goes through all stages while it is in the
-cache, and threads wait for each other once. Where a series goes through several parts, all wait after every stage.
+others. So the chain, which does parts like its helpers, never waits for one that sleeps or has no core: only for parts
+that were begun. The words that describe the work stay as they are until it is done, since nothing else is posted
+before. What a part is, and what these words say, is up to those who post it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from pathfold.engine import table as at
-
-from .jit import address_of_function, call, compiled
-from .small import larger
-from .words import change, get, give_way, look, numbers_at, put, sleep
+from .jit import compiled
+from .words import change, get, give_way, look, put, sleep
 
 # Places in the words of a team: what different threads write is apart, so that they do not get in each other's way.
+# Which work is posted, and in how many parts; whether helpers are to go; the parts of all works that were posted; the
+# threads of the team; the words that describe the work.
 APART = 16
-POSTED, ENDED = 0, APART  # which work is posted, and in how many parts; whether helpers are to go
-# The parts of all works that were posted, the threads of the team; and the work as `take_part` reads it: the first of
-# its stages and the one after the last, ...
-DUE, THREADS, BEGIN, END, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, OWN_SUMS, STAGE = range(2 * APART, 2 * APART + 11)
-
-# A stage of the work: where the layout table lists what its parts begin with, and up to three kernels, by their places
-# in the table, that are called one after the other on every chunk, group of series or run of nodes; and whether the
-# other block takes the place of the point there.
-STAGES, WIDTH = 4, 5
+POSTED, ENDED, DUE, THREADS, DESCRIBED = 0, APART, 2 * APART, 2 * APART + 1, 2 * APART + 2
+DESCRIPTION = 30  # words
 # Of each thread: which work its parts were last taken of, and how many of them; the parts it has done of all works.
-OF_THREADS = STAGE + STAGES * WIDTH + APART
+OF_THREADS = DESCRIBED + DESCRIPTION + APART
 TAKEN, DONE, OF_THREAD = 0, APART, 2 * APART
 NUMBER = 1 << 20  # a word holds the number of a work, times this, and a number of parts, which is smaller
-NO_STAGE = (at.BY_CHUNK, at.NOTHING, at.NOTHING, at.NOTHING, 0)
-
-NONE = (0, 0)
-
-
-class Sums(NamedTuple):
-    """The sums that kernels add to or raise, those of all parts one after the other, and how they are joined.
-
-    The parts after the first begin with what it has between the two places `read`, and with zeros where sums are
-    written: between the two places `added` the results of the parts are added, between the two places `compared` the
-    largest is kept. With none of these sums a part has no sums of its own.
-    """
-
-    address: Any
-    size: Any  # of all of them
-    read: Any
-    added: Any
-    compared: Any
-
-
-NO_SUMS = Sums(0, 0, NONE, NONE, NONE)
-
-
-class PartedWork(NamedTuple):
-    """Work to be done in parts, by stages. The layout table and the blocks (problem, ..., scratch) are addresses."""
-
-    stages: Any
-    layout: Any
-    blocks: Any
-    sums: Any
-
-
-NO_WORK = PartedWork(STAGES * (NO_STAGE,), 0, (0, 0, 0, 0), NO_SUMS)
 
 SPINS, YIELDS, NAP = 2000, 4000, 50  # how often to look for work before giving way, and before naps of 50 microseconds
-
-
-@compiled
-def do_stage(part, table, stage, layout, blocks):
-    """Call the kernels of a stage on every chunk, group or run of a part; `table` is the address of that to go by."""
-    bounds, first, second, third, at_other = stage
-    if first == at.NOTHING:
-        return
-    problem, point, other, scratch = blocks
-    given = problem, (other if at_other != 0 else point), other, scratch
-    listed = get(layout, bounds) + part
-    one, then, last = get(layout, first), get(layout, second), get(layout, third)
-    for i in range(get(layout, listed), get(layout, listed + 1)):
-        call(one, (i, table, *given))
-        if then != 0:
-            call(then, (i, table, *given))
-        if last != 0:
-            call(last, (i, table, *given))
-
-
-@compiled
-def table_of(part, thread, own_sums, layout):
-    """Return the table to go by: that of the part if it has its own sums, else of the thread; the first is the layout.
-
-    The others are listed after it: those of threads, then those of parts.
-    """
-    number = thread
-    if own_sums != 0:
-        number = get(layout, at.PARTS) - 1 + part if part > 0 else 0
-    return layout if number == 0 else layout + 8 * (get(layout, at.TABLES) + (number - 1) * at.LENGTH)
 
 
 def words_of(threads: int) -> int:
@@ -142,23 +65,6 @@ def count_done(team, thread):
 
 
 @compiled
-def take_part(team, thread, posted):
-    """Do a part of the posted work that nobody has taken; return whether there was one."""
-    part = take(team, thread, posted)
-    if part < 0:
-        return False
-    layout = get(team, LAYOUT)
-    blocks = get(team, PROBLEM), get(team, POINT), get(team, OTHER), get(team, SCRATCH)
-    table = table_of(part, thread, get(team, OWN_SUMS), layout)
-    for i in range(get(team, BEGIN), get(team, END)):
-        at_stage = STAGE + i * WIDTH
-        kernels = get(team, at_stage + 1), get(team, at_stage + 2), get(team, at_stage + 3)
-        do_stage(part, table, (get(team, at_stage), *kernels, get(team, at_stage + 4)), layout, blocks)
-    count_done(team, thread)
-    return True
-
-
-@compiled
 def wait(turn):
     """Wait before looking again for the nth time."""
     if turn > YIELDS:
@@ -190,82 +96,6 @@ def wait_for_others(team):
         wait(turn)
 
 
-def do_parts(work):
-    """Do all parts of a piece of work. What is one part, as small problems are, takes no detours."""
-    layout = work.layout
-    if get(layout, at.PARTS) == 1:
-        for stage in work.stages:
-            do_stage(0, layout, stage, layout, work.blocks)
-    else:
-        do_several(work)
-
-
-def address_of_do_parts() -> int:
-    return address_of_function(do_parts, NO_WORK)
-
-
-@compiled
-def do_several(work):
-    """Do several parts: each through all stages, if parts have whole series, else all parts stage by stage."""
-    parts, sums = get(work.layout, at.PARTS), work.sums
-    if sums.size > 0:
-        begin_sums(numbers_at(sums.address, sums.size), parts, sums)
-    if get(work.layout, at.APART) != 0:
-        do_stages(0, STAGES, parts, work)
-    else:
-        for i in range(STAGES):
-            if work.stages[i][1] != at.NOTHING:
-                do_stages(i, i + 1, parts, work)
-    if sums.size > 0:
-        join(numbers_at(sums.address, sums.size), parts, sums)
-
-
-@compiled
-def do_stages(begin, end, parts, work):
-    """Do some stages of the work, with a team if there is one and it can help: not if all is in the first part."""
-    stages, layout, own_sums = work.stages, work.layout, 1 if work.sums.size > 0 else 0
-    team, listed = get(layout, at.TEAM), get(layout, stages[begin][0])
-    if team == 0 or get(layout, listed + 1) == get(layout, listed + parts):
-        for part in range(parts):
-            table = table_of(part, 0, own_sums, layout)
-            for i in range(begin, end):
-                do_stage(part, table, stages[i], layout, work.blocks)
-        return
-    described = (begin, end, layout, *work.blocks, own_sums)
-    for i in range(len(described)):
-        put(team, BEGIN + i, described[i])
-    for i in range(begin, end):
-        for j in range(WIDTH):
-            put(team, STAGE + i * WIDTH + j, stages[i][j])
-    posted = post(team, parts)
-    while take_part(team, 0, posted):
-        pass
-    wait_for_others(team)
-
-
-@compiled
-def begin_sums(numbers, parts, sums):
-    """Initialise the sums of the parts after the first."""
-    size = sums.size // parts
-    for part in range(1, parts):
-        for i in range(sums.read[0], sums.read[1]):
-            numbers[part * size + i] = numbers[i]
-        for written in (sums.added, sums.compared):
-            for i in range(written[0], written[1]):
-                numbers[part * size + i] = 0.0
-
-
-@compiled
-def join(numbers, parts, sums):
-    """Join the sums of all parts in the first, in order."""
-    size = sums.size // parts
-    for part in range(1, parts):
-        for i in range(sums.added[0], sums.added[1]):
-            numbers[i] += numbers[part * size + i]
-        for i in range(sums.compared[0], sums.compared[1]):
-            numbers[i] = larger(numbers[i], numbers[part * size + i])
-
-
 @compiled
 def next_work(team, seen):
     """Wait, as a helper, for other work than was seen last; return what tells it apart, or 0 when the team ends."""
@@ -277,13 +107,3 @@ def next_work(team, seen):
         turn += 1
         wait(turn)
     return 0
-
-
-@compiled
-def help_along(team, thread):
-    """Take parts, as a helper, until the team ends."""
-    posted = next_work(team, 0)
-    while posted != 0:
-        while take_part(team, thread, posted):
-            pass
-        posted = next_work(team, posted)
