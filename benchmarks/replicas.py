@@ -15,7 +15,10 @@ observations, among the draws in which both make as many more or less; what it s
 which they make none more, and is told beside it. `--calibrate RUNS` is simulation-based calibration of a model with two
 modes, in `--processes`.
 
+`--threads` measures how much faster a chain is when threads share its replicas.
+
     python -m benchmarks.replicas --hard [turns toggle counts epidemic] [--draws 500]
+    python -m benchmarks.replicas --threads 2 4 8
     python -m benchmarks.replicas --calibrate 300 --processes 16 --checkpoint folder
 """
 
@@ -203,6 +206,20 @@ def hard(name: str, sampler: str, chains: int, draws: int) -> str:
     return f"| {' | '.join([*cells, ', '.join(told)])} |"
 
 
+def threads(problem: str, count: int, numbers: list[int]) -> str:
+    """Return a row of the table of threads: times as fast as with one, by the least seconds of three runs."""
+    model, data = PROBLEMS[problem](count)
+    settings: dict[str, Any] = {"steps_per_interval": 10, "chains": 1, "warmup": 100, "draws": 400, "progress": False}
+    seconds, rungs = dict.fromkeys([1, *numbers], np.inf), 0
+    for number in 3 * [*seconds]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of runs that are too short
+            tree = pf.sample(model, data, sampler=pf.ReplicaExchange(), threads=number, **settings)
+        seconds[number], rungs = min(seconds[number], tree.attrs["run_seconds"]), tree.sample_stats.sizes["rung"]
+    cells = [problem, f"{count}", f"{rungs}"]
+    return f"| {' | '.join([*cells, *(f'{seconds[1] / seconds[number]:.2f}' for number in numbers)])} |"
+
+
 def two_modes() -> pf.DiffusionModel:
     """A level m of which the square is seen, and of its sign a little: of data from the prior many have two modes."""
     return pf.DiffusionModel(
@@ -269,10 +286,16 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--hard", nargs="*", choices=[*HARD], help="these problems instead, all of them by default")
     parser.add_argument("--calibrate", type=int, metavar="RUNS", help="simulation-based calibration, with so many runs")
+    parser.add_argument("--threads", nargs="+", type=int, help="how much faster a chain is with so many threads")
     parser.add_argument("--checkpoint", help="folder from which calibration goes on")
     given = parser.parse_args()
     if given.calibrate:
         print(calibrated(given.calibrate, given.processes, given.checkpoint))
+        return
+    if given.threads:
+        head("problem", "size", "rungs", *(f"{number} threads" for number in given.threads))
+        for problem, count in (("ou", 100), ("drug", 2), ("well", 30)):
+            print(threads(problem, count, given.threads), flush=True)
         return
     if given.hard is not None:
         head("problem", "sampler", "rungs", "seconds", "round trips", "share of a branch", "by chain", "R-hat", "told")
