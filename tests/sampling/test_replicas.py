@@ -171,7 +171,7 @@ def test_a_wrong_exchange_ratio_is_noticed(monkeypatch, factor):
     right = ModelFunctions.loss
     monkeypatch.setattr(ModelFunctions, "loss", lambda self, *node: factor * right(self, *node))
     build_anew(monkeypatch)
-    assert np.max(np.abs(found(run("square"), target("square").exact()[1]))) > LIMIT
+    assert np.max(np.abs(found(run("square", draws=2400), target("square").exact()[1]))) > LIMIT
 
 
 def test_paths_and_parameters_of_a_single_mode():
