@@ -11,7 +11,7 @@ import xarray as xr
 import pathfold as pf
 from pathfold.errors import DataError, SettingsError
 from pathfold.model import Input, Observations, TimeGrid
-from pathfold.model.check_data import check_data, check_panel
+from pathfold.model.check_data import check_panel
 from pathfold.model.time_grid import MISSING
 
 
@@ -306,34 +306,32 @@ def test_bad_grids_are_refused(series, settings, word):
         TimeGrid.build(series, **settings)
 
 
-def test_a_series_that_begins_long_before_its_data_warns():
-    """As years do, without initial_time."""
-    model = pf.DiffusionModel(
+def relaxing(**options) -> pf.DiffusionModel:
+    return pf.DiffusionModel(
         drift=lambda x, z: -x,
         diffusion=lambda x, z: jnp.eye(1),
         parameters={},
         initial_state=[0.0],
         observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+        **options,
     )
-    years = np.arange(1966.0, 1990.0)
+
+
+def test_a_series_that_begins_long_before_its_data_warns():
+    """As years do, without initial_time; but not of data that results exist of."""
+    model, years = relaxing(), np.arange(1966.0, 1990.0)
     with pytest.warns(
         UserWarning, match="the first observation is at 1966, long after initial_time, .* initial_time=1966"
     ):
-        check_data(model, pf.Observations(years, np.zeros(24)))
-    check_data(model, pf.Observations(years, np.zeros(24), initial_time=1966.0))
-    check_data(model, pf.Observations([50.0, 51.0], np.zeros(2)))
+        check_panel(model, pf.Observations(years, np.zeros(24)))
+    check_panel(model, pf.Observations(years, np.zeros(24)), in_results=True)
+    check_panel(model, pf.Observations(years, np.zeros(24), initial_time=1966.0))
+    check_panel(model, pf.Observations([50.0, 51.0], np.zeros(2)))
 
 
 def test_a_model_with_doses_and_data_without_any_warns():
-    """Once, and not if some of the series had none."""
-    model = pf.DiffusionModel(
-        drift=lambda x, z: -x,
-        diffusion=lambda x, z: jnp.eye(1),
-        parameters={},
-        initial_state=[0.0],
-        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
-        events={"dose": lambda x, z, amount: x + amount},
-    )
+    """Once, and not if some of the series had none, or if results exist of them."""
+    model = relaxing(events={"dose": lambda x, z, amount: x + amount})
     placebo = pf.Observations([1.0, 2.0], np.zeros(2))
     treated = pf.Observations([1.0, 2.0], np.ones(2), events={"dose": ([0.0], [1.0])})
     with pytest.warns(
@@ -341,4 +339,5 @@ def test_a_model_with_doses_and_data_without_any_warns():
     ) as told:
         check_panel(model, [placebo, placebo])
     assert len(told) == 1
+    check_panel(model, [placebo, placebo], in_results=True)
     check_panel(model, [placebo, treated])

@@ -15,7 +15,7 @@ import numpy as np
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.errors import DataError, SettingsError
 from pathfold.model import Observations, TimeGrid
-from pathfold.model.check_data import check_data
+from pathfold.model.check_data import check_panel
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.events import close
 
@@ -68,7 +68,7 @@ class Filtering:
 
 def _check(ensemble: Ensemble, data: Observations, asked: Observations) -> None:
     """Raise DataError unless the model can have made the data, which end with a value, and times are after them."""
-    check_data(ensemble.model, data)
+    check_panel(ensemble.model, data)
     begin = float(data.times[-1])
     if not np.isfinite(data.values[-1]).any():
         raise DataError(f"the new series has no value at its last time, {begin:g}; leave that row out")

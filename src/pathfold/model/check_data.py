@@ -22,13 +22,19 @@ from pathfold.model.time_grid import MISSING, TimeGrid
 FAR = 100.0  # a first interval that is longer than the others by this factor was hardly meant
 
 
-def check_panel(model: DiffusionModel, data: Data) -> None:
-    """Check every series; if there are several, the error names the one it is about."""
+def check_panel(model: DiffusionModel, data: Data, *, in_results: bool = False) -> None:
+    """Check every series; if there are several, the error names the one it is about.
+
+    A warning tells of what was hardly meant, save where results of the data exist: it came before them.
+    """
     panel = panel_of(data)
     for name, observations in panel.items():
         with naming_series(name) if len(panel) > 1 else nullcontext():
             check_data(model, observations)
-    if model.jumps.events and not any(observations.events for observations in panel.values()):
+            if not in_results:
+                _warn_of_a_far_start(observations)
+    events = any(observations.events for observations in panel.values())
+    if model.jumps.events and not events and not in_results:
         name = next(iter(model.jumps.events))
         _warn(
             f"the model has an event {name!r}, and the data have none: give "
@@ -46,7 +52,6 @@ def check_data(model: DiffusionModel, observations: Observations) -> None:
             f"{model.observation_dim}; give values of shape (T, {model.observation_dim}), NaN where missing"
         )
     _check_columns(observations.components or (), model.observed or ())
-    _warn_of_a_far_start(observations)
     check_inputs_and_events(model, observations)
     with jax.enable_x64(True):
         values, known = observations.values, ~np.isnan(observations.values)

@@ -61,7 +61,7 @@ def checked(model: DiffusionModel, data: Data, posterior: Any) -> tuple[xr.DataT
     """Return the results, and the grid that they were made on; raise an error if model or data are others."""
     check_model(model)
     tree = results_of(posterior, model)
-    check_panel(model, data)
+    check_panel(model, data, in_results=True)
     return tree, _grid_of(tree, data)
 
 
