@@ -1,5 +1,7 @@
-"""The errors that pathfold raises on purpose, each with a sentence that names the culprit and the remedy."""
+"""The errors that pathfold raises on purpose, each with a sentence that names the culprit and the remedy; warnings."""
 
+import warnings
+from pathlib import Path
 from typing import Any
 
 LONGEST = 80  # the most characters of a value in a sentence
@@ -34,6 +36,11 @@ class InitialisationError(PathfoldError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.nearest)
+
+
+def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's that called, whatever it called."""
+    warnings.warn(sentence, category, skip_file_prefixes=(str(Path(__file__).parent),))
 
 
 def told(value: Any) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,7 +15,8 @@ from pathfold.analysis.continuation import Continuation, along_paths, from_the_l
 from pathfold.analysis.individual import Filtering
 from pathfold.analysis.log_likelihood import PARTICLES
 from pathfold.analysis.outlook import Chosen, extended, warn_of_lost
-from pathfold.errors import DataError, ModelError, SettingsError, told
+from pathfold.analysis.set_values import known_values, told_changes
+from pathfold.errors import DataError, SettingsError, told, warn
 from pathfold.model import DiffusionModel, Input, Observations
 from pathfold.model.checks import truth, whole
 from pathfold.model.covariates import Label, read_covariates
@@ -28,7 +27,6 @@ from pathfold.model.events import Events, merged, read_events
 from pathfold.model.functions import listed
 from pathfold.model.inputs import check_inputs
 from pathfold.model.names import dimensions
-from pathfold.model.parameters import check_values
 from pathfold.model.real_arrays import real_array, real_number
 from pathfold.results.reading import calendars_of, covariates_of, inputs_of, is_panel, series_names
 from pathfold.results.same_model import results_of
@@ -172,7 +170,7 @@ def predict(
     }
     variables = {name: (dims, chosen.by_chain(values)) for name, (dims, values) in variables.items()}
     labels = {"component": component_labels(model), "observation": tree.observed_data["observation"].values}
-    attributes = {"seed": int(seed), "set": json.dumps(_told_changes(changes)), **outset.attributes}
+    attributes = {"seed": int(seed), "set": json.dumps(told_changes(changes)), **outset.attributes}
     predictions = xr.Dataset(variables, chosen.coordinates | coordinates | labels, attributes)
     constant = {"start_time": (dim, ahead.start_times), "fine_step": (dim, ahead.fine_steps)}
     return extended(tree, {"predictions": predictions, "predictions_constant_data": xr.Dataset(constant, coordinates)})
@@ -214,7 +212,7 @@ class _Asking:
             for k, own, calendar in zip(numbers, covariates, calendars, strict=True)
         ]
         _warn_of_a_far_forecast(tree, asked)
-        ensemble = self._ensemble(_known(self.chosen, model, self.changes, numbers), covariates)
+        ensemble = self._ensemble(known_values(self.chosen, model, self.changes, numbers), covariates)
         names = tree.constant_data["series"].values[numbers].tolist()
         return _Outset(names, calendars, asked, ensemble, along_paths(model, self.chosen, numbers, asked))
 
@@ -255,7 +253,7 @@ class _Asking:
             raise DataError(
                 f"covariates have {told(unknown[0])}, which the model does not use; it has {listed(levels)}"
             )
-        known = _known(self.chosen, self.model, self.changes, None)
+        known = known_values(self.chosen, self.model, self.changes, None)
         labels = {name: value for name, value in ({**own} | read_covariates(named)).items() if name in levels}
         if missing := [name for name in levels if name not in labels]:
             raise DataError(
@@ -293,10 +291,9 @@ def _warn_of_a_far_forecast(tree: xr.DataTree, asked: Sequence[Observations]) ->
     begin, end = float(constant["interval_start"].min()), float(constant["interval_end"].max())
     first = min(observations.times[0] for observations in asked)
     if first - end > FAR * (end - begin):
-        warnings.warn(
+        warn(
             f"predictions begin at {first:g}, and the data run from {begin:g} to {end:g}: the model runs unseen for "
             f"more than {FAR:g} times as long; count times as those of the data are counted",
-            skip_file_prefixes=(str(Path(__file__).parents[1]),),
         )
 
 
@@ -372,57 +369,3 @@ def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:
         values[rows, len(model.inputs) :] = [*model.numbers(series.covariates).values()]
     with jax.enable_x64(True):
         return model.node_clock(np.concatenate([series.times for series in asked]), values)
-
-
-def _known(chosen: Chosen, model: DiffusionModel, changes: Any, numbers: Sequence[int] | None) -> dict[str, np.ndarray]:
-    """Return the draws' parameters by name, for these series or a new one, with changes where they are set.
-
-    What is fixed or follows from others is left out.
-    """
-    check_values(changes, model.maps)
-    values = {}
-    for name, m in (model.parameters.maps | model.varying.maps).items():
-        varies = name in model.varying.maps
-        if name in changes:
-            values[name] = _set_value(chosen, name, changes[name], m.shape, varies, numbers)
-        elif m.size and not varies:
-            values[name] = chosen[name]
-        elif m.size and numbers is not None:
-            values[name] = chosen[name][:, numbers]
-    return values
-
-
-def _set_value(
-    chosen: Chosen, name: str, given: Any, shape: tuple[int, ...], varies: bool, numbers: Sequence[int] | None
-) -> np.ndarray:
-    """Return the user's value of a parameter for every draw, (D, ...), or (D, K, ...) of what varies."""
-    given = _by_chain_and_draw(chosen, name, given) if isinstance(given, xr.DataArray) else given
-    value = real_array(f"the values of parameter {name!r}", given, error=ModelError).astype(np.float64)
-    every = chosen.tree.posterior["draw"].size
-    by_draw = (chosen.shape[0], every)
-    if value.shape not in (shape, (*by_draw, *shape)):
-        raise ModelError(
-            f"parameter {name!r} was set with shape {value.shape}, expected {shape} for all draws, or "
-            f"{(*by_draw, *shape)}, a value for every chain and draw of the posterior"
-        )
-    if not np.all(np.isfinite(value)):
-        raise ModelError(f"parameter {name!r} was set to {told(value)}; give finite numbers")
-    value = chosen.flat(np.broadcast_to(value, (*by_draw, *shape)))
-    series = 1 if numbers is None else len(numbers)
-    return np.repeat(value[:, None], series, axis=1) if varies else value
-
-
-def _by_chain_and_draw(chosen: Chosen, name: str, given: xr.DataArray) -> xr.DataArray:
-    """Sort values like the chains and draws of the posterior, where they have such dimensions."""
-    for dim in ("chain", "draw"):
-        if dim in given.dims and dim in given.coords:
-            there, wanted = given[dim].values.tolist(), chosen.tree.posterior[dim].values.tolist()
-            if sorted(there) != sorted(wanted):
-                raise ModelError(f"parameter {name!r} was set for other {dim}s than those of the posterior")
-            given = given.isel({dim: [there.index(label) for label in wanted]}) if there != wanted else given
-    return given.transpose("chain", "draw", ..., missing_dims="ignore")
-
-
-def _told_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was set in a form that a file can hold; a word stands for values that differ between draws."""
-    return {name: np.asarray(v).tolist() if np.size(v) <= 100 else "by draw" for name, v in changes.items()}

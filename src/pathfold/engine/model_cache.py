@@ -14,7 +14,6 @@ import os
 import re
 import stat
 import time
-import warnings
 from collections.abc import Iterator, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from pathfold.engine.model_file import (
     read,
     write,
 )
+from pathfold.errors import warn
 
 DEFAULT_LIMIT_MIB = 1024
 ABANDONED_AFTER = 600.0  # seconds; writing a draft takes far less
@@ -301,4 +301,4 @@ def _warn_once(subject: str, message: str) -> None:
     """Warn, unless this process has warned of the same subject before."""
     mine = object()
     if _warned.setdefault(subject, mine) is mine:  # one step, so that of several threads only one warns
-        warnings.warn(message, CacheWarning, skip_file_prefixes=(str(Path(__file__).parents[1]),))
+        warn(message, CacheWarning)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.errors import DataError, told
+from pathfold.errors import DataError, told, warn
 from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.data_table import naming_series
 from pathfold.model.diffusion_model import DiffusionModel
@@ -36,7 +34,7 @@ def check_panel(model: DiffusionModel, data: Data, *, in_results: bool = False) 
     events = any(observations.events for observations in panel.values())
     if model.jumps.events and not events and not in_results:
         name = next(iter(model.jumps.events))
-        _warn(
+        warn(
             f"the model has an event {name!r}, and the data have none: give "
             f"pf.Observations(..., events={{{name!r}: (times, amounts)}}) if it ever happened"
         )
@@ -86,15 +84,10 @@ def _warn_of_a_far_start(observations: Observations) -> None:
     """Warn if a series begins at time 0, as it does by default, and is observed long after that, as in 1966."""
     first, times = observations.initial_time, observations.times
     if first == 0.0 and times.size > 1 and times[0] > FAR * np.diff(times).max():
-        _warn(
+        warn(
             f"the first observation is at {times[0]:g}, long after initial_time, which is 0 by default: the model runs "
             f"for all that time unseen; give initial_time={times[0]:g}, or a time shortly before, if it begins there"
         )
-
-
-def _warn(sentence: str) -> None:
-    """Warn at the line of the user's that called."""
-    warnings.warn(sentence, skip_file_prefixes=(str(Path(__file__).parents[1]),))
 
 
 def _check_columns(columns: tuple[str, ...], observed: tuple[str, ...]) -> None:

@@ -5,14 +5,13 @@ No draw counts before that, so that the draws are from the posterior as they wou
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from pathfold.engine import table as at
 from pathfold.engine.native.trajectory import LOG_DENSITY
+from pathfold.errors import warn
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import Monitor
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
@@ -41,10 +40,9 @@ def meet(chains: Sequence[Chain], monitors: Sequence[Monitor]) -> list[Chain]:
             count = int(AGAIN * chain.task.warmup)
             chain.begin_again(best, count, monitors[chains.index(chain)])
             moved.append(chain)
-            warnings.warn(
+            warn(
                 f"chain {chain.task.index} ended its warm-up in a mode whose mass is e^-{below:.0f} of that of chain "
                 f"{best.task.index}: it began again from there, with {count} more iterations of warm-up",
-                skip_file_prefixes=(str(Path(__file__).parents[1]),),
             )
     return moved
 

@@ -13,7 +13,6 @@ import signal
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -23,7 +22,7 @@ from pathlib import Path
 
 from pathfold.engine.compile import OtherMachine
 from pathfold.engine.installation import compile_sampler
-from pathfold.errors import PathfoldError, SettingsError, told
+from pathfold.errors import PathfoldError, SettingsError, told, warn
 from pathfold.program.emit import Code
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import MARK, Checkpoint, InUse
@@ -239,10 +238,7 @@ class Crew:
         if isinstance(error, BrokenExecutor) or self.lost[task.index] >= LOST_WORKERS:
             raise self._given_up(task, error) from error
         what = "begins again" if self.folder is None else "goes on from its checkpoint"
-        warnings.warn(
-            f"chain {task.index} lost its worker ({_name(error)}) and {what} with another",
-            skip_file_prefixes=(str(Path(__file__).parents[1]),),
-        )
+        warn(f"chain {task.index} lost its worker ({_name(error)}) and {what} with another")
         self.give(task)
 
     def _given_up(self, task: ChainTask, error: BaseException) -> PathfoldError:
