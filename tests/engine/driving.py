@@ -41,11 +41,11 @@ class Driven:
         plain: bool = True,
         lanes: int | None = None,
         abreast: int | None = None,
+        longest: int | None = None,
         coordinates: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
-        self.engine = Engine(
-            model, grid, conditioned=states is not None, metric=coordinates is not None, lanes=lanes, abreast=abreast
-        )
+        flags = {"conditioned": states is not None, "metric": coordinates is not None}
+        self.engine = Engine(model, grid, **flags, lanes=lanes, abreast=abreast, longest=longest)
         if coordinates is not None:
             dense = dense or InCoordinates(model, grid, *coordinates, states=states, mask=mask)
             for name, values in zip(("centre", "factor"), coordinates, strict=True):

@@ -23,17 +23,18 @@ import numpy as np
 
 from pathfold.engine import model_cache
 from pathfold.engine import table as at
-from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton
+from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton, segments
 from pathfold.engine.model_functions import ModelFunctions, check_size
 from pathfold.engine.native.parted_work import address_of_do_parts
+from pathfold.engine.native.segments import address_of_hand_states
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
-from pathfold.engine.records import INSIDE, Records, Sizes
+from pathfold.engine.records import INSIDE, Records, SegmentedRecords, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
 from pathfold.program.emit import Code, emit
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import input_nodes
-from pathfold.program.kernel import Kernel, Tracing
+from pathfold.program.kernel import Kernel, SegmentScan, Tracing
 from pathfold.program.machine import Loaded, assemble, machine_name
 from pathfold.program.trace import check_compilable, is_compilable, second_derivative, trace
 
@@ -49,10 +50,14 @@ class Method:
     kernels: tuple[Callable[[ModelFunctions, Records, Sizes], list[Kernel]], ...]
     max_depth: int
     observation_noise: bool  # whether the noise of the observations is part of the position
+    segmented: bool = False  # whether series are cut into segments
 
 
 CONSTRAINED_METHOD = Method(
     at.CONSTRAINED, Records, (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels), 10, True
+)
+SEGMENTED_METHOD = Method(
+    at.CONSTRAINED, SegmentedRecords, (*CONSTRAINED_METHOD.kernels, segments.kernels), 10, True, segmented=True
 )
 UNCONSTRAINED_METHOD = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
 GUIDED_METHOD = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
@@ -120,6 +125,8 @@ class Program:
             bound[at.kernel_place(name)] = address
         for place, address in kernels_of_no_model().items():
             bound[place] = address
+        if bound[at.SURVEY]:
+            bound[at.HAND_STATES] = address_of_hand_states()
         bound[at.DO_PARTS] = address_of_do_parts()
         at.write_tables(bound)
         return bound
@@ -197,7 +204,8 @@ class CompiledModel:
         """Return a hash of all that the assembly depends on. Only the model's own functions are traced for it."""
         v, digest = self.variant, hashlib.sha256()
         made_with = (_versions(), _sources())
-        what = (v.method.number, v.regular, v.complete, v.conditioned, v.metric, self.lanes, v.abreast, self.censored)
+        method = v.method.number, v.method.segmented
+        what = (*method, v.regular, v.complete, v.conditioned, v.metric, self.lanes, v.abreast, self.censored)
         digest.update(repr((*made_with, *what, astuple(self.sizes))).encode())
         for function, shapes in self.functions.of_arrays(self.sizes, self.censored):
             digest.update(written(function, shapes).encode())
@@ -222,7 +230,10 @@ class CompiledModel:
         kernels = [kernel for kernels in parts for kernel in kernels]
         tracing = Tracing(kernels, abreast=self.variant.abreast, inside=INSIDE)
         for kernels in parts:
-            yield reduce(add, (emit(tracing(kernel), self.lanes) for kernel in kernels))
+            yield reduce(add, (emit(tracing(kernel), self._lanes_of(kernel)) for kernel in kernels))
+
+    def _lanes_of(self, kernel: Kernel) -> int:
+        return self.variant.abreast if isinstance(kernel, SegmentScan) else self.lanes
 
 
 def written(function: Callable, shapes: Sequence[tuple[int, ...]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,11 +13,12 @@ from pathfold.engine.compile import (
     CONSTRAINED_METHOD,
     GUIDED_METHOD,
     LAPLACE_METHOD,
+    SEGMENTED_METHOD,
     UNCONSTRAINED_METHOD,
     Variant,
     compile_model,
 )
-from pathfold.engine.slots import arrange, choose_abreast
+from pathfold.engine.slots import ABREAST, Slots, arrange, arrange_segments, choose_abreast
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.checks import positive, whole
 from pathfold.program.layout import Record, size_of
@@ -26,6 +28,9 @@ Splitting = Literal["gaussian", "stormer-verlet"]
 # Into how many parts the work of a step is cut: so many that each has this much of it, in multiplications that one pass
 # over the fine steps takes; at most as many, and one if they would be few. A node counts as some fine steps.
 WORK, MOST_PARTS, FEWEST_PARTS, NODE = 20_000, 32, 8, 5
+# Where the parts of one series, or of few, are so many that each can have segments of it, it is cut into these: into so
+# many intervals at the least, for the sake of their ends, and parts of all series at the most.
+SHORTEST, MOST_CUTS = 24, 64
 # Where a panel is large, parts have whole series, and are as large as a cache that belongs to a core: so many bytes.
 CACHE = 700_000
 
@@ -66,6 +71,7 @@ class Engine:
 
     method = CONSTRAINED_METHOD
     in_parts = True
+    in_segments = True
 
     def __init__(
         self,
@@ -79,23 +85,23 @@ class Engine:
         tempered: bool = False,
         lanes: int | None = None,
         abreast: int | None = None,
+        longest: int | None = None,
     ) -> None:
         self.grid, self.conditioned, self.metric, self.tempered = grid, conditioned, metric, tempered
         self.intervals = len(grid.starts)
         self.first = self._first_intervals(grid)
         self.series = len(self.first)
+        self.work = self._multiplications(model)
+        self.longest = self._choose_longest() if longest is None and abreast is None else longest or 0
         self.abreast = abreast or self._choose_abreast(lanes)
-        self.slots = arrange(self.first, self.intervals, self.abreast)
         complete, censored = bool(grid.mask.all()), bool(grid.censored.any())
-        variant = Variant(
-            self.method, grid.regular, complete, censored, conditioned, metric, tempered, lanes, self.abreast
-        )
+        method = SEGMENTED_METHOD if self.longest else self.method
+        variant = Variant(method, grid.regular, complete, censored, conditioned, metric, tempered, lanes, self.abreast)
         compiled = compile_model(model, variant)
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
         self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
         self.assembly = compiled.assembly
-        if self.in_parts:
-            self._cut_panel()
+        self.slots = self._arrange()
         self.chunks = -(-self.slots.count // self.lanes)
         self.parts = self._choose_parts()
         self.layout = self.program.bind(self._make_layout())
@@ -106,22 +112,35 @@ class Engine:
         return grid.first
 
     def _choose_abreast(self, lanes: int | None) -> int:
-        """Choose how many series go abreast, from the data alone."""
+        """Choose how many series, or segments of one, go abreast, from the data alone."""
+        if self.longest:
+            return math.gcd(ABREAST, lanes or ABREAST)
         return choose_abreast(self.first, self.intervals, self.grid.steps, lanes)
 
-    @property
-    def work(self) -> int:
-        """The multiplications, about, that one pass over the fine steps takes."""
-        n = self.sizes
-        return self.intervals * (self.grid.steps + NODE) * n.X * (n.X + n.V + n.U)
+    def _choose_longest(self) -> int:
+        """Choose how many intervals a segment has, from the size of model and data alone; none, if series are whole."""
+        if not self.in_segments or self.conditioned or self.series >= ABREAST * FEWEST_PARTS:
+            return 0
+        parts = min(self.work // WORK, MOST_CUTS, self.intervals // (ABREAST * SHORTEST))
+        return self.intervals // (ABREAST * parts) if parts >= FEWEST_PARTS else 0
 
-    def _cut_panel(self) -> None:
-        """Cut a panel into parts with whole series, if that gives enough of them."""
-        rows_of_chunk, work = self.lanes // self.abreast, self.work * self.abreast // self.intervals
-        least = max(CACHE // self._bytes_of_row(), -(-WORK // work), 4 * rows_of_chunk)
-        cut = arrange(self.first, self.intervals, self.abreast, rows_of_chunk, least)
-        if cut.cuts is not None and len(cut.cuts) > FEWEST_PARTS:
-            self.slots = cut
+    def _multiplications(self, model: DiffusionModel) -> int:
+        """Return how many one pass over the fine steps takes, about."""
+        X, V, U = model.augmented_dim, model.noise_dim, model.parameters.size
+        return self.intervals * (self.grid.steps + NODE) * X * (X + V + U)
+
+    def _arrange(self) -> Slots:
+        """Arrange series and segments; a panel in parts with whole series, if that gives enough of them."""
+        rows_of_chunk = self.lanes // self.abreast
+        if self.longest:
+            return arrange_segments(self.first, self.intervals, self.abreast, self.longest, rows_of_chunk)
+        if self.in_parts:
+            work = self.work * self.abreast // self.intervals
+            least = max(CACHE // self._bytes_of_row(), -(-WORK // work), 4 * rows_of_chunk)
+            cut = arrange(self.first, self.intervals, self.abreast, rows_of_chunk, least)
+            if cut.cuts is not None and len(cut.cuts) > FEWEST_PARTS:
+                return cut
+        return arrange(self.first, self.intervals, self.abreast)
 
     def _bytes_of_row(self) -> int:
         """Return the bytes of the intervals abreast in two points, as a solve has them, and in all else."""
@@ -146,8 +165,7 @@ class Engine:
         if record.name in at.OF_PARTS:
             return record.size * self.parts
         lanes = self.chunks * self.lanes
-        places = self.slots.groups * self.abreast
-        repeats = {"shared": 1, "series": places, "lane": lanes, "step": lanes * self.grid.steps}
+        repeats = {"shared": 1, "series": self.slots.places, "lane": lanes, "step": lanes * self.grid.steps}
         return record.size * repeats[record.kind]
 
     def _make_layout(self) -> np.ndarray:
@@ -176,7 +194,7 @@ class Engine:
         """Return the table followed by its lists, with room for the tables of other threads and parts.
 
         The parts of nodes are runs of rows like those of groups, and listed after these: a kernel that needs nothing of
-        the series goes through either.
+        the series goes through either. The places of a series in segments are listed last: rows of a kernel over them.
         """
         slots, rows_of_chunk = self.slots, self.lanes // self.abreast
         if slots.cuts is None:
@@ -187,24 +205,29 @@ class Engine:
             runs, by_series = slots.rows[slots.cuts], slots.cuts
             by_chunk = -(-runs // rows_of_chunk)
         idle = np.setdiff1d(np.arange(self.chunks * self.lanes), slots.of_interval)
+        idle_places = np.setdiff1d(np.arange(slots.places), slots.of_series)
+        nodes, segments = len(slots.rows), len(slots.rows) + len(runs)  # where their rows are listed
         lists = {
             at.FIRST: [*self.first, self.intervals],
             at.SLOT: slots.of_interval,
             at.PLACE: slots.of_series,
             at.IDLE: idle,
-            at.ROWS: [*slots.rows, *runs],
+            at.IDLE_PLACE: idle_places,
+            at.BEFORE: [*slots.before, -1],
+            at.ROWS: [*slots.rows, *runs, *slots.of_series, slots.places],
             at.ACTIVE: slots.active,
             at.BY_CHUNK: by_chunk,
             at.BY_SERIES: by_series,
-            at.BY_NODE: np.arange(self.parts + 1) + len(slots.rows),
+            at.BY_NODE: np.arange(self.parts + 1) + nodes,
             at.BY_SHARE: np.arange(self.parts + 1),
+            at.BY_SEGMENT: np.append(0, self.parts * [self.series]) + segments,
         }
         layout = np.zeros(at.LENGTH, dtype=np.int64)
         for place, numbers in lists.items():
             layout[place] = len(layout)
             layout = np.append(layout, numbers).astype(np.int64)
         layout[[at.PARTS, at.APART, at.TABLES]] = self.parts, slots.cuts is not None, len(layout)
-        layout[at.IDLE_SLOTS] = len(idle)
+        layout[[at.IDLE_SLOTS, at.IDLE_PLACES]] = len(idle), len(idle_places)
         return np.append(layout, np.zeros(2 * (self.parts - 1) * at.LENGTH, dtype=np.int64))
 
     def block(self, kind: str) -> np.ndarray:
@@ -291,6 +314,7 @@ class Engine:
         series = np.searchsorted(grid.first, self.first, side="right") - 1
         covariates = [numbers[series] for numbers in self.model.covariates_of(grid).values()]
         self.set("problem", problem, "about", "covariates", np.array(covariates).T)
+        self.set("problem", problem, "about", "begins", np.ones(self.series))
         return problem
 
     def condition(self, nodes, states) -> None:
@@ -309,6 +333,7 @@ class UnconstrainedEngine(Engine):
     """Compiled potential and gradient of (u, v0, v), with every fine step an interval of its own; no constraint."""
 
     method = UNCONSTRAINED_METHOD
+    in_segments = False
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)
@@ -319,6 +344,7 @@ class LaplaceEngine(Engine):
     """Compiled operations on the paths of given parameters, which stand in the problem (method.md, section 21)."""
 
     method = LAPLACE_METHOD
+    in_segments = False
 
     def _make_layout(self) -> np.ndarray:
         layout = super()._make_layout()
@@ -340,6 +366,7 @@ class GuidedEngine(Engine):
 
     method = GUIDED_METHOD
     in_parts = False
+    in_segments = False
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid.refined(), **options)

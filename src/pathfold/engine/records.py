@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from pathfold.engine.table import record_place
 from pathfold.program.layout import Record, Use
 
@@ -39,6 +41,7 @@ class Records:
         self._vector(n)
         self._point(n)
         self._scratch(n)
+        self._segments(n)
         vector = ["u", "v0", "w", "v"]
         self.blocks: dict[str, list[str]] = {
             "problem": ["settings", "grid", "forcing", "coordinates", "about"],
@@ -59,7 +62,7 @@ class Records:
         seen: Fields = {"y": (Y,), "mask": (Y,), "censored": (censored,), "upper": (censored,), "row_scale": (Y,)}
         self.grid = Record("grid", "lane", {**times, **seen} | ({} if regular else step_size))
         self.forcing = Record("forcing", "step", {"forcing": (n.F,)})
-        self.about = Record("about", "series", {"covariates": (n.C,)})
+        self.about = Record("about", "series", {"covariates": (n.C,), "begins": ()}, {"begins": np.ones(())})
         # Where the parameters have a metric, what is sampled in the place of u below is q with u = centre + factor q.
         self.coordinates = Record("coordinates", "shared", {"centre": (K,), "factor": (K, K)})
 
@@ -92,6 +95,13 @@ class Records:
         self.newton_sums = Record("newton_sums", "shared", _sums(n))
         self.carry = Record("carry", "shared", {})
 
+    def _segments(self, n: Sizes) -> None:
+        """What segments of a series hand to each other (method.md, section 25): nothing, where every series is whole."""
+        X, U = n.X, n.U
+        self.segment = _all_zero("segment", {"x_in": (X,), "P_in": (X, X), "d_in": (X, U), "Om_in": (X, X), "R_in": (X, U)})
+        vectors: Fields = {name: (X,) for name in ("c_in", "rho_in", "later_in", "running_in", "zeta_in")}
+        self.handed = _all_zero("handed", {**vectors, "Pc_in": (X, X), "dl_in": (X, U), "dr_in": (X, U)})
+
     def __getitem__(self, name: str) -> Record:
         return getattr(self, name)
 
@@ -107,6 +117,24 @@ class Records:
         return [*out, Use(self.carry, "scratch", record_place("scratch", "carry"))]
 
 
+class SegmentedRecords(Records):
+    """Records where series are cut into segments: a segment has what it is handed, and what it makes of it."""
+
+    def __init__(self, n: Sizes, *, regular: bool, censored: int, metric: bool) -> None:
+        super().__init__(n, regular=regular, censored=censored, metric=metric)
+        X, U = n.X, n.U
+        through: Fields = {"Phi": (X, X), "Psi": (X, X), "Om": (X, X), "r": (X, U)}
+        ends: Fields = {"P_ref": (X, X), "P_end": (X, X), "d_end": (X, U)}
+        self.segment = Record("segment", "series", self.segment.fields | through | ends)
+        vectors: Fields = {name: (X,) for name in ("c_end", "rho_end", "later_end", "running_end", "zeta_end")}
+        through = {"Phi_l": (X, X), "Phi_r": (X, X), "Om_c": (X, X), "r_l": (X, U), "r_r": (X, U)}
+        ends = {"Pc_ref": (X, X), "Pc_end": (X, X), "dl_end": (X, U), "dr_end": (X, U)}
+        self.handed = Record("handed", "series", self.handed.fields | vectors | through | ends)
+        self.about.known.clear()
+        self.blocks["point"].append("segment")
+        self.blocks["scratch"].append("handed")
+
+
 # What kernels call their blocks: the kind of block, the argument that holds it, the suffix of its fields.
 _BLOCKS = {
     "problem": ("problem", "problem", ""),
@@ -117,6 +145,10 @@ _BLOCKS = {
     "gradient": ("vector", "other", "_g"),
     "scratch": ("scratch", "scratch", ""),
 }
+
+
+def _all_zero(name: str, fields: Fields) -> Record:
+    return Record(name, "series", fields, {field: np.zeros(shape) for field, shape in fields.items()})
 
 
 def _linearised(n: Sizes) -> Fields:

@@ -1,4 +1,4 @@
-"""Where intervals and series lie in the lanes, and how many series the scans over nodes take abreast."""
+"""Where intervals and series lie in the lanes, and how many series, or segments of one, the scans over nodes take abreast."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Slots:
 
     Rows are listed by the group that they begin, with the number of all after the last; `active` has the number of
     series with an interval in each row. `cuts` are the groups that parts begin with, and the number of all, if parts
-    have whole groups and chunks.
+    have whole groups and chunks. A series in segments has a place for each of them, one after the other: `of_series`
+    is that of the first, and `before` the slot of the interval before each place, -1 where no segment goes on.
     """
 
     abreast: int
@@ -26,6 +27,7 @@ class Slots:
     of_series: np.ndarray
     rows: np.ndarray
     active: np.ndarray
+    before: np.ndarray
     cuts: np.ndarray | None = None
 
     @property
@@ -36,6 +38,11 @@ class Slots:
     @property
     def groups(self) -> int:
         return len(self.rows) - 1
+
+    @property
+    def places(self) -> int:
+        """The places of all groups, idle ones included."""
+        return self.abreast * self.groups
 
 
 def arrange(first: np.ndarray, intervals: int, abreast: int, rows_of_chunk: int = 1, least: int = 0) -> Slots:
@@ -48,15 +55,45 @@ def arrange(first: np.ndarray, intervals: int, abreast: int, rows_of_chunk: int 
     order = np.argsort(-lengths, kind="stable") if abreast > 1 else np.arange(len(lengths))
     of_series = np.empty_like(order)
     of_series[order] = np.arange(len(order))
-    in_groups = np.append(lengths[order], np.zeros(-len(order) % abreast, dtype=np.int64)).reshape(-1, abreast)
+    idle = np.zeros(-len(order) % abreast, dtype=np.int64)
+    begins, lengths = np.append(np.asarray(first)[order], idle), np.append(lengths[order], idle)
+    return _lay_out(begins, lengths, of_series, abreast, rows_of_chunk, least)
+
+
+def arrange_segments(first: np.ndarray, intervals: int, abreast: int, longest: int, rows_of_chunk: int) -> Slots:
+    """Arrange series in segments of about `longest` intervals, and these in groups, of which each is a part.
+
+    A series has as many segments as fill its groups; one that is not that long is left whole, alone in its group.
+    """
+    begins, lengths, of_series = [], [], []
+    for begin, length in zip(first, np.diff([*first, intervals]), strict=True):
+        of_series.append(len(begins))
+        groups = round(length / (abreast * longest))
+        whole = np.array([length, *(abreast - 1) * [0]])
+        of_segments = length // (n := groups * abreast) + (np.arange(n) < length % n) if groups else whole
+        lengths.extend(of_segments)
+        begins.extend(begin + np.cumsum(of_segments) - of_segments)
+    return _lay_out(np.array(begins), np.array(lengths), np.array(of_series), abreast, rows_of_chunk, 1)
+
+
+def _lay_out(
+    begins: np.ndarray, lengths: np.ndarray, of_series: np.ndarray, abreast: int, rows_of_chunk: int, least: int
+) -> Slots:
+    """Lay out runs of intervals, one a place; in a group, the longest comes first."""
+    in_groups = lengths.reshape(-1, abreast)
     longest = in_groups.max(axis=1)
     cuts = _cut(longest, rows_of_chunk, least) if least else None
     rows = np.append(0, np.cumsum(longest))
     within = np.arange(rows[-1]) - np.repeat(rows[:-1], longest)
     active = (np.repeat(in_groups, longest, axis=0) > within[:, None]).sum(axis=1)
-    series = np.repeat(np.arange(len(lengths)), lengths)
-    row = rows[of_series[series] // abreast] + np.arange(intervals) - np.asarray(first)[series]
-    return Slots(abreast, abreast * row + of_series[series] % abreast, of_series, rows, active, cuts)
+    place = np.repeat(np.arange(len(lengths)), lengths)
+    number = np.arange(len(place)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    of_interval = np.empty(len(place), dtype=np.int64)
+    of_interval[begins[place] + number] = abreast * (rows[place // abreast] + number) + place % abreast
+    goes_on = lengths > 0
+    goes_on[of_series] = False
+    before = np.where(goes_on, of_interval[begins - 1], -1)
+    return Slots(abreast, of_interval, of_series, rows, active, before, cuts)
 
 
 def _cut(longest: np.ndarray, rows_of_chunk: int, least: int) -> np.ndarray:

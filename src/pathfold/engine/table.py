@@ -15,8 +15,12 @@ from pathfold.program.kernel import LAYOUT_ACTIVE, LAYOUT_HEAD, LAYOUT_ROWS, LAY
 STEPS, SLOTS, ROWS, ACTIVE = LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACTIVE
 
 # Of the data: intervals and series; where the table lists the first interval of each series (and, after the last, the
-# number of all), the slot of each interval, the place of each series, the idle slots; how many of these there are.
-(INTERVALS, SERIES, FIRST, SLOT, PLACE, IDLE, IDLE_SLOTS, _SIZES) = range(LAYOUT_HEAD, LAYOUT_HEAD + 8)
+# number of all), the slot of each interval, the place of each series, the idle slots and how many there are, the places
+# where no series begins and how many; where it lists, by place, the slot before a segment that goes on with a series,
+# -1 at all others and after the last.
+(INTERVALS, SERIES, FIRST, SLOT, PLACE, IDLE, IDLE_SLOTS, IDLE_PLACE, IDLE_PLACES, BEFORE, _SIZES) = range(
+    LAYOUT_HEAD, LAYOUT_HEAD + 11
+)
 
 # What the sampler is, how deep its trees may be, and sizes: chunks and lanes of the intervals, series abreast in a
 # group, the dimensions of `records.Sizes`. Where pieces take the place of series: how many series they make, and where
@@ -26,9 +30,9 @@ STEPS, SLOTS, ROWS, ACTIVE = LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACT
 )
 
 # Parts that the work is cut into (`native/parts.py`): how many; whether each has whole series; where the chunks, groups
-# of series, runs of rows and shares of a vector are listed that each begins with (and, after the last, their number);
-# where other tables than this one are.
-(PARTS, APART, BY_CHUNK, BY_SERIES, BY_NODE, BY_SHARE, TABLES, _RECORDS) = range(_PARTS, _PARTS + 8)
+# of series, runs of rows, shares of a vector and series in segments are listed that each begins with (and, after the
+# last, their number); where other tables than this one are.
+(PARTS, APART, BY_CHUNK, BY_SERIES, BY_NODE, BY_SHARE, BY_SEGMENT, TABLES, _RECORDS) = range(_PARTS, _PARTS + 9)
 
 CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE = 0, 1, 2, 3  # values of METHOD
 
@@ -70,6 +74,7 @@ POINT_START = place_record("point", "start")
 POINT_NODE = place_record("point", "node")
 POINT_PATH = place_record("point", "path")
 POINT_SUMS = place_record("point", "sums")
+POINT_SEGMENT = place_record("point", "segment")
 POINT_DUAL = place_record("point", "dual")
 POINT_DUAL_START = place_record("point", "dual_start")
 POINT_GUIDE = place_record("point", "guide")
@@ -84,6 +89,7 @@ SCRATCH_ELEMENT = place_record("scratch", "element")
 SCRATCH_ELEMENT_START = place_record("scratch", "element_start")
 SCRATCH_GAINS = place_record("scratch", "gains")
 SCRATCH_TIED = place_record("scratch", "tied")
+SCRATCH_HANDED = place_record("scratch", "handed")
 SCRATCH_CARRY = place_record("scratch", "carry")
 
 # Fields that the control flow reads or writes: where each lies in its record.
@@ -107,6 +113,7 @@ THETA_EXCESS_U = place_field("theta", "excess_u")
 START_X0 = place_field("start", "x0")
 START_LOG_SIG = place_field("start", "log_sig")
 START_EXCESS_X0 = place_field("start", "excess_x0")
+SEGMENT_X_IN = place_field("segment", "x_in")
 NODE_X_START = place_field("node", "x_start")
 NODE_X_NODE = place_field("node", "x_node")
 NODE_H = place_field("node", "H")
@@ -206,6 +213,23 @@ CROSS_FACTORISE = place_kernel("cross_factorise")
 CROSS_FILTER = place_kernel("cross_filter")
 CROSS_UNEXPLAINED = place_kernel("cross_unexplained")
 CROSS_SMOOTH = place_kernel("cross_smooth")
+REFERENCE = place_kernel("reference")
+SURVEY = place_kernel("survey")
+JOIN_FACTORS = place_kernel("join_factors")
+JOIN_WEIGHTS = place_kernel("join_weights")
+FILTER_ENDS = place_kernel("filter_ends")
+JOIN_FILTERS = place_kernel("join_filters")
+SMOOTH_ENDS = place_kernel("smooth_ends")
+JOIN_SMOOTHERS = place_kernel("join_smoothers")
+PULL_BACK_ENDS = place_kernel("pull_back_ends")
+JOIN_PULLS = place_kernel("join_pulls")
+CROSS_REFERENCE = place_kernel("cross_reference")
+CROSS_SURVEY = place_kernel("cross_survey")
+JOIN_CROSS_FACTORS = place_kernel("join_cross_factors")
+CROSS_FILTER_ENDS = place_kernel("cross_filter_ends")
+JOIN_CROSS_FILTERS = place_kernel("join_cross_filters")
+CROSS_SMOOTH_ENDS = place_kernel("cross_smooth_ends")
+JOIN_CROSS_SMOOTHERS = place_kernel("join_cross_smoothers")
 ELEMENTS = place_kernel("elements")
 ROW_CURVATURE = place_kernel("row_curvature")
 START_ELEMENTS = place_kernel("start_elements")
@@ -227,6 +251,7 @@ GUIDED_PATH = place_kernel("guided_path")
 INNOVATIONS = place_kernel("innovations")
 GUIDED_NODE = place_kernel("guided_node")
 INNOVATIONS_NODE = place_kernel("innovations_node")
+HAND_STATES = place_kernel("hand_states")
 CLEAR_RESIDUALS = place_kernel("clear_residuals")
 COMBINE = place_kernel("combine")
 ADD = place_kernel("add")
@@ -248,7 +273,7 @@ def write_tables(layout: np.ndarray) -> None:
         begin, number = layout[TABLES] + i * LENGTH, 1 + i % max(1, others)
         table = layout[begin : begin + LENGTH]
         table[:] = layout[:LENGTH]
-        table[[ROWS, ACTIVE]] -= begin
+        table[[ROWS, ACTIVE, BEFORE]] -= begin
         for place in (SCRATCH_CARRY,) if i < others else OF_PARTS.values():
             table[place] += number * layout[place + SIZE]
 

@@ -129,6 +129,18 @@ class Function:
     def integer(self, operation: str, a: str, b: str) -> str:
         return self.value(f"{operation} i64 {a}, {b}")
 
+    def least(self, a: str, b: str) -> str:
+        """Return the smaller of two numbers that are not negative."""
+        return self._chosen_integer("umin", a, b)
+
+    def most(self, a: str, b: str) -> str:
+        """Return the larger of two numbers that are not negative."""
+        return self._chosen_integer("umax", a, b)
+
+    def _chosen_integer(self, which: str, a: str, b: str) -> str:
+        self.declared.add(f"declare i64 @llvm.{which}.i64(i64, i64)")
+        return self.value(f"call i64 @llvm.{which}.i64(i64 {a}, i64 {b})")
+
     def address(self, base: str, offset: str) -> str:
         return self.value(f"getelementptr inbounds double, ptr {base}, i64 {offset}")
 

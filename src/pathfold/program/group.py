@@ -27,6 +27,8 @@ class Group:
             self.begin, self.end = f.layout(table), f.layout(f.integer("add", table, "1"))
         if traced.body:
             self.rows = f.integer("sub", self.end, self.begin)
+            if self.kernel.most is not None:
+                self.rows = f.least(self.rows, str(self.kernel.most))
 
     def apart(self, use: Use) -> int:
         """Return how far apart the entries of a record are."""

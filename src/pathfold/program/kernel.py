@@ -49,15 +49,23 @@ class LaneScan(Kernel):
 class NodeScan(Kernel):
     """A scan over the nodes of a series, one after the other; of a group of series abreast, where there are several.
 
-    A shared quantity that it writes is a sum over series, to which each adds, or the `largest` over them.
+    A shared quantity that it writes is a sum over series, to which each adds, or the `largest` over them. A scan may go
+    through the first nodes alone, `most` of them.
     """
 
     largest: tuple[str, ...] = ()
+    most: int | None = None
 
     @property
     def by_series(self) -> bool:
         """Whether it has anything of series or nodes, and not of what all share alone."""
         return any(use.record.kind in ("series", "lane") for use in self.uses)
+
+
+class SegmentScan(NodeScan):
+    """A scan over the segments of a series, one after the other: their records are lanes of groups that they fill."""
+
+    by_series = False
 
 
 MANY = 100  # an output with more entries is written by loops

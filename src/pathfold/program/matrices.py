@@ -29,6 +29,21 @@ def eliminate(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     return inverse, pivots
 
 
+def invert(matrix: jax.Array) -> jax.Array:
+    """Return the inverse of a small matrix of any kind, by elimination with rows exchanged for the largest pivot."""
+    n = len(matrix)
+    rows = list(jnp.concatenate([matrix, jnp.eye(n)], axis=1))
+    for k in range(n):
+        for i in range(k + 1, n):
+            larger = jnp.abs(rows[i][k]) > jnp.abs(rows[k][k])
+            rows[k], rows[i] = jnp.where(larger, rows[i], rows[k]), jnp.where(larger, rows[k], rows[i])
+        rows[k] = rows[k] / rows[k][k]
+        for i in range(n):
+            if i != k:
+                rows[i] = rows[i] - rows[i][k] * rows[k]
+    return jnp.stack(rows)[:, n:]
+
+
 def lower_mirrored(matrix: jax.Array) -> jax.Array:
     """Make a symmetric matrix of its lower triangle; the upper one is never computed."""
     return _mirror.bind(matrix)

@@ -95,6 +95,4 @@ def lanes_in_use(f: Function, lanes: int) -> str:
     begun = f.integer("mul nuw nsw", "%i", str(lanes))
     left = f.integer("sub", f.layout(LAYOUT_SLOTS), begun)
     rounded = f.integer("and", f.integer("add nuw nsw", left, str(unit - 1)), str(-unit))
-    f.declared |= {f"declare i64 @llvm.{least_or_most}.i64(i64, i64)" for least_or_most in ("umin", "umax")}
-    at_most = f.value(f"call i64 @llvm.umin.i64(i64 {rounded}, i64 {lanes})")
-    return f.value(f"call i64 @llvm.umax.i64(i64 {at_most}, i64 {unit})")
+    return f.most(f.least(rounded, str(lanes)), str(unit))

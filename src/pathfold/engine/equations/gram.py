@@ -5,6 +5,8 @@ method.md, sections 4 and 5. `free` is 0 at a node whose state is conditioned on
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 
 from pathfold.engine.model_functions import ModelFunctions
@@ -16,7 +18,7 @@ SINGULAR = 1e-13  # a pivot below this fraction of its variance has no digits le
 
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
-    return [_factorise(f, r, n), _push(r, n), _filter(f, r, n), _unexplained(r), _smooth(f, r, n), _pull(r)]
+    return [_factorise(f, r, n), _push(r, n), filter_vector(f, r), _unexplained(r), smooth_vector(f, r), _pull(r)]
 
 
 def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
@@ -27,39 +29,59 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     that are added to every gap and every observation while a start is sought (method.md, section 12), else zero.
     """
 
-    def init(B0, E0, C):
-        return {"P": B0 @ B0.T, "d": E0, "C": C, "log_sig": jnp.zeros(())}
+    def init(B0, E0, C, P_in, d_in):
+        return {"P": B0 @ B0.T + P_in, "d": E0 + d_in, "C": C, "log_sig": jnp.zeros(())}
 
     def body(P, d, C, log_sig, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
-        M = lower_mirrored(A @ P @ A.T + Q + jnp.diag(gap_relaxation * state_scale**2))
+        Q = Q + jnp.diag(gap_relaxation * state_scale**2)
         noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
-        Sig = lower_mirrored(ones_where_missing(H @ M @ H.T + noise, mask))
-        Sig_inv, pivots = eliminate(Sig)
-        Sig_inv = lower_mirrored(Sig_inv)
-        K = M @ H.T @ Sig_inv
-        I_KH = jnp.eye(n.X) - K @ H
-        dm = A @ d + E
-        eU = H @ dm + Hu
-        free = f.free(mask)
+        seen = look(P, d, A, E, Q, H, Hu, noise, mask, f.free(mask))
         return {
             "P_start": P,
             "d_start": d,
-            "M": M,
-            "K": K,
-            "Sig_inv": Sig_inv,
-            "eU": eU,
-            "P": free * lower_mirrored(I_KH @ M @ I_KH.T + K @ noise @ K.T),
-            "d": free * (dm - K @ eU),
-            "C": C + lower_mirrored(eU.T @ Sig_inv @ eU),
-            "log_sig": log_sig + sum(_log_pivot(pivots[j], Sig[j, j]) for j in range(n.Y)),
+            "M": seen.M,
+            "K": seen.K,
+            "Sig_inv": seen.Sig_inv,
+            "eU": seen.eU,
+            "P": seen.P,
+            "d": seen.d,
+            "C": C + lower_mirrored(seen.eU.T @ seen.Sig_inv @ seen.eU),
+            "log_sig": log_sig + sum(_log_pivot(seen.pivots[j], seen.Sig[j, j]) for j in range(n.Y)),
         }
 
     def final(C, log_sig, log_det):
         return {"C": C, "log_sig": log_sig, "log_det": log_det + log_sig}
 
-    return NodeScan(
-        "factorise", r.uses(problem="settings grid", point="start node sums"), init=init, body=body, final=final
-    )
+    uses = r.uses(problem="settings grid", point="start node sums segment")
+    return NodeScan("factorise", uses, init=init, body=body, final=final)
+
+
+class Look(NamedTuple):
+    """What the filter makes of a node: before it looks, in looking, and after."""
+
+    M: Any
+    Sig: Any
+    Sig_inv: Any
+    pivots: Any
+    K: Any
+    I_KH: Any
+    eU: Any
+    P: Any
+    d: Any
+
+
+def look(P, d, A, E, Q, H, Hu, noise, mask, free) -> Look:
+    """Go to the next node, where P and d are A P A^T + Q and A d + E, and look at its rows."""
+    M = lower_mirrored(A @ P @ A.T + Q)
+    Sig = lower_mirrored(ones_where_missing(H @ M @ H.T + noise, mask))
+    Sig_inv, pivots = eliminate(Sig)
+    Sig_inv = lower_mirrored(Sig_inv)
+    K = M @ H.T @ Sig_inv
+    I_KH = jnp.eye(len(M)) - K @ H
+    dm = A @ d + E
+    eU = H @ dm + Hu
+    P = free * lower_mirrored(I_KH @ M @ I_KH.T + K @ noise @ K.T)
+    return Look(M, Sig, Sig_inv, pivots, K, I_KH, eU, P, free * (dm - K @ eU))
 
 
 def _log_pivot(pivot, variance):
@@ -82,11 +104,11 @@ def _push(r: Records, n: Sizes) -> Kernel:
     return LaneScan("push", r.uses(point="path", vector="v", scratch="work"), init=init, body=body, final=final)
 
 
-def _filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def filter_vector(f: ModelFunctions, r: Records) -> Kernel:
     """Innovations e of J p, with gaps and misfits of the path added; c is the filtered movement of the nodes."""
 
-    def init(E0, B0, u, v0):
-        return {"running": E0 @ u + B0 @ v0}
+    def init(E0, B0, u, v0, c_in):
+        return {"running": E0 @ u + B0 @ v0 + c_in}
 
     def body(running, u, w, Bp, gap, o, A, E, H, Hu, Hw, K, mask):
         cm = A @ running + E @ u + Bp + gap
@@ -94,7 +116,7 @@ def _filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         c = f.free(mask) * (cm - K @ e)
         return {"e": e, "c": c, "running": c}
 
-    uses = r.uses(problem="grid", point="start node", vector="u v0 w", scratch="work newton")
+    uses = r.uses(problem="grid", point="start node", vector="u v0 w", scratch="work newton handed")
     return NodeScan("filter_vector", uses, init=init, body=body)
 
 
@@ -118,11 +140,11 @@ def _unexplained(r: Records) -> Kernel:
     return NodeScan("unexplained", uses, init=init, body=body, final=final)
 
 
-def _smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def smooth_vector(f: ModelFunctions, r: Records) -> Kernel:
     """Backward pass: lam = (G^{-1} r)_n and eta_n, with J^T G^{-1} r = (a; B0^T rho_0; W^T lam; B^T eta)."""
 
-    def init():
-        return {"rho": jnp.zeros(n.X)}
+    def init(rho_in):
+        return {"rho": rho_in}
 
     def body(rho, e, eU, a, A, H, K, Sig_inv, mask):
         rho = f.free(mask) * rho
@@ -133,7 +155,7 @@ def _smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(rho, B0):
         return {"zeta0": B0.T @ rho}
 
-    uses = r.uses(problem="grid", point="start node", scratch="newton newton_sums start_multipliers")
+    uses = r.uses(problem="grid", point="start node", scratch="newton newton_sums start_multipliers handed")
     return NodeScan("smooth_vector", uses, init=init, body=body, final=final, reverse=True)
 
 

@@ -32,13 +32,13 @@ def parameters(f: ModelFunctions, r: Records) -> Kernel:
 
 
 def start_states(f: ModelFunctions, r: Records) -> Kernel:
-    """x_0 = g_x0(z, v0), E0 = dx_0/du, B0 = dx_0/dv0."""
+    """x_0 = g_x0(z, v0), E0 = dx_0/du, B0 = dx_0/dv0; all zero where a segment goes on with a series."""
 
-    def final(z, D, v0, covariates):
+    def final(z, D, v0, covariates, begins):
         start = (z, v0, covariates)
         E0z, B0 = jax.jacfwd(f.start, argnums=(0, 1))(*start)
         excess_z, excess_v0 = jax.grad(f.start_excess, argnums=(0, 1))(*start)
-        return {
+        found = {
             "x0": f.start(*start),
             "E0z": E0z,
             "E0": E0z @ D,
@@ -47,6 +47,7 @@ def start_states(f: ModelFunctions, r: Records) -> Kernel:
             "excess_z_gradient": excess_z,
             "excess_v0_gradient": excess_v0,
         }
+        return {name: jnp.where(begins > 0.0, value, 0.0) for name, value in found.items()}
 
     uses = r.uses(problem="about", point="theta v0 start")
     return NodeScan("start_states", uses, final=final, fixes=("E0z", "E0", "B0"))
@@ -55,13 +56,13 @@ def start_states(f: ModelFunctions, r: Records) -> Kernel:
 def _link(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """Every interval begins where the one before ended: x_{n,0} = x_{n-1}, or the state that is conditioned on."""
 
-    def init(x0):
-        return {"previous": x0}
+    def init(x0, x_in):
+        return {"previous": x0 + x_in}
 
     def body(previous, x_node, y, mask):
         return {"x_start": previous, "previous": f.seen_state(x_node, y, mask)}
 
-    return NodeScan("link", r.uses(problem="grid", point="start node"), init=init, body=body)
+    return NodeScan("link", r.uses(problem="grid", point="start node segment"), init=init, body=body)
 
 
 def _simulate(f: ModelFunctions, r: Records) -> Kernel:

@@ -22,7 +22,7 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
         _spread(f, r, n),
         _curvature(f, r, n),
         _observe_curvature(f, r),
-        _pull_back(f, r, n),
+        pull_back(f, r),
         _start_curvature(f, r),
         _parameter_gradient(f, r),
         _gradient_vector(r),
@@ -40,8 +40,8 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """
     moving = slice(n.M)
 
-    def init(wD):
-        return {"Om": jnp.zeros((n.X, n.X)), "R": jnp.zeros((n.X, n.U)), "wD": wD}
+    def init(wD, Om_in, R_in):
+        return {"Om": Om_in, "R": R_in, "wD": wD}
 
     def body(Om, R, wD, C_inv, D, A, Ez, E, H, Hz, Hw, K, Sig_inv, M, eU, P_start, d_start, mask):
         free = f.free(mask)
@@ -70,7 +70,7 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         wE0 = R @ C_inv
         return {"wE0": wE0 @ D.T, "wB0": (Om - wE0 @ R.T) @ B0, "wD": wD + E0z.T @ wE0}
 
-    uses = r.uses(problem="grid", point="theta start node sums", scratch="work start_weights")
+    uses = r.uses(problem="grid", point="theta start node sums segment", scratch="work start_weights")
     return NodeScan("weights", uses, init=init, body=body, final=final, reverse=True)
 
 
@@ -141,11 +141,11 @@ def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
     return LaneScan("observe_curvature", uses, final=final)
 
 
-def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def pull_back(f: ModelFunctions, r: Records) -> Kernel:
     """State gradients back through the path, zeta_{n-1} = A_n^T zeta_n + gx_path_n + gx_node_{n-1}; sums for z, u."""
 
-    def init(gz, gu):
-        return {"later": jnp.zeros(n.X), "gz": gz, "gu": gu}
+    def init(gz, gu, later_in):
+        return {"later": later_in, "gz": gz, "gu": gu}
 
     def body(later, gz, gu, A, E, Q, Bp, gx_node, gx_path, gz_node, gz_path, mask):
         zeta = f.free(mask) * later + gx_node
@@ -160,19 +160,20 @@ def _pull_back(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(later, gz, gu):
         return {"zeta0x": later, "gz": gz, "gu": gu}
 
-    uses = r.uses(problem="grid", point="node sums", scratch="work start_weights")
+    uses = r.uses(problem="grid", point="node sums", scratch="work start_weights handed")
     return NodeScan("pull_back", uses, init=init, body=body, final=final, reverse=True)
 
 
 def _start_curvature(f: ModelFunctions, r: Records) -> Kernel:
     """The initial state's share: gradient of <wE0, E0> + <wB0, B0> + <zeta_0, x_0>, and of its prior's excess."""
 
-    def final(z, v0, covariates, wE0, wB0, zeta0x, excess_z_gradient, excess_v0_gradient, gz, verlet):
+    def final(z, v0, covariates, begins, wE0, wB0, zeta0x, excess_z_gradient, excess_v0_gradient, gz, verlet):
         def contraction(z, v0):
             E0, B0 = jax.jacfwd(f.start, argnums=(0, 1))(z, v0, covariates)
             return _inner(wE0, E0) + _inner(wB0, B0) + _inner(zeta0x, f.start(z, v0, covariates))
 
-        gz_start, gv0 = jax.grad(contraction, argnums=(0, 1))(z, v0)
+        of_start = jax.grad(contraction, argnums=(0, 1))(z, v0)
+        gz_start, gv0 = (jnp.where(begins > 0.0, each, 0.0) for each in of_start)
         return {"gz": gz + gz_start + excess_z_gradient, "v0_g": gv0 + excess_v0_gradient + verlet * v0}
 
     uses = r.uses(problem="settings about", point="theta v0 start sums", gradient="v0", scratch="start_weights")

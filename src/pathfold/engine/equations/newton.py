@@ -6,6 +6,8 @@ of the step. The moving point's node states are unknowns of their own, so every 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 
 from pathfold.engine.model_functions import ModelFunctions
@@ -23,9 +25,9 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
         _residual(f, r),
         _residual_linearised(f, r),
         _cross_factorise(f, r, n),
-        _cross_filter(f, r, n),
+        cross_filter(f, r),
         _cross_unexplained(r),
-        _cross_smooth(f, r, n),
+        cross_smooth(f, r),
     ]
 
 
@@ -108,49 +110,66 @@ def _residual_linearised(f: ModelFunctions, r: Records) -> Kernel:
 def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """Filter of the mixed matrix J(q') J(q)^T: covariances between the two linearised paths, not symmetric."""
 
-    def init(B0, B0_new, E0, E0_new, C):
-        return {"P": B0_new @ B0.T, "dl": E0_new, "dr": E0, "C": C}
+    def init(B0, B0_new, E0, E0_new, C, Pc_in, dl_in, dr_in):
+        return {"P": B0_new @ B0.T + Pc_in, "dl": E0_new + dl_in, "dr": E0 + dr_in, "C": C}
 
     def body(P, dl, dr, C, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new, mask):
-        M = A_new @ P @ A.T + cross
-        S_inv, _ = eliminate(ones_where_missing(H_new @ M @ H.T + Hw_new @ Hw.T, mask))
-        Kl = M @ H.T @ S_inv
-        Kr = S_inv @ H_new @ M
-        left, right = A_new @ dl + E_new, A @ dr + E
-        eUl, eR = H_new @ left + Hu_new, H @ right + Hu
-        SeR = S_inv.T @ eR
-        free = f.free(mask)
-        P = free * (M - Kl @ H_new @ M)
-        dl = free * (left - Kl @ eUl)
+        matrices = A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new
+        seen = cross_look(P, dl, dr, *matrices, mask, f.free(mask))
         return {
-            "Pc": P,
-            "Kl": Kl,
-            "Kr": Kr,
-            "Sc_inv": S_inv,
-            "eUl": eUl,
-            "SeR": SeR,
-            "dl_node": dl,
-            "P": P,
-            "dl": dl,
-            "dr": free * (right - Kr.T @ eR),
-            "C": C + SeR.T @ eUl,
+            "Pc": seen.P,
+            "Kl": seen.Kl,
+            "Kr": seen.Kr,
+            "Sc_inv": seen.S_inv,
+            "eUl": seen.eUl,
+            "SeR": seen.SeR,
+            "dl_node": seen.dl,
+            "P": seen.P,
+            "dl": seen.dl,
+            "dr": seen.dr,
+            "C": C + seen.SeR.T @ seen.eUl,
         }
 
     def final(C):
         return {"C": C}
 
-    uses = r.uses(problem="grid", origin="start node", target="start node", scratch="newton newton_sums")
+    uses = r.uses(problem="grid", origin="start node", target="start node", scratch="newton newton_sums handed")
     return NodeScan("cross_factorise", uses, init=init, body=body, final=final)
 
 
-def _cross_filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+class CrossLook(NamedTuple):
+    """What the filter of the mixed matrix makes of a node."""
+
+    S_inv: Any
+    Kl: Any
+    Kr: Any
+    eUl: Any
+    SeR: Any
+    P: Any
+    dl: Any
+    dr: Any
+
+
+def cross_look(P, dl, dr, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new, mask, free) -> CrossLook:
+    """Go to the next node, on both paths, and look at its rows (as `gram.look`)."""
+    M = A_new @ P @ A.T + cross
+    S_inv, _ = eliminate(ones_where_missing(H_new @ M @ H.T + Hw_new @ Hw.T, mask))
+    Kl = M @ H.T @ S_inv
+    Kr = S_inv @ H_new @ M
+    left, right = A_new @ dl + E_new, A @ dr + E
+    eUl, eR = H_new @ left + Hu_new, H @ right + Hu
+    P, dl, dr = M - Kl @ H_new @ M, left - Kl @ eUl, right - Kr.T @ eR
+    return CrossLook(S_inv, Kl, Kr, eUl, S_inv.T @ eR, free * P, free * dl, free * dr)
+
+
+def cross_filter(f: ModelFunctions, r: Records) -> Kernel:
     """Closed-loop innovations of the residuals, cm = A' c + gap, e = o + H' cm, c = cm - K' e.
 
     And the largest residual, in units of the scales of states and rows.
     """
 
-    def init(residual):
-        return {"running": jnp.zeros(n.X), "residual": residual}
+    def init(residual, running_in):
+        return {"running": running_in, "residual": residual}
 
     def body(running, residual, A_new, H_new, gap, o, Kl, mask, state_scale, row_scale):
         cm = A_new @ running + gap
@@ -162,7 +181,7 @@ def _cross_filter(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def final(residual):
         return {"residual": residual}
 
-    uses = r.uses(problem="settings grid", target="node", scratch="newton newton_sums")
+    uses = r.uses(problem="settings grid", target="node", scratch="newton newton_sums handed")
     return NodeScan("cross_filter", uses, init=init, body=body, final=final, largest=("residual",))
 
 
@@ -182,14 +201,14 @@ def _cross_unexplained(r: Records) -> Kernel:
     return NodeScan("cross_unexplained", uses, init=init, body=body, final=final)
 
 
-def _cross_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def cross_smooth(f: ModelFunctions, r: Records) -> Kernel:
     """Backward: multipliers lam, eta of the change dq = -J(q)^T lam, and the node states moved with it.
 
     `change` is the largest 2-norm of dq over the noise of one interval or observation, squared; it bounds |dq|_inf.
     """
 
-    def init(change):
-        return {"zeta": jnp.zeros(n.X), "change": change}
+    def init(change, zeta_in):
+        return {"zeta": zeta_in, "change": change}
 
     def body(zeta, change, a, e, c, eUl, Sc_inv, Kr, Pc, dl_node, A, H, Hw, Q, x_node_new, mask):
         zeta = f.free(mask) * zeta
@@ -209,5 +228,6 @@ def _cross_smooth(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         zeta0 = B0.T @ zeta
         return {"zeta0": zeta0, "change": jnp.maximum(change, zeta0 @ zeta0)}
 
-    uses = r.uses(problem="grid", origin="start node", target="node", scratch="newton start_multipliers newton_sums")
+    scratch = "newton start_multipliers newton_sums handed"
+    uses = r.uses(problem="grid", origin="start node", target="node", scratch=scratch)
     return NodeScan("cross_smooth", uses, init=init, body=body, final=final, reverse=True, largest=("change",))

@@ -17,7 +17,7 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled
-from .lanes import noise_of_interval, of_interval, of_series, setting
+from .lanes import noise_of_interval, of_interval, of_place, of_series, setting
 from .manifold import (
     constrained_potential,
     factorise,
@@ -82,6 +82,17 @@ def misfits_of_interval(layout, problem, scratch, n):
 
 
 @compiled
+def log_sig_of(layout, point, k):
+    """Return log|Sigma| of a series; if it is cut, its segments, one after the other, have a share each."""
+    place = layout[layout[at.PLACE] + k]
+    total = point[of_place(layout, at.POINT_START, at.START_LOG_SIG, place)]
+    while layout[layout[at.BEFORE] + place + 1] >= 0:
+        place += 1
+        total += point[of_place(layout, at.POINT_START, at.START_LOG_SIG, place)]
+    return total
+
+
+@compiled
 def weigh(layout, problem, point, relaxation, shares, scratch):
     """Compute l_rho at a point that has been linearised, by series; return its sum, and the sum of squared misfits.
 
@@ -94,7 +105,7 @@ def weigh(layout, problem, point, relaxation, shares, scratch):
         total += 0.5 * q[layout[at.VECTOR_U] + i] ** 2
     for k in range(layout[at.SERIES]):
         share = point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
-        share += 0.5 * point[of_series(layout, at.POINT_START, at.START_LOG_SIG, k)]
+        share += 0.5 * log_sig_of(layout, point, k)
         v0 = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
         for i in range(layout[at.V0]):
             share += 0.5 * q[v0 + i * layout[at.ABREAST]] ** 2

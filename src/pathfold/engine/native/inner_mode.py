@@ -14,7 +14,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series, setting
 from .manifold import sums_of
-from .parts import NO_SUMS, NONE, by_chunk, by_series, sums_in, sweep
+from .parts import NO_SUMS, NONE, by_chunk, by_series, starts, sums_in, sweep
 from .small import finite
 from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
 from .vector import clear_idle, copy, position, squared_norm
@@ -26,8 +26,8 @@ AT, TRIAL = range(2)  # rows of the table of points
 def simulate(layout, problem, point, scratch):
     """Compute the path from the point's noise and node states, with gaps, misfits and the rows' Jacobians."""
     kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
-    starts, intervals = by_series(at.START_STATES, at.LINK), by_chunk(at.SIMULATE, at.OBSERVE)
-    sweep(layout, problem, point, point, scratch, NO_SUMS, starts, intervals)
+    intervals = by_chunk(at.SIMULATE, at.OBSERVE)
+    sweep(layout, problem, point, point, scratch, NO_SUMS, starts(), intervals)
 
 
 @compiled

@@ -36,7 +36,13 @@ def of_step(layout, record, field, n, s):
 @compiled
 def of_series(layout, record, field, k):
     """Return where a field of series k begins in its block; its entries follow at strides of layout[ABREAST]."""
-    abreast, place = layout[at.ABREAST], layout[layout[at.PLACE] + k]
+    return of_place(layout, record, field, layout[layout[at.PLACE] + k])
+
+
+@compiled
+def of_place(layout, record, field, place):
+    """Return the same for the place of a series, or of a segment of one."""
+    abreast = layout[at.ABREAST]
     return layout[record] + ((place // abreast) * layout[record + at.SIZE] + layout[field]) * abreast + place % abreast
 
 

@@ -10,7 +10,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled, kernel
 from .lanes import of_interval, of_series
-from .parts import NO_SUMS, NONE, by_chunk, by_node, by_series, over_series, sums_in, sweep
+from .parts import NO_STAGE, NO_SUMS, NONE, by_chunk, by_node, by_series, joined, over_series, starts, sums_in, sweep
 from .shares import newton_sums
 from .small import finite, invert
 from .thresholds import CORRECTIONS
@@ -33,8 +33,8 @@ def evaluate_start(layout, problem, point, scratch):
 def linearise(layout, problem, point, scratch):
     """Compute path and Jacobians at the point, from its noise and node states (method.md, section 3)."""
     kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
-    starts, intervals = by_series(at.START_STATES, at.LINK), by_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE)
-    sweep(layout, problem, point, point, scratch, NO_SUMS, starts, intervals)
+    intervals = by_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE)
+    sweep(layout, problem, point, point, scratch, NO_SUMS, starts(), intervals)
 
 
 @compiled
@@ -78,10 +78,18 @@ def factor_status(layout, point):
 
 
 @compiled
+def factor_stages():
+    """Return the stages of the factor: of segments, if series are cut, where each begins; then all nodes."""
+    joint = joined(at.JOIN_FACTORS, at.JOIN_WEIGHTS)
+    return by_series(at.REFERENCE, at.SURVEY), joint, by_series(at.FACTORISE)
+
+
+@compiled
 def factorise_by_series(layout, problem, point, scratch):
     """Compute the factor of the Gram matrix and log|G| (method.md, section 4) once linearised; return log|C|."""
     sums = factor_sums(layout, point)
-    sweep(layout, problem, point, point, scratch, sums, by_series(at.FACTORISE))
+    surveyed, joint, factorised = factor_stages()
+    sweep(layout, problem, point, point, scratch, sums, surveyed, joint, factorised)
     return finish_factor(layout, point)
 
 
@@ -97,8 +105,9 @@ def linearise_and_factorise(layout, problem, point, scratch):
     """Compute path, Jacobians and factor at the point, in one sweep; return a status."""
     kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
     sums = factor_sums(layout, point)
-    starts, intervals = by_series(at.START_STATES, at.LINK), by_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE)
-    sweep(layout, problem, point, point, scratch, sums, starts, intervals, by_series(at.FACTORISE))
+    intervals = by_chunk(at.SIMULATE, at.LINEARISE, at.OBSERVE)
+    surveyed, joint, factorised = factor_stages()
+    sweep(layout, problem, point, point, scratch, sums, starts(), intervals, surveyed, joint, factorised)
     finish_factor(layout, point)
     return factor_status(layout, point)
 
@@ -171,11 +180,18 @@ def solve_pushed(layout, problem, point, vector, push, scratch):
     finds the other multipliers: lam, eta, zeta_0.
     """
     sums = unexplained_sums(layout, scratch)
-    filtered, unexplained = by_series(at.FILTER_VECTOR), by_node(at.UNEXPLAINED)
-    sweep(layout, problem, point, vector, scratch, sums, push, filtered, unexplained)
+    ends, joint, filtered = by_series(at.FILTER_ENDS), joined(at.JOIN_FILTERS), by_series(at.FILTER_VECTOR)
+    sweep(layout, problem, point, vector, scratch, sums, push, ends, joint, filtered, by_node(at.UNEXPLAINED))
     begin = layout[at.POINT_SUMS] + layout[at.SUMS_C_INV]
     inverse = point[begin : begin + layout[at.U] * layout[at.U]]
     solve_parameters(layout, problem, point, vector, inverse, at.UNEXPLAINED, scratch)
+
+
+@compiled
+def smooth_and(stage, layout, problem, point, other, scratch):
+    """Find the multipliers lam, eta and zeta_0, then do the stage."""
+    ends, joint = by_series(at.SMOOTH_ENDS), joined(at.JOIN_SMOOTHERS)
+    sweep(layout, problem, point, other, scratch, NO_SUMS, ends, joint, by_series(at.SMOOTH_VECTOR), stage)
 
 
 @compiled
@@ -192,7 +208,7 @@ def pull_start(layout, vector, scratch):
 def remove_normal(layout, problem, point, vector, push, scratch):
     """p <- p - J^T G^{-1} (J p + residuals), for `push_from_manifold` or `push_with_residuals`."""
     solve_pushed(layout, problem, point, vector, push, scratch)
-    sweep(layout, problem, point, vector, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.PULL))
+    smooth_and(by_chunk(at.PULL), layout, problem, point, vector, scratch)
     pull_start(layout, vector, scratch)
     clear_idle(layout, vector)
 
@@ -225,11 +241,12 @@ def set_gradient(layout, problem, point, scratch):
     """Compute the gradient of h1, projected onto the cotangent space (method.md, section 6)."""
     g, sums = gradient(layout, point), gradient_sums(layout, point)
     intervals = by_chunk(at.SPREAD, at.CURVATURE, at.OBSERVE_CURVATURE)
-    ends = by_series(at.PULL_BACK, at.START_CURVATURE)
-    sweep(layout, problem, point, g, scratch, sums, by_series(at.WEIGHTS), intervals, ends)
+    ends, joint = by_series(at.PULL_BACK_ENDS), joined(at.JOIN_PULLS)
+    pulled = by_series(at.PULL_BACK, at.START_CURVATURE)
+    sweep(layout, problem, point, g, scratch, sums, by_series(at.WEIGHTS), intervals, ends, joint, pulled)
     kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
     solve_pushed(layout, problem, point, g, by_chunk(at.CLEAR_RESIDUALS), scratch)
-    sweep(layout, problem, point, g, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.GRADIENT_VECTOR))
+    smooth_and(by_chunk(at.GRADIENT_VECTOR), layout, problem, point, g, scratch)
     pull_start(layout, g, scratch)
     clear_idle(layout, g)
 
@@ -255,7 +272,7 @@ def first_order_shift(layout, problem, point, vector, scratch):
     """
     status = linearise_and_factorise(layout, problem, point, scratch)
     solve_pushed(layout, problem, point, vector, push_with_residuals(), scratch)
-    over_series(at.SMOOTH_VECTOR, layout, problem, point, vector, scratch)
+    smooth_and(NO_STAGE, layout, problem, point, vector, scratch)
     pull_start(layout, vector, scratch)
     set_weights(layout, problem, point, vector, scratch)
     return status

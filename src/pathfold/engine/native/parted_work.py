@@ -2,7 +2,8 @@
 
 Work has stages, such as the kernels over chunks and then those over series. Where every part has whole series (a
 panel), nothing of one part depends on another within the work: a part goes through all stages while it is in the
-cache, and threads wait for each other once. Where a series goes through several parts, all wait after every stage.
+cache, and threads wait for each other once. Where parts have segments of a series, they wait where these are joined;
+where a series goes through several parts as it is, after every stage.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from .team import DESCRIBED, DESCRIPTION, count_done, next_work, post, take, wai
 from .words import get, numbers_at, put
 
 # A stage of the work: where the layout table lists what its parts begin with, and up to three kernels, by their places
-# in the table, that are called one after the other on every chunk, group of series, run of nodes or share of a
-# vector; and whether the other block takes the place of the point there.
-STAGES, WIDTH = 4, 5
+# in the table, that are called one after the other on every chunk, group of series, run of nodes, share of a vector or
+# series in segments; and whether the other block takes the place of the point there. A stage whose first kernel the
+# model does not have is left out.
+STAGES, WIDTH = 8, 5
 
 # The work as the words of a team describe it: the first of its stages and the one after the last, ...
 BEGIN, END, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH, OWN_SUMS, STAGE = range(DESCRIBED, DESCRIBED + 9)
@@ -64,12 +66,12 @@ NO_WORK = PartedWork(STAGES * (NO_STAGE,), 0, (0, 0, 0, 0), NO_SUMS)
 def do_stage(part, table, stage, layout, blocks):
     """Call the kernels of a stage on every chunk, group or run of a part; `table` is the address of that to go by."""
     bounds, first, second, third, at_other = stage
-    if first == at.NOTHING:
+    one, then, last = get(layout, first), get(layout, second), get(layout, third)
+    if one == 0:
         return
     problem, point, other, scratch = blocks
     given = problem, (other if at_other != 0 else point), other, scratch
     listed = get(layout, bounds) + part
-    one, then, last = get(layout, first), get(layout, second), get(layout, third)
     for i in range(get(layout, listed), get(layout, listed + 1)):
         call(one, (i, table, *given))
         if then != 0:
@@ -123,16 +125,18 @@ def address_of_do_parts() -> int:
 
 @compiled
 def do_several(work):
-    """Do several parts: each through all stages, if parts have whole series, else all parts stage by stage."""
+    """Do several parts: each through all stages up to the next join, if they are apart, else all stage by stage."""
     parts, sums = get(work.layout, at.PARTS), work.sums
     if sums.size > 0:
         begin_sums(numbers_at(sums.address, sums.size), parts, sums)
-    if get(work.layout, at.APART) != 0:
-        do_stages(0, STAGES, parts, work)
-    else:
-        for i in range(STAGES):
-            if work.stages[i][1] != at.NOTHING:
-                do_stages(i, i + 1, parts, work)
+    apart, begin = get(work.layout, at.APART) != 0, 0
+    for i in range(STAGES):
+        joins, there = work.stages[i][0] == at.BY_SEGMENT, get(work.layout, work.stages[i][1]) != 0
+        if there and (joins or not apart):
+            do_stages(begin, i, parts, work)
+            do_stages(i, i + 1, parts, work)
+            begin = i + 1
+    do_stages(begin, STAGES, parts, work)
     if sums.size > 0:
         join(numbers_at(sums.address, sums.size), parts, sums)
 
@@ -141,6 +145,10 @@ def do_several(work):
 def do_stages(begin, end, parts, work):
     """Do some stages of the work, with a team if there is one and it can help: not if all is in the first part."""
     stages, layout, own_sums = work.stages, work.layout, 1 if work.sums.size > 0 else 0
+    while begin < end and get(layout, stages[begin][1]) == 0:
+        begin += 1
+    if begin == end:
+        return
     team, listed = get(layout, at.TEAM), get(layout, stages[begin][0])
     if team == 0 or get(layout, listed + 1) == get(layout, listed + parts):
         for part in range(parts):

@@ -14,10 +14,13 @@ from numba.extending import overload
 from pathfold.engine import table as at
 
 from .jit import address_of, call_with_one, compiled
-from .parted_work import NO_STAGE, NO_SUMS, NO_WORK, NONE, PartedWork, Sums, do_parts
+from .parted_work import NO_STAGE, NO_SUMS, NO_WORK, NONE, STAGES, PartedWork, Sums, do_parts
 
-__all__ = ["NONE", "NO_SUMS", "by_chunk", "by_node", "by_series"]
-__all__ += ["by_share", "over_chunks", "over_series", "starts_of_other", "sums_in", "sweep"]
+__all__ = ["NONE", "NO_STAGE", "NO_SUMS", "by_chunk", "by_node", "by_series"]
+__all__ += ["by_share", "joined", "over_chunks", "over_series", "starts", "starts_of_other", "sums_in", "sweep"]
+
+
+SPARE = (STAGES - 1) * (NO_STAGE,)
 
 
 @compiled
@@ -28,14 +31,26 @@ def by_chunk(first, second=at.NOTHING, third=at.NOTHING):
 
 @compiled
 def by_series(first, second=at.NOTHING):
-    """Return a stage: a kernel or two, one after the other on every group of series."""
+    """Return a stage: a kernel or two, one after the other on every group of series, or of segments."""
     return at.BY_SERIES, first, second, at.NOTHING, 0
 
 
 @compiled
+def starts():
+    """Return a stage: initial states, and where intervals begin."""
+    return at.BY_SERIES, at.START_STATES, at.HAND_STATES, at.LINK, 0
+
+
+@compiled
 def starts_of_other():
-    """Return a stage: initial states, and where intervals begin, of a point that a sweep has as the other block."""
-    return at.BY_SERIES, at.START_STATES, at.LINK, at.NOTHING, 1
+    """Return the same stage for a point that a sweep has as the other block."""
+    return at.BY_SERIES, at.START_STATES, at.HAND_STATES, at.LINK, 1
+
+
+@compiled
+def joined(first, second=at.NOTHING):
+    """Return a stage: a kernel or two over the segments of every series, once all before it is done."""
+    return at.BY_SEGMENT, first, second, at.NOTHING, 0
 
 
 @compiled
@@ -57,10 +72,12 @@ def sums_in(sums, read, added, compared):
 
 
 @compiled
-def sweep(layout, problem, point, other, scratch, sums, first, second=NO_STAGE, third=NO_STAGE, fourth=NO_STAGE):
-    """Go through the data in parts, by up to four stages of kernels."""
+def sweep(layout, problem, point, other, scratch, sums, *stages):
+    """Go through the data in parts, by up to eight stages of kernels."""
     blocks = address_of(problem), address_of(point), address_of(other), address_of(scratch)
-    go_through(layout[at.DO_PARTS], PartedWork((first, second, third, fourth), address_of(layout), blocks, sums))
+    padded = stages + SPARE
+    every = padded[0], padded[1], padded[2], padded[3], padded[4], padded[5], padded[6], padded[7]
+    go_through(layout[at.DO_PARTS], PartedWork(every, address_of(layout), blocks, sums))
 
 
 def go_through(address, work):

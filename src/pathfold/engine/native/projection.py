@@ -19,10 +19,11 @@ from .manifold import (
     pull_start,
     push_from_manifold,
     reset_woodbury,
+    smooth_and,
     solve_parameters,
     solve_pushed,
 )
-from .parts import NO_SUMS, NONE, by_chunk, by_node, by_series, starts_of_other, sums_in, sweep
+from .parts import NO_STAGE, NO_SUMS, NONE, by_chunk, by_node, by_series, joined, starts_of_other, sums_in, sweep
 from .shares import add, largest_difference, newton_sums
 from .small import finite
 from .thresholds import CONTRACTION, DIVERGENCE, NEAR, PIECES, RETURNING
@@ -59,7 +60,7 @@ def predict(layout, problem, origin, target, displacement, push, scratch):
     guess of a solve. From another they see to its gaps and misfits, too (`push_with_residuals`).
     """
     solve_pushed(layout, problem, origin, displacement, push, scratch)
-    sweep(layout, problem, origin, target, scratch, NO_SUMS, by_series(at.SMOOTH_VECTOR), by_chunk(at.MOVE_NODES))
+    smooth_and(by_chunk(at.MOVE_NODES), layout, problem, origin, target, scratch)
 
 
 @compiled
@@ -90,14 +91,17 @@ def shoot_and_filter(layout, problem, origin, target, fresh, scratch):
     clear_parameters(layout, sums, at.SUMS_A)
     clear_parameters(layout, sums, at.SUMS_B)
     sums[residual] = 0.0
-    begin, filtered = layout[at.SUMS_B], by_series(at.CROSS_FILTER)
+    begin, surveyed, factors, ends = layout[at.SUMS_B], NO_STAGE, NO_STAGE, by_series(at.CROSS_FILTER_ENDS)
     if fresh:
         reset_woodbury(layout, sums)
-        begin, filtered = layout[at.SUMS_C], by_series(at.CROSS_FACTORISE, at.CROSS_FILTER)
+        begin, ends = layout[at.SUMS_C], by_series(at.CROSS_FACTORISE, at.CROSS_FILTER_ENDS)
+        surveyed, factors = by_series(at.CROSS_REFERENCE, at.CROSS_SURVEY), joined(at.JOIN_CROSS_FACTORS)
     written = sums_in(sums, multipliers(layout), (begin, layout[at.SUMS_B] + U), (residual, residual + 1))
     kernel(at.PARAMETERS, 0, layout, problem, target, target, scratch)
-    unexplained = by_node(at.CROSS_UNEXPLAINED)
-    sweep(layout, problem, origin, target, scratch, written, starts_of_other(), shooting(fresh), filtered, unexplained)
+    begun, shot, joint = starts_of_other(), shooting(fresh), joined(at.JOIN_CROSS_FILTERS)
+    filtered, explained = by_series(at.CROSS_FILTER), by_node(at.CROSS_UNEXPLAINED)
+    stages = begun, shot, surveyed, factors, ends, joint, filtered, explained
+    sweep(layout, problem, origin, target, scratch, written, *stages)
     if fresh:
         invert_woodbury(layout, sums)
     return sums[residual]
@@ -112,7 +116,8 @@ def cross_smooth(layout, problem, origin, target, scratch):
     of_change = layout[at.SUMS_CHANGE]
     sums[of_change] = 0.0
     written = sums_in(sums, multipliers(layout), NONE, (of_change, of_change + 1))
-    sweep(layout, problem, origin, target, scratch, written, by_series(at.CROSS_SMOOTH))
+    ends, joint = by_series(at.CROSS_SMOOTH_ENDS), joined(at.JOIN_CROSS_SMOOTHERS)
+    sweep(layout, problem, origin, target, scratch, written, ends, joint, by_series(at.CROSS_SMOOTH))
     change = sqrt(sums[of_change])
     for i in range(layout[at.U]):
         size = fabs(sums[layout[at.SUMS_A] + i])

@@ -34,14 +34,15 @@ def squared_norm(vector):
 
 @compiled
 def clear_idle(layout, vector):
-    """Set idle lanes to zero: their paths belong to no interval, and may not be finite; those without a series, too."""
+    """Set idle lanes to zero: their paths belong to no interval, and may not be finite. Also where no series begins."""
     clear_idle_slots(layout, vector[layout[at.VECTOR_W] : layout[at.VECTOR_W + at.END]])
     clear_idle_slots(layout, vector[layout[at.VECTOR_V] : layout[at.VECTOR_V + at.END]])
     abreast = layout[at.ABREAST]
-    for place in range(layout[at.SERIES], -(-layout[at.SERIES] // abreast) * abreast):
-        last = layout[at.VECTOR_V0] + place // abreast * abreast * layout[at.V0] + place % abreast
-        for i in range(layout[at.V0]):
-            vector[last + i * abreast] = 0.0
+    for i in range(layout[at.IDLE_PLACE], layout[at.IDLE_PLACE] + layout[at.IDLE_PLACES]):
+        place = layout[i]
+        first = layout[at.VECTOR_V0] + place // abreast * abreast * layout[at.V0] + place % abreast
+        for j in range(layout[at.V0]):
+            vector[first + j * abreast] = 0.0
 
 
 @compiled

@@ -1,0 +1,299 @@
+"""Series in segments, which are filtered and smoothed side by side (method.md, section 25): kernels of their ends.
+
+A scan over nodes needs what the segment before hands to it. What a segment makes of it is known beforehand, up to a few
+numbers: for a filter from a run that begins with a reference covariance, for all other scans, which are linear, from
+one that begins with zero. A join then goes from segment to segment, and the scans go through all of them once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import wraps
+
+import jax.numpy as jnp
+
+from pathfold.engine.equations import gram, log_det, newton
+from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.records import Records, Sizes
+from pathfold.program.kernel import Kernel, KernelPart, NodeScan, SegmentScan
+from pathfold.program.matrices import invert, lower_mirrored
+
+
+def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    return [
+        _reference(r, n),
+        _survey(f, r, n),
+        _join_factors(r, n),
+        _join_weights(r, n),
+        *_filters(f, r, n),
+        *_smoothers(f, r, n),
+        *_pulls(f, r, n),
+        _cross_reference(r, n),
+        _cross_survey(f, r, n),
+        _join_cross_factors(r, n),
+        *_cross_filters(f, r, n),
+        *_cross_smoothers(f, r, n),
+    ]
+
+
+def _reference(r: Records, n: Sizes) -> Kernel:
+    """A covariance for a segment to begin with: what the noise of its first X + 1 intervals brings.
+
+    With none at all, exact observations of a state that noise reaches through others would have no variance; one much
+    larger than the true covariance costs digits. The first segment begins with the initial state: it needs no other.
+    """
+
+    def init():
+        return {"P": jnp.zeros((n.X, n.X))}
+
+    def body(P, A, Q, gap_relaxation, state_scale):
+        return {"P": lower_mirrored(A @ P @ A.T + Q + jnp.diag(gap_relaxation * state_scale**2))}
+
+    def final(P, begins):
+        return {"P_ref": jnp.where(begins > 0.0, 0.0, P)}
+
+    uses = r.uses(problem="settings about", point="node segment")
+    return NodeScan("reference", uses, init=init, body=body, final=final, most=n.X + 1)
+
+
+def _survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """The filter from the reference: its end, and how that depends on the beginning.
+
+    Phi is the product of all (I - K H) A, Psi that of all A; Om = sum Phi^T H^T Sig^{-1} H Phi is what the rows say of
+    the state at the beginning, r = -sum Phi^T H^T Sig^{-1} eU what they say of it for the parameters' columns.
+    """
+    X, U = n.X, n.U
+
+    def init(B0, E0, P_ref):
+        begin = {"P": B0 @ B0.T + P_ref, "d": E0, "Phi": jnp.eye(X), "Psi": jnp.eye(X)}
+        return begin | {"Om": jnp.zeros((X, X)), "r": jnp.zeros((X, U))}
+
+    def body(
+        P, d, Phi, Psi, Om, r, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale
+    ):
+        Q = Q + jnp.diag(gap_relaxation * state_scale**2)
+        noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
+        seen = gram.look(P, d, A, E, Q, H, Hu, noise, mask, f.free(mask))
+        ahead = A @ Phi
+        weight = seen.Sig_inv @ (H @ ahead)
+        return {
+            "P": seen.P,
+            "d": seen.d,
+            "Phi": f.free(mask) * (seen.I_KH @ ahead),
+            "Psi": f.free(mask) * (A @ Psi),
+            "Om": Om + lower_mirrored(ahead.T @ (H.T @ weight)),
+            "r": r - weight.T @ seen.eU,
+        }
+
+    def final(P, d, Phi, Psi, Om, r):
+        return {"P_end": P, "d_end": d, "Phi": Phi, "Psi": Psi, "Om": Om, "r": r}
+
+    uses = r.uses(problem="settings grid", point="start node segment")
+    return NodeScan("survey", uses, init=init, body=body, final=final)
+
+
+def _join_factors(r: Records, n: Sizes) -> Kernel:
+    """Where the filter of every segment begins; Phi, Om and r become those from there, no longer from the reference.
+
+    If the covariance is P_ref + D and not P_ref, all that follows has J = (I + D Om)^{-1} between: the gains before it
+    do not know of D.
+    """
+
+    def init():
+        return {"P": jnp.zeros((n.X, n.X)), "d": jnp.zeros((n.X, n.U))}
+
+    def body(P, d, P_ref, P_end, d_end, Phi, Om, r):
+        D = P - P_ref
+        J = invert(jnp.eye(n.X) + D @ Om)
+        through = Phi @ J
+        return {
+            "P_in": P,
+            "d_in": d,
+            "Phi": through,
+            "Om": lower_mirrored(Om @ J),
+            "r": J.T @ (r - Om @ d),
+            "P": lower_mirrored(P_end + through @ D @ Phi.T),
+            "d": d_end + through @ (d + D @ r),
+        }
+
+    return _join("join_factors", r, init, body, point="segment")
+
+
+def _join_weights(r: Records, n: Sizes) -> Kernel:
+    """What the segments after one say of the state at its end, and of it for the parameters' columns."""
+
+    def init():
+        return {"ahead": jnp.zeros((n.X, n.X)), "R_ahead": jnp.zeros((n.X, n.U))}
+
+    def body(ahead, R_ahead, Om, r, Phi):
+        before = {"ahead": lower_mirrored(Om + Phi.T @ ahead @ Phi), "R_ahead": Phi.T @ R_ahead - r}
+        return {"Om_in": ahead, "R_in": R_ahead} | before
+
+    return _join("join_weights", r, init, body, reverse=True, point="segment")
+
+
+def _filters(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    def begin(E0, B0, u, v0):
+        return {"running": E0 @ u + B0 @ v0}
+
+    def final(running):
+        return {"c_end": running}
+
+    def body(c, c_end, Phi):
+        return {"c_in": c, "c": c_end + Phi @ c}
+
+    join = _join("join_filters", r, lambda: {"c": jnp.zeros(n.X)}, body, point="segment", scratch="handed")
+    return [_ends("filter_ends", gram.filter_vector(f, r), begin, final), join]
+
+
+def _smoothers(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    def begin():
+        return {"rho": jnp.zeros(n.X)}
+
+    def final(rho):
+        return {"rho_end": rho}
+
+    def body(rho, rho_end, Phi):
+        return {"rho_in": rho, "rho": rho_end + Phi.T @ rho}
+
+    join = _join("join_smoothers", r, begin, body, reverse=True, point="segment", scratch="handed")
+    return [_ends("smooth_ends", gram.smooth_vector(f, r), begin, final), join]
+
+
+def _pulls(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    def begin():
+        return {"later": jnp.zeros(n.X)}
+
+    def final(later):
+        return {"later_end": later}
+
+    def body(later, later_end, Psi):
+        return {"later_in": later, "later": later_end + Psi.T @ later}
+
+    join = _join("join_pulls", r, begin, body, reverse=True, point="segment", scratch="handed")
+    return [_ends("pull_back_ends", log_det.pull_back(f, r), begin, final), join]
+
+
+def _cross_reference(r: Records, n: Sizes) -> Kernel:
+    """As `_reference`, for the mixed matrix."""
+
+    def init():
+        return {"P": jnp.zeros((n.X, n.X))}
+
+    def body(P, A, A_new, cross):
+        return {"P": A_new @ P @ A.T + cross}
+
+    def final(P, begins):
+        return {"Pc_ref": jnp.where(begins > 0.0, 0.0, P)}
+
+    uses = r.uses(problem="about", origin="node", target="node", scratch="newton handed")
+    return NodeScan("cross_reference", uses, init=init, body=body, final=final, most=n.X + 1)
+
+
+def _cross_survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+    """As `_survey`, for the mixed matrix: with one product Phi for each of the two paths."""
+    X, U = n.X, n.U
+
+    def init(B0, B0_new, E0, E0_new, Pc_ref):
+        begin = {"P": B0_new @ B0.T + Pc_ref, "dl": E0_new, "dr": E0, "Phi_l": jnp.eye(X), "Phi_r": jnp.eye(X)}
+        return begin | {"Om_c": jnp.zeros((X, X)), "r_l": jnp.zeros((X, U)), "r_r": jnp.zeros((X, U))}
+
+    def body(
+        P, dl, dr, Phi_l, Phi_r, Om_c, r_l, r_r, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new, mask
+    ):
+        free, matrices = f.free(mask), (A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new)
+        seen = newton.cross_look(P, dl, dr, *matrices, mask, free)
+        left, right = A_new @ Phi_l, A @ Phi_r
+        seen_left, weight = H_new @ left, seen.S_inv.T @ (H @ right)
+        return {
+            "P": seen.P,
+            "dl": seen.dl,
+            "dr": seen.dr,
+            "Phi_l": free * (left - seen.Kl @ seen_left),
+            "Phi_r": free * (right - seen.Kr.T @ (H @ right)),
+            "Om_c": Om_c + weight.T @ seen_left,
+            "r_l": r_l - weight.T @ seen.eUl,
+            "r_r": r_r - seen_left.T @ seen.SeR,
+        }
+
+    def final(P, dl, dr, Phi_l, Phi_r, Om_c, r_l, r_r):
+        ends = {"Pc_end": P, "dl_end": dl, "dr_end": dr}
+        return ends | {"Phi_l": Phi_l, "Phi_r": Phi_r, "Om_c": Om_c, "r_l": r_l, "r_r": r_r}
+
+    uses = r.uses(problem="grid", origin="start node", target="start node", scratch="newton handed")
+    return NodeScan("cross_survey", uses, init=init, body=body, final=final)
+
+
+def _join_cross_factors(r: Records, n: Sizes) -> Kernel:
+    """As `_join_factors`, for the mixed matrix."""
+
+    def init():
+        return {"P": jnp.zeros((n.X, n.X)), "dl": jnp.zeros((n.X, n.U)), "dr": jnp.zeros((n.X, n.U))}
+
+    def body(P, dl, dr, Pc_ref, Pc_end, dl_end, dr_end, Phi_l, Phi_r, Om_c, r_l, r_r):
+        D = P - Pc_ref
+        left = Phi_l @ invert(jnp.eye(n.X) + D @ Om_c)
+        right = Phi_r @ invert(jnp.eye(n.X) + D.T @ Om_c.T)
+        return {
+            "Pc_in": P,
+            "dl_in": dl,
+            "dr_in": dr,
+            "Phi_l": left,
+            "Phi_r": right,
+            "P": Pc_end + left @ D @ Phi_r.T,
+            "dl": dl_end + left @ (dl + D @ r_l),
+            "dr": dr_end + right @ (dr + D.T @ r_r),
+        }
+
+    return _join("join_cross_factors", r, init, body, scratch="handed")
+
+
+def _cross_filters(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    def begin():
+        return {"running": jnp.zeros(n.X)}
+
+    def final(running):
+        return {"running_end": running}
+
+    def body(running, running_end, Phi_l):
+        return {"running_in": running, "running": running_end + Phi_l @ running}
+
+    join = _join("join_cross_filters", r, begin, body, scratch="handed")
+    return [_ends("cross_filter_ends", newton.cross_filter(f, r), begin, final), join]
+
+
+def _cross_smoothers(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+    def begin():
+        return {"zeta": jnp.zeros(n.X)}
+
+    def final(zeta):
+        return {"zeta_end": zeta}
+
+    def body(zeta, zeta_end, Phi_r):
+        return {"zeta_in": zeta, "zeta": zeta_end + Phi_r.T @ zeta}
+
+    join = _join("join_cross_smoothers", r, begin, body, reverse=True, scratch="handed")
+    return [_ends("cross_smooth_ends", newton.cross_smooth(f, r), begin, final), join]
+
+
+def _ends(name: str, scan: NodeScan, begin: KernelPart, final: KernelPart) -> Kernel:
+    """Return a scan as far as it matters for what it carries to its end: from `begin`, with nothing handed to it."""
+    whole = scan.body
+    assert whole is not None
+    (carried,) = final.__code__.co_varnames
+
+    @wraps(whole)
+    def body(**fields):
+        return {carried: whole(**fields)[carried]}
+
+    return NodeScan(name, scan.uses, init=begin, body=body, final=final, reverse=scan.reverse)
+
+
+def _join(name: str, r: Records, init: KernelPart, body: KernelPart, *, reverse: bool = False, **blocks: str) -> Kernel:
+    """Return a scan over the segments of a series."""
+    by_row = {"series": "lane"}
+    uses = [
+        replace(use, record=replace(use.record, kind=by_row.get(use.record.kind, use.record.kind)))
+        for use in r.uses(**blocks)
+    ]
+    return SegmentScan(name, uses, init=init, body=body, reverse=reverse)
