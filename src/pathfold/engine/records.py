@@ -128,7 +128,7 @@ class SegmentedRecords(Records):
         self.segment = Record("segment", "series", self.segment.fields | through | ends)
         vectors: Fields = {name: (X,) for name in ("c_end", "rho_end", "later_end", "running_end", "zeta_end")}
         through = {"Phi_l": (X, X), "Phi_r": (X, X), "Om_c": (X, X), "r_l": (X, U), "r_r": (X, U)}
-        ends = {"Pc_ref": (X, X), "Pc_end": (X, X), "dl_end": (X, U), "dr_end": (X, U)}
+        ends = {"Pc_end": (X, X), "dl_end": (X, U), "dr_end": (X, U)}
         self.handed = Record("handed", "series", self.handed.fields | vectors | through | ends)
         self.about.known.clear()
         self.blocks["point"].append("segment")

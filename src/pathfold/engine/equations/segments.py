@@ -28,7 +28,6 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
         *_filters(f, r, n),
         *_smoothers(f, r, n),
         *_pulls(f, r, n),
-        _cross_reference(r, n),
         _cross_survey(f, r, n),
         _join_cross_factors(r, n),
         *_cross_filters(f, r, n),
@@ -174,28 +173,15 @@ def _pulls(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [_ends("pull_back_ends", log_det.pull_back(f, r), begin, final), join]
 
 
-def _cross_reference(r: Records, n: Sizes) -> Kernel:
-    """As `_reference`, for the mixed matrix."""
-
-    def init():
-        return {"P": jnp.zeros((n.X, n.X))}
-
-    def body(P, A, A_new, cross):
-        return {"P": A_new @ P @ A.T + cross}
-
-    def final(P, begins):
-        return {"Pc_ref": jnp.where(begins > 0.0, 0.0, P)}
-
-    uses = r.uses(problem="about", origin="node", target="node", scratch="newton handed")
-    return NodeScan("cross_reference", uses, init=init, body=body, final=final, most=n.X + 1)
-
-
 def _cross_survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
-    """As `_survey`, for the mixed matrix: with one product Phi for each of the two paths."""
+    """As `_survey`, for the mixed matrix, with one product Phi for each of the two paths.
+
+    The covariance at the origin of the step is the reference: the mixed one is near it.
+    """
     X, U = n.X, n.U
 
-    def init(B0, B0_new, E0, E0_new, Pc_ref):
-        begin = {"P": B0_new @ B0.T + Pc_ref, "dl": E0_new, "dr": E0, "Phi_l": jnp.eye(X), "Phi_r": jnp.eye(X)}
+    def init(B0, B0_new, E0, E0_new, P_in):
+        begin = {"P": B0_new @ B0.T + P_in, "dl": E0_new, "dr": E0, "Phi_l": jnp.eye(X), "Phi_r": jnp.eye(X)}
         return begin | {"Om_c": jnp.zeros((X, X)), "r_l": jnp.zeros((X, U)), "r_r": jnp.zeros((X, U))}
 
     def body(
@@ -220,7 +206,7 @@ def _cross_survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         ends = {"Pc_end": P, "dl_end": dl, "dr_end": dr}
         return ends | {"Phi_l": Phi_l, "Phi_r": Phi_r, "Om_c": Om_c, "r_l": r_l, "r_r": r_r}
 
-    uses = r.uses(problem="grid", origin="start node", target="start node", scratch="newton handed")
+    uses = r.uses(problem="grid", origin="start node segment", target="start node", scratch="newton handed")
     return NodeScan("cross_survey", uses, init=init, body=body, final=final)
 
 
@@ -230,8 +216,8 @@ def _join_cross_factors(r: Records, n: Sizes) -> Kernel:
     def init():
         return {"P": jnp.zeros((n.X, n.X)), "dl": jnp.zeros((n.X, n.U)), "dr": jnp.zeros((n.X, n.U))}
 
-    def body(P, dl, dr, Pc_ref, Pc_end, dl_end, dr_end, Phi_l, Phi_r, Om_c, r_l, r_r):
-        D = P - Pc_ref
+    def body(P, dl, dr, P_in, Pc_end, dl_end, dr_end, Phi_l, Phi_r, Om_c, r_l, r_r):
+        D = P - P_in
         left = Phi_l @ invert(jnp.eye(n.X) + D @ Om_c)
         right = Phi_r @ invert(jnp.eye(n.X) + D.T @ Om_c.T)
         return {
@@ -245,7 +231,7 @@ def _join_cross_factors(r: Records, n: Sizes) -> Kernel:
             "dr": dr_end + right @ (dr + D.T @ r_r),
         }
 
-    return _join("join_cross_factors", r, init, body, scratch="handed")
+    return _join("join_cross_factors", r, init, body, origin="segment", scratch="handed")
 
 
 def _cross_filters(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:

@@ -95,7 +95,7 @@ def shoot_and_filter(layout, problem, origin, target, fresh, scratch):
     if fresh:
         reset_woodbury(layout, sums)
         begin, ends = layout[at.SUMS_C], by_series(at.CROSS_FACTORISE, at.CROSS_FILTER_ENDS)
-        surveyed, factors = by_series(at.CROSS_REFERENCE, at.CROSS_SURVEY), joined(at.JOIN_CROSS_FACTORS)
+        surveyed, factors = by_series(at.CROSS_SURVEY), joined(at.JOIN_CROSS_FACTORS)
     written = sums_in(sums, multipliers(layout), (begin, layout[at.SUMS_B] + U), (residual, residual + 1))
     kernel(at.PARAMETERS, 0, layout, problem, target, target, scratch)
     begun, shot, joint = starts_of_other(), shooting(fresh), joined(at.JOIN_CROSS_FILTERS)
