@@ -28,9 +28,9 @@ Splitting = Literal["gaussian", "stormer-verlet"]
 # Into how many parts the work of a step is cut: so many that each has this much of it, in multiplications that one pass
 # over the fine steps takes; at most as many, and one if they would be few. A node counts as some fine steps.
 WORK, MOST_PARTS, FEWEST_PARTS, NODE = 20_000, 32, 8, 5
-# Where the parts of one series, or of few, are so many that each can have segments of it, it is cut into these: into so
-# many intervals at the least, for the sake of their ends, and parts of all series at the most.
-SHORTEST, MOST_CUTS = 24, 64
+# One long series, or few, are cut into segments, for so many parts at the least and at the most; shorter ones than this
+# many intervals would not be worth their ends.
+FEWEST_CUTS, MOST_CUTS, SHORTEST = 16, 64, 24
 # Where a panel is large, parts have whole series, and are as large as a cache that belongs to a core: so many bytes.
 CACHE = 700_000
 
@@ -122,7 +122,7 @@ class Engine:
         if not self.in_segments or self.conditioned or self.series >= ABREAST * FEWEST_PARTS:
             return 0
         parts = min(self.work // WORK, MOST_CUTS, self.intervals // (ABREAST * SHORTEST))
-        return self.intervals // (ABREAST * parts) if parts >= FEWEST_PARTS else 0
+        return self.intervals // (ABREAST * parts) if parts >= FEWEST_CUTS else 0
 
     def _multiplications(self, model: DiffusionModel) -> int:
         """Return how many one pass over the fine steps takes, about."""

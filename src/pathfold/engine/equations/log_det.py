@@ -141,26 +141,37 @@ def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
     return LaneScan("observe_curvature", uses, final=final)
 
 
-def pull_back(f: ModelFunctions, r: Records) -> Kernel:
-    """State gradients back through the path, zeta_{n-1} = A_n^T zeta_n + gx_path_n + gx_node_{n-1}; sums for z, u."""
+def pull_back(f: ModelFunctions, r: Records) -> NodeScan:
+    """State gradients back through the path, zeta_{n-1} = A_n^T zeta_n + gx_path_n + gx_node_{n-1}; sums for z, u.
+
+    Rows of J may be added to the gradient, since it will be projected; with multipliers -K^T zeta they turn A into
+    (I - K H) A, so that zeta does not grow without bound where the system is chaotic. While a start is sought,
+    the projection does not remove them, and they are left out.
+    """
 
     def init(gz, gu, later_in):
         return {"later": later_in, "gz": gz, "gu": gu}
 
-    def body(later, gz, gu, A, E, Q, Bp, gx_node, gx_path, gz_node, gz_path, mask):
+    def body(
+        later, gz, gu, gx_node, gx_path, gz_node, gz_path, A, E, Q, H, Hu, Hw, K, Bp, w_g, mask, row_relaxation, gap_relaxation
+    ):
         zeta = f.free(mask) * later + gx_node
+        lam = jnp.where(row_relaxation + gap_relaxation > 0.0, 0.0, -K.T @ zeta)
+        zeta = zeta + H.T @ lam
         return {
             "zeta": zeta,
+            "w_g": w_g + Hw.T @ lam,
             "Bp": Bp + Q @ zeta,
             "later": A.T @ zeta + gx_path,
             "gz": gz + gz_node + gz_path,
-            "gu": gu + E.T @ zeta,
+            "gu": gu + E.T @ zeta + Hu.T @ lam,
         }
 
     def final(later, gz, gu):
         return {"zeta0x": later, "gz": gz, "gu": gu}
 
-    uses = r.uses(problem="grid", point="node sums", scratch="work start_weights handed")
+    scratch = "work start_weights handed"
+    uses = r.uses(problem="settings grid", point="node sums", gradient="w", scratch=scratch)
     return NodeScan("pull_back", uses, init=init, body=body, final=final, reverse=True)
 
 

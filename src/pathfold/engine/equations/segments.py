@@ -166,10 +166,12 @@ def _pulls(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     def final(later):
         return {"later_end": later}
 
-    def body(later, later_end, Psi):
-        return {"later_in": later, "later": later_end + Psi.T @ later}
+    def body(later, later_end, Phi, Psi, row_relaxation, gap_relaxation):
+        through = jnp.where(row_relaxation + gap_relaxation > 0.0, Psi, Phi)
+        return {"later_in": later, "later": later_end + through.T @ later}
 
-    join = _join("join_pulls", r, begin, body, reverse=True, point="segment", scratch="handed")
+    blocks = {"problem": "settings", "point": "segment", "scratch": "handed"}
+    join = _join("join_pulls", r, begin, body, reverse=True, **blocks)
     return [_ends("pull_back_ends", log_det.pull_back(f, r), begin, final), join]
 
 
