@@ -140,15 +140,20 @@ class Driven:
         return relative(found, self.dense.project(q, plain), plain)
 
     def plain_gradient_error(self, q: np.ndarray) -> float:
-        """Of the gradient of h1 before it is projected: with the solve for its normal part left out."""
+        """Of the gradient of h1 before it is projected: with the solve for its normal part left out.
+
+        Nor are rows of J added to it, which the solve would take away again: as while a start is sought.
+        """
         self.use_splitting("gaussian")
         code, point, scratch = plain_native().manifold, self.point(q), self.engine.block("scratch")
         solve = code.solve_pushed
         try:
             code.solve_pushed = lambda *_: None
+            self.engine.set("problem", self.engine.problem, "settings", "gap_relaxation", 1e-300)
             code.set_gradient(*self.args, point, scratch)
         finally:
             code.solve_pushed = solve
+            self.engine.set("problem", self.engine.problem, "settings", "gap_relaxation", 0.0)
         return relative(self.flat(self.engine.gradient(point)), self.dense.h1_gradient(q, verlet=False))
 
     def potential_error(self, q: np.ndarray) -> float:

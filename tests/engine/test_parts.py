@@ -191,7 +191,7 @@ def grid_of(lengths: list[int], steps: int) -> TimeGrid:
 
 @pytest.mark.parametrize(
     ("lengths", "steps", "parts"),
-    [([100], 25, 1), ([1000], 25, 1), ([1100], 25, 8), ([3000], 5, 1), (160 * [20], 5, 8), ([20_000], 25, 32)],
+    [([100], 25, 1), ([1000], 25, 1), ([1100], 25, 8), ([3000], 5, 1), (160 * [20], 5, 8), ([20_000], 25, 64)],
 )
 def test_small_problems_are_one_part(lengths, steps, parts):
     assert Engine(ornstein_uhlenbeck.noisy(), grid_of(lengths, steps)).parts == parts

@@ -7,12 +7,18 @@ from unittest.mock import MagicMock
 import pytest
 
 from pathfold.engine import table as at
-from pathfold.engine.compile import CONSTRAINED_METHOD, GUIDED_METHOD, LAPLACE_METHOD, UNCONSTRAINED_METHOD
+from pathfold.engine.compile import (
+    CONSTRAINED_METHOD,
+    GUIDED_METHOD,
+    LAPLACE_METHOD,
+    SEGMENTED_METHOD,
+    UNCONSTRAINED_METHOD,
+)
 from pathfold.engine.native import shares
 from pathfold.engine.records import Sizes
 
 SIZES = Sizes(X=2, M=2, V=2, U=2, Z=2, Y=1, W=1, V0=2, IN=1, F=1, C=1)
-METHODS = (CONSTRAINED_METHOD, UNCONSTRAINED_METHOD, GUIDED_METHOD, LAPLACE_METHOD)
+METHODS = (CONSTRAINED_METHOD, SEGMENTED_METHOD, UNCONSTRAINED_METHOD, GUIDED_METHOD, LAPLACE_METHOD)
 
 
 def records():
@@ -40,6 +46,7 @@ def test_kernels_of_the_table_are_those_of_the_methods():
         for kernel in kernels(MagicMock(), own, SIZES)
     }
     of_no_model = {name for (name,), place in at.place_kernel.by_name.items() if place in shares.addresses()}
+    of_no_model.add("hand_states")
     assert {name for (name,) in at.place_kernel.by_name} - of_no_model == made
 
 

@@ -96,9 +96,11 @@ class Records:
         self.carry = Record("carry", "shared", {})
 
     def _segments(self, n: Sizes) -> None:
-        """What segments of a series hand to each other (method.md, section 25): nothing, where every series is whole."""
+        """What segments of a series hand to each other (method.md, section 25): nothing, where series are whole."""
         X, U = n.X, n.U
-        self.segment = _all_zero("segment", {"x_in": (X,), "P_in": (X, X), "d_in": (X, U), "Om_in": (X, X), "R_in": (X, U)})
+        self.segment = _all_zero(
+            "segment", {"x_in": (X,), "P_in": (X, X), "d_in": (X, U), "Om_in": (X, X), "R_in": (X, U)}
+        )
         vectors: Fields = {name: (X,) for name in ("c_in", "rho_in", "later_in", "running_in", "zeta_in")}
         self.handed = _all_zero("handed", {**vectors, "Pc_in": (X, X), "dl_in": (X, U), "dr_in": (X, U)})
 

@@ -1,4 +1,4 @@
-"""Where intervals and series lie in the lanes, and how many series, or segments of one, the scans over nodes take abreast."""
+"""Where intervals, series and their segments lie in the lanes, and how many go abreast in scans over nodes."""
 
 from __future__ import annotations
 

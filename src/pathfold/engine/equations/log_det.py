@@ -153,7 +153,25 @@ def pull_back(f: ModelFunctions, r: Records) -> NodeScan:
         return {"later": later_in, "gz": gz, "gu": gu}
 
     def body(
-        later, gz, gu, gx_node, gx_path, gz_node, gz_path, A, E, Q, H, Hu, Hw, K, Bp, w_g, mask, row_relaxation, gap_relaxation
+        later,
+        gz,
+        gu,
+        gx_node,
+        gx_path,
+        gz_node,
+        gz_path,
+        A,
+        E,
+        Q,
+        H,
+        Hu,
+        Hw,
+        K,
+        Bp,
+        w_g,
+        mask,
+        row_relaxation,
+        gap_relaxation,
     ):
         zeta = f.free(mask) * later + gx_node
         lam = jnp.where(row_relaxation + gap_relaxation > 0.0, 0.0, -K.T @ zeta)

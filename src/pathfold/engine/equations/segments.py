@@ -67,9 +67,7 @@ def _survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         begin = {"P": B0 @ B0.T + P_ref, "d": E0, "Phi": jnp.eye(X), "Psi": jnp.eye(X)}
         return begin | {"Om": jnp.zeros((X, X)), "r": jnp.zeros((X, U))}
 
-    def body(
-        P, d, Phi, Psi, Om, r, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale
-    ):
+    def body(P, d, Phi, Psi, Om, r, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
         Q = Q + jnp.diag(gap_relaxation * state_scale**2)
         noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
         seen = gram.look(P, d, A, E, Q, H, Hu, noise, mask, f.free(mask))

@@ -1,0 +1,243 @@
+"""Series in segments: the numbers of the oracle and of whole series, wherever they are cut, whoever does which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from hypothesis import assume, given, seed, settings
+
+from pathfold.engine import Engine, GuidedEngine, LaplaceEngine, UnconstrainedEngine
+from pathfold.engine import engine as engine_module
+from pathfold.engine import table as at
+from pathfold.engine.helpers import helped
+from pathfold.engine.slots import arrange_segments
+from pathfold.engine.status import CONVERGED
+from pathfold.example_models import fitzhugh_nagumo, integrated_ornstein_uhlenbeck, ornstein_uhlenbeck
+from pathfold.model import DiffusionModel, GaussianNoise, Observations, TimeGrid
+from pathfold.sampling.starts import Point, find_starts
+from tests.dense import Dense
+from tests.engine.driving import Driven
+from tests.engine.models import Case, cases, with_data_from
+from tests.engine.test_oracle import GROWTH, TOLERANCE, all_errors, bounds, exceeded, moved
+from tests.plain import compiled_native
+from tests.thorough import sparing
+
+LONG = Case(
+    seed=5,
+    X=2,
+    B=2,
+    Y=1,
+    W=1,
+    S=2,
+    priors=("normal", "gamma"),
+    starts=("normal",),
+    lengths=(23,),
+    lanes=4,
+    path_scale=0.5,
+)
+# The series of two intervals stays whole, and is alone in its group.
+SEVERAL = replace(LONG, lengths=(23, 2, 17), missing=True, regular=False, lanes=8)
+CASES = {
+    "noisy": LONG,
+    "several, with gaps": SEVERAL,
+    "exact": replace(LONG, W=0, S=3, starts=("normal", "gamma"), scheme="custom"),
+    "varying": replace(LONG, varying=("normal given",), lengths=(24, 19), covariates=True),
+    "from a likelihood": replace(LONG, noise="student", inputs=True),
+    "large": replace(LONG, X=7, B=6, Y=3, W=3, lengths=(33,)),
+}
+LONGEST = 3
+
+
+def driven(case: Case, **options) -> tuple[Driven, np.ndarray, np.ndarray]:
+    model, grid, rng = case.model(), case.grid(), np.random.default_rng(2)
+    q, p = 0.3 * rng.normal(size=(2, Driven.dimension(model, grid)))
+    return Driven(model, with_data_from(model, grid, q), lanes=case.lanes, **options), q, p
+
+
+@pytest.mark.parametrize("name", sparing(CASES, "large", "from a likelihood"))
+def test_the_numbers_are_those_of_the_oracle(name):
+    d, q, p = driven(CASES[name], longest=LONGEST)
+    assert d.engine.slots.cuts is not None
+    assert (d.engine.slots.before >= 0).sum() > 4
+    found = all_errors(d, q, p)
+    assert max(found.values()) < TOLERANCE, found
+
+
+EXAMPLES = {
+    "fitzhugh_nagumo": (fitzhugh_nagumo.noiseless, 0.2, 4),
+    "integrated_ornstein_uhlenbeck": (integrated_ornstein_uhlenbeck.noiseless, 0.5, 1),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("length", range(12, 24))
+def test_segments_may_begin_at_any_node_where_noise_reaches_what_is_seen_through_other_states(name, length):
+    """Exact observations of a component without noise of its own: from one interval to the next it has no variance."""
+    make, spacing, steps = EXAMPLES[name]
+    model = make()
+    grid = TimeGrid.build(Observations(spacing * np.arange(1, length + 1), np.zeros(length)), steps_per_interval=steps)
+    q, p = 0.3 * np.random.default_rng(2).normal(size=(2, Driven.dimension(model, grid)))
+    d = Driven(model, with_data_from(model, grid, q), lanes=4, longest=LONGEST)
+    dense = d.dense
+    found = all_errors(d, q, p)
+    assert not exceeded(found, bounds(*dense.conditions(q), dense.mixed_condition(q, moved(q)))), found
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@seed(3)
+@given(cases(scaled=True))
+def test_many_random_models_in_segments(case):
+    case = replace(case, lengths=tuple(n + 16 for n in case.lengths), lanes=4)
+    dense = Dense(case.model(), case.grid())
+    rng = np.random.default_rng(case.seed + 2)
+    q, p = 0.7 * rng.normal(size=dense.dim), rng.normal(size=dense.dim)
+    assume(GROWTH * dense.amplification(q) < TOLERANCE)
+    kappa, omega = dense.conditions(q)
+    assume(GROWTH * kappa * omega**2 < 1.0)
+    d = Driven(dense.model, dense.grid, dense=dense, lanes=case.lanes, longest=dense.model.augmented_dim + 1)
+    assert not exceeded(all_errors(d, q, p), bounds(kappa, omega, dense.mixed_condition(q, moved(q))))
+
+
+JOINS = ("factors", "weights", "filters", "smoothers", "pulls", "cross_factors", "cross_filters", "cross_smoothers")
+
+
+@pytest.mark.parametrize("kernel", [*(f"join_{name}" for name in JOINS), "hand_states", "reference"])
+def test_what_is_not_handed_on_is_missed(kernel):
+    """A kernel that is left out, one at a time; without a reference, the filter has no variance to begin with."""
+    d, q, p = driven(CASES["exact"], longest=LONGEST)
+    d.engine.layout[at.kernel_place(kernel)] = 0
+    at.write_tables(d.engine.layout)
+    with np.errstate(all="ignore"), pytest.raises(AssertionError):
+        assert max(all_errors(d, q, p).values()) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["several, with gaps", "varying"])
+def test_a_step_is_that_of_whole_series(name):
+    """Also in the iterations that it takes."""
+    found = []
+    for longest in (0, LONGEST):
+        d, q, p = driven(CASES[name], plain=False, longest=longest)
+        status, target, momentum = d.step(d.point(q), d.dense.project(q, p), 0.05)
+        assert status == CONVERGED
+        found.append((d.flat(target), momentum, d.counts.copy()))
+    for whole, cut in zip(*found, strict=True):
+        np.testing.assert_allclose(cut, whole, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["several, with gaps", "exact"])
+def test_a_step_is_the_same_with_any_number_of_threads(name):
+    d, q, p = driven(CASES[name], plain=False, longest=LONGEST)
+    assert d.engine.parts > 1
+    found = set()
+    for count in (0, 1, 2, 5):
+        with helped(d.engine.layout, count):
+            status, target, momentum = d.step(d.point(q), d.dense.project(q, p), 0.1)
+        assert status == CONVERGED
+        found.add((d.flat(target).tobytes(), d.flat(d.engine.gradient(target)).tobytes(), momentum.tobytes()))
+    assert len(found) == 1
+
+
+def test_the_descent_weighs_series_as_a_whole():
+    found = []
+    for longest in (0, LONGEST):
+        d, q, _ = driven(CASES["several, with gaps"], plain=False, longest=longest)
+        engine, shares = d.engine, np.zeros(3)
+        for name in ("row_relaxation", "gap_relaxation"):
+            engine.set("problem", engine.problem, "settings", name, 0.1)
+        point, scratch = d.raw_point(q), engine.block("scratch")
+        compiled_native.manifold.linearise(*d.args, point, scratch)
+        found.append((*compiled_native.descent.weigh(*d.args, point, 0.1, shares, scratch), *shares))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-10)
+
+
+def test_initial_states_belong_to_series_not_to_segments():
+    d, _, _ = driven(CASES["varying"], longest=LONGEST)
+    vector, engine = d.engine.block("vector"), d.engine
+    compiled_native.vector.draw_normals(engine.layout, vector, np.random.default_rng(1))
+    v0 = engine.record("vector", vector, "v0")
+    assert len(v0) == engine.sizes.V0 * engine.slots.places
+    assert (v0 != 0.0).sum() == engine.sizes.V0 * engine.series
+    assert engine.get("vector", vector, "v0", "v0").all()
+
+
+def test_where_segments_lie():
+    """A series of 21 in eight segments, longer ones first, one of 2 as it is; parts begin with a chunk of two rows."""
+    slots = arrange_segments(np.array([0, 21]), 23, 4, 3, 2)
+    np.testing.assert_array_equal(slots.of_series, [0, 8])
+    np.testing.assert_array_equal(slots.rows, [0, 4, 8, 10])
+    np.testing.assert_array_equal(slots.active, [4, 4, 4, 0, 4, 4, 1, 0, 1, 1])
+    np.testing.assert_array_equal(slots.cuts, [0, 1, 2, 3])
+    np.testing.assert_array_equal(slots.of_interval[:6], [0, 4, 8, 1, 5, 9])
+    np.testing.assert_array_equal(slots.of_interval[-2:], [32, 36])
+    np.testing.assert_array_equal(slots.before, [-1, 8, 9, 10, 11, 24, 21, 22, -1, -1, -1, -1])
+
+
+def grid_of(*lengths: int, steps: int = 25) -> TimeGrid:
+    series = [Observations(0.2 * np.arange(1, n + 1), np.zeros(n)) for n in lengths]
+    return TimeGrid.build(series, steps_per_interval=steps)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "longest"), [([1500], 0), ([4000], 33), ([40_000], 156), ([2000, 5, 2000], 33), (40 * [100], 0)]
+)
+def test_long_series_are_cut(lengths, longest):
+    assert Engine(ornstein_uhlenbeck.noisy(), grid_of(*lengths)).longest == longest
+
+
+def test_only_paths_on_the_manifold_are_cut(monkeypatch):
+    monkeypatch.setattr(engine_module, "SHORTEST", 2)
+    monkeypatch.setattr(engine_module, "WORK", 1)
+    model, grid = ornstein_uhlenbeck.noisy(), grid_of(200, steps=2)
+    assert Engine(model, grid).longest > 0
+    assert Engine(model, grid, conditioned=True).longest == 0
+    for other in (GuidedEngine, LaplaceEngine, UnconstrainedEngine):
+        assert other(model, grid).longest == 0
+
+
+def unstable() -> DiffusionModel:
+    """A state that grows by e^3 from one observation to the next, in a potential with curvature."""
+    return DiffusionModel(
+        drift=lambda x, z: 3.0 * jnp.sin(x) * z["rate"],
+        diffusion=lambda x, z: z["sigma"] * (1.0 + 0.3 * jnp.cos(x))[:, None],
+        parameters={"rate": dist.LogNormal(0.0, 0.1), "sigma": dist.LogNormal(-1.0, 0.3)},
+        initial_state=dist.Normal(0.0, 0.1),
+        observation=GaussianNoise(lambda x, z: x, 0.1),
+    )
+
+
+def energy_error(engine: Engine, start: Point, t: float) -> float:
+    """What a step of length t changes the energy by: the root mean square over momenta."""
+    dynamics, manifold, found = compiled_native.dynamics, compiled_native.manifold, []
+    blocks = [engine.block(kind) for kind in ("point", "point", "point", "vector", "scratch")]
+    point, target, back, p, scratch = blocks
+    counts = np.zeros(compiled_native.trajectory.COUNTS, dtype=np.int64)
+    args = engine.layout, engine.problem
+    point[: p.size], engine.record("point", point, "node")[:] = start.position, start.nodes
+    assert dynamics.prepare(*args, point, scratch) == CONVERGED
+    for key in range(4):
+        compiled_native.vector.draw_normals(engine.layout, p, np.random.default_rng(key))
+        manifold.project(*args, point, p, scratch)
+        before = dynamics.hamiltonian(engine.layout, point, p)
+        assert dynamics.step(*args, point, target, back, p, t, 0.5 * t, 0.5 * t, scratch, counts) == CONVERGED
+        found.append(dynamics.hamiltonian(engine.layout, target, p) - before)
+    return float(np.sqrt(np.mean(np.square(found))))
+
+
+@pytest.mark.parametrize("longest", [0, 5])
+def test_gradients_of_unstable_series_are_right_however_long_they_are(longest):
+    """A change grows by 1e78 along the series. Without rows of J in the gradient, no digit of it is right."""
+    model, length = unstable(), 60
+    data = Observations(1.0 * np.arange(1, length + 1), 0.3 * np.random.default_rng(4).normal(size=length))
+    grid = TimeGrid.build(data, steps_per_interval=10)
+    engine = Engine(model, grid, lanes=4, longest=longest)
+    start = find_starts(engine, [0], seed=1, threads=1, relaxation=1.0).point(0)
+    coarse, fine = energy_error(engine, start, 0.1), energy_error(engine, start, 0.05)
+    assert 6.0 < coarse / fine < 10.0  # of third order
+    engine.set("problem", engine.problem, "settings", "gap_relaxation", 1e-300)
+    with pytest.raises(AssertionError):  # no step succeeds, so large is the gradient
+        assert energy_error(engine, start, 0.05) < 100 * fine
