@@ -44,8 +44,9 @@ class Driven:
         longest: int | None = None,
         coordinates: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
-        flags = {"conditioned": states is not None, "metric": coordinates is not None}
-        self.engine = Engine(model, grid, **flags, lanes=lanes, abreast=abreast, longest=longest)
+        given, metric = states is not None, coordinates is not None
+        cut: dict[str, Any] = {"lanes": lanes, "abreast": abreast, "longest": longest}
+        self.engine = Engine(model, grid, conditioned=given, metric=metric, **cut)
         if coordinates is not None:
             dense = dense or InCoordinates(model, grid, *coordinates, states=states, mask=mask)
             for name, values in zip(("centre", "factor"), coordinates, strict=True):

@@ -65,7 +65,9 @@ class NodeScan(Kernel):
 class SegmentScan(NodeScan):
     """A scan over the segments of a series, one after the other: their records are lanes of groups that they fill."""
 
-    by_series = False
+    @property
+    def by_series(self) -> bool:
+        return False
 
 
 MANY = 100  # an output with more entries is written by loops

@@ -104,7 +104,7 @@ def _push(r: Records, n: Sizes) -> Kernel:
     return LaneScan("push", r.uses(point="path", vector="v", scratch="work"), init=init, body=body, final=final)
 
 
-def filter_vector(f: ModelFunctions, r: Records) -> Kernel:
+def filter_vector(f: ModelFunctions, r: Records) -> NodeScan:
     """Innovations e of J p, with gaps and misfits of the path added; c is the filtered movement of the nodes."""
 
     def init(E0, B0, u, v0, c_in):
@@ -140,7 +140,7 @@ def _unexplained(r: Records) -> Kernel:
     return NodeScan("unexplained", uses, init=init, body=body, final=final)
 
 
-def smooth_vector(f: ModelFunctions, r: Records) -> Kernel:
+def smooth_vector(f: ModelFunctions, r: Records) -> NodeScan:
     """Backward pass: lam = (G^{-1} r)_n and eta_n, with J^T G^{-1} r = (a; B0^T rho_0; W^T lam; B^T eta)."""
 
     def init(rho_in):

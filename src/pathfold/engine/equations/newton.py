@@ -162,7 +162,7 @@ def cross_look(P, dl, dr, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, H
     return CrossLook(S_inv, Kl, Kr, eUl, S_inv.T @ eR, free * P, free * dl, free * dr)
 
 
-def cross_filter(f: ModelFunctions, r: Records) -> Kernel:
+def cross_filter(f: ModelFunctions, r: Records) -> NodeScan:
     """Closed-loop innovations of the residuals, cm = A' c + gap, e = o + H' cm, c = cm - K' e.
 
     And the largest residual, in units of the scales of states and rows.
@@ -201,7 +201,7 @@ def _cross_unexplained(r: Records) -> Kernel:
     return NodeScan("cross_unexplained", uses, init=init, body=body, final=final)
 
 
-def cross_smooth(f: ModelFunctions, r: Records) -> Kernel:
+def cross_smooth(f: ModelFunctions, r: Records) -> NodeScan:
     """Backward: multipliers lam, eta of the change dq = -J(q)^T lam, and the node states moved with it.
 
     `change` is the largest 2-norm of dq over the noise of one interval or observation, squared; it bounds |dq|_inf.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import wraps
+from inspect import signature
 
 import jax.numpy as jnp
 
@@ -266,7 +267,7 @@ def _ends(name: str, scan: NodeScan, begin: KernelPart, final: KernelPart) -> Ke
     """Return a scan as far as it matters for what it carries to its end: from `begin`, with nothing handed to it."""
     whole = scan.body
     assert whole is not None
-    (carried,) = final.__code__.co_varnames
+    (carried,) = signature(final).parameters
 
     @wraps(whole)
     def body(**fields):
