@@ -20,12 +20,13 @@ LOOKS: dict[str, dict[str, Any]] = {
     "a chain, MiB": {"color": "#c8553d", "marker": "s"},
     "the run, MiB": {"color": "#777777", "marker": "^"},
 }
+NAMES = {"chains": "chains at once", "chaotic": "observations, chaotic"}
 SHOWN = {column.head: column for column in COLUMNS if column.head in LOOKS}
 
 
 def figure(results: Results) -> Figure:
     """Hollow is what no exponent is fitted to."""
-    drawing = Figure(figsize=(12, 6.5), layout="constrained")
+    drawing = Figure(figsize=(14, 6.5), layout="constrained")
     above, below = drawing.subplots(2, len(SIZES), sharex="col")
     for times, memory, name in zip(above, below, SIZES, strict=True):
         rows = rows_of(results, name)
@@ -39,7 +40,7 @@ def figure(results: Results) -> Figure:
         for ax in (times, memory):
             if ax.lines:
                 ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, fontsize="small")
-        memory.set_xlabel("chains at once" if name == "chains" else name)
+        memory.set_xlabel(NAMES.get(name, name))
         memory.tick_params(axis="x", rotation=30)
     above[0].set_ylabel("seconds of one core")
     below[0].set_ylabel("MiB")

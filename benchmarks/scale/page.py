@@ -116,7 +116,7 @@ def _growth(name: str, rows: list[Row]) -> str:
     lines = [[f"{row['size']:,}", *(_cell(row, column) for column in COLUMNS)] for row in rows]
     powers = [math.nan if c.fits is None else exponent(rows, c.value, c.fits) for c in COLUMNS]
     last = ["exponent", *("" if math.isnan(power) else f"{power:.2f}" for power in powers)]
-    return table([name, *(column.head for column in COLUMNS)], [*lines, last])
+    return table(["observations" if name == "chaotic" else name, *(column.head for column in COLUMNS)], [*lines, last])
 
 
 def _cell(row: Row, column: Column) -> str:

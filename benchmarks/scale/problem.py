@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.step_cost import series
-from pathfold.example_models import lorenz96, ornstein_uhlenbeck
+from pathfold.example_models import lorenz63, lorenz96, ornstein_uhlenbeck
 from pathfold.model import Data, DiffusionModel, Observations, simulate
 
 CORES = os.cpu_count() or 1
 TO_CORES = (*(2**k for k in range(CORES.bit_length()) if 2**k < CORES), CORES)
 SIZES: dict[str, tuple[int, ...]] = {
     "observations": (100, 1000, 10_000, 100_000),
+    "chaotic": (100, 1000, 10_000),
     "series": (1, 10, 100, 1000, 3000),
     "states": (1, 4, 10, 20, 40),
     "chains": TO_CORES,
@@ -61,6 +62,8 @@ def problem(table: str, size: int) -> Problem:
         return Problem(*panel(size, 20))
     if table == "states":
         return Problem(*states(size))
+    if table == "chaotic":
+        return Problem(*chaotic(size))
     return Problem(*series(1000 if table == "chains" else size))
 
 
@@ -69,6 +72,13 @@ def panel(count: int, observations: int) -> tuple[DiffusionModel, list[Observati
     model, times = ornstein_uhlenbeck.noisy(), 0.5 * np.arange(1, observations + 1)
     truth = ornstein_uhlenbeck.TRUTH
     return model, [simulate(model, truth, times, steps_per_interval=20, seed=i) for i in range(count)]
+
+
+def chaotic(observations: int) -> tuple[DiffusionModel, Observations]:
+    """The system of Lorenz (1963), one of its three components seen through noise every 0.1 units of time."""
+    model, times = lorenz63.noisy(), 0.1 * np.arange(1, observations + 1)
+    start = lorenz63.INITIAL_STATE
+    return model, simulate(model, lorenz63.TRUTH, times, initial_state=start, steps_per_interval=50, seed=1)
 
 
 def states(count: int) -> tuple[DiffusionModel, Data]:

@@ -96,7 +96,7 @@ class Records:
         self.carry = Record("carry", "shared", {})
 
     def _segments(self, n: Sizes) -> None:
-        """What segments of a series hand to each other (method.md, section 25): nothing, where series are whole."""
+        """What segments of a series hand to each other (method.md, section 23): nothing, where series are whole."""
         X, U = n.X, n.U
         self.segment = _all_zero(
             "segment", {"x_in": (X,), "P_in": (X, X), "d_in": (X, U), "Om_in": (X, X), "R_in": (X, U)}

@@ -1,4 +1,4 @@
-"""Series in segments, which are filtered and smoothed side by side (method.md, section 25): kernels of their ends.
+"""Series in segments, which are filtered and smoothed side by side (method.md, section 23): kernels of their ends.
 
 A scan over nodes needs what the segment before hands to it. What a segment makes of it is known beforehand, up to a few
 numbers: for a filter from a run that begins with a reference covariance, for all other scans, which are linear, from
