@@ -112,9 +112,10 @@ def test_the_figure_has_the_exponents_of_the_tables(few):
     axes = figure(few).axes
     legends = [ax.get_legend_handles_labels()[1] for ax in axes]
     assert legends[0] == ["per effective draw: exponent 1.50", "per step: exponent 1.00"]
-    assert legends[3] == ["effective draws a second", "in proportion"]
-    assert legends[4] == ["a chain: exponent 0.50", "the run"]
-    assert [ax.get_xlabel() for ax in axes[4:]] == ["observations", "series", "states", "chains at once"]
+    assert legends[4] == ["effective draws a second", "in proportion"]
+    assert legends[5] == ["a chain: exponent 0.50", "the run"]
+    labels = ["observations", "observations, chaotic", "series", "states", "chains at once"]
+    assert [ax.get_xlabel() for ax in axes[5:]] == labels
     hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
     assert [np.asarray(line.get_xdata()).tolist() for line in hollow] == [[10_000]]
 
@@ -178,6 +179,9 @@ def test_problems_have_their_sizes():
     assert first.times.tolist() == panel.data[0].times[:2].tolist()
     assert problem("states", 1).model.state_dim == 1
     assert problem("states", 4).model.state_dim == 4
+    chaotic = problem("chaotic", 7).data
+    assert isinstance(chaotic, Observations)
+    assert len(chaotic.times) == 7
 
 
 def test_the_command_prints_tables_of_a_file(few, capsys):
