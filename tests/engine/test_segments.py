@@ -17,7 +17,7 @@ from pathfold.engine.helpers import helped
 from pathfold.engine.slots import arrange_segments
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import fitzhugh_nagumo, integrated_ornstein_uhlenbeck, ornstein_uhlenbeck
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, TimeGrid
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observations, TimeGrid
 from pathfold.sampling.starts import Point, find_starts
 from tests.dense import Dense
 from tests.engine.driving import Driven
@@ -47,7 +47,7 @@ CASES = {
     "exact": replace(LONG, W=0, S=3, starts=("normal", "gamma"), scheme="custom"),
     "varying": replace(LONG, varying=("normal given",), lengths=(24, 19), covariates=True),
     "from a likelihood": replace(LONG, noise="student", inputs=True),
-    "large": replace(LONG, X=7, B=6, Y=3, W=3, lengths=(33,)),
+    "large": replace(LONG, X=7, B=6, Y=3, W=3, lengths=(17,)),
 }
 LONGEST = 3
 
@@ -92,15 +92,21 @@ def test_segments_may_begin_at_any_node_where_noise_reaches_what_is_seen_through
 @seed(3)
 @given(cases(scaled=True))
 def test_many_random_models_in_segments(case):
+    """Errors are those of whole series, or small; they are longer here than where `bounds` was found."""
     case = replace(case, lengths=tuple(n + 16 for n in case.lengths), lanes=4)
     dense = Dense(case.model(), case.grid())
     rng = np.random.default_rng(case.seed + 2)
     q, p = 0.7 * rng.normal(size=dense.dim), rng.normal(size=dense.dim)
-    assume(GROWTH * dense.amplification(q) < TOLERANCE)
+    with np.errstate(over="ignore"):
+        assume(GROWTH * dense.amplification(q) < TOLERANCE)
     kappa, omega = dense.conditions(q)
     assume(GROWTH * kappa * omega**2 < 1.0)
-    d = Driven(dense.model, dense.grid, dense=dense, lanes=case.lanes, longest=dense.model.augmented_dim + 1)
-    assert not exceeded(all_errors(d, q, p), bounds(kappa, omega, dense.mixed_condition(q, moved(q))))
+    whole, cut = (
+        all_errors(Driven(dense.model, dense.grid, dense=dense, lanes=case.lanes, longest=longest), q, p)
+        for longest in (0, dense.model.augmented_dim + 1)
+    )
+    allowed = bounds(kappa, omega, dense.mixed_condition(q, moved(q)))
+    assert not exceeded(cut, {name: max(10 * whole[name], allowed[name]) for name in cut})
 
 
 JOINS = ("factors", "weights", "filters", "smoothers", "pulls", "cross_factors", "cross_filters", "cross_smoothers")
@@ -165,6 +171,18 @@ def test_initial_states_belong_to_series_not_to_segments():
     assert engine.get("vector", vector, "v0", "v0").all()
 
 
+def test_the_length_of_trajectories_is_chosen_by_each_component_of_initial_states():
+    """Only the second component of the initial states jumps, in all series."""
+    d, _, _ = driven(replace(CASES["varying"], starts=("normal", "normal")), longest=LONGEST)
+    engine, places = d.engine, d.engine.block("vector")
+    choice, U, V0 = compiled_native.integration_time, engine.sizes.U, engine.sizes.V0
+    engine.set("vector", places, "v0", "v0", np.tile(np.arange(V0) == 1, (engine.series, 1)))
+    size, jumping = engine.layout[at.VECTOR_W], places[: engine.layout[at.VECTOR_W]]
+    search = np.concatenate([np.zeros(choice.MOMENTS + size), np.ones(2 * size + 1), 0.5 * jumping])
+    shares = [choice.independence(engine.layout, search, choice.MOMENTS + 3 * size, U + c) for c in range(V0)]
+    np.testing.assert_allclose(shares, [0.0, 1.0 / 3.0, 0.0])
+
+
 def test_where_segments_lie():
     """A series of 21 in eight segments, longer ones first, one of 2 as it is; parts begin with a chunk of two rows."""
     slots = arrange_segments(np.array([0, 21]), 23, 4, 3, 2)
@@ -197,6 +215,53 @@ def test_only_paths_on_the_manifold_are_cut(monkeypatch):
     assert Engine(model, grid, conditioned=True).longest == 0
     for other in (GuidedEngine, LaplaceEngine, UnconstrainedEngine):
         assert other(model, grid).longest == 0
+
+
+def amplifying() -> DiffusionModel:
+    """Three coupled states, which grow by e^4 from one observation to the next."""
+    return DiffusionModel(
+        drift=lambda x, z: 4.0 * jnp.sin(x) * z["rate"] + 0.3 * (jnp.roll(x, 1) - x),
+        diffusion=lambda x, z: 0.1 * jnp.eye(3),
+        parameters={"rate": dist.LogNormal(0.0, 0.1)},
+        initial_state=dist.Normal(jnp.zeros(3), 0.1),
+        observation=GaussianNoise(lambda x, z: x, 0.1),
+    )
+
+
+def constant() -> DiffusionModel:
+    """A state that is drawn to another, which no noise reaches; both can be seen exactly."""
+    return DiffusionModel(
+        drift=lambda x, z: jnp.array([z["rate"] * (x[1] - x[0]), 0.0]),
+        diffusion=lambda x, z: jnp.array([[0.3], [0.0]]),
+        parameters={"rate": dist.LogNormal(0.0, 0.1)},
+        initial_state=dist.Normal(jnp.zeros(2), 1.0),
+        observation=Noiseless(lambda x, z: x),
+    )
+
+
+@pytest.mark.parametrize("make", [amplifying, constant])
+def test_where_a_reference_is_hard_to_find_numbers_are_those_of_whole_series(make):
+    """Of the constant state one exact value is known, in the middle of the series."""
+    model, rng, length = make(), np.random.default_rng(1), 40
+    seen = np.zeros((length, model.state_dim))
+    if make is constant:
+        seen[:29, 1] = seen[30:, 1] = np.nan
+    grid = TimeGrid.build(Observations(1.0 * np.arange(1, length + 1), seen), steps_per_interval=10)
+    nodes, noise, found = 0.05 * rng.normal(size=seen.shape), rng.normal(size=10_000), []
+    for longest in (0, 4):
+        engine = Engine(model, grid, lanes=4, longest=longest)
+        point, vector, scratch = (engine.block(kind) for kind in ("point", "vector", "scratch"))
+        for block, scale in ((point, 0.3), (vector, 1.0)):
+            engine.set_vector(
+                block, *(scale * noise[: part.size].reshape(part.shape) for part in engine.get_vector(block))
+            )
+        engine.set("point", point, "node", "x_node", nodes)
+        blocks = engine.layout, engine.problem, point
+        assert compiled_native.manifold.linearise_and_factorise(*blocks, scratch) == CONVERGED
+        compiled_native.manifold.project(*blocks, vector, scratch)
+        projected = [part.ravel() for part in engine.get_vector(vector)]
+        found.append(np.concatenate([*projected, [engine.get("point", point, "sums", "log_det")]]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12, atol=1e-12)
 
 
 def unstable() -> DiffusionModel:

@@ -93,6 +93,7 @@ class Engine:
         self.series = len(self.first)
         self.work = self._multiplications(model)
         self.longest = self._choose_longest() if longest is None and abreast is None else longest or 0
+        assert not (self.longest and conditioned), "a state that is held is not handed to the next segment"
         self.abreast = abreast or self._choose_abreast(lanes)
         complete, censored = bool(grid.mask.all()), bool(grid.censored.any())
         method = SEGMENTED_METHOD if self.longest else self.method

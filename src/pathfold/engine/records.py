@@ -125,14 +125,14 @@ class SegmentedRecords(Records):
     def __init__(self, n: Sizes, *, regular: bool, censored: int, metric: bool) -> None:
         super().__init__(n, regular=regular, censored=censored, metric=metric)
         X, U = n.X, n.U
-        through: Fields = {"Phi": (X, X), "Psi": (X, X), "Om": (X, X), "r": (X, U)}
+        survey: Fields = {"Phi": (X, X), "Psi": (X, X), "Om": (X, X), "r": (X, U)}
         ends: Fields = {"P_ref": (X, X), "P_end": (X, X), "d_end": (X, U)}
-        self.segment = Record("segment", "series", self.segment.fields | through | ends)
+        self.segment = Record("segment", "series", self.segment.fields | survey | ends)
+        cross_survey: Fields = {"Phi_l": (X, X), "Phi_r": (X, X), "Om_c": (X, X), "r_l": (X, U), "r_r": (X, U)}
+        cross_ends: Fields = {"Pc_end": (X, X), "dl_end": (X, U), "dr_end": (X, U)}
         vectors: Fields = {name: (X,) for name in ("c_end", "rho_end", "later_end", "running_end", "zeta_end")}
-        through = {"Phi_l": (X, X), "Phi_r": (X, X), "Om_c": (X, X), "r_l": (X, U), "r_r": (X, U)}
-        ends = {"Pc_end": (X, X), "dl_end": (X, U), "dr_end": (X, U)}
-        self.handed = Record("handed", "series", self.handed.fields | vectors | through | ends)
-        self.about.known.clear()
+        self.handed = Record("handed", "series", self.handed.fields | vectors | cross_survey | cross_ends)
+        self.about = Record("about", "series", self.about.fields)
         self.blocks["point"].append("segment")
         self.blocks["scratch"].append("handed")
 

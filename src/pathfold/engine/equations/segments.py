@@ -2,7 +2,8 @@
 
 A scan over nodes needs what the segment before hands to it. What a segment makes of it is known beforehand, up to a few
 numbers: for a filter from a run that begins with a reference covariance, for all other scans, which are linear, from
-one that begins with zero. A join then goes from segment to segment, and the scans go through all of them once more.
+one that begins with zero. A join then goes from segment to segment, and the scans go through all of them once more. No
+state of a node is held here.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, KernelPart, NodeScan, SegmentScan
 from pathfold.program.matrices import invert, lower_mirrored
 
+LITTLE = 1e-4  # a variance, in units of the squared scales
+
 
 def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [
         _reference(r, n),
-        _survey(f, r, n),
+        _survey(r, n),
         _join_factors(r, n),
         _join_weights(r, n),
         *_filters(f, r, n),
         *_smoothers(f, r, n),
         *_pulls(f, r, n),
-        _cross_survey(f, r, n),
+        _cross_survey(r, n),
         _join_cross_factors(r, n),
         *_cross_filters(f, r, n),
         *_cross_smoothers(f, r, n),
@@ -37,26 +40,31 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def _reference(r: Records, n: Sizes) -> Kernel:
-    """A covariance for a segment to begin with: what the noise of its first X + 1 intervals brings.
+    """A covariance for a segment to begin with: what its first X + 1 intervals make of nothing, if rows are seen dimly.
 
     With none at all, exact observations of a state that noise reaches through others would have no variance; one much
-    larger than the true covariance costs digits. The first segment begins with the initial state: it needs no other.
+    larger than the true covariance costs digits, so what the path amplifies must be seen. States that no noise reaches
+    get a little. The first segment begins with the initial state: it needs no other.
     """
 
     def init():
         return {"P": jnp.zeros((n.X, n.X))}
 
-    def body(P, A, Q, gap_relaxation, state_scale):
-        return {"P": lower_mirrored(A @ P @ A.T + Q + jnp.diag(gap_relaxation * state_scale**2))}
+    def body(P, A, Q, H, Hw, mask, gap_relaxation, state_scale, row_scale):
+        Q = Q + jnp.diag(gap_relaxation * state_scale**2)
+        noise = lower_mirrored(Hw @ Hw.T + jnp.diag(LITTLE * mask * row_scale**2))
+        no_columns = jnp.zeros((n.X, 0)), jnp.zeros((n.Y, 0))
+        return {"P": gram.look(P, no_columns[0], A, no_columns[0], Q, H, no_columns[1], noise, mask, 1.0).P}
 
-    def final(P, begins):
-        return {"P_ref": jnp.where(begins > 0.0, 0.0, P)}
+    def final(P, begins, state_scale):
+        unreached = jnp.where(jnp.diag(P) > 0.0, 0.0, LITTLE * state_scale**2)
+        return {"P_ref": jnp.where(begins > 0.0, 0.0, P + jnp.diag(unreached))}
 
-    uses = r.uses(problem="settings about", point="node segment")
+    uses = r.uses(problem="settings grid about", point="node segment")
     return NodeScan("reference", uses, init=init, body=body, final=final, most=n.X + 1)
 
 
-def _survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _survey(r: Records, n: Sizes) -> Kernel:
     """The filter from the reference: its end, and how that depends on the beginning.
 
     Phi is the product of all (I - K H) A, Psi that of all A; Om = sum Phi^T H^T Sig^{-1} H Phi is what the rows say of
@@ -71,14 +79,14 @@ def _survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def body(P, d, Phi, Psi, Om, r, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
         Q = Q + jnp.diag(gap_relaxation * state_scale**2)
         noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
-        seen = gram.look(P, d, A, E, Q, H, Hu, noise, mask, f.free(mask))
+        seen = gram.look(P, d, A, E, Q, H, Hu, noise, mask, 1.0)
         ahead = A @ Phi
         weight = seen.Sig_inv @ (H @ ahead)
         return {
             "P": seen.P,
             "d": seen.d,
-            "Phi": f.free(mask) * (seen.I_KH @ ahead),
-            "Psi": f.free(mask) * (A @ Psi),
+            "Phi": seen.I_KH @ ahead,
+            "Psi": A @ Psi,
             "Om": Om + lower_mirrored(ahead.T @ (H.T @ weight)),
             "r": r - weight.T @ seen.eU,
         }
@@ -174,7 +182,7 @@ def _pulls(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [_ends("pull_back_ends", log_det.pull_back(f, r), begin, final), join]
 
 
-def _cross_survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _cross_survey(r: Records, n: Sizes) -> Kernel:
     """As `_survey`, for the mixed matrix, with one product Phi for each of the two paths.
 
     The covariance at the origin of the step is the reference: the mixed one is near it.
@@ -188,16 +196,16 @@ def _cross_survey(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     def body(
         P, dl, dr, Phi_l, Phi_r, Om_c, r_l, r_r, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new, mask
     ):
-        free, matrices = f.free(mask), (A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new)
-        seen = newton.cross_look(P, dl, dr, *matrices, mask, free)
+        matrices = A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new
+        seen = newton.cross_look(P, dl, dr, *matrices, mask, 1.0)
         left, right = A_new @ Phi_l, A @ Phi_r
         seen_left, weight = H_new @ left, seen.S_inv.T @ (H @ right)
         return {
             "P": seen.P,
             "dl": seen.dl,
             "dr": seen.dr,
-            "Phi_l": free * (left - seen.Kl @ seen_left),
-            "Phi_r": free * (right - seen.Kr.T @ (H @ right)),
+            "Phi_l": left - seen.Kl @ seen_left,
+            "Phi_r": right - seen.Kr.T @ (H @ right),
             "Om_c": Om_c + weight.T @ seen_left,
             "r_l": r_l - weight.T @ seen.eUl,
             "r_r": r_r - seen_left.T @ seen.SeR,

@@ -13,6 +13,7 @@ from numpy import inf
 from pathfold.engine import table as at
 
 from .jit import compiled
+from .lanes import of_series
 from .thresholds import FAVOUR, SLOW, TIMES, TRIALS_BEGIN, TRIALS_END
 from .vector import position
 
@@ -96,9 +97,11 @@ def independence(layout, search, tally, j):
     the slowest would be one that chance makes slow. Infinite where nothing moves.
     """
     size, parameters = layout[at.VECTOR_W], layout[at.U]
-    end, stride = (j + 1, 1) if j < parameters else (size, layout[at.V0])
     jumps = squares = 0.0
-    for i in range(j, end, stride):
+    for k in range(1 if j < parameters else layout[at.SERIES]):
+        i = j
+        if j >= parameters:
+            i = of_series(layout, at.VECTOR_V0, at.V0_V0, k) + (j - parameters) * layout[at.ABREAST]
         jumps += search[tally + 1 + i]
         squares += search[MOMENTS + size + i]
     if not squares > 0.0:
