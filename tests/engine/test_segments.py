@@ -62,7 +62,7 @@ def driven(case: Case, **options) -> tuple[Driven, np.ndarray, np.ndarray]:
 def test_the_numbers_are_those_of_the_oracle(name):
     d, q, p = driven(CASES[name], longest=LONGEST)
     assert d.engine.slots.cuts is not None
-    assert (d.engine.slots.before >= 0).sum() > 4
+    assert (d.engine.slots.before >= 0).sum() > 2
     found = all_errors(d, q, p)
     assert max(found.values()) < TOLERANCE, found
 
