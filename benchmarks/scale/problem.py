@@ -21,7 +21,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "states": (1, 4, 10, 20, 40),
     "chains": TO_CORES,
 }
-LARGEST = {("observations", 100_000), ("series", 3000)}
+LARGEST = {("observations", 100_000), ("chaotic", 10_000), ("series", 3000)}
 QUARTER = 0.5 * np.pi  # of a turn
 STEPS = 5  # fine steps an interval
 RING = 4  # states that Lorenz-96 needs
