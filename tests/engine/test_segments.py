@@ -213,6 +213,8 @@ def test_only_paths_on_the_manifold_are_cut(monkeypatch):
     model, grid = ornstein_uhlenbeck.noisy(), grid_of(200, steps=2)
     assert Engine(model, grid).longest > 0
     assert Engine(model, grid, conditioned=True).longest == 0
+    monkeypatch.setattr(engine_module, "MOST_STATES", 0)
+    assert Engine(model, grid).longest == 0
     for other in (GuidedEngine, LaplaceEngine, UnconstrainedEngine):
         assert other(model, grid).longest == 0
 

@@ -29,8 +29,8 @@ Splitting = Literal["gaussian", "stormer-verlet"]
 # over the fine steps takes; at most as many, and one if they would be few. A node counts as some fine steps.
 WORK, MOST_PARTS, FEWEST_PARTS, NODE = 20_000, 32, 8, 5
 # One long series, or few, are cut into segments, for so many parts at the least and at the most; shorter ones than this
-# many intervals would not be worth their ends.
-FEWEST_CUTS, MOST_CUTS, SHORTEST = 16, 64, 24
+# many intervals would not be worth their ends. With more states the kernels of the ends take long to compile.
+FEWEST_CUTS, MOST_CUTS, SHORTEST, MOST_STATES = 16, 64, 24, 12
 # Where a panel is large, parts have whole series, and are as large as a cache that belongs to a core: so many bytes.
 CACHE = 700_000
 
@@ -92,7 +92,7 @@ class Engine:
         self.first = self._first_intervals(grid)
         self.series = len(self.first)
         self.work = self._multiplications(model)
-        self.longest = self._choose_longest() if longest is None and abreast is None else longest or 0
+        self.longest = self._choose_longest(model) if longest is None and abreast is None else longest or 0
         assert not (self.longest and conditioned), "a state that is held is not handed to the next segment"
         self.abreast = abreast or self._choose_abreast(lanes)
         complete, censored = bool(grid.mask.all()), bool(grid.censored.any())
@@ -118,9 +118,10 @@ class Engine:
             return math.gcd(ABREAST, lanes or ABREAST)
         return choose_abreast(self.first, self.intervals, self.grid.steps, lanes)
 
-    def _choose_longest(self) -> int:
+    def _choose_longest(self, model: DiffusionModel) -> int:
         """Choose how many intervals a segment has, from the size of model and data alone; none, if series are whole."""
-        if not self.in_segments or self.conditioned or self.series >= ABREAST * FEWEST_PARTS:
+        many = self.series >= ABREAST * FEWEST_PARTS or model.augmented_dim > MOST_STATES
+        if many or not self.in_segments or self.conditioned:
             return 0
         parts = min(self.work // WORK, MOST_CUTS, self.intervals // (ABREAST * SHORTEST))
         return self.intervals // (ABREAST * parts) if parts >= FEWEST_CUTS else 0
