@@ -444,8 +444,10 @@ def test_a_slow_coordinate_makes_trajectories_longer(native, slow, expected):
 def test_initial_states_of_many_series_are_judged_together(native, slow, expected):
     """One parameter and two initial states of 2,000 series: some seem slow by chance in a warm-up of 100 iterations."""
     time, rng, warmup, steps, series = native.integration_time, np.random.default_rng(8), 100, (4, 12), 2000
-    layout, point = np.zeros(at.LENGTH, dtype=np.int64), np.zeros(1 + 2 * series)
-    layout[[at.U, at.V0]] = 1, 2
+    layout, point = np.zeros(at.LENGTH + series, dtype=np.int64), np.zeros(1 + 2 * series)
+    layout[[at.U, at.V0, at.SERIES, at.ABREAST]] = 1, 2, series, 1
+    layout[at.PLACE], layout[at.LENGTH :] = at.LENGTH, np.arange(series)
+    layout[[at.VECTOR_V0, at.VECTOR_V0 + at.SIZE]] = 1, 2
     layout[[at.VECTOR_W, at.VECTOR_V + at.END]] = point.size
     search = np.zeros(time.time_search_size(layout))
     for iteration in range(warmup):

@@ -26,7 +26,7 @@ from pathfold.engine import table as at
 from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton, segments
 from pathfold.engine.model_functions import ModelFunctions, check_size
 from pathfold.engine.native.parted_work import address_of_do_parts
-from pathfold.engine.native.segments import address_of_hand_states
+from pathfold.engine.native.segment_states import address_of_hand_states
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
 from pathfold.engine.records import INSIDE, Records, SegmentedRecords, Sizes
 from pathfold.errors import ModelError, PathfoldError
