@@ -67,8 +67,9 @@ def _reference(r: Records, n: Sizes) -> Kernel:
 def _survey(r: Records, n: Sizes) -> Kernel:
     """The filter from the reference: its end, and how that depends on the beginning.
 
-    Phi is the product of all (I - K H) A, Psi that of all A; Om = sum Phi^T H^T Sig^{-1} H Phi is what the rows say of
-    the state at the beginning, r = -sum Phi^T H^T Sig^{-1} eU what they say of it for the parameters' columns.
+    Phi is the product of all (I - K H) A, Psi that of all A. With Phi up to the node before, Om = sum (H A Phi)^T
+    Sig^{-1} H A Phi is what the rows say of the state at the beginning, r = -sum (H A Phi)^T Sig^{-1} eU what they say
+    of it for the parameters' columns.
     """
     X, U = n.X, n.U
 
