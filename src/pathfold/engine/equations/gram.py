@@ -33,8 +33,7 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         return {"P": B0 @ B0.T + P_in, "d": E0 + d_in, "C": C, "log_sig": jnp.zeros(())}
 
     def body(P, d, C, log_sig, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
-        Q = Q + jnp.diag(gap_relaxation * state_scale**2)
-        noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
+        Q, noise = relaxed(Q, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale)
         seen = look(P, d, A, E, Q, H, Hu, noise, mask, f.free(mask))
         return {
             "P_start": P,
@@ -54,6 +53,12 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
     uses = r.uses(problem="settings grid", point="start node sums segment")
     return NodeScan("factorise", uses, init=init, body=body, final=final)
+
+
+def relaxed(Q, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
+    """Return the covariances of the path noise of an interval and of the rows' noise, with the relaxations."""
+    rows = jnp.diag(row_relaxation * mask * row_scale**2)
+    return Q + jnp.diag(gap_relaxation * state_scale**2), lower_mirrored(Hw @ Hw.T + rows)
 
 
 class Look(NamedTuple):

@@ -51,8 +51,7 @@ def _reference(r: Records, n: Sizes) -> Kernel:
         return {"P": jnp.zeros((n.X, n.X))}
 
     def body(P, A, Q, H, Hw, mask, gap_relaxation, state_scale, row_scale):
-        Q = Q + jnp.diag(gap_relaxation * state_scale**2)
-        noise = lower_mirrored(Hw @ Hw.T + jnp.diag(LITTLE * mask * row_scale**2))
+        Q, noise = gram.relaxed(Q, Hw, mask, LITTLE, gap_relaxation, state_scale, row_scale)
         no_columns = jnp.zeros((n.X, 0)), jnp.zeros((n.Y, 0))
         return {"P": gram.look(P, no_columns[0], A, no_columns[0], Q, H, no_columns[1], noise, mask, 1.0).P}
 
@@ -78,8 +77,7 @@ def _survey(r: Records, n: Sizes) -> Kernel:
         return begin | {"Om": jnp.zeros((X, X)), "r": jnp.zeros((X, U))}
 
     def body(P, d, Phi, Psi, Om, r, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
-        Q = Q + jnp.diag(gap_relaxation * state_scale**2)
-        noise = lower_mirrored(Hw @ Hw.T + jnp.diag(row_relaxation * mask * row_scale**2))
+        Q, noise = gram.relaxed(Q, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale)
         seen = gram.look(P, d, A, E, Q, H, Hu, noise, mask, 1.0)
         ahead = A @ Phi
         weight = seen.Sig_inv @ (H @ ahead)
