@@ -44,9 +44,6 @@ def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
 
 
 def told(value: Any) -> str:
-    """Write a value for a sentence: its repr on one line, cut short, or its type if the repr fails."""
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # the repr may be the user's own, and its failure must not hide our sentence
-        text = f"a {type(value).__name__}"
+    """Write a value for a sentence: its repr on one line, cut short."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
