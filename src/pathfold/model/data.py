@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pathfold.errors import DataError, told
 from pathfold.model.censoring import read_censored
@@ -289,16 +290,22 @@ def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
     return times, values, None if list(names) == [None] else tuple(map(str, names))
 
 
-def _refuse_row_numbers(frame: Any) -> None:
-    """Raise DataError if the index of a table only counts its rows while one of its columns has the times."""
-    if not hasattr(frame, "columns") or frame.index.tolist() != [*range(len(frame))]:
+def _refuse_row_numbers(data: Any) -> None:
+    """Raise DataError if rows have the numbers that pandas gives them, which are no times.
+
+    These count from 0, in a part of a table from later, where a column called like times says that it has these.
+    """
+    index, columns = data.index, getattr(data, "columns", ())
+    called = [name for name in columns if str(name).lower() in TIMES]
+    counts = isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
+    if index.name is not None or not (counts or (called and index.dtype.kind == "i")):
         return
-    for name in frame.columns[[str(name).lower() in TIMES for name in frame.columns]]:
-        if (column := frame[name]).ndim == 1 and column.is_monotonic_increasing and column.dtype.kind in "iufmM":
-            raise DataError(
-                f"the index of the table counts its rows, and its column {told(name)} looks like the times: give "
-                f"table.set_index({told(name)}), or pf.Observations.from_frame(table, time={told(name)}, values=[...])"
-            )
+    where = told(called[0] if called else "day")
+    raise DataError(
+        f"the index of the {type(data).__name__} counts its rows and has no times: give table.set_index({where}), or "
+        f"pf.Observations.from_frame(table, time={where}, values=...); if its numbers are the times, name it: "
+        ".rename_axis('time')"
+    )
 
 
 def _regularised(times: np.ndarray, initial_time: float) -> np.ndarray:
