@@ -143,6 +143,7 @@ def test_bounds_have_columns_of_their_own():
         ({"day": [4.0, None, 1.0, 1.0, 2.0]}, {}, ("row 1, column 'day' has no time",)),
         ({"day": ["4", "x", "1", "1", "2"]}, {}, ("row 1, column 'day' is 'x', which is not a number",)),
         ({"day": ["2026-03-01", "31.3.26", *["2026-03-02"] * 3]}, {"unit": "days"}, ("row 1", "'31.3.26'", "dates")),
+        ({"day": ["2026-03-01", "1500", *["2026-03-02"] * 3]}, {"unit": "days"}, ("row 1", "'1500'", "dates")),
         ({"day": pd.date_range("2026-01-01", periods=5)}, {}, ("series 'b'", "unit='days'")),
         ({"height": pd.date_range("2026-01-01", periods=5)}, {}, ("'height' has dates",)),
         ({"plant": ["b", None, "b", "a", "a"]}, {}, ("row 1, column 'plant' does not say",)),
@@ -252,7 +253,7 @@ def test_files_of_other_programs_are_read(tmp_path, text, encoding):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (SHEET.replace("0.7", "0,7"), ("line 3", "4 cells, but there are 3 names")),
+        (SHEET.replace("0.7", "0,7"), ("line 3", "4 cells, but its line of names 3")),
         (SHEET.replace(",", ";").replace("0.7", "0,7"), ("';' between its cells", "sep=';'", "decimal=','")),
         (SHEET.replace(",", "\t"), ("'\\t' between its cells",)),
         (SHEET.replace("day", "height"), ("no column called 'day'",)),

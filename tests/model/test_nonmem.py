@@ -129,8 +129,10 @@ def test_compartments_choose_events_and_columns():
     np.testing.assert_array_equal(panel[1].values, [[2.0, 4.0]])
     np.testing.assert_array_equal(panel[2].values, [[3.0, np.nan], [np.nan, np.nan]])
     by_kind = table.assign(DVID=[0, 7, 8, 0, 8, 7])
-    again = pf.read_nonmem(by_kind, doses={1: "oral", 2: "iv"}, observed={8: "effect", 7: "plasma"})
-    np.testing.assert_array_equal(again[1].values, panel[1].values)
+    for given in (by_kind, by_kind.rename(columns={"CMT": "ADM", "DVID": "ytype"})):
+        again = pf.read_nonmem(given, doses={1: "oral", 2: "iv"}, observed={8: "effect", 7: "plasma"})
+        np.testing.assert_array_equal(again[1].values, panel[1].values)
+        assert events(again[2]) == events(panel[2])
 
 
 def test_values_beyond_a_limit_are_bounds():
@@ -265,7 +267,7 @@ NO, HERE = [0] * 6, "row 4, column"
         ({"ADDL": [10**9, *NO[1:]], "II": [12.0, *NO[1:]]}, {}, ("row 0, column 'ADDL' is 1000000000", "10000")),
         ({"DUR": [-2, *NO[1:]]}, {}, ("row 0, column 'DUR' is -2", "not supported")),
         ({"DUR": [4, *NO[1:]], "RATE": [50, *NO[1:]]}, {}, ("row 0, column 'DUR' is 4", "AMT / RATE")),
-        ({"RATE": [1e15, *NO[1:]]}, {}, ("row 0, column 'AMT' is 100.0", "ends as soon as it begins")),
+        ({"RATE": [1e15, *NO[1:]]}, {}, ("row 0, column 'AMT' is 100.0", "leave RATE out")),
         ({"ID": [1, 1, 2, 2, 1, 2]}, {}, ("series 1: its rows end in row 1, and row 4 has the same ID", "sort")),
         (
             {"CENS": [0, -1, 0, 0, 0, 0], "LIMIT": [0, 4, 0, 0, 0, 0]},
@@ -279,6 +281,7 @@ NO, HERE = [0] * 6, "row 4, column"
             ("inputs names the column 'infusion'", "infusions="),
         ),
         ({"DV": [5.0, 4.0, 2.0, None, 3.0, 1.0], "MDV": NO}, {}, ("row 0, column 'DV' is 5.0", "row of its own")),
+        ({"DV": [5.0, 4.0, 2.0, None, 3.0, 1.0]}, {}, ("row 0, column 'DV' is 5.0", "MDV 1")),
         ({"CMT": [1, 2, 2, 1, -2, 2]}, {}, (HERE, "'CMT' is -2", "not turned off")),
         ({"CMT": [1, 2, 2, 2, 2, 2]}, {}, ("rows of doses have different CMT", "doses={1: 'name 1', 2: 'name 2'}")),
         ({"CMT": [1, 2, 2, 1, 3, 2]}, {}, ("observed={2: 'name 1', 3: 'name 2'}",)),
@@ -307,7 +310,7 @@ NO, HERE = [0] * 6, "row 4, column"
         ({}, {"initial_time": 0.5}, ("series 1: the first row is at time 0, before initial_time = 0.5",)),
         ({"ID": [1, 1, None, 2, 2, 2]}, {}, ("row 2, column 'ID'",)),
         ({"amt": NO}, {}, ("two columns called 'AMT'",)),
-        ({}, {"covariates": 3}, ("covariates must be names of columns, not 3",)),
+        ({}, {"covariates": {"WT": "ID"}}, ("covariates must be names of columns, not {'WT': 'ID'}",)),
     ],
 )
 def test_what_is_not_supported_or_amiss_is_told(cells, settings, words):

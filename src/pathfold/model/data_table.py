@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +38,8 @@ class DataTable:
         if isinstance(given, str | os.PathLike):
             table = cls(_read_file(given), "line")
         else:
-            table = cls(_frame_of(given), "row")
+            given = given.to_pandas() if hasattr(given, "to_pandas") else given
+            table = cls(given if isinstance(given, pd.DataFrame) else pd.DataFrame(given), "row")
         if table.frame.empty:
             raise DataError("the table has no rows; give at least one")
         return table
@@ -80,10 +81,11 @@ class DataTable:
             raise DataError(f"{self.place(int(np.argmax(empty)), name)} has no time; leave out rows without one")
         if all(map(is_date, cells)):
             return cells.to_numpy()
-        if unit is None or not np.isnan(_as_numbers(cells)).any():
+        is_number = ~np.isnan(_as_numbers(cells))
+        if unit is None or is_number.all():
             return self.numbers(name)
         dates = pd.to_datetime(cells, format="ISO8601", errors="coerce")
-        if (odd := dates.isna().to_numpy()).any():
+        if (odd := dates.isna().to_numpy() | is_number).any():
             row = int(np.argmax(odd))
             raise DataError(f"{self.place(row, name)} is {told(cells.iloc[row])}; write dates like 2026-03-31")
         return dates.to_numpy()
@@ -103,7 +105,7 @@ class DataTable:
     def listed(self, what: str, names: Any) -> list[str]:
         """Return the names of columns that the user gives, one or several, each of which is there."""
         listed = [names] if isinstance(names, str) else names
-        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+        if isinstance(listed, Mapping):
             raise DataError(f"{what} must be names of columns, not {told(names)}")
         return [name for name in listed if self.column(name) is not None]
 
@@ -181,7 +183,7 @@ def _read_file(path: str | os.PathLike[str]) -> pd.DataFrame:
     for number, cells in lines:
         if any(cells[len(names) :]):
             raise DataError(
-                f"line {number} of the table {named} has {len(cells)} cells, but there are {len(names)} names: give "
+                f"line {number} of the table {named} has {len(cells)} cells, but its line of names {len(names)}: give "
                 "every column a name, and write numbers like 1234.5, without other commas"
             )
     rows = [[*cells, *[""] * len(names)][: len(names)] for _, cells in lines]
@@ -201,13 +203,6 @@ def _names(codes: Any) -> list[Any]:
     whole = [WHOLE.fullmatch(str(code)) for code in codes]
     numbers = [int(each[1]) for each in whole if each]
     return numbers if len({*numbers}) == len(codes) else [*codes]
-
-
-def _frame_of(given: Any) -> pd.DataFrame:
-    """Return the table of pandas that this is or becomes."""
-    if isinstance(given, pd.DataFrame):
-        return given
-    return given.to_pandas() if hasattr(given, "to_pandas") else pd.DataFrame(given)
 
 
 def _as_numbers(cells: pd.Series) -> np.ndarray:

@@ -13,15 +13,15 @@ import pandas as pd
 from pathfold.errors import DataError, told
 from pathfold.model.data import Observations
 from pathfold.model.data_table import DataTable, naming_series
-from pathfold.model.events import Events, close
+from pathfold.model.events import close
 from pathfold.model.inputs import Input
 from pathfold.model.real_arrays import real_number
 
 SAMPLE, DOSE, OTHER = 0, 1, 2  # values of EVID
 FLAGS = ("CENS", "BLQ", "BQL", "BLOQ")
 CALENDARS = ("DATE", "DAT1", "DAT2", "DAT3")
-DURATIONS = ("DUR", "TINF")
-RESERVED = {"ID", "TIME", "DV", "AMT", "RATE", "ADDL", "II", "SS", "EVID", "MDV", "CMT", "DVID", "LLOQ", "LIMIT"}
+RESERVED = {"ID", "TIME", "DV", "AMT", "RATE", "DUR", "ADDL", "II", "SS", "EVID", "MDV", "CMT", "DVID", "LLOQ", "LIMIT"}
+MONOLIX = {"YTYPE": "DVID", "ADM": "CMT", "TINF": "DUR"}
 LATER = 1e-9  # relative to 1 + |t|: how much later a dose is given than a sample that was drawn just before it
 MOST_ADDITIONAL = 10_000  # doses that a row may add: one a day for 27 years
 
@@ -40,9 +40,10 @@ def read_nonmem(
     """Read a panel from an event table of pharmacometrics, with the columns that NONMEM reserves.
 
     The table has ID, TIME and DV, and may have AMT, RATE or DUR, ADDL, II, EVID, MDV, CMT, DVID, a flag CENS or BLQ,
-    LLOQ and LIMIT, in capitals or not. Rows of one ID follow each other, in the order of time. A sample in a row before
-    a dose of the same time was drawn before it. What pathfold cannot do as the table asks is a `pf.DataError` that
-    names row and column: resets (EVID 3 and 4), steady states (SS), rates that the model is to find (RATE below 0).
+    LLOQ and LIMIT, in capitals or not; YTYPE, ADM and TINF, as Monolix has them, are DVID, CMT and DUR. Rows of one ID
+    follow each other, in the order of time. A sample in a row before a dose of the same time was drawn before it. What
+    pathfold cannot do as the table asks is a `pf.DataError` that names row and column: resets (EVID 3 and 4), steady
+    states (SS), rates that the model is to find (RATE below 0).
 
     Parameters
     ----------
@@ -52,9 +53,9 @@ def read_nonmem(
         The event of the model that a dose is; or a dict from CMT to events, where doses go to several compartments.
         Additional doses (ADDL, II) are written out.
     infusions
-        The input of the model that has the total rate of the infusions (doses with a RATE, or with a duration DUR or
-        TINF) at each time; or a dict from CMT to inputs. The times at which a rate changes become times of the data at
-        which all is missing, so that fine steps end there.
+        The input of the model that has the total rate of the infusions (doses with a RATE, or a duration DUR) at each
+        time; or a dict from CMT to inputs. The times at which a rate changes become times of the data at which all is
+        missing, so that fine steps end there.
     observed
         The name of the observed component; or a dict from DVID, or from CMT in a table without DVID, to names. They
         are the columns of the data, in the order of the dict.
@@ -120,6 +121,10 @@ class Routed:
     names: tuple[str, ...]
     of_rows: np.ndarray
 
+    def parts(self, doses: pd.DataFrame) -> dict[str, pd.DataFrame]:
+        """Return by name the doses whose rows belong to it."""
+        return {name: doses[self.of_rows[doses["row"]] == i] for i, name in enumerate(self.names)}
+
 
 @dataclass(frozen=True, eq=False)
 class Routes:
@@ -162,15 +167,14 @@ class EventTable:
             raise DataError(
                 "the column 'TIME' has dates or durations: let it count from one moment on, in hours or days"
             )
-        amt, rate = _filled(table, "AMT"), _filled(table, "RATE")
-        duration = np.sum([_filled(table, name) for name in DURATIONS], axis=0)
+        amt, rate, duration = (_filled(table, name) for name in ("AMT", "RATE", "DUR"))
         evid = _filled(table, "EVID", np.where((amt != 0.0) | (rate != 0.0), DOSE, SAMPLE))
         return cls(
             table,
             time,
             table.numbers("DV"),
             amt,
-            np.where((duration > 0.0) & (rate == 0.0), amt / np.where(duration > 0.0, duration, 1.0), rate),
+            np.divide(amt, duration, out=rate.copy(), where=(duration > 0.0) & (rate == 0.0)),
             _filled(table, "ADDL"),
             _filled(table, "II"),
             _filled(table, "SS"),
@@ -226,31 +230,22 @@ class EventTable:
         self.refuse(~dose & (self.rate != 0.0), "RATE", "this is an infusion, but EVID is not 1; give one or the other")
         unknown = np.isnan(_filled(self.table, "AMT", np.nan))
         self.refuse(dose & unknown | (self.amt < 0.0), "AMT", "give the amount of the dose, not below 0")
-        self.refuse(
-            (self.rate > 0.0) & (self.amt == 0.0), "AMT", "an infusion needs an amount, which says when it ends"
-        )
-        for name in DURATIONS:
-            duration = _filled(self.table, name)
-            self.refuse(duration < 0.0, name, "a duration that the model is to find is not supported; give it, or RATE")
-            self.refuse(
-                (duration > 0.0) & ~np.isclose(self.rate * duration, self.amt),
-                name,
-                "this is not AMT / RATE, or there is a DUR beside a TINF; give one of them",
-            )
+        duration = _filled(self.table, "DUR")
+        self.refuse(duration < 0.0, "DUR", "a duration that the model is to find is not supported; give it, or RATE")
+        otherwise = (duration > 0.0) & ~np.isclose(self.rate * duration, self.amt)
+        self.refuse(otherwise, "DUR", "this is not AMT / RATE; give one of DUR and RATE")
         self.refuse(
             (self.rate > 0.0) & (self.amt <= self.rate * close(self.time)),
             "AMT",
-            "the infusion ends as soon as it begins; leave out its rate and duration for a dose at once",
+            "an infusion needs an amount, which says when it ends; leave RATE out for a dose at once",
         )
-        self.refuse((self.addl < 0) | (self.addl % 1 != 0), "ADDL", "give the number of additional doses")
-        self.refuse(
-            self.addl > MOST_ADDITIONAL,
-            "ADDL",
-            f"these are more than {MOST_ADDITIONAL} additional doses; give as many as were taken",
-        )
+        uncounted = (self.addl < 0) | (self.addl % 1 != 0) | (self.addl > MOST_ADDITIONAL)
+        self.refuse(uncounted, "ADDL", f"give the number of additional doses, at most {MOST_ADDITIONAL}")
         self.refuse((self.addl > 0) & ~(self.ii > 0.0), "II", "additional doses need the time between them, above 0")
-        told_twice = dose & (self.mdv == 0.0) & (np.nan_to_num(self.dv) != 0.0)
-        self.refuse(told_twice, "DV", "a row is a dose or an observation; give the observation a row of its own")
+        told_twice = dose & (_filled(self.table, "MDV") == 0.0) & (np.nan_to_num(self.dv) != 0.0)
+        self.refuse(
+            told_twice, "DV", "a row is a dose or an observation; give the observation a row of its own, or MDV 1"
+        )
         if self.has("CMT"):
             self.refuse(self.table.numbers("CMT") < 0.0, "CMT", "compartments are not turned off; give one from 1 on")
 
@@ -328,33 +323,20 @@ class EventTable:
             seen = seen or self.is_sample[row]
         return time + later * LATER * (1.0 + np.abs(time))
 
+    def doses(self, rows: np.ndarray, time: np.ndarray, moments: np.ndarray) -> pd.DataFrame:
+        """Return the doses of a subject, additional ones too: row and amount, begin and end, rate.
 
-@dataclass(frozen=True, eq=False)
-class Doses:
-    """All doses of a subject, additional ones too: when they begin and end (D,), and the row of each."""
-
-    begins: np.ndarray
-    ends: np.ndarray
-    row: np.ndarray
-
-    @classmethod
-    def of(cls, events: EventTable, rows: np.ndarray, time: np.ndarray, moments: np.ndarray) -> Doses:
-        """Write out the doses of a subject from the times and moments (R,) of its rows."""
-        own = np.flatnonzero(events.is_dose[rows])
-        counts = events.addl[rows[own]].astype(int) + 1
+        The rows (R,) have these times and moments.
+        """
+        own = np.flatnonzero(self.is_dose[rows])
+        counts = self.addl[rows[own]].astype(int) + 1
         at, row = np.repeat(own, counts), np.repeat(rows[own], counts)
         number = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        begins = np.where(events.is_bolus[row] & (number == 0), moments[at], time[at] + events.ii[row] * number)
-        rate = events.rate[row]
-        lengths = np.divide(events.amt[row], rate, out=np.zeros(row.size), where=rate > 0.0)
-        both = _snapped(np.concatenate([begins, begins + lengths]), np.concatenate([time, moments]))
-        begins, ends = np.split(both, 2)
-        return cls(begins, ends, row)
-
-    def part(self, routed: Routed, i: int) -> Doses:
-        """Return those whose rows belong to the i-th of the names."""
-        chosen = routed.of_rows[self.row] == i
-        return Doses(self.begins[chosen], self.ends[chosen], self.row[chosen])
+        begin = np.where(self.is_bolus[row] & (number == 0), moments[at], time[at] + self.ii[row] * number)
+        amt, rate = self.amt[row], self.rate[row]
+        end = begin + np.divide(amt, rate, out=np.zeros(row.size), where=rate > 0.0)
+        begin, end = np.split(_snapped(np.concatenate([begin, end]), np.concatenate([time, moments])), 2)
+        return pd.DataFrame({"row": row, "amt": amt, "begin": begin, "end": end, "rate": rate})
 
 
 def _snapped(times: np.ndarray, known: Any) -> np.ndarray:
@@ -367,9 +349,10 @@ def _snapped(times: np.ndarray, known: Any) -> np.ndarray:
 
 
 def _spelt(name: Any) -> Any:
-    """Return a reserved name in capitals, without the sign of a comment before it, and any other name as it is."""
+    """Return NONMEM's name of a reserved column, without the sign of a comment before it, and others as they are."""
     plain = str(name).strip().lstrip("#").upper()
-    return plain if plain in {*RESERVED, *FLAGS, *CALENDARS, *DURATIONS} else name
+    plain = MONOLIX.get(plain, plain)
+    return plain if plain in {*RESERVED, *FLAGS, *CALENDARS} else name
 
 
 def _filled(table: DataTable, name: str, otherwise: Any = 0.0) -> np.ndarray:
@@ -393,10 +376,8 @@ def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: f
     is_sample, moments = events.is_sample[rows], events.moments(rows, time)
     if not is_sample.any():
         raise DataError("no row has an observation; leave the subject out, or give it one")
-    given = Doses.of(events, rows, time, moments)
-    inputs = {
-        key: _rate(events, given.part(routes.infusions, i), start) for i, key in enumerate(routes.infusions.names)
-    }
+    doses = events.doses(rows, time, moments)
+    inputs = {key: _rate(infusions, start) for key, infusions in routes.infusions.parts(doses).items()}
     changes = np.concatenate([[], *(each.times for each in inputs.values())])
     seen = moments[~events.is_dose[rows]]
     times = np.union1d(seen, changes[(changes > start) & (changes < seen[-1])])
@@ -407,7 +388,7 @@ def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: f
         inputs=inputs
         | {key: events.table.held(key, column, rows, time, start) for key, column in routes.inputs.items()},
         covariates={key: events.table.constant(key, column, rows) for key, column in routes.covariates.items()},
-        events=_events(events, given, routes.doses),
+        events={key: _amounts(given) for key, given in routes.doses.parts(doses).items() if len(given)},
         censored=(low, high),
         name=name,
     )
@@ -433,22 +414,17 @@ def _columns(
     return filled
 
 
-def _events(events: EventTable, given: Doses, doses: Routed) -> Events:
-    """Return times and amounts by event; what is given at one time is one dose, and comes before what is observed."""
-    by_name = {}
-    for i, name in enumerate(doses.names):
-        own = given.part(doses, i)
-        times, place = np.unique(own.begins, return_inverse=True)
-        if times.size:
-            by_name[name] = (times, np.bincount(place, weights=events.amt[own.row]))
-    return by_name
+def _amounts(doses: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and amounts (E,): what is given at one time is one dose."""
+    times, place = np.unique(doses["begin"], return_inverse=True)
+    return times, np.bincount(place, weights=doses["amt"])
 
 
-def _rate(events: EventTable, infusions: Doses, start: float) -> Input:
+def _rate(infusions: pd.DataFrame, start: float) -> Input:
     """Return the total rate of infusions: steps up and down, and zero without any."""
-    changes = np.unique(np.concatenate([[start], infusions.begins, infusions.ends]))
-    rates, kind = np.unique(events.rate[infusions.row], return_inverse=True)
+    changes = np.unique(np.concatenate([[start], infusions["begin"], infusions["end"]]))
+    rates, kind = np.unique(infusions["rate"], return_inverse=True)
     running = np.zeros((len(changes), len(rates)))
-    np.add.at(running, (np.searchsorted(changes, infusions.begins), kind), 1.0)
-    np.add.at(running, (np.searchsorted(changes, infusions.ends), kind), -1.0)
+    np.add.at(running, (np.searchsorted(changes, infusions["begin"]), kind), 1.0)
+    np.add.at(running, (np.searchsorted(changes, infusions["end"]), kind), -1.0)
     return Input(changes, np.cumsum(running, axis=0) @ rates, kind="previous")
