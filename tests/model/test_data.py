@@ -132,6 +132,7 @@ def test_labelled_series_with_dates_are_counted():
         (DAYS, pd.Timestamp("2027-01-01"), "days", ("before initial_time",)),
         (np.ma.masked_array(DAYS.to_numpy(), [False, True, False]), 0.0, "days", ("masked",)),
         (np.arange(1, 4).astype("m8[M]"), 0.0, "days", ("no fixed length",)),
+        (np.array(["300000", "300001", "300002"], "M8[Y]"), 0.0, "years", ("too far away",)),
         ([dt.time(1), dt.time(2), dt.time(3)], 0.0, "hours", ("cannot be read as dates",)),
     ],
 )

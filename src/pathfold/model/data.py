@@ -33,8 +33,8 @@ class Observations:
     ----------
     times
         Increasing times (T,): numbers, or dates or durations with a `unit`. Or a pandas DataFrame or Series (times in
-        its index) or an xarray.DataArray (with a coordinate of times), given alone, without `values`; the names of its
-        columns label the observed components.
+        its index, which must not be the one that counts rows) or an xarray.DataArray (with a coordinate of times),
+        given alone, without `values`; the names of its columns label the observed components.
     values
         Observed values (T, Y), or (T,) for one component. NaN and masked entries are missing ones.
     initial_time
@@ -158,14 +158,14 @@ class Observations:
         Parameters
         ----------
         frame
-            A pandas DataFrame, what pandas makes one of (a dict of columns), or the path of a CSV file with a line of
-            names. Empty cells are missing.
+            A pandas DataFrame, what pandas makes one of (a dict of columns), or the path of a CSV file (commas, UTF-8)
+            with a line of names. Empty cells are missing.
         time
             The column of times: numbers, or dates or durations with a `unit`.
         values
             The column, or a list of the columns, of observed values.
         series
-            The column that names the series. Without it the table is one series.
+            The column that names the series. Without it the table is one series. In a file, 007 and 7 are two series.
         censored
             The column that says which values are bounds, by -1, 0 and 1 as in `pf.Observations`; or, where there are
             several columns of values, a dict from these to theirs.

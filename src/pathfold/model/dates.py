@@ -113,7 +113,10 @@ def _dated(name: str, given: Any) -> np.ndarray | None:
     fine = np.datetime_data(array.dtype)[0] in ("us", "ns", "ps", "fs", "as")
     if array.dtype.kind == "m" and np.datetime_data(array.dtype)[0] in ("Y", "M", "generic"):
         raise DataError(f"{name} are durations of no fixed length ({array.dtype}); give them in days or seconds")
-    return array if fine else array.astype(f"{array.dtype.kind}8[us]")
+    result = array if fine else array.astype(f"{array.dtype.kind}8[us]")
+    if not np.array_equal(result.astype(array.dtype)[~np.isnat(array)], array[~np.isnat(array)]):
+        raise DataError(f"{name} contain dates too far away to be counted in microseconds: {told(given)}")
+    return result
 
 
 def _of_objects(name: str, array: np.ndarray) -> np.ndarray:
