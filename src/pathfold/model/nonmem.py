@@ -114,6 +114,10 @@ def read_nonmem(
     return panel
 
 
+type Doses = dict[str, np.ndarray]
+"""By name, each (D,): the row and the amount of each dose, when it begins and ends, and its rate, 0 if at once."""
+
+
 @dataclass(frozen=True, eq=False)
 class Routed:
     """Names, and which of them (R,) each row of a table belongs to; -1 if to none."""
@@ -121,9 +125,10 @@ class Routed:
     names: tuple[str, ...]
     of_rows: np.ndarray
 
-    def parts(self, doses: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    def parts(self, doses: Doses) -> dict[str, Doses]:
         """Return by name the doses whose rows belong to it."""
-        return {name: doses[self.of_rows[doses["row"]] == i] for i, name in enumerate(self.names)}
+        own = self.of_rows[doses["row"]]
+        return {name: {key: each[own == i] for key, each in doses.items()} for i, name in enumerate(self.names)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +193,10 @@ class EventTable:
     @cached_property
     def is_dose(self) -> np.ndarray:
         return self.evid == DOSE
+
+    @cached_property
+    def is_bolus(self) -> np.ndarray:
+        return self.is_dose & (self.rate == 0.0)
 
     @cached_property
     def is_sample(self) -> np.ndarray:
@@ -296,17 +305,12 @@ class EventTable:
             below & np.isnan(at_most), "DV", "the value is below a limit that is not given; give lloq, or a column LLOQ"
         )
         self.refuse(above & np.isnan(self.dv), "DV", "the value is above a limit, which DV has to be")
-        other = self.table.numbers("LIMIT") if self.has("LIMIT") else np.full(len(self.dv), np.nan)
-        low = np.where(below, np.where(np.isnan(other), -np.inf, other), np.where(above, self.dv, np.nan))
-        high = np.where(below, at_most, np.where(above, np.where(np.isnan(other), np.inf, other), np.nan))
+        low = np.where(below, _filled(self.table, "LIMIT", -np.inf), np.where(above, self.dv, np.nan))
+        high = np.where(below, at_most, np.where(above, _filled(self.table, "LIMIT", np.inf), np.nan))
         self.refuse(
             low >= high, "LIMIT", "it is the other end of the interval: below the value for CENS 1, above for -1"
         )
         return low, high
-
-    @cached_property
-    def is_bolus(self) -> np.ndarray:
-        return self.is_dose & (self.rate == 0.0)
 
     def moments(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
         """Return when what is in the rows of a subject happens, whose times (R,) do not decrease.
@@ -323,11 +327,8 @@ class EventTable:
             seen = seen or self.is_sample[row]
         return time + later * LATER * (1.0 + np.abs(time))
 
-    def doses(self, rows: np.ndarray, time: np.ndarray, moments: np.ndarray) -> pd.DataFrame:
-        """Return the doses of a subject, additional ones too: row and amount, begin and end, rate.
-
-        The rows (R,) have these times and moments.
-        """
+    def doses(self, rows: np.ndarray, time: np.ndarray, moments: np.ndarray) -> Doses:
+        """Return the doses of a subject, additional ones too, from times and moments (R,) of its rows."""
         own = np.flatnonzero(self.is_dose[rows])
         counts = self.addl[rows[own]].astype(int) + 1
         at, row = np.repeat(own, counts), np.repeat(rows[own], counts)
@@ -336,7 +337,7 @@ class EventTable:
         amt, rate = self.amt[row], self.rate[row]
         end = begin + np.divide(amt, rate, out=np.zeros(row.size), where=rate > 0.0)
         begin, end = np.split(_snapped(np.concatenate([begin, end]), np.concatenate([time, moments])), 2)
-        return pd.DataFrame({"row": row, "amt": amt, "begin": begin, "end": end, "rate": rate})
+        return {"row": row, "amount": amt, "begin": begin, "end": end, "rate": rate}
 
 
 def _snapped(times: np.ndarray, known: Any) -> np.ndarray:
@@ -388,7 +389,7 @@ def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: f
         inputs=inputs
         | {key: events.table.held(key, column, rows, time, start) for key, column in routes.inputs.items()},
         covariates={key: events.table.constant(key, column, rows) for key, column in routes.covariates.items()},
-        events={key: _amounts(given) for key, given in routes.doses.parts(doses).items() if len(given)},
+        events={key: _amounts(given) for key, given in routes.doses.parts(doses).items() if given["row"].size},
         censored=(low, high),
         name=name,
     )
@@ -414,13 +415,13 @@ def _columns(
     return filled
 
 
-def _amounts(doses: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def _amounts(doses: Doses) -> tuple[np.ndarray, np.ndarray]:
     """Return times and amounts (E,): what is given at one time is one dose."""
     times, place = np.unique(doses["begin"], return_inverse=True)
-    return times, np.bincount(place, weights=doses["amt"])
+    return times, np.bincount(place, weights=doses["amount"])
 
 
-def _rate(infusions: pd.DataFrame, start: float) -> Input:
+def _rate(infusions: Doses, start: float) -> Input:
     """Return the total rate of infusions: steps up and down, and zero without any."""
     changes = np.unique(np.concatenate([[start], infusions["begin"], infusions["end"]]))
     rates, kind = np.unique(infusions["rate"], return_inverse=True)
