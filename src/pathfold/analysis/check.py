@@ -125,10 +125,10 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
         tests += correlation(a, b)
     tests += [*initial_states(tree), *parameters(tree)]
     opinions = [group for group in (tests, ahead) if group]
-    return _gathered(opinions, level, tuple(_left_out(tree)), tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
+    return gathered(opinions, level, tuple(_left_out(tree)), tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
 
 
-def _gathered(opinions: list[list[NoiseTest]], level: float, not_checked: tuple[str, ...], draws: int) -> Check:
+def gathered(opinions: list[list[NoiseTest]], level: float, not_checked: tuple[str, ...], draws: int) -> Check:
     """Apply Bonferroni's bound, with equal weight for noise and residuals, and for each family of tests of either."""
     tests, rows = [test for opinion in opinions for test in opinion], []
     for opinion in opinions:
