@@ -203,7 +203,7 @@ def model_of(law: str) -> pf.DiffusionModel:
 def run_sizes(cell: str, number: int) -> list[bool]:
     """Whether all tests of the residuals together, and some of them alone, reject the model that is right."""
     law, length = cell.split("; ")
-    right_model, rng = model_of(law), np.random.default_rng([int(length), number])
+    right_model, rng = model_of(law), np.random.default_rng([list(LAWS).index(law), int(length), number])
     truth, times = from_prior(rng), 0.5 * np.arange(1, int(length) + 1)
     data = pf.simulate(right_model, truth, times, steps_per_interval=STEPS, seed=rng.integers(2**31))
     z = np.array([[truth[name] for name in right_model.parameters.names]])
@@ -213,7 +213,7 @@ def run_sizes(cell: str, number: int) -> list[bool]:
     source = Channel("ahead", "y", scores, rows, times - 0.5, times, np.zeros_like(rows))
     tests = [*shape(source), *over_time(source), *moments(source)]
     alone = {test.family: bool(test.p_values[0] < LEVEL) for test in tests}
-    return [not gathered([tests], LEVEL, (), 1).passed, *(alone[name] for name in SIZES[1:])]
+    return [not gathered([tests], LEVEL, 1).passed, *(alone[name] for name in SIZES[1:])]
 
 
 def table(found: dict[str, dict[str, Any]], head: str, tests: tuple[str, ...]) -> str:

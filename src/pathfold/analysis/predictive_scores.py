@@ -108,12 +108,13 @@ def exceeded(x: np.ndarray, drawn: np.ndarray, weights: np.ndarray) -> np.ndarra
     order = np.argsort(drawn)
     drawn, weights = drawn[order], weights[order] / weights.sum()
     above = np.cumsum(weights[::-1])[::-1]
-    count = int(min(0.2 * drawn.size, 3.0 * np.sqrt(drawn.size)))
     chances = np.interp(x, np.append(0.0, drawn), np.append(1.0, above - 0.5 * weights))
-    if count < FEWEST:
+    edge = drawn[-1 - int(min(0.2 * drawn.size, 3.0 * np.sqrt(drawn.size)))]
+    beyond = drawn > edge
+    if beyond.sum() < FEWEST:
         return chances
-    edge, share = drawn[-count - 1], above[-count]
-    far, own = drawn[-count:] - edge, weights[-count:] / share
+    share = weights[beyond].sum()
+    far, own = drawn[beyond] - edge, weights[beyond] / share
     shape, scale = generalised_pareto(far, own)
     away = np.maximum(x - edge, 0.0)
     tail = (1.0 + shape * away / scale) ** (-1.0 / shape) if shape > 0.0 else np.exp(-away / (far @ own))
