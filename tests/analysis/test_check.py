@@ -371,7 +371,7 @@ def decayed(kind: str) -> tuple[pf.DiffusionModel, pf.Observations, xr.DataTree]
     data = pf.Observations(times, rng.poisson(mean).astype(float))
     model = decay(pf.Likelihood(sharp if "unknown" in kind else counts))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(.*)things are amiss")
+        warnings.filterwarnings("ignore", "(.*)(things are amiss|steps are short)")
         return model, data, sample(model, data, chains=2)
 
 

@@ -37,7 +37,10 @@ class Channel:
 
 
 def channels(tree: xr.DataTree) -> list[Channel]:
-    """Return all noise of path and observations that is standard normal a priori, and residuals if there are any."""
+    """Return all noise of path and observations that is standard normal a priori, and residuals if there are any.
+
+    Noise that moves no state is left out.
+    """
     noise, constant = tree.noise.to_dataset(), tree.constant_data
     begins, ends = constant["interval_start"].values, constant["interval_end"].values
     first = constant["first_interval"].values

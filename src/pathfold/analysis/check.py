@@ -3,7 +3,8 @@
 Parameters, initial states, path and observations are made of standard normals. If the model is right and the parameters
 came from their prior, so are those of any one draw from the posterior, whatever the data are: each test of them has an
 exact p-value. Draws are dependent in ways nobody knows, so that the p-values of a test are combined by a bound that
-holds all the same: twice their median (Rueger 1978; Vovk and Wang 2020). It errs on the side of the model.
+holds all the same: twice their median (Rueger 1978; Vovk and Wang 2020). It errs on the side of the model. Noise that
+moves no state is no evidence, and is not tested.
 
 Where a scale is estimated it makes up for noise that is too large, and what is left to see is its shape: such tests do
 not depend on the scale. One-step-ahead residuals, where results have them, are standard normals in the same way.
@@ -106,7 +107,8 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
 
     Mean, variance, tails, shape, autocorrelation and cross-correlation of each source of noise, over all of the time
     and in windows of it, whether its size changes over time, and whether it depends on the state; initial states and
-    parameters against their priors. Where results have one-step-ahead residuals, these are tested too.
+    parameters against their priors. Errors of likelihoods and of censored values are tested by their distribution
+    function. Where results have one-step-ahead residuals, these are tested too.
 
     Parameters
     ----------
@@ -169,7 +171,7 @@ def _untested(tree: xr.DataTree, sources: list[Channel]) -> Iterator[str]:
     if "observation_noise" not in tree.noise:
         return
     tested, names = {source.name for source in sources if source.kind != "path"}, observation_names(tree)
-    seen = np.isfinite(tree.observed_data["y"].values).any(axis=0)
+    seen = tree.noise["observed"].values.any(axis=0)
     standard = np.atleast_1d(tree.noise["observation_noise"].attrs["standard"]) > 0
     columns = np.unique(tree.noise["observed_column"].values[~standard])
     yield from (f"the errors of {names[j]}" for j in columns if j >= 0 and seen[j] and names[j] not in tested)
@@ -182,7 +184,7 @@ def _left_out(tree: xr.DataTree, untested: tuple[str, ...], sources: list[Channe
     if untested:
         yield (
             f"not checked: {', '.join(untested)}, which have no distribution function that pathfold can use; "
-            "pf.check(pf.residuals(model, data, posterior)) looks at one-step residuals, also of any pf.Likelihood"
+            "pf.check(pf.residuals(model, data, posterior)) tests one-step residuals, for which any pf.Likelihood will do"
         )
     if "initial_noise" in tree.noise and not np.all(tree.noise["initial_noise"].attrs["standard"]):
         yield "not checked: initial states, or some of them, which are not made of standard normals"
@@ -191,6 +193,6 @@ def _left_out(tree: xr.DataTree, untested: tuple[str, ...], sources: list[Channe
     kinds = {source.kind for source in sources}
     if "path" in kinds and "ahead" not in kinds:
         yield (
-            "not checked: one-step residuals, which show outliers and changes of scale best; "
-            "pf.check(pf.residuals(model, data, posterior)) looks at them too"
+            "not checked: one-step residuals, which show outliers and changes of scale better; "
+            "pf.check(pf.residuals(model, data, posterior)) tests them, too"
         )
