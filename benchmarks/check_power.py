@@ -46,7 +46,7 @@ TRUTH = {"rate": 0.8, "level": 0.0, "sigma": 0.6, "tau": 0.2}
 LEVEL = 0.05
 TESTS = ("pf.check", "with pf.residuals", "innovations")
 
-PARTICLES = 200
+PARTICLES = 1000
 
 
 def model_with(observation: Any) -> pf.DiffusionModel:
@@ -205,7 +205,7 @@ def run_sizes(cell: str, number: int) -> list[bool]:
     law, length = cell.split("; ")
     right_model, rng = model_of(law), np.random.default_rng([list(LAWS).index(law), int(length), number])
     truth, times = from_prior(rng), 0.5 * np.arange(1, int(length) + 1)
-    data = pf.simulate(right_model, truth, times, steps_per_interval=STEPS, seed=rng.integers(2**31))
+    data = pf.simulate(right_model, truth, times, steps_per_interval=STEPS, seed=number)
     z = np.array([[truth[name] for name in right_model.parameters.names]])
     grid = TimeGrid.build(data, steps_per_interval=STEPS)
     scores = scores_at(right_model, grid, z, PARTICLES, number, 1)[0][:, :, 0]

@@ -343,11 +343,11 @@ def test_a_saved_posterior_is_checked_alike(tmp_path):
 # What is not tested, and models without noise of their own.
 
 
-def decay(observation: pf.Observation, noise: float = 0.0) -> pf.DiffusionModel:
-    """An exponential decay from about 50, whose system noise may be none."""
+def decay(observation: Any) -> pf.DiffusionModel:
+    """An exponential decay from about 50, without system noise."""
     return pf.DiffusionModel(
         drift=lambda x, z: -z["rate"] * x,
-        diffusion=lambda x, z: jnp.array([[noise]]),
+        diffusion=lambda x, z: jnp.zeros((1, 1)),
         parameters={"rate": dist.LogNormal(-1.2, 0.3)},
         initial_state=dist.Normal(jnp.array([50.0]), 5.0),
         observation=observation,

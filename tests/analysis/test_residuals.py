@@ -156,7 +156,7 @@ def test_what_comes_back(tmp_path):
     posterior = pf.sample(given, data, steps_per_interval=STEPS, chains=2, warmup=20, draws=20, progress=False)
     one, other = (pf.residuals(given, data, posterior, particles=20, threads=threads) for threads in (1, 2))
     assert one.residuals["y"].dims == ("chain", "draw", "time", "observation")
-    assert one.residuals["y"].shape == (2, 8, 9, 1)
+    assert one.residuals["y"].shape == (2, 4, 9, 1)
     np.testing.assert_array_equal(one.residuals["y"], other.residuals["y"])
     found = pf.check(one)
     assert "the one-step residual of y[0]" in set(found.table["noise"])

@@ -184,7 +184,7 @@ def _left_out(tree: xr.DataTree, untested: tuple[str, ...], sources: list[Channe
     if untested:
         yield (
             f"not checked: {', '.join(untested)}, which have no distribution function that pathfold can use; "
-            "pf.check(pf.residuals(model, data, posterior)) tests one-step residuals, for which any pf.Likelihood will do"
+            "pf.check(pf.residuals(model, data, posterior)) tests one-step residuals, also of these"
         )
     if "initial_noise" in tree.noise and not np.all(tree.noise["initial_noise"].attrs["standard"]):
         yield "not checked: initial states, or some of them, which are not made of standard normals"

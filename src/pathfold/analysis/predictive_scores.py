@@ -72,7 +72,8 @@ def _excesses(y: np.ndarray, drawn: np.ndarray, weights: np.ndarray, every: int)
     order = np.argsort(some, axis=1)
     x, w = np.take_along_axis(some, order, axis=1), np.take_along_axis(weights, order, axis=1)
     mass, moment = np.cumsum(w, axis=1), np.cumsum(w * np.where(w > 0.0, x, 0.0), axis=1)
-    values, own = np.column_stack([y, x]), np.column_stack([np.zeros(len(y)), w])
+    most = 1 + int(np.sum(mass < TAIL, axis=1).max())  # draws at a time that may lie beyond
+    values, own = np.column_stack([y, x[:, :most]]), np.column_stack([np.zeros(len(y)), w[:, :most]])
     row = 2.0 * time[:, None]  # of each time above those of the one before: one search serves all
     found = np.searchsorted((row + mass).ravel(), (row + own + TAIL * (1.0 - own)).ravel())
     edge = np.clip(found.reshape(values.shape) - (last + 1) * time[:, None], 1, last)
@@ -81,7 +82,7 @@ def _excesses(y: np.ndarray, drawn: np.ndarray, weights: np.ndarray, every: int)
     with np.errstate(invalid="ignore", divide="ignore"):
         excess = (at_edge - values) / (at_edge - (moment_beyond - own * values) / (mass_beyond - own))
         known = (edge > 1) & ~np.any(np.diff(x, axis=1) == 0.0, axis=1)[:, None] & np.isfinite(excess)
-    pooled = known & (own > 0.0) & (np.arange(-1, last + 1) < edge) & (time % every == 0)[:, None]
+    pooled = known & (own > 0.0) & (np.arange(-1, most) < edge) & (time % every == 0)[:, None]
     beyond = mass[time, edge[:, 0]]
     return np.where(known[:, 0], excess[:, 0], np.nan), beyond, excess[pooled], own[pooled]
 
@@ -103,13 +104,13 @@ def exceeded(x: np.ndarray, drawn: np.ndarray, weights: np.ndarray) -> np.ndarra
 
     Its shape is not negative: a light tail is taken for an exponential one.
     """
-    if not drawn.size:
+    if drawn.size < 2:
         return np.ones_like(x)
     order = np.argsort(drawn)
     drawn, weights = drawn[order], weights[order] / weights.sum()
     above = np.cumsum(weights[::-1])[::-1]
     chances = np.interp(x, np.append(0.0, drawn), np.append(1.0, above - 0.5 * weights))
-    edge = drawn[-1 - int(min(0.2 * drawn.size, 3.0 * np.sqrt(drawn.size)))]
+    edge = drawn[-1 - int(np.sqrt(drawn.size))]
     beyond = drawn > edge
     if beyond.sum() < FEWEST:
         return chances

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
+from pathfold.analysis.log_likelihood import shared_parameters
 from pathfold.analysis.outlook import Chosen, extended, node_times
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.analysis.predictive_scores import POOLED, Placed, normal_scores, placed
@@ -21,9 +21,10 @@ from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.checks import whole
 from pathfold.model.ensemble import Ensemble
+from pathfold.model.memory import check_memory
 from pathfold.results.same_model import checked
 
-DRAWS = 8  # of each chain, unless they are given
+DRAWS, PARTICLES = 4, 1000  # draws of each chain and particles of each, unless they are given
 
 
 def residuals(
@@ -52,9 +53,10 @@ def residuals(
     posterior
         Results of `pf.sample`, whose parameters are taken.
     draws
-        How many draws of each chain to take, evenly spread: 8 by default.
+        How many draws of each chain to take, evenly spread: 4 by default.
     particles
-        Of the filter: the more, the closer residuals are to standard normals if the model is right.
+        Of the filter: the more, the closer residuals are to standard normals if the model is right, and the further out
+        outliers.
     seed
         A whole number: the same gives the same particles.
     threads
@@ -85,11 +87,13 @@ def scores_at(
     model: DiffusionModel, grid: TimeGrid, z: np.ndarray, particles: int, seed: int, threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return residuals at parameters (draw, Z) and the means of the values expected, both (draw, observation, Y)."""
-    score, every = ParticleFilter(model, grid, particles), 1 + len(z) * particles * len(grid.ends) // POOLED
+    seen = _seen(grid, np.flatnonzero(grid.mask.any(axis=1)))
+    each = 8 * particles * len(seen) * (2 * model.augmented_dim + 6 * model.observation_dim)
+    check_memory("the residuals", each * min(threads, len(z)), "fewer particles or threads")
+    score, every = ParticleFilter(model, grid, particles), 1 + len(z) * particles * len(seen) // POOLED
     with ThreadPoolExecutor(threads) as pool:
         by_draw = pool.map(lambda draw: _of_draw(model, grid, score, z[draw], seed, draw, every), range(len(z)))
         by_column, expected = zip(*by_draw, strict=True)
-    seen = _seen(grid, np.flatnonzero(grid.mask.any(axis=1)))
     scores = np.full((len(z), *seen.shape), np.nan)
     for j, draws in enumerate(zip(*by_column, strict=True)):
         scores[:, seen[:, j], j] = normal_scores(draws)

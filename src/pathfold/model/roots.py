@@ -86,7 +86,7 @@ def log_ranks(d: dist.Distribution, low: ArrayLike, high: ArrayLike, uniform: Ar
     Of a value that is known exactly both bounds are the value.
     """
     below, from_low, to_high, above = _bounds(d, low, high)[2]
-    less, more = jnp.log1p(-uniform), jnp.log(uniform)
+    less, more = jnp.log1p(-jnp.asarray(uniform)), jnp.log(uniform)
     return jnp.stack([jnp.logaddexp(less + below, more + to_high), jnp.logaddexp(less + from_low, more + above)])
 
 
