@@ -81,7 +81,7 @@ def channels(tree: xr.DataTree) -> list[Channel]:
 
 def idle(noise: xr.Dataset) -> list[str]:
     """Return the names of the Wiener processes that move no state."""
-    if "drives" not in noise.variables or "path_noise" not in noise:
+    if "path_noise" not in noise:
         return []
     names = zip(_path_names(noise), noise["drives"].values, strict=True)
     return [name for name, component in names if component == NOTHING]

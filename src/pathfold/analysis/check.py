@@ -39,6 +39,10 @@ from pathfold.results.reading import check_posterior, component_names, observati
 
 LEVEL = 0.05
 MOST_SAID = 20  # findings that are printed
+UNSEEN = (
+    "not checked: one-step residuals, which show outliers and changes of scale better; "
+    "pf.check(pf.residuals(model, data, posterior)) tests them, too"
+)
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,11 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     tests += [*initial_states(tree), *parameters(tree)]
     opinions = [group for group in (tests, ahead) if group]
     result = gathered(opinions, level, tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
-    return replace(result, untested=untested, not_checked=tuple(_left_out(tree, untested, sources)))
+    not_checked = [*_left_out(tree, untested)]
+    kinds = {source.kind for source in sources}
+    if result.passed and "path" in kinds and "ahead" not in kinds:
+        not_checked.append(UNSEEN)
+    return replace(result, untested=untested, not_checked=tuple(not_checked))
 
 
 def gathered(opinions: list[list[NoiseTest]], level: float, draws: int) -> Check:
@@ -179,7 +187,7 @@ def _untested(tree: xr.DataTree, sources: list[Channel]) -> Iterator[str]:
         yield "the noise of pf.NoisyObservation"
 
 
-def _left_out(tree: xr.DataTree, untested: tuple[str, ...], sources: list[Channel]) -> Iterator[str]:
+def _left_out(tree: xr.DataTree, untested: tuple[str, ...]) -> Iterator[str]:
     """Yield a sentence for what is not tested."""
     if untested:
         yield (
@@ -190,9 +198,3 @@ def _left_out(tree: xr.DataTree, untested: tuple[str, ...], sources: list[Channe
         yield "not checked: initial states, or some of them, which are not made of standard normals"
     if names := idle(tree.noise.to_dataset()):
         yield f"not checked: the noise of {', '.join(names)}, which moves no state"
-    kinds = {source.kind for source in sources}
-    if "path" in kinds and "ahead" not in kinds:
-        yield (
-            "not checked: one-step residuals, which show outliers and changes of scale better; "
-            "pf.check(pf.residuals(model, data, posterior)) tests them, too"
-        )
