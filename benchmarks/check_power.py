@@ -205,7 +205,7 @@ def run_sizes(cell: str, number: int) -> list[bool]:
     law, length = cell.split("; ")
     right_model, rng = model_of(law), np.random.default_rng([list(LAWS).index(law), int(length), number])
     truth, times = from_prior(rng), 0.5 * np.arange(1, int(length) + 1)
-    data = pf.simulate(right_model, truth, times, steps_per_interval=STEPS, seed=number)
+    data = pf.simulate(right_model, truth, times, steps_per_interval=STEPS, seed=int(rng.integers(2**31)))
     z = np.array([[truth[name] for name in right_model.parameters.names]])
     grid = TimeGrid.build(data, steps_per_interval=STEPS)
     scores = scores_at(right_model, grid, z, PARTICLES, number, 1)[0][:, :, 0]
