@@ -7,15 +7,23 @@ the model's own fine steps, so that what is called right is right: there the par
 
 `python -m benchmarks.check_power --runs 100` makes so many runs of each departure and five times as many of the right
 model, about a second each, saves counts in `benchmarks/check_power.json`, goes on where it was stopped, and prints the
-table of docs/after.md.
+table of docs/after.md. `--sizes` makes the table beside it: how often tests of one-step residuals reject a right model
+at a level of 5 %, for errors of several distributions and 100, 400 and 1,000 values. Nothing is sampled: parameters are
+drawn from their priors, and the residuals are those at these parameters, a single draw, for which no bound over draws
+makes up. The counts are in `benchmarks/check_sizes.json`. `--processes 16` makes so many runs at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +33,48 @@ import numpyro.distributions as dist
 from scipy import stats
 
 import pathfold as pf
+from pathfold.analysis.channels import Channel
+from pathfold.analysis.check import gathered
+from pathfold.analysis.noise_tests import moments, over_time, shape
+from pathfold.analysis.residuals import scores_at
+from pathfold.model import TimeGrid
 
-FILE = Path(__file__).with_suffix(".json")
+FOLDER = Path(__file__).parent
 TIMES, STEPS = 0.5 * np.arange(1, 101), 3
 H = 0.5 / STEPS
 TRUTH = {"rate": 0.8, "level": 0.0, "sigma": 0.6, "tau": 0.2}
 LEVEL = 0.05
 TESTS = ("pf.check", "with pf.residuals", "innovations")
 
-model = pf.DiffusionModel(
-    drift=lambda x, z: -z["rate"] * (x - z["level"]),
-    diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
-    parameters={
-        "rate": dist.LogNormal(0.0, 0.7),
-        "level": dist.Normal(0.0, 1.0),
-        "sigma": dist.LogNormal(-0.5, 0.7),
-        "tau": dist.LogNormal(-1.5, 0.5),
-    },
-    initial_state=dist.Normal(jnp.zeros(1), 1.0),
-    observation=pf.GaussianNoise(lambda x, z: x, "tau"),
-)
+PARTICLES = 1000
+
+
+def model_with(observation: Any) -> pf.DiffusionModel:
+    return pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * (x - z["level"]),
+        diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
+        parameters={
+            "rate": dist.LogNormal(0.0, 0.7),
+            "level": dist.Normal(0.0, 1.0),
+            "sigma": dist.LogNormal(-0.5, 0.7),
+            "tau": dist.LogNormal(-1.5, 0.5),
+        },
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=observation,
+    )
+
+
+model = model_with(pf.GaussianNoise(lambda x, z: x, "tau"))
+LAWS: dict[str, Callable[[Any, Any], dist.Distribution]] = {
+    "normal": lambda x, z: dist.Normal(x[0], z["tau"]),
+    "Student's t, 3 degrees": lambda x, z: dist.StudentT(3.0, x[0], z["tau"]),
+    "Student's t, 5 degrees": lambda x, z: dist.StudentT(5.0, x[0], z["tau"]),
+    "Laplace": lambda x, z: dist.Laplace(x[0], z["tau"]),
+    "lognormal": lambda x, z: dist.LogNormal(x[0], z["tau"]),
+    "gamma, shape 2": lambda x, z: dist.Gamma(2.0, 2.0 * jnp.exp(-x[0])),
+}
+LENGTHS = (100, 400, 1000)
+SIZES = ("all tests", "tails", "shape", "variance", "mean")
 
 
 def path(
@@ -78,13 +108,17 @@ def normals(rng: np.random.Generator) -> np.ndarray:
     return TRUTH["tau"] * rng.normal(size=len(TIMES))
 
 
-def right(rng: np.random.Generator) -> np.ndarray:
-    truth = {
+def from_prior(rng: np.random.Generator) -> dict[str, float]:
+    return {
         "rate": np.exp(0.7 * rng.normal()),
         "level": rng.normal(),
         "sigma": np.exp(-0.5 + 0.7 * rng.normal()),
         "tau": np.exp(-1.5 + 0.5 * rng.normal()),
     }
+
+
+def right(rng: np.random.Generator) -> np.ndarray:
+    truth = from_prior(rng)
     return path(rng, truth) + truth["tau"] * rng.normal(size=len(TIMES))
 
 
@@ -155,35 +189,73 @@ def run(name: str, number: int) -> list[bool]:
             model, data, steps_per_interval=STEPS, chains=1, warmup=200, draws=160, seed=number, threads=1,
             progress=False,
         )  # fmt: skip
-    ahead = pf.residuals(model, data, posterior, draws=5, particles=200, seed=number, threads=1)
+    ahead = pf.residuals(model, data, posterior, draws=5, particles=PARTICLES, seed=number, threads=1)
     middle = {name: float(posterior.posterior[name].mean()) for name in TRUTH}
     kalman = innovation_p_value(innovations(y, middle))
     return [not pf.check(posterior).passed, not pf.check(ahead).passed, kalman < LEVEL]
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
-    lines = ["| departure | runs | " + " | ".join(TESTS) + " |", "|---|---|" + "---|" * len(TESTS)]
+@cache
+def model_of(law: str) -> pf.DiffusionModel:
+    return model_with(pf.Likelihood(LAWS[law]))
+
+
+def run_sizes(cell: str, number: int) -> list[bool]:
+    """Whether all tests of the residuals together, and some of them alone, reject the model that is right."""
+    law, length = cell.split("; ")
+    right_model, rng = model_of(law), np.random.default_rng([list(LAWS).index(law), int(length), number])
+    truth, times = from_prior(rng), 0.5 * np.arange(1, int(length) + 1)
+    data = pf.simulate(right_model, truth, times, steps_per_interval=STEPS, seed=int(rng.integers(2**31)))
+    z = np.array([[truth[name] for name in right_model.parameters.names]])
+    grid = TimeGrid.build(data, steps_per_interval=STEPS)
+    scores = scores_at(right_model, grid, z, PARTICLES, number, 1)[0][:, :, 0]
+    rows = np.arange(int(length))
+    source = Channel("ahead", "y", scores, rows, times - 0.5, times, np.zeros_like(rows))
+    tests = [*shape(source), *over_time(source), *moments(source)]
+    alone = {test.family: bool(test.p_values[0] < LEVEL) for test in tests}
+    return [not gathered([tests], LEVEL, 1).passed, *(alone[name] for name in SIZES[1:])]
+
+
+def table(found: dict[str, dict[str, Any]], head: str, tests: tuple[str, ...]) -> str:
+    lines = [f"| {head} | runs | " + " | ".join(tests) + " |", "|---|---|" + "---|" * len(tests)]
     for name, each in found.items():
         shares = [f"{100 * count / each['runs']:.3g} %" for count in each["found"]]
         lines.append(f"| {name} | {each['runs']} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
 
+def counted(
+    file: Path, wanted: dict[str, int], one: Callable[[str, int], list[bool]], tests: int, processes: int
+) -> dict[str, dict[str, Any]]:
+    """Make the runs that are missing in a file of counts; runs are counted in order, so that it can be stopped."""
+    found = json.loads(file.read_text()) if file.exists() else {}
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        for name, runs in wanted.items():
+            each = found.setdefault(name, {"runs": 0, "found": [0] * tests})
+            for seen in pool.map(partial(one, name), range(each["runs"], runs)):
+                each["found"] = [count + hit for count, hit in zip(each["found"], seen, strict=True)]
+                each["runs"] += 1
+                file.write_text(json.dumps(found, indent=2) + "\n")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="How often pf.check finds a model amiss.")
     parser.add_argument(
-        "--runs", type=int, default=100, help="of each departure; of the right model five times as many"
+        "--runs", type=int, default=100, help="of each departure, five times as many of the right model; of each size"
     )
-    runs = parser.parse_args().runs
-    found = json.loads(FILE.read_text()) if FILE.exists() else {}
-    for name in CASES:
-        each = found.setdefault(name, {"runs": 0, "found": [0] * len(TESTS)})
-        while each["runs"] < (5 * runs if name == RIGHT else runs):
-            seen = run(name, each["runs"])
-            each["found"] = [count + hit for count, hit in zip(each["found"], seen, strict=True)]
-            each["runs"] += 1
-            FILE.write_text(json.dumps(found, indent=2) + "\n")
-    print(table(found))
+    parser.add_argument("--sizes", action="store_true", help="how often right models are rejected, by errors")
+    parser.add_argument("--processes", type=int, default=1, help="how many runs to make at once")
+    options = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if options.sizes:
+        wanted = {f"{law}; {length}": options.runs for law, length in product(LAWS, LENGTHS)}
+        found = counted(FOLDER / "check_sizes.json", wanted, run_sizes, len(SIZES), options.processes)
+        print(table(found, "errors; values", SIZES))
+    else:
+        wanted = {name: 5 * options.runs if name == RIGHT else options.runs for name in CASES}
+        found = counted(FOLDER / "check_power.json", wanted, run, len(TESTS), options.processes)
+        print(table(found, "departure", TESTS))
 
 
 if __name__ == "__main__":

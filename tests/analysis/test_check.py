@@ -17,6 +17,7 @@ import pathfold as pf
 from pathfold.analysis.channels import channels
 from pathfold.analysis.check import LEVEL
 from pathfold.analysis.noise_statistics import bounded, ratio_test, shape_test, spread_test
+from pathfold.results.noise_group import NOTHING
 
 TIMES = 0.5 * np.arange(1, 25)
 DATA_SETS = 40
@@ -337,3 +338,105 @@ def test_a_saved_posterior_is_checked_alike(tmp_path):
     tree.to_netcdf(tmp_path / "results.nc")
     with xr.open_datatree(tmp_path / "results.nc") as loaded:
         assert pf.check(loaded).table.equals(pf.check(tree).table)
+
+
+# What is not tested, and models without noise of their own.
+
+
+def decay(observation: Any) -> pf.DiffusionModel:
+    """An exponential decay from about 50, without system noise."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: jnp.zeros((1, 1)),
+        parameters={"rate": dist.LogNormal(-1.2, 0.3)},
+        initial_state=dist.Normal(jnp.array([50.0]), 5.0),
+        observation=observation,
+    )
+
+
+def counts(x, z):
+    return dist.Poisson(jnp.exp(jnp.log(jnp.maximum(x, 1e-3))))
+
+
+def sharp(x, z):
+    """Whose distribution function is not known."""
+    return dist.AsymmetricLaplace(x, 3.0, 1.0)
+
+
+@cache
+def decayed(kind: str) -> tuple[pf.DiffusionModel, pf.Observations, xr.DataTree]:
+    """Counts of a decay, which a season disturbs if they are "wrong"; their distribution function may be unknown."""
+    times, rng = 0.5 * np.arange(1, 41), np.random.default_rng(3)
+    mean = 50.0 * np.exp(-0.3 * times) + (8.0 * (1.0 + np.sin(times)) if "wrong" in kind else 0.0)
+    data = pf.Observations(times, rng.poisson(mean).astype(float))
+    model = decay(pf.Likelihood(sharp if "unknown" in kind else counts))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(.*)(things are amiss|steps are short)")
+        return model, data, sample(model, data, chains=2)
+
+
+def test_a_model_without_system_noise_that_does_not_fit_is_found():
+    """By the scores of its counts; noise that moves nothing is not tested, and has no share of the level."""
+    found = pf.check(decayed("wrong")[2])
+    assert found.p_value < 1e-6
+    assert any("the error of y[0] persists from one time to the next" in each for each in found.findings)
+    assert found.not_checked == ("not checked: the noise of Wiener process 0, which moves no state",)
+    right = pf.check(decayed("right")[2])
+    assert right.passed
+    assert not right.untested
+    assert not any("noise in" in each for each in right.table["noise"])
+
+
+def test_what_no_test_looked_at_is_said_first(tmp_path):
+    model, data, posterior = decayed("wrong, unknown")
+    found = pf.check(posterior)
+    assert found.untested == ("the errors of y[0]",)
+    assert str(found).startswith("Not checked: the errors of y[0]. ")
+    assert pf.plot_check(decayed("right")[2]).get_suptitle().startswith("smallest")
+    page = pf.report(posterior, tmp_path / "report.html").read_text()
+    assert f'<p class="{"open" if found.passed else "bad"}">Not checked: the errors of y[0]. ' in page
+    ahead = pf.check(pf.residuals(model, data, posterior, threads=1))
+    assert not ahead.untested
+    assert not ahead.passed
+    calm = pf.report(decayed("right, unknown")[2], tmp_path / "calm.html").read_text()
+    assert '<p class="open">Not checked: the errors of y[0]. No sign of misfit was found' in calm
+
+
+def test_scores_of_counts_are_those_of_their_distribution():
+    """The score given the state lies between those of the distribution function before and after its jump."""
+    _, data, tree = decayed("right")
+    score, x = tree.noise["observation_score"].values[..., 0], tree.noise["state"].values[..., 0]
+    below, above = (stats.norm.ppf(stats.poisson.cdf(data.values[:, 0] - k, x)) for k in (1, 0))
+    assert np.all((below <= score) & (score <= above))
+    assert np.all(above - below > 0.0)
+
+
+def test_censored_values_are_tested_between_their_bounds():
+    data = pf.simulate(linear(), {"rate": 1.0, "level": 0.0, "sigma": 0.5}, TIMES, steps_per_interval=2, seed=4)
+    low = data.values[:, 0] < -0.2
+    given = pf.Observations(TIMES, np.where(low, -0.2, data.values[:, 0]), censored=np.where(low, -1, 0))
+    tree = sample(linear(), given)
+    score, state = tree.noise["observation_score"].values[..., 0], tree.noise["state"].values[..., 0]
+    limit = (-0.2 - state) / 0.2
+    assert 3 < low.sum() < 20
+    assert np.all(score[..., low] <= limit[..., low])
+    np.testing.assert_allclose(
+        score[..., ~low], tree.noise["observation_noise"].values[..., ~low, 0], rtol=1e-6, atol=1e-6
+    )
+    (error,) = (source for source in channels(tree) if source.kind == "observation")
+    assert error.values.shape[1] == len(TIMES)
+    assert not pf.check(tree).untested
+
+
+def test_noise_that_enters_by_other_states_is_tested():
+    """A velocity's noise moves the position through the drift alone, or the noise of a state that begins at zero."""
+    growing = pf.DiffusionModel(
+        lambda x, z: jnp.array([1.0, x[0]]), lambda x, z: jnp.array([[0.0, 0.0], [0.2 * x[0], 0.0]]), {},
+        jnp.zeros(2), pf.GaussianNoise(lambda x, z: x[1:], 0.1),
+    )  # fmt: skip
+    data = pf.Observations(TIMES, 0.5 * TIMES**2)
+    tree = sample(growing, data, draws=20, warmup=20)
+    assert tree.noise["drives"].values.tolist() == [-1, NOTHING]
+    names = {source.name for source in channels(tree) if source.kind == "path"}
+    assert names == {"Wiener process 0", "Wiener process 0 (late against early)"}
+    assert "not checked: the noise of Wiener process 1, which moves no state" in pf.check(tree).not_checked

@@ -1,4 +1,4 @@
-"""pf.residuals: against Kalman's filter, where values are missing, and what a rank among values expected makes."""
+"""pf.residuals: against Kalman's filter, where values are missing, and scores among draws of many distributions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from scipy import stats
+from scipy.special import ndtri
 
 import pathfold as pf
-from pathfold.analysis.residuals import normal_score
+from pathfold.analysis.noise_statistics import shape_test, tail_test, variance_test
+from pathfold.analysis.predictive_scores import normal_scores, placed
 
 TIMES, STEPS = 0.5 * np.arange(1, 61), 2
 FALSE_ALARMS = 1e-3
@@ -60,8 +62,8 @@ def test_residuals_are_the_innovations_of_a_linear_model(spread):
     near = np.abs(exact) < 2.0
     assert np.nanmax(np.abs(mine_at - exact)[near]) < 0.25
     assert np.nanmax(np.abs(mine_at - exact)[np.abs(exact) < 3.5]) < 0.5
-    assert 0.8 < mine_at[20] / exact[20] < 1.25
-    assert abs(exact[20]) > 4.0
+    assert exact[20] > 7.0
+    assert 5.0 < mine_at[20] < 1.1 * exact[20], "draws do not tell a normal tail from one a little heavier"
 
 
 @pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
@@ -74,20 +76,78 @@ def test_exact_and_censored_values():
     assert np.flatnonzero(np.isnan(censored)).tolist() == [7]
 
 
-def test_scores_of_a_normal_distribution_are_normal():
-    """Also in the tails; of counts too, by their ranks."""
-    rng, weights = np.random.default_rng(1), np.full(200, 1 / 200)
-    scores = np.array([normal_score(rng.normal(), rng.normal(size=200), weights, rng.random()) for _ in range(20_000)])
+LAWS = {
+    "normal": lambda rng, size: rng.normal(size=size),
+    "t3": lambda rng, size: rng.standard_t(3, size),
+    "t5": lambda rng, size: rng.standard_t(5, size),
+    "Laplace": lambda rng, size: rng.laplace(size=size),
+    "lognormal": lambda rng, size: np.exp(rng.normal(size=size)),
+    "gamma": lambda rng, size: rng.gamma(2.0, size=size),
+}
+SERIES, LENGTH, PARTICLES = 40, 400, 200
+
+
+def scores_of(y: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Of values among draws of equal weight."""
+    return normal_scores([placed(y, drawn, np.full(drawn.shape, 1.0 / drawn.shape[1]), rng.random(len(y)))])[0]
+
+
+def with_normal_tails(y: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """As `scores_of`, but beyond a tenth of the draws by a normal tail with their mean excess."""
+    tenth = drawn.shape[1] // 10
+    scores = ndtri((np.sum(drawn < y[:, None], axis=1) + rng.random(len(y))) / (drawn.shape[1] + 1))
+    for sign in (1.0, -1.0):
+        lowest = np.sort(sign * drawn, axis=1)[:, :tenth]
+        away, edge = sign * y - lowest[:, -1], ndtri(0.1)
+        scale = (lowest[:, -1] - lowest.mean(axis=1)) / (stats.norm.pdf(edge) / 0.1 + edge)
+        scores = np.where(away < 0.0, sign * (edge + away / scale), scores)
+    return scores
+
+
+def rejected(law: str, score: Any) -> list[int]:
+    """Count the series of values, each one more draw of what is expected, that tests at a level of 5 % reject."""
+    rng = np.random.default_rng(list(LAWS).index(law))
+    scores = np.empty((SERIES, LENGTH))
+    for k in range(SERIES):
+        size = np.exp(rng.normal(size=(LENGTH, 1)))  # scales and places differ between times
+        all_ = size * (rng.normal(size=(LENGTH, 1)) + LAWS[law](rng, (LENGTH, PARTICLES + 1)))
+        scores[k] = score(all_[:, 0], all_[:, 1:], rng)
+    return [int(np.sum(test(scores)[1] < 0.05)) for test in (tail_test, shape_test, variance_test)]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_values_that_are_as_expected_are_not_rejected(law):
+    """Whatever the distribution; a normal tail with the mean excess of the draws does not pass."""
+    most = stats.binom.isf(FALSE_ALARMS / 18, SERIES, 0.05)
+    assert max(rejected(law, scores_of)) <= most
+    if law == "t5":
+        assert min(rejected(law, with_normal_tails)[:2]) > most
+
+
+def test_scores_rise_with_the_value_as_far_as_one_looks():
+    rng = np.random.default_rng(1)
+    drawn, y = np.tile(rng.normal(size=PARTICLES), (2001, 1)), np.linspace(-10.0, 10.0, 2001)
+    weights = np.tile(rng.dirichlet(np.full(PARTICLES, 5.0)), (2001, 1))
+    here = placed(y, drawn, weights, np.full(2001, 0.5), every=2001)  # its draws are the same at all times
+    scores = normal_scores([here, placed(y, rng.normal(size=drawn.shape), weights, np.full(2001, 0.5))])[0]
+    assert np.all(np.diff(scores) >= 0.0)
+    assert np.all(np.diff(scores[np.abs(y) > 2.0]) > 0.0)
+    assert np.max(np.diff(scores)) < 0.3, "nor does it jump where the tail begins"
+
+
+def test_outliers_are_far_out_and_counts_keep_to_their_ranks():
+    rng = np.random.default_rng(2)
+    drawn, y = rng.normal(size=(LENGTH, PARTICLES)), rng.normal(size=LENGTH)
+    y[::100], y[50::100] = 10.0, -6.0
+    scores = scores_of(y, drawn, rng)
+    assert np.min(scores[::100]) > 4.5
+    assert np.max(scores[50::100]) < -3.5
+    many = np.random.default_rng(3).poisson(3.0, (5000, PARTICLES + 1)).astype(float)
+    scores = scores_of(many[:, 0], many[:, 1:], rng)
     assert stats.kstest(scores, "norm").pvalue > FALSE_ALARMS
-    for z in (-6.0, -3.0, 3.0, 6.0):
-        many = [normal_score(z, rng.normal(size=200), weights, 0.5) for _ in range(400)]
-        assert abs(np.median(many) / z - 1.0) < 0.05
-    counts = [
-        normal_score(rng.poisson(3.0), rng.poisson(3.0, size=200).astype(float), weights, rng.random())
-        for _ in range(5000)
-    ]
-    assert stats.kstest(counts, "norm").pvalue > FALSE_ALARMS
-    assert not stats.kstest(scores * 1.05, "norm").pvalue > FALSE_ALARMS
+    assert not stats.kstest(scores * 1.2, "norm").pvalue > FALSE_ALARMS
+    few = rng.normal(size=(LENGTH, 4))
+    assert np.isfinite(scores_of(few[:, 0], few[:, 1:], rng)).all(), "three draws have no tail"
 
 
 @pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
@@ -96,7 +156,7 @@ def test_what_comes_back(tmp_path):
     posterior = pf.sample(given, data, steps_per_interval=STEPS, chains=2, warmup=20, draws=20, progress=False)
     one, other = (pf.residuals(given, data, posterior, particles=20, threads=threads) for threads in (1, 2))
     assert one.residuals["y"].dims == ("chain", "draw", "time", "observation")
-    assert one.residuals["y"].shape == (2, 8, 9, 1)
+    assert one.residuals["y"].shape == (2, 4, 9, 1)
     np.testing.assert_array_equal(one.residuals["y"], other.residuals["y"])
     found = pf.check(one)
     assert "the one-step residual of y[0]" in set(found.table["noise"])

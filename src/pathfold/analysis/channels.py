@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
+from pathfold.results.noise_group import NOTHING
 from pathfold.results.reading import component_names, observation_names
 
 NoiseKind = Literal["path", "observation", "together", "ahead"]
@@ -36,7 +37,10 @@ class Channel:
 
 
 def channels(tree: xr.DataTree) -> list[Channel]:
-    """Return all noise of path and observations that is standard normal a priori, and residuals if there are any."""
+    """Return all noise of path and observations that is standard normal a priori, and residuals if there are any.
+
+    Noise that moves no state is left out.
+    """
     noise, constant = tree.noise.to_dataset(), tree.constant_data
     begins, ends = constant["interval_start"].values, constant["interval_end"].values
     first = constant["first_interval"].values
@@ -53,22 +57,42 @@ def channels(tree: xr.DataTree) -> list[Channel]:
     if "path_noise" in noise:
         v = _of_draws(noise["path_noise"])
         rows = (ends > begins) & _before_the_last_observation(noise["observed"].values > 0, first)
+        names = [(k, name) for k, name in enumerate(_path_names(noise)) if noise["drives"].values[k] != NOTHING]
         for weights, how in _weights(v.shape[2]):
-            summed = np.einsum("dnsk,s->dnk", v, weights)
-            for k, name in enumerate(_path_names(noise)):
-                add("path", name + how, summed[:, :, k], rows, at_begins)
+            for k, name in names:
+                add("path", name + how, v[:, :, :, k] @ weights, rows, at_begins)
+    scored = _scored(noise)
     if "observation_noise" in noise:
         w, seen, names = _of_draws(noise["observation_noise"]), noise["observed"].values > 0, observation_names(tree)
         standard = np.atleast_1d(noise["observation_noise"].attrs["standard"])
         for k in np.flatnonzero(standard):
             j = int(noise["observed_column"].values[k])
             name, rows = (names[j], seen[:, j]) if j >= 0 else (f"observation noise {k}", seen.any(axis=1))
-            add("observation", name, w[:, :, k], rows, at_ends)
+            if j not in scored:
+                add("observation", name, w[:, :, k], rows, at_ends)
+    for j, (scores, rows) in scored.items():
+        add("observation", observation_names(tree)[j], scores, rows, at_ends)
     if "residuals" in tree.children:
         for name, values, rows in _residuals(tree, len(ends)):
             add("ahead", name, values, rows)
     together = _together(sources, noise, observation_names(tree)) if "moves" in noise else ()
     return [*sources, *together]
+
+
+def idle(noise: xr.Dataset) -> list[str]:
+    """Return the names of the Wiener processes that move no state."""
+    if "path_noise" not in noise:
+        return []
+    names = zip(_path_names(noise), noise["drives"].values, strict=True)
+    return [name for name, component in names if component == NOTHING]
+
+
+def _scored(noise: xr.Dataset) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Return the normal scores (draw, interval) of observed columns that have them, and the intervals with one."""
+    if "observation_score" not in noise:
+        return {}
+    scores = np.moveaxis(_of_draws(noise["observation_score"]), 2, 0)
+    return {j: (own, rows) for j, own in enumerate(scores) if np.any(rows := ~np.isnan(own).all(axis=0))}
 
 
 def _together(sources: list[Channel], noise: xr.Dataset, observed: list[str]) -> Iterator[Channel]:

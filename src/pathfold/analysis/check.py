@@ -3,7 +3,8 @@
 Parameters, initial states, path and observations are made of standard normals. If the model is right and the parameters
 came from their prior, so are those of any one draw from the posterior, whatever the data are: each test of them has an
 exact p-value. Draws are dependent in ways nobody knows, so that the p-values of a test are combined by a bound that
-holds all the same: twice their median (Rueger 1978; Vovk and Wang 2020). It errs on the side of the model.
+holds all the same: twice their median (Rueger 1978; Vovk and Wang 2020). It errs on the side of the model. Noise that
+moves no state is no evidence, and is not tested.
 
 Where a scale is estimated it makes up for noise that is too large, and what is left to see is its shape: such tests do
 not depend on the scale. One-step-ahead residuals, where results have them, are standard normals in the same way.
@@ -13,14 +14,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pathfold.analysis.channels import channels
+from pathfold.analysis.channels import Channel, channels, idle
 from pathfold.analysis.noise_statistics import bounded
 from pathfold.analysis.noise_tests import (
     NoiseTest,
@@ -34,10 +35,14 @@ from pathfold.analysis.noise_tests import (
     shape,
 )
 from pathfold.model.checks import positive
-from pathfold.results.reading import check_posterior, component_names, series_names
+from pathfold.results.reading import check_posterior, component_names, observation_names, series_names
 
 LEVEL = 0.05
 MOST_SAID = 20  # findings that are printed
+UNSEEN = (
+    "not checked: one-step residuals, which show outliers and changes of scale better; "
+    "pf.check(pf.residuals(model, data, posterior)) tests them, too"
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,9 @@ class Check:
     findings
         Sentences for what is amiss.
     not_checked
-        Sources of noise that could not be tested, and why.
+        Sentences for what was not tested, and why.
+    untested
+        The errors of observations that no test looked at: the verdict says so first.
     draws
         How many draws the tests are of.
     level
@@ -64,13 +71,14 @@ class Check:
     table: pd.DataFrame
     findings: tuple[str, ...]
     not_checked: tuple[str, ...]
+    untested: tuple[str, ...]
     draws: int
     level: float
     spans: tuple[tuple[str, int, float, float], ...]  # noise, series, begin and end of the windows that are amiss
 
     @property
     def p_value(self) -> float:
-        return float(self.table["adjusted"].to_numpy().min())
+        return float(self.table["adjusted"].to_numpy().min(initial=1.0))
 
     @property
     def worst(self) -> tuple[str, ...]:
@@ -82,12 +90,18 @@ class Check:
     def passed(self) -> bool:
         return not self.findings
 
+    @property
+    def caveat(self) -> str:
+        """A sentence to begin a verdict with: that the errors of observations are untested; empty if they are not."""
+        return f"Not checked: {', '.join(self.untested)}. " if self.untested else ""
+
     def __str__(self) -> str:
         head = (
             f"{len(self.table)} tests of the noise of {self.draws} draws, smallest adjusted p-value {self.p_value:.2g}"
         )
         verdict = f"{head}: no sign of misfit." if self.passed else f"{head}. The model does not fit:"
-        return "\n".join([verdict, *(f"- {sentence}" for sentence in (*self.worst, *self.not_checked))])
+        sentences = (f"- {sentence}" for sentence in (*self.worst, *self.not_checked))
+        return "\n".join([self.caveat + verdict, *sentences])
 
     __repr__ = __str__
 
@@ -97,7 +111,8 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
 
     Mean, variance, tails, shape, autocorrelation and cross-correlation of each source of noise, over all of the time
     and in windows of it, whether its size changes over time, and whether it depends on the state; initial states and
-    parameters against their priors. Where results have one-step-ahead residuals, these are tested too.
+    parameters against their priors. Errors of likelihoods and of censored values are tested by their distribution
+    function. Where results have one-step-ahead residuals, these are tested too.
 
     Parameters
     ----------
@@ -114,6 +129,7 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     tree = check_posterior(posterior, "noise", "constant_data")
     level = positive("level", level, below=1.0)
     sources, tests, ahead = channels(tree), [], []
+    untested = tuple(_untested(tree, sources))
     for source in sources:
         own = ahead if source.kind == "ahead" else tests
         own += [*shape(source), *over_time(source)]
@@ -125,10 +141,15 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
         tests += correlation(a, b)
     tests += [*initial_states(tree), *parameters(tree)]
     opinions = [group for group in (tests, ahead) if group]
-    return _gathered(opinions, level, tuple(_left_out(tree)), tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
+    result = gathered(opinions, level, tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
+    not_checked = [*_left_out(tree, untested)]
+    kinds = {source.kind for source in sources}
+    if result.passed and "path" in kinds and "ahead" not in kinds:
+        not_checked.append(UNSEEN)
+    return replace(result, untested=untested, not_checked=tuple(not_checked))
 
 
-def _gathered(opinions: list[list[NoiseTest]], level: float, not_checked: tuple[str, ...], draws: int) -> Check:
+def gathered(opinions: list[list[NoiseTest]], level: float, draws: int) -> Check:
     """Apply Bonferroni's bound, with equal weight for noise and residuals, and for each family of tests of either."""
     tests, rows = [test for opinion in opinions for test in opinion], []
     for opinion in opinions:
@@ -145,7 +166,7 @@ def _gathered(opinions: list[list[NoiseTest]], level: float, not_checked: tuple[
         *(f"{tests[i].say(rows[i][3])} (adjusted p-value {rows[i][5]:.2g})" for i in amiss),
     )
     spans = tuple((tests[i].noise, *span) for i in amiss if (span := tests[i].span) is not None)
-    return Check(table, findings, not_checked, draws, level, spans)
+    return Check(table, findings, (), (), draws, level, spans)
 
 
 def _no_numbers(tests: list[NoiseTest], adjusted: np.ndarray) -> dict[str, None]:
@@ -153,8 +174,27 @@ def _no_numbers(tests: list[NoiseTest], adjusted: np.ndarray) -> dict[str, None]
     return dict.fromkeys(test.noise for test, p in zip(tests, adjusted, strict=True) if np.isnan(p))
 
 
-def _left_out(tree: xr.DataTree) -> Iterator[str]:
-    """Yield a sentence for what cannot be tested."""
-    for name, what in (("observation_noise", "the errors of observations"), ("initial_noise", "initial states")):
-        if name in tree.noise and not np.all(tree.noise[name].attrs["standard"]):
-            yield f"not checked: {what}, or some of them, which are not made of standard normals"
+def _untested(tree: xr.DataTree, sources: list[Channel]) -> Iterator[str]:
+    """Yield the errors of observations that are not standard normals, and of which there are no residuals either."""
+    if "observation_noise" not in tree.noise:
+        return
+    tested, names = {source.name for source in sources if source.kind != "path"}, observation_names(tree)
+    seen = tree.noise["observed"].values.any(axis=0)
+    standard = np.atleast_1d(tree.noise["observation_noise"].attrs["standard"]) > 0
+    columns = np.unique(tree.noise["observed_column"].values[~standard])
+    yield from (f"the errors of {names[j]}" for j in columns if j >= 0 and seen[j] and names[j] not in tested)
+    if -1 in columns:
+        yield "the noise of pf.NoisyObservation"
+
+
+def _left_out(tree: xr.DataTree, untested: tuple[str, ...]) -> Iterator[str]:
+    """Yield a sentence for what is not tested."""
+    if untested:
+        yield (
+            f"not checked: {', '.join(untested)}, which have no distribution function that pathfold can use; "
+            "pf.check(pf.residuals(model, data, posterior)) tests one-step residuals, also of these"
+        )
+    if "initial_noise" in tree.noise and not np.all(tree.noise["initial_noise"].attrs["standard"]):
+        yield "not checked: initial states, or some of them, which are not made of standard normals"
+    if names := idle(tree.noise.to_dataset()):
+        yield f"not checked: the noise of {', '.join(names)}, which moves no state"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.channels import channels
 from pathfold.analysis.check import check
 from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot_predictions
 from pathfold.analysis.plots.paths_plot import plot_data
@@ -79,6 +80,7 @@ dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 .good { color: var(--good); }
 .bad { color: var(--bad); }
+.open { color: var(--orange); }
 .wide, .picture { overflow-x: auto; }
 .picture svg { width: 100%; min-width: 34rem; height: auto; display: block; }
 .picture text { fill: var(--ink); }
@@ -162,9 +164,9 @@ def _verdict(tree: xr.DataTree) -> Iterator[str]:
         yield '<p class="good">The chains agree, and nothing is amiss with the sampling.</p>'
     if "noise" in tree.children:
         result = check(tree)
-        tone = "good" if result.passed else "bad"
+        tone = "bad" if not result.passed else "open" if result.untested else "good"
         words = "No sign of misfit was found" if result.passed else "The model does not fit the data"
-        yield f'<p class="{tone}">{words} (smallest adjusted p-value {result.p_value:.2g}).</p>'
+        yield f'<p class="{tone}">{escape(result.caveat)}{words} (smallest adjusted p-value {result.p_value:.2g}).</p>'
 
 
 def _verdict_of_fit(tree: xr.DataTree) -> Iterator[str]:
@@ -256,7 +258,8 @@ def _check(tree: xr.DataTree) -> Iterator[str]:
     for sentence in (*result.worst, *result.not_checked):
         tone = "note" if sentence in result.not_checked else "bad"
         yield f'<p class="{tone}">{escape(sentence[0].upper() + sentence[1:])}.</p>'
-    yield _picture(plot_check(tree))
+    if channels(tree):
+        yield _picture(plot_check(tree))
 
 
 def _model(tree: xr.DataTree) -> Iterator[str]:

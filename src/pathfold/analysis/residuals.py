@@ -2,8 +2,7 @@
 
 Given the parameters, F(y_n | y_1, ..., y_{n-1}, z) is uniform if the model is right, and independent from one time to
 the next (Rosenblatt 1952), and so is that of a posterior draw of z. The values expected are simulated, from particles
-that have seen what was observed before, by paths that know nothing of y_n. Among equally weighted ones the rank of y_n
-is exactly uniform; beyond most of them the tail is a normal one with their mean excess.
+that have seen what was observed before, by paths that know nothing of y_n.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import xarray as xr
-from scipy.special import ndtri
 
-from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
+from pathfold.analysis.log_likelihood import shared_parameters
 from pathfold.analysis.outlook import Chosen, extended, node_times
 from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.analysis.predictive_scores import POOLED, Placed, normal_scores, placed
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.checks import whole
 from pathfold.model.ensemble import Ensemble
+from pathfold.model.memory import check_memory
 from pathfold.results.same_model import checked
 
-DRAWS = 8  # of each chain, unless they are given
-TAIL = 0.1  # of the values expected, beyond which a normal tail is fitted
+DRAWS, PARTICLES = 4, 1000  # draws of each chain and particles of each, unless they are given
 
 
 def residuals(
@@ -54,9 +53,10 @@ def residuals(
     posterior
         Results of `pf.sample`, whose parameters are taken.
     draws
-        How many draws of each chain to take, evenly spread: 8 by default.
+        How many draws of each chain to take, evenly spread: 4 by default.
     particles
-        Of the filter: the more, the closer residuals are to standard normals if the model is right.
+        Of the filter: the more, the closer residuals are to standard normals if the model is right, and the further out
+        outliers.
     seed
         A whole number: the same gives the same particles.
     threads
@@ -72,19 +72,32 @@ def residuals(
     count = min(DRAWS, tree.posterior.sizes["draw"]) if draws is None else whole("draws", draws, least=1)
     particles, seed = whole("particles", particles, least=2), whole("seed", seed, least=0)
     threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, least=1)
-    chosen, score = Chosen.of(tree, count), ParticleFilter(model, grid, particles)
-    z = shared_parameters(model, chosen)
-    with ThreadPoolExecutor(threads) as pool:
-        by_draw = list(pool.map(lambda draw: _of_draw(model, grid, score, z[draw], seed, draw), range(len(z))))
-    observed = tree.observed_data["y"]
+    chosen = Chosen.of(tree, count)
+    scores, expected = scores_at(model, grid, shared_parameters(model, chosen), particles, seed, threads)
+    observed, rows = tree.observed_data["y"], np.flatnonzero(grid.mask.any(axis=1))
     dims = ["chain", "draw", *map(str, observed.dims)]
-    scores, expected = (chosen.by_chain(np.stack(arrays)) for arrays in zip(*by_draw, strict=True))
-    variables = {"y": (dims, scores), "expected": (dims, expected)}
-    rows = np.flatnonzero(grid.mask.any(axis=1))
+    variables = {"y": (dims, chosen.by_chain(scores)), "expected": (dims, chosen.by_chain(expected))}
     variables["seen"] = (dims[2:], _seen(grid, rows).astype(np.int64))
     interval = {"interval": (observed.dims[0], rows)}
     coords = {str(name): (c.dims, c.values) for name, c in tree.observed_data.coords.items()}
     return extended(tree, {"residuals": xr.Dataset(variables, chosen.coordinates | coords | interval)})
+
+
+def scores_at(
+    model: DiffusionModel, grid: TimeGrid, z: np.ndarray, particles: int, seed: int, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return residuals at parameters (draw, Z) and the means of the values expected, both (draw, observation, Y)."""
+    seen = _seen(grid, np.flatnonzero(grid.mask.any(axis=1)))
+    each = 8 * particles * len(seen) * (2 * model.augmented_dim + 6 * model.observation_dim)
+    check_memory("the residuals", each * min(threads, len(z)), "fewer particles or threads")
+    score, every = ParticleFilter(model, grid, particles), 1 + len(z) * particles * len(seen) // POOLED
+    with ThreadPoolExecutor(threads) as pool:
+        by_draw = pool.map(lambda draw: _of_draw(model, grid, score, z[draw], seed, draw, every), range(len(z)))
+        by_column, expected = zip(*by_draw, strict=True)
+    scores = np.full((len(z), *seen.shape), np.nan)
+    for j, draws in enumerate(zip(*by_column, strict=True)):
+        scores[:, seen[:, j], j] = normal_scores(draws)
+    return scores, np.stack(expected)
 
 
 def _seen(grid: TimeGrid, rows: np.ndarray) -> np.ndarray:
@@ -93,9 +106,9 @@ def _seen(grid: TimeGrid, rows: np.ndarray) -> np.ndarray:
 
 
 def _of_draw(
-    model: DiffusionModel, grid: TimeGrid, score: ParticleFilter, z: np.ndarray, seed: int, draw: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return residuals and expected values (observation, Y) of a draw."""
+    model: DiffusionModel, grid: TimeGrid, score: ParticleFilter, z: np.ndarray, seed: int, draw: int, every: int
+) -> tuple[list[Placed], np.ndarray]:
+    """Return where the values of each column lie among those expected by a draw, and their means (observation, Y)."""
     rng = np.random.default_rng([seed, draw])
     states, weights = score.expected(z, seed, draw)
     if lost := np.flatnonzero(weights.sum(axis=1) == 0.0).tolist():
@@ -104,13 +117,13 @@ def _of_draw(
             f"{score.particles} particles"
         )
     rows = np.flatnonzero(grid.mask.any(axis=1))
-    drawn = _observed(model, grid, rows, z, states.swapaxes(0, 1), rng)
-    expected = np.einsum("np,pny->ny", weights, np.where(weights.T[..., None] > 0.0, drawn, 0.0))
-    scores = np.full(expected.shape, np.nan)
-    for n, j in np.argwhere(_seen(grid, rows)):
-        some = weights[n] > 0.0
-        scores[n, j] = normal_score(float(grid.values[rows[n], j]), drawn[some, n, j], weights[n, some], rng.random())
-    return scores, np.where(np.isnan(scores), np.nan, expected)
+    values, seen = grid.values[rows], _seen(grid, rows)
+    drawn = np.moveaxis(_observed(model, grid, rows, z, states.swapaxes(0, 1), rng), 0, 2)
+    expected = np.einsum("np,nyp->ny", weights, np.where(weights[:, None] > 0.0, drawn, 0.0))
+    uniform, columns = rng.random(values.shape), []
+    for j, some in enumerate(seen.T):
+        columns.append(placed(values[some, j], drawn[some, j], weights[some], uniform[some, j], every=every))
+    return columns, np.where(seen, expected, np.nan)
 
 
 def _observed(
@@ -123,23 +136,3 @@ def _observed(
     covariates = {name: each[grid.series_of_intervals[rows]] for name, each in model.covariates_of(grid).items()}
     ensemble = Ensemble(model, particles, count, repeated, model.own_of(states), covariates)
     return ensemble.observe(states[:, :, : model.state_dim], node_times(model, grid, rows), np.arange(count), rng)
-
-
-def normal_score(y: float, drawn: np.ndarray, weights: np.ndarray, uniform: float) -> float:
-    """Turn y into a standard normal, given weighted draws of what was expected and a uniform number.
-
-    Within them it follows from the rank; ties are broken by the uniform number. Beyond a tenth of them, on either side,
-    it follows from a normal tail with the mean excess of that tenth, unless values repeat themselves, as counts do.
-    """
-    size = 1.0 / np.sum(weights**2)
-    rank = (size * (weights @ (drawn < y)) + uniform * (size * (weights @ (drawn == y)) + 1.0)) / (size + 1.0)
-    sign = 1.0 if rank < 0.5 else -1.0
-    order = np.argsort(sign * drawn)
-    ordered, mass = sign * drawn[order], np.cumsum(weights[order])
-    k = int(np.searchsorted(mass, TAIL))
-    excess = ordered[k] - weights[order[: k + 1]] @ ordered[: k + 1] / mass[k]
-    if sign * y < ordered[k] and mass[k] < 0.5 and np.all(np.diff(ordered) > 0.0):
-        edge = ndtri(mass[k])
-        scale = excess / (np.exp(-0.5 * edge**2) / np.sqrt(2.0 * np.pi) / mass[k] + edge)
-        return float(sign * (edge + (sign * y - ordered[k]) / scale))
-    return float(ndtri(rank))

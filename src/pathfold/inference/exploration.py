@@ -130,11 +130,19 @@ def pareto_k(log_weights: np.ndarray) -> float:
     x = x[x > 0.0]
     if x.size < 5:
         return -np.inf  # all of the largest are the same
-    n, grid = x.size, 30 + int(np.sqrt(x.size))
+    return float((x.size * generalised_pareto(x)[0] + 5.0) / (x.size + 10.0))  # with a prior worth ten values at 0.5
+
+
+def generalised_pareto(x: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float]:
+    """Return shape k and scale s of P(X > x) = (1 + k x / s)^(-1 / k), by Zhang and Stephens (2009).
+
+    x are positive and in order; their weights sum to one.
+    """
+    n, grid, weights = x.size, 30 + int(np.sqrt(x.size)), np.full(x.size, 1.0 / x.size) if weights is None else weights
     quartile = x[int(n / 4 + 0.5) - 1]
     b = (1.0 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3.0 * quartile) + 1.0 / x[-1]
-    k = np.log1p(-b[:, None] * x).mean(axis=1)
+    k = np.log1p(-b[:, None] * x) @ weights
     profile = n * (np.log(-b / k) - k - 1.0)
-    weights = np.exp(profile - np.logaddexp.reduce(profile))
-    shape = np.log1p(-float(b @ weights) * x).mean()
-    return float((n * shape + 5.0) / (n + 10.0))  # with a prior that is worth ten observations at 0.5
+    b = float(np.exp(profile - np.logaddexp.reduce(profile)) @ b)
+    shape = float(np.log1p(-b * x) @ weights)
+    return shape, -shape / b

@@ -146,6 +146,16 @@ class Likelihood(Observation):
         factor = seen.split(d, Split(nothing, nothing + plain(d, seen.value).remainder), as_factor=True)
         return jnp.where(seen.mask > 0.0, -factor.remainder, jnp.nan)
 
+    def log_ranks(self, x, z, uniform, t, seen):
+        ranks = (self._log_ranks_of_block(block, uniform, seen) for block in self._blocks(x, z, t))
+        return jnp.concatenate([*ranks], axis=1)
+
+    def _log_ranks_of_block(self, block: Block, uniform: Array, seen: Seen) -> Array:
+        try:
+            return seen.part(block.columns).log_ranks(block.distribution, uniform[block.columns])
+        except ModelError:  # it has no distribution function
+            return jnp.full((2, block.columns.stop - block.columns.start), jnp.nan)
+
     def misfit(self, x, z, w, t, seen):
         return self.split(x, z, t, seen).root + w
 
@@ -260,6 +270,10 @@ class Several(Observation):
 
     def log_density(self, x, z, t, seen):
         return jnp.concatenate([part.log_density(x, z, t, seen.part(columns)) for columns, part in self.parts])
+
+    def log_ranks(self, x, z, uniform, t, seen):
+        parts = ((part, columns, seen.part(columns)) for columns, part in self.parts)
+        return jnp.concatenate([part.log_ranks(x, z, uniform[own], t, some) for part, own, some in parts], axis=1)
 
     def chance(self, z, rng, count, *, shared):
         return tuple(part.chance(z, rng, count, shared=shared) for part in self.observations)

@@ -132,6 +132,13 @@ class Observation(ABC):
         """
         raise no_density(self)
 
+    def log_ranks(self, x: Array, z: dict[str, Any], uniform: Array, t: Any, seen: Seen) -> Array:
+        """Return the logs of u and 1 - u (2, Y), with u uniform a priori given the state; NaN where it is not known.
+
+        u is P(y' < y) + uniform P(y' = y), with y' another value of the same distribution.
+        """
+        return jnp.full((2, self.dim), jnp.nan)
+
     def check(self, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]) -> None:
         """Raise ModelError for faults that shapes do not show, given structs of z, t and concrete draws."""
 
@@ -289,6 +296,13 @@ class GaussianNoise(StateFunction):
                 seen.censored != 0.0, -0.5 * self.censored_root(x, z, t, seen) ** 2, log_densities
             )
         return jnp.where(seen.mask > 0.0, log_densities, jnp.nan)
+
+    def log_ranks(self, x, z, uniform, t, seen):
+        scale = self._scale(z, t)
+        if scale.ndim == 2:
+            return super().log_ranks(x, z, uniform, t, seen)
+        ranks = seen.log_ranks(dist.Normal(self.state_function(x, z, t), jnp.where(scale > 0.0, scale, 1.0)), uniform)
+        return jnp.where(scale > 0.0, ranks, jnp.nan)
 
     def _joint_log_density(self, mean, scale, seen):
         """Return the joint log density of the observed components; the others count as standard normals at zero."""

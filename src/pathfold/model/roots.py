@@ -80,6 +80,16 @@ def can_lie_within(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Arr
     return (low <= high) & (from_low != -jnp.inf) & (to_high != -jnp.inf)
 
 
+def log_ranks(d: dist.Distribution, low: ArrayLike, high: ArrayLike, uniform: ArrayLike) -> Array:
+    """Return the logs of u and 1 - u for u = P(Y < low) + uniform P(low <= Y <= high), which is uniform a priori.
+
+    Of a value that is known exactly both bounds are the value.
+    """
+    below, from_low, to_high, above = _bounds(d, low, high)[2]
+    less, more = jnp.log1p(-jnp.asarray(uniform)), jnp.log(uniform)
+    return jnp.stack([jnp.logaddexp(less + below, more + to_high), jnp.logaddexp(less + from_low, more + above)])
+
+
 def _bounds(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> tuple[Array, Array, tuple[Array, ...]]:
     """Return the bounds that Y can attain, and log P of Y < low, Y >= low, Y <= high and Y > high."""
     low, high = jnp.broadcast_arrays(jnp.asarray(low, jnp.float64), jnp.asarray(high, jnp.float64))

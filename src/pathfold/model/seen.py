@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pathfold.model.censoring import ABOVE, BETWEEN
-from pathfold.model.roots import Split, can_be_censored, can_lie_within, censored
+from pathfold.model.roots import Split, can_be_censored, can_lie_within, censored, log_ranks
 
 
 class Seen(NamedTuple):
@@ -44,6 +44,16 @@ class Seen(NamedTuple):
         if not self._by_bounds(d):
             return exact
         return jnp.where(self.censored != 0.0, can_lie_within(d, *self.bounds), exact)
+
+    def log_ranks(self, d: Any, uniform: Array) -> Array:
+        """Return the logs of u and 1 - u (2, Y), with u uniform a priori: the distribution function at the value.
+
+        A jump of it, or the interval that a censored value lies in, is passed in part, as `uniform` (Y,) has it.
+        """
+        low, high = self.value, self.value
+        if self.any_censored:
+            low, high = (jnp.where(self.censored != 0.0, bound, self.value) for bound in self.bounds)
+        return log_ranks(d, low, high, uniform)
 
     def _by_bounds(self, d: Any) -> bool:
         """Tell whether values may be known by bounds, which the distribution must be able to use."""

@@ -56,7 +56,7 @@ def plot_check(
     axes[-1, 0].set_xlabel("time" if np.ptp(chosen[-1].series) == 0 else "observation times, series by series")
     axes[-1, 1].set_xlabel("normal")
     verdict = "no sign of misfit" if result.passed else f"{len(result.findings)} findings"
-    figure.suptitle(f"smallest adjusted p-value {result.p_value:.2g}: {verdict}", fontsize="medium")
+    figure.suptitle(f"{result.caveat}smallest adjusted p-value {result.p_value:.2g}: {verdict}", fontsize="medium")
     legend_outside(figure, "lower")
     return figure
 
