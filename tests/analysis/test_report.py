@@ -20,6 +20,7 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.analysis.report import _without_tails
 from pathfold.cli import main
 from pathfold.results.model_text import text_of
 
@@ -188,6 +189,42 @@ def test_a_panel_and_a_model_that_does_not_fit(written):
     assert "The model does not fit the data" in amiss
     for finding in pf.check(results("jump")).findings:
         assert finding[1:] in amiss
+
+
+@pytest.mark.filterwarnings("ignore:this fit should not be relied on")
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_report_says_why_the_prior_is_not_judged(tmp_path, flat):
+    """Of a fit whose draws are few distinct points, and where the prior is uniform."""
+    rate, sigma, mean = dist.LogNormal(0.0, 0.5), dist.LogNormal(-0.5, 0.5), dist.Normal(0.0, 1.0)
+    if flat:
+        rate, sigma, mean = dist.Uniform(0.0, 9.0), dist.Uniform(0.1, 9.0), 0.0
+    other = pf.DiffusionModel(
+        **(model().written | {"drift": lambda x, z: -z["rate"] * (x - z["mean"])}),
+        parameters={"rate": rate, "mean": mean, "sigma": sigma},
+    )
+    ten = pf.Observations(np.arange(1.0, 11.0), [0.3, 0.5, 0.2, -0.1, 0.4, 0.8, 0.6, 0.1, 0.0, 0.2])
+    fitted = pf.fit(other, ten, steps_per_interval=2, points=16, draws=400, progress=False)
+    text = page(pf.report(fitted, tmp_path / "report.html")).text
+    (same,) = map(int, re.findall(r"prior cannot be computed: (\d+) of 400 draws have the same prior density", text))
+    assert same == 400 if flat else 37 <= same < 400
+
+
+def test_where_nothing_stands_against_it_sensitivity_is_computed():
+    """Whatever share of the draws is one point: ArviZ's condition depends on efficiency, ours must imply it."""
+    stats = pytest.importorskip("arviz_stats")
+    rng, computed = np.random.default_rng(1), 0
+    for draws in (100, 109, 400, 4000):
+        for share in (0.0, 0.02, 0.04, 0.06, 0.1, 0.15, 0.2):
+            for end in (-9.0, 9.0):
+                density = rng.normal(size=draws)
+                density[rng.permutation(draws)[: round(share * draws)]] = end
+                if not _without_tails(density):
+                    group = xr.Dataset({"a": (("chain", "draw"), density[None])})
+                    tree = xr.DataTree.from_dict({"posterior": group, "log_prior": group})
+                    assert np.isfinite(stats.psense(tree, group="prior")["a"])
+                    computed += 1
+    assert 20 < computed < 50
+    assert _without_tails(np.append(density, -np.inf)) == "its density is not finite at 1 draws"
 
 
 def test_a_title_of_ones_own(tmp_path, capsys):

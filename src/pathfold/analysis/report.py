@@ -198,12 +198,15 @@ def _parameters(tree: xr.DataTree) -> Iterator[str]:
 
 
 def _prior(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
-    """Write which parameters rest on the prior, by ArviZ's power-scaling sensitivity; nothing where it is not there."""
+    """Write which parameters rest on the prior, by ArviZ's power-scaling sensitivity; nothing without ArviZ."""
     try:
         from arviz import psense
     except ImportError:
         return
     if "log_prior" not in tree.children or tree.posterior["draw"].size * tree.posterior["chain"].size < FEW:
+        return
+    if obstacle := _without_tails(sum(values.values for values in tree.log_prior.data_vars.values())):
+        yield f'<p class="note">What rests on the prior cannot be computed: {obstacle}.</p>'
         return
     found = psense(tree, var_names=names, group="prior")
     resting = [
@@ -214,6 +217,19 @@ def _prior(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
     ]
     words = f"What is said of {', '.join(resting)} rests on the prior too" if resting else "Little rests on the prior"
     yield (f'<p class="note">{escape(words)} (power-scaling sensitivity, of which more than {SENSITIVE:g} counts).</p>')
+
+
+def _without_tails(log_prior: Any) -> str:
+    """Return why the log densities of the prior at the draws have no tails that a Pareto distribution fits, if so.
+
+    ArviZ fits the M lowest and highest of n, which must not be all the same. With ESS <= n log10(n) effective draws in
+    the tails, M = 3 n / sqrt(ESS), or n / 5 if ESS <= 225; so M >= min(n / 5, 3 sqrt(n / log10(n))).
+    """
+    if (lost := np.sum(~np.isfinite(log_prior))) > 0:
+        return f"its density is not finite at {lost} draws"
+    least = min(log_prior.size / 5, 3.0 * np.sqrt(log_prior.size / np.log10(log_prior.size)))
+    same = max(int(np.isclose(log_prior, end).sum()) for end in (log_prior.min(), log_prior.max()))
+    return f"{same} of {log_prior.size} draws have the same prior density" if same >= least else ""
 
 
 def _paths(tree: xr.DataTree) -> Iterator[str]:
