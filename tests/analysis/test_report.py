@@ -198,10 +198,8 @@ def test_a_report_says_why_the_prior_is_not_judged(tmp_path, flat):
     rate, sigma, mean = dist.LogNormal(0.0, 0.5), dist.LogNormal(-0.5, 0.5), dist.Normal(0.0, 1.0)
     if flat:
         rate, sigma, mean = dist.Uniform(0.0, 9.0), dist.Uniform(0.1, 9.0), 0.0
-    other = pf.DiffusionModel(
-        **(model().written | {"drift": lambda x, z: -z["rate"] * (x - z["mean"])}),
-        parameters={"rate": rate, "mean": mean, "sigma": sigma},
-    )
+    parts: dict[str, Any] = model().written | {"drift": lambda x, z: -z["rate"] * (x - z["mean"])}
+    other = pf.DiffusionModel(**parts, parameters={"rate": rate, "mean": mean, "sigma": sigma})
     ten = pf.Observations(np.arange(1.0, 11.0), [0.3, 0.5, 0.2, -0.1, 0.4, 0.8, 0.6, 0.1, 0.0, 0.2])
     fitted = pf.fit(other, ten, steps_per_interval=2, points=16, draws=400, progress=False)
     text = page(pf.report(fitted, tmp_path / "report.html")).text
