@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pathfold.analysis import report
@@ -21,7 +24,9 @@ from pathfold.errors import PathfoldError, SettingsError
 from pathfold.example_models import Example, fitzhugh_nagumo
 from pathfold.inference import sample
 from pathfold.program.machine import machine_name
-from pathfold.results.convergence import summary_table
+from pathfold.results import summary
+from pathfold.results.convergence import by_label
+from pathfold.results.summary import written
 from pathfold.sampling.alone import ChainEnded, chain_alone
 
 
@@ -47,16 +52,27 @@ def run_example(example: Example, folder: Path, *, draws: int, seed: int) -> Non
     print(f"data simulated from {truth}" if truth else "data from the reference")
     print("compiling the model and sampling four chains ...")
     posterior = sample(model, data, steps_per_interval=example.steps_per_interval, chains=4, draws=draws, seed=seed)
-    names = list(model.parameters.names)
-    print(summary_table(posterior, names, truth))
+    print(_table(posterior, truth))
     if not pictures:
         print("no pictures: they need Matplotlib, which `pip install 'pathfold[plots]'` brings")
     else:
         paths = plot_paths(posterior, observed=example.observed, natural=example.natural)
         paths.savefig(folder / "paths.png", dpi=150)
-        plot_marginals(posterior, names, truth=truth).savefig(folder / "marginals.png", dpi=150)
+        plot_marginals(posterior, list(model.parameters.names), truth=truth).savefig(folder / "marginals.png", dpi=150)
         print(f"pictures: {folder / 'paths.png'}, {folder / 'marginals.png'}")
     print(f"all in {time.perf_counter() - begin:.0f} s")
+
+
+def _table(posterior: xr.DataTree, truth: dict[str, Any] | None) -> str:
+    """Write the summary, true values if they are known, and the effective draws per second."""
+    table, seconds = summary(posterior), float(np.sum(posterior.attrs["chain_seconds"]))
+    fewest = table[["ess_bulk", "ess_tail"]].min(axis=1)
+    if truth:
+        table.insert(0, "truth", pd.Series(by_label(posterior, truth)))
+    speed = f"{fewest.min() / seconds:.0f} effective draws per second of one core, warm-up included"
+    lines = [written(table), f"{speed} (for {fewest.idxmin()}, the slowest)"]
+    lines += [posterior.attrs["sampler_chosen"]] if "sampler_chosen" in posterior.attrs else []
+    return "\n".join(lines)
 
 
 def _make_folder(folder: Path) -> None:

@@ -25,7 +25,6 @@ from pathfold.analysis import (
     prior_predictive,
     report,
     residuals,
-    shrinkage,
     simulate,
 )
 from pathfold.engine import Solver
@@ -43,7 +42,7 @@ from pathfold.model import (
     Varying,
     read_nonmem,
 )
-from pathfold.results import combine, open_checkpoint
+from pathfold.results import combine, open_checkpoint, shrinkage, summary
 from pathfold.sampling import DynamicHMC, GuidedProposals, ReplicaExchange, StaticHMC, UnconstrainedHMC
 from pathfold.schemes import (
     CustomScheme,
@@ -118,4 +117,5 @@ __all__ = [
     "sample",
     "shrinkage",
     "simulate",
+    "summary",
 ]

@@ -17,6 +17,7 @@ from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.checks import whole
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
+from pathfold.results.overview import Results
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,6 @@ def warn_of_lost(states: np.ndarray, what: str) -> None:
 def extended(tree: xr.DataTree, groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
     """Return the results with these groups added or replaced; arrays are shared, not copied."""
     kept = {str(name): child.to_dataset() for name, child in tree.children.items()}
-    longer = xr.DataTree.from_dict({f"/{name}": group for name, group in (kept | dict(groups)).items()})
+    longer = Results.from_dict({f"/{name}": group for name, group in (kept | dict(groups)).items()})
     longer.attrs = dict(tree.attrs)
     return longer

@@ -21,15 +21,17 @@ from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot
 from pathfold.analysis.plots.paths_plot import plot_data
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
 from pathfold.errors import SettingsError, told
-from pathfold.results.convergence import MOST_ROWS, labels, listed
+from pathfold.results.convergence import labels
 from pathfold.results.diagnostics import troubles
 from pathfold.results.prior import kept_parameters, parameter_names
 from pathfold.results.reading import check_posterior, component_names, is_fit, observation_names, reasons_of
+from pathfold.results.summary import shortened, summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SENSITIVE = 0.05  # to the power of the prior: beyond this a parameter rests on it
+MOST_ROWS = 50  # of the table, and scalars of a parameter of which one asks whether they rest on the prior
 FEW = 100  # draws, of which no tail can be told
 MOST_SERIES = 4  # of a panel that are drawn
 MOST_COMPONENTS = 6
@@ -178,21 +180,13 @@ def _verdict_of_fit(tree: xr.DataTree) -> Iterator[str]:
 
 def _parameters(tree: xr.DataTree) -> Iterator[str]:
     names = kept_parameters(tree)
-    head, of_chains = ["", "mean", "sd", "5 %", "median", "95 %"], ["bulk ESS", "tail ESS", "R-hat"]
-    head, rows, notes = head if is_fit(tree) else [*head, *of_chains], [], []
-    for name in names:
-        found, note = listed(tree.posterior[name])
-        notes += [note] if note else []
-        for label, x, convergence in found:
-            low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
-            numbers = [f"{value:.4g}" for value in (x.mean(), x.std(), low, middle, high)]
-            bulk, tail, rhat = f"{convergence.bulk:.0f}", f"{convergence.tail:.0f}", f"{convergence.rhat:.3f}"
-            rows.append([label, *numbers, *([] if is_fit(tree) else [bulk, tail, rhat])])
-    if not rows:
-        yield "<p>Every parameter is fixed.</p>"
+    table, note = shortened(summary(tree), MOST_ROWS)
+    if table.empty:
+        yield "<p>No parameter differs between the draws.</p>"
         return
-    yield _table(head, rows)
-    yield "".join(f'<p class="note">{escape(note)}.</p>' for note in notes)
+    rows = [[str(label), *("" if x != x else f"{x:g}" for x in row)] for label, *row in table.itertuples()]
+    yield _table(["", *map(str, table.columns)], rows)
+    yield f'<p class="note">{escape(note)}.</p>' if note else ""
     yield from _prior(tree, [name for name in names if np.prod(tree.posterior[name].shape[2:]) <= MOST_ROWS])
     yield _picture(plot_marginals(tree))
 
