@@ -46,7 +46,13 @@ def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
 def told(value: Any) -> str:
     """Write a value for a sentence: its repr on one line, cut short, or its type if the repr fails."""
     try:
-        text = " ".join(repr(value).split())
+        text = repr(value)
     except Exception:  # the repr may be the user's own, and its failure must not hide our sentence
         text = f"a {type(value).__name__}"
+    return shorter(text)
+
+
+def shorter(text: str) -> str:
+    """Write a text on one line, cut short."""
+    text = " ".join(text.split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."

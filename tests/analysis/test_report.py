@@ -22,7 +22,7 @@ import xarray as xr
 import pathfold as pf
 from pathfold.analysis.report import _without_tails
 from pathfold.cli import main
-from pathfold.results.model_text import text_of
+from pathfold.model.model_text import text_of
 
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None

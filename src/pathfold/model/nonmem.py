@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pathfold.errors import DataError, told
-from pathfold.model.data import Observations
+from pathfold.model.data import Observations, Panel
 from pathfold.model.data_table import DataTable, naming_series
 from pathfold.model.events import Events, close
 from pathfold.model.inputs import Input
@@ -98,7 +98,7 @@ def read_nonmem(
         {name: events.table.numbers(name) for name in events.table.listed("inputs", inputs)},
     )
     start = None if initial_time is None else real_number("initial_time", initial_time)
-    panel = {}
+    panel = Panel()
     for name, rows in events.table.series("ID"):
         with naming_series(name):
             panel[name] = _observations(events, routes, rows, start, name)

@@ -23,10 +23,10 @@ from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.identity import identity
+from pathfold.model.model_text import model_text
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.diagnostics import where_left_out
 from pathfold.results.log_prior import log_prior_dataset
-from pathfold.results.model_text import model_text
 from pathfold.results.noise_group import noise_dataset
 from pathfold.results.overview import Results
 from pathfold.results.prior import priors_text

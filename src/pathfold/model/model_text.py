@@ -1,4 +1,4 @@
-"""The text of a model, kept with the results: the source of its functions, its priors, its scheme."""
+"""The text of a model, printed and kept with the results: the source of its functions, its priors, its scheme."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import tokenize
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpyro.distributions as dist
 
 from pathfold.errors import told
-from pathfold.model import DiffusionModel
 from pathfold.model.functions import OfTime
+
+if TYPE_CHECKING:
+    from pathfold.model.diffusion_model import DiffusionModel
 
 LONGEST = 4000  # characters of one function that are kept
 
