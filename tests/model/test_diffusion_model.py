@@ -50,7 +50,7 @@ ROOT_OF_NORMAL = dist.TransformedDistribution(dist.Normal(0.0, 1.0), dist.transf
 RNG = np.random.default_rng(0)
 
 MISTAKES = [
-    ({"drift": lambda x, z: jnp.zeros(3)}, ("drift returned shape (3,)", "expected (2,)")),
+    ({"drift": lambda x, z: jnp.zeros(3)}, ("drift returned shape (3,)", "initial_state fixes the number of states")),
     ({"drift": lambda x, z: x[0]}, ("drift returned shape ()", "expected (2,)")),
     ({"drift": lambda x, z: [x[0], x[1]]}, ("drift returned a list", "jnp.array")),
     ({"drift": lambda x, z: x * 1j}, ("drift", "complex128", "jnp.real")),
@@ -69,7 +69,7 @@ MISTAKES = [
     ({"drift": lambda x: x}, ("drift takes arguments (x)", "(x, z) or (x, z, t)")),
     ({"drift": lambda x, z, t, s: x}, ("drift takes arguments (x, z, t, s)",)),
     ({"diffusion": lambda x, z: x}, ("diffusion returned shape (2,)", "expected (2, B)", "jnp.diag")),
-    ({"diffusion": lambda x, z: jnp.ones((3, 1))}, ("diffusion returned shape (3, 1)", "expected (2, B)")),
+    ({"diffusion": lambda x, z: jnp.ones((3, 1))}, ("returned shape (3, 1)", "expected (2, B)", "initial_state fixes")),
     ({"diffusion": lambda x, z: jnp.array([[0], [1]])}, ("diffusion", "int64")),
     ({"diffusion": lambda x, z: z["tau"] * jnp.eye(2)}, ("diffusion asks for parameter 'tau'",)),
     ({"parameters": [1, 2]}, ("parameters must be a dict",)),

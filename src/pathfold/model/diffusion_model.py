@@ -431,15 +431,15 @@ class DiffusionModel:
 
     def _checked_wiener_dim(self) -> int:
         x, z, t = struct(self.state_dim), self.structs(), self._time()
-        dim, source = self.state_dim, "the size of initial_state"
+        dim, fixed = self.state_dim, f"initial_state fixes the number of states, {self.state_dim}"
         if (shape := result_shape("drift", self._drift, (x, z, t))) != (dim,):
-            raise ModelError(f"drift returned shape {shape}, expected ({dim},), {source}")
+            raise ModelError(f"drift returned shape {shape}, expected ({dim},): {fixed}; give both the same")
         try_twice("drift", self._drift, (x, z, t))
         shape = result_shape("diffusion", self._diffusion, (x, z, t))
         if len(shape) != 2 or shape[0] != dim or shape[1] == 0:
             raise ModelError(
                 f"diffusion returned shape {shape}, expected ({dim}, B), a row for each state and a column for each "
-                "Wiener process: write one column as b[:, None], independent noises as jnp.diag(b)"
+                f"Wiener process: write one column as b[:, None], independent noises as jnp.diag(b); {fixed}"
             )
         try_twice("diffusion", self._diffusion, (x, z, t))
         return shape[1]
