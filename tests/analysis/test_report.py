@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -22,17 +23,18 @@ import xarray as xr
 import pathfold as pf
 from pathfold.analysis.report import _without_tails
 from pathfold.cli import main
-from pathfold.model.model_text import text_of
+from pathfold.model.model_text import model_text, text_of
 
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
+ONCE = 1.0
 TIMES = 0.5 * np.arange(1, 31)
 
 
 def pull_back(x, z):
     """Towards zero; <not> a tag."""
-    return -z["rate"] * x
+    return -z["rate"] * ONCE * x
 
 
 @cache
@@ -124,7 +126,8 @@ def test_it_has_everything_and_needs_nothing(written):
     assert "<script" not in source
     assert not re.findall(r"@import|url\((?!#)", source)
     for words in (
-        'return -z["rate"] * x',
+        'return -z["rate"] * ONCE * x',
+        "ONCE = 1.0",
         "Towards zero; <not> a tag.",
         'lambda x, z: z["sigma"] * jnp.eye(1)',
         "rate: LogNormal(loc=0, scale=0.5)\nsigma: LogNormal(loc=-0.5, scale=0.5)",
@@ -271,6 +274,53 @@ def test_functions_as_they_were_written():
     assert "whose source is not at hand" in text_of(hidden)
     assert text_of(dist.Normal(jnp.zeros(2), 1.0)) == "Normal(loc=[0., 0.], scale=[1.])"
     assert text_of([dist.Normal(0.0, 2.0), 3.0]) == "[Normal(loc=0, scale=2), 3.0]"
+
+
+HALF, UNUSED = 0.5, 7.0
+WEIGHTS = jnp.arange(2.0)
+
+
+def helper(x):
+    return HALF * deeper(x)
+
+
+@jax.jit
+def deeper(x):
+    return np.sum([WEIGHTS[0] * each for each in x])
+
+
+def test_helpers_and_constants_that_functions_refer_to_are_written():
+    """In their own files, one time each, whatever refers to them: by name, in a closure, within another function."""
+    power, inner = 3.0, lambda x: x**power
+    model = SimpleNamespace(
+        written={
+            "drift": lambda x, z: inner(x),
+            "observation": pf.GaussianNoise(lambda x, z: helper(x), HALF),
+        },
+        priors={"a": lambda z: dist.Normal(deeper(z["b"]), 1.0)},
+        inputs={},
+        covariates={},
+    )
+    found = model_text(model)["helpers and constants"]  # type: ignore[arg-type]
+    assert sorted(line for line in found.splitlines() if line and line[0] != " ") == [
+        "@jax.jit",
+        "HALF = 0.5",
+        "WEIGHTS = [0., 1.]",
+        "def deeper(x):",
+        "def helper(x):",
+        "inner = lambda x: x**power",
+        "power = 3.0",
+    ]
+    assert "helpers and constants" not in model_text(SimpleNamespace(written={}, priors={}, inputs={}, covariates={}))  # type: ignore[arg-type]
+
+
+def test_a_network_is_written_as_it_was_given():
+    network = pf.Reactions({"decay": "A -> 0", "birth": "0 -> A"}, {"birth": lambda y, z: helper(y["A"])})
+    model = SimpleNamespace(written={"drift": network.drift}, priors={}, inputs={}, covariates={})
+    text = model_text(model)  # type: ignore[arg-type]
+    assert text["drift"].splitlines()[:2] == ["Reactions", "    network = {decay: 'A -> 0', birth: '0 -> A'}"]
+    assert 'rates = {birth: lambda y, z: helper(y["A"])}' in text["drift"]
+    assert "HALF = 0.5" in text["helpers and constants"]
 
 
 def test_a_script_that_was_edited_while_it_ran_costs_the_text_alone(tmp_path):
