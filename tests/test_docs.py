@@ -30,7 +30,7 @@ PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts
 TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MODULES = {"datasets": [f"datasets.{name}" for name in pf.datasets.__all__]}
-PUBLIC = [each for name in pf.__all__ if name != "__version__" for each in MODULES.get(name, [name])]
+PUBLIC = [each for name in pf.__all__ for each in MODULES.get(name, [name])]
 WIDEST_CODE, WIDEST_EXAMPLE = 80, 100  # columns: the site shows about 85
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import pathfold
+from pathfold import public
+
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "pathfold"
 
@@ -25,18 +28,22 @@ BOTTOM_TO_TOP = [
     "inference",
     "analysis",
     "doctor",
+    "commands",
     "cli",
+    "public",
 ]
 MAY_IMPORT = {layer: set(BOTTOM_TO_TOP[: rank + 1]) for rank, layer in enumerate(BOTTOM_TO_TOP)}
 MAY_IMPORT["program"] = {"errors", "program"}  # beside schemes and model, which know nothing of it
 for layer in BOTTOM_TO_TOP[BOTTOM_TO_TOP.index("engine") :]:
     MAY_IMPORT[layer].add("program")
+MAY_IMPORT["public"].add("datasets")
 MAY_IMPORT["datasets"] = {"datasets"}  # tables, for examples and users
 MAY_IMPORT["example_models"] = {"errors", "schemes", "model", "datasets", "example_models"}
-MAY_IMPORT["cli"].add("example_models")
+for layer in ("commands", "cli"):
+    MAY_IMPORT[layer].add("example_models")
 
 PLOTTING = {"arviz", "matplotlib"}
-MAY_PLOT = {"analysis", "cli"}
+MAY_PLOT = {"analysis", "commands"}
 # xarray's guide to backends tells one to read arrays on demand with this module; there is no other way to.
 PRIVATE_ALL_THE_SAME = {"xarray.core.indexing"}
 
@@ -87,7 +94,7 @@ def violations(source: Path) -> list[str]:
                 if _is_private(module):
                     found.append(f"{name}:{line}: {module} is private to another package")
                 continue
-            # A name that is no layer comes from pathfold/__init__.py, which stands above all of them.
+            # A name that is no layer is a public one, which stands above all of them.
             target = rest[0] if rest and rest[0] in MAY_IMPORT else PACKAGE
             if target not in MAY_IMPORT[layer]:
                 found.append(f"{name}:{line}: {layer} imports {module}")
@@ -163,9 +170,30 @@ def test_file_names_are_unique():
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_importing_pathfold_does_not_import_what_takes_long_and_few_need():
-    later = PLOTTING | {"scipy.stats"}
-    code = f"import sys, pathfold; print(sorted({later!r} & set(sys.modules)))"
+def run_python(code: str) -> str:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == "[]"
+    return result.stdout.strip()
+
+
+HEAVY = ["jax", "numba", "numpyro", "scipy", "xarray", "pandas"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--help"], ["examples"]])
+def test_neither_import_nor_help_imports_what_takes_long(arguments):
+    code = "import sys, pathfold, pathfold.cli as cli\ntry: cli.main({!r})\nexcept SystemExit: pass\nprint({})"
+    output = run_python(code.format(arguments, f"sorted({{*{HEAVY!r}}} & set(sys.modules))"))
+    assert len(output.splitlines()) >= 5
+    assert output.splitlines()[-1] == "[]"
+
+
+def test_public_names_are_there_when_they_are_used():
+    assert {*pathfold.__all__} <= {*dir(pathfold)}
+    assert all(getattr(pathfold, name) is getattr(public, name) for name in public.__all__)
+    with pytest.raises(AttributeError, match="module 'pathfold' has no attribute 'sampel'"):
+        pathfold.sampel  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_public_names_do_not_import_what_takes_long_and_few_need():
+    later = PLOTTING | {"scipy.stats"}
+    assert run_python(f"import sys; from pathfold import *; print(sorted({later!r} & set(sys.modules)))") == "[]"

@@ -45,5 +45,10 @@ def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
 
 def told(value: Any) -> str:
     """Write a value for a sentence: its repr on one line, cut short."""
-    text = " ".join(repr(value).split())
+    return shorter(repr(value))
+
+
+def shorter(text: str) -> str:
+    """Write a text on one line, cut short."""
+    text = " ".join(text.split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."

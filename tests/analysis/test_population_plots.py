@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 import pathfold as pf
 from pathfold.analysis.noise_statistics import ratio_of_sums, ratio_test
 from pathfold.analysis.plots.style import DATA, POSTERIOR
-from pathfold.analysis.shrinkage import Effect
-from pathfold.results.convergence import summary_table
+from pathfold.results.shrinkage import Effect
 from tests.analysis import population
 
 SERIES, TIMES = 30, 8
@@ -205,17 +204,13 @@ def test_what_cannot_be_drawn_is_said(case):
         call()
 
 
-def test_large_panels_are_drawn_and_listed_in_part():
+def test_large_panels_are_drawn_in_part():
     figure = pf.plot_marginals(tree())
     assert len(axes(figure)) == 3 + 2 * 4
     assert figure.get_suptitle() == "of rate, level the first 4 are drawn"
     figure = pf.plot_paths(tree())
     assert len(axes(figure)) == 12
     assert figure.get_suptitle() == "the first 12 of 30 series"
-    many = population.results(population.panel(60, 2))
-    lines = summary_table(many, ["sigma", "rate"]).splitlines()
-    assert len(lines) == 1 + 1 + 5 + 1 + 1
-    assert lines[-2] == "(rate: the 5 of 60 with the fewest effective draws)"
 
 
 def test_findings_beyond_twenty_are_counted():

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -20,18 +21,20 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.analysis.report import _without_tails
 from pathfold.cli import main
-from pathfold.results.model_text import text_of
+from pathfold.model.model_text import model_text, text_of
 
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
+ONCE = 1.0
 TIMES = 0.5 * np.arange(1, 31)
 
 
 def pull_back(x, z):
     """Towards zero; <not> a tag."""
-    return -z["rate"] * x
+    return -z["rate"] * ONCE * x
 
 
 @cache
@@ -123,7 +126,8 @@ def test_it_has_everything_and_needs_nothing(written):
     assert "<script" not in source
     assert not re.findall(r"@import|url\((?!#)", source)
     for words in (
-        'return -z["rate"] * x',
+        'return -z["rate"] * ONCE * x',
+        "ONCE = 1.0",
         "Towards zero; <not> a tag.",
         'lambda x, z: z["sigma"] * jnp.eye(1)',
         "rate: LogNormal(loc=0, scale=0.5)\nsigma: LogNormal(loc=-0.5, scale=0.5)",
@@ -190,6 +194,40 @@ def test_a_panel_and_a_model_that_does_not_fit(written):
         assert finding[1:] in amiss
 
 
+@pytest.mark.filterwarnings("ignore:this fit should not be relied on")
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_report_says_why_the_prior_is_not_judged(tmp_path, flat):
+    """Of a fit whose draws are few distinct points, and where the prior is uniform."""
+    rate, sigma, mean = dist.LogNormal(0.0, 0.5), dist.LogNormal(-0.5, 0.5), dist.Normal(0.0, 1.0)
+    if flat:
+        rate, sigma, mean = dist.Uniform(0.0, 9.0), dist.Uniform(0.1, 9.0), 0.0
+    parts: dict[str, Any] = model().written | {"drift": lambda x, z: -z["rate"] * (x - z["mean"])}
+    other = pf.DiffusionModel(**parts, parameters={"rate": rate, "mean": mean, "sigma": sigma})
+    ten = pf.Observations(np.arange(1.0, 11.0), [0.3, 0.5, 0.2, -0.1, 0.4, 0.8, 0.6, 0.1, 0.0, 0.2])
+    fitted = pf.fit(other, ten, steps_per_interval=2, points=16, draws=400, progress=False)
+    text = page(pf.report(fitted, tmp_path / "report.html")).text
+    (same,) = map(int, re.findall(r"prior cannot be computed: (\d+) of 400 draws have the same prior density", text))
+    assert same == 400 if flat else 37 <= same < 400
+
+
+def test_where_nothing_stands_against_it_sensitivity_is_computed():
+    """Whatever share of the draws is one point: ArviZ's condition depends on efficiency, ours must imply it."""
+    stats = pytest.importorskip("arviz_stats")
+    rng, computed = np.random.default_rng(1), 0
+    for draws in (100, 109, 400, 4000):
+        for share in (0.0, 0.02, 0.04, 0.06, 0.1, 0.15, 0.2):
+            for end in (-9.0, 9.0):
+                density = rng.normal(size=draws)
+                density[rng.permutation(draws)[: round(share * draws)]] = end
+                if not _without_tails(density):
+                    group = xr.Dataset({"a": (("chain", "draw"), density[None])})
+                    tree = xr.DataTree.from_dict({"posterior": group, "log_prior": group})
+                    assert np.isfinite(stats.psense(tree, group="prior")["a"])
+                    computed += 1
+    assert 20 < computed < 50
+    assert _without_tails(np.append(density, -np.inf)) == "its density is not finite at 1 draws"
+
+
 def test_a_title_of_ones_own(tmp_path, capsys):
     file = pf.report(results("one"), tmp_path / "report.html", title="Trial <7>")
     assert file.read_text().count("Trial &lt;7&gt;") == 2  # of the window and of the page
@@ -236,6 +274,53 @@ def test_functions_as_they_were_written():
     assert "whose source is not at hand" in text_of(hidden)
     assert text_of(dist.Normal(jnp.zeros(2), 1.0)) == "Normal(loc=[0., 0.], scale=[1.])"
     assert text_of([dist.Normal(0.0, 2.0), 3.0]) == "[Normal(loc=0, scale=2), 3.0]"
+
+
+HALF, UNUSED = 0.5, 7.0
+WEIGHTS = jnp.arange(2.0)
+
+
+def helper(x):
+    return HALF * deeper(x)
+
+
+@jax.jit
+def deeper(x):
+    return np.sum([WEIGHTS[0] * each for each in x])
+
+
+def test_helpers_and_constants_that_functions_refer_to_are_written():
+    """In their own files, one time each, whatever refers to them: by name, in a closure, within another function."""
+    power, inner = 3.0, lambda x: x**power
+    model = SimpleNamespace(
+        written={
+            "drift": lambda x, z: inner(x),
+            "observation": pf.GaussianNoise(lambda x, z: helper(x), HALF),
+        },
+        priors={"a": lambda z: dist.Normal(deeper(z["b"]), 1.0)},
+        inputs={},
+        covariates={},
+    )
+    found = model_text(model)["helpers and constants"]  # type: ignore[arg-type]
+    assert sorted(line for line in found.splitlines() if line and line[0] != " ") == [
+        "@jax.jit",
+        "HALF = 0.5",
+        "WEIGHTS = [0., 1.]",
+        "def deeper(x):",
+        "def helper(x):",
+        "inner = lambda x: x**power",
+        "power = 3.0",
+    ]
+    assert "helpers and constants" not in model_text(SimpleNamespace(written={}, priors={}, inputs={}, covariates={}))  # type: ignore[arg-type]
+
+
+def test_a_network_is_written_as_it_was_given():
+    network = pf.Reactions({"decay": "A -> 0", "birth": "0 -> A"}, {"birth": lambda y, z: helper(y["A"])})
+    model = SimpleNamespace(written={"drift": network.drift}, priors={}, inputs={}, covariates={})
+    text = model_text(model)  # type: ignore[arg-type]
+    assert text["drift"].splitlines()[:2] == ["Reactions", "    network = {decay: 'A -> 0', birth: '0 -> A'}"]
+    assert 'rates = {birth: lambda y, z: helper(y["A"])}' in text["drift"]
+    assert "HALF = 0.5" in text["helpers and constants"]
 
 
 def test_a_script_that_was_edited_while_it_ran_costs_the_text_alone(tmp_path):

@@ -343,3 +343,17 @@ def test_a_model_with_doses_and_data_without_any_warns():
     assert len(told) == 1
     check_panel(model, [placebo, placebo], in_results=True)
     check_panel(model, [placebo, treated])
+
+
+def test_data_and_panels_print_as_what_they_have():
+    times, inputs = [1.0, 2.0, 4.0], {"heat": pf.Input([0.0, 9.0], [1.0, 2.0])}
+    events = {"dose": ([0.0, 1.0], [5.0, 5.0])}
+    one = pf.Observations(times, [0.2, 0.2, np.nan], censored=[-1, -1, 0], events=events, inputs=inputs)
+    assert repr(one) == "Observations(2 values at 3 times from 1 to 4, 2 below 0.2, 2 dose events, inputs heat)"
+    two = pf.Observations([8.0], [[3.0, 0.1]], censored=([[-np.inf, 0.1]], [[3.0, 0.4]]), covariates={"sex": "F"})
+    assert repr(two) == ("Observations(2 values at 1 times from 8 to 8, 1 below 3, 1 between bounds, covariates sex)")
+    table = pd.DataFrame({"who": ["a", "a", "b"], "t": [1.0, 2.0, 9.0], "y": [0.5, 0.6, 0.25], "low": [0, 0, -1]})
+    panel = pf.Observations.from_frame(table, series="who", time="t", values="y", censored="low")
+    assert repr(panel) == "panel of 2 series: 3 values at 3 times from 1 to 9, 1 below 0.25"
+    assert panel == dict(panel)
+    assert repr(type(panel)()) == "panel of 0 series: none"

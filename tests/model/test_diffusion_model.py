@@ -50,7 +50,7 @@ ROOT_OF_NORMAL = dist.TransformedDistribution(dist.Normal(0.0, 1.0), dist.transf
 RNG = np.random.default_rng(0)
 
 MISTAKES = [
-    ({"drift": lambda x, z: jnp.zeros(3)}, ("drift returned shape (3,)", "expected (2,)")),
+    ({"drift": lambda x, z: jnp.zeros(3)}, ("drift returned shape (3,)", "initial_state fixes the number of states")),
     ({"drift": lambda x, z: x[0]}, ("drift returned shape ()", "expected (2,)")),
     ({"drift": lambda x, z: [x[0], x[1]]}, ("drift returned a list", "jnp.array")),
     ({"drift": lambda x, z: x * 1j}, ("drift", "complex128", "jnp.real")),
@@ -69,7 +69,7 @@ MISTAKES = [
     ({"drift": lambda x: x}, ("drift takes arguments (x)", "(x, z) or (x, z, t)")),
     ({"drift": lambda x, z, t, s: x}, ("drift takes arguments (x, z, t, s)",)),
     ({"diffusion": lambda x, z: x}, ("diffusion returned shape (2,)", "expected (2, B)", "jnp.diag")),
-    ({"diffusion": lambda x, z: jnp.ones((3, 1))}, ("diffusion returned shape (3, 1)", "expected (2, B)")),
+    ({"diffusion": lambda x, z: jnp.ones((3, 1))}, ("returned shape (3, 1)", "expected (2, B)", "initial_state fixes")),
     ({"diffusion": lambda x, z: jnp.array([[0], [1]])}, ("diffusion", "int64")),
     ({"diffusion": lambda x, z: z["tau"] * jnp.eye(2)}, ("diffusion asks for parameter 'tau'",)),
     ({"parameters": [1, 2]}, ("parameters must be a dict",)),
@@ -392,11 +392,21 @@ def test_parameter_values_are_checked(values, words):
 
 
 def test_a_model_shows_its_names():
-    assert repr(EXAMPLE.model()) == (
-        "DiffusionModel(states=[gut, blood], parameters=[ka, CL_mean, CL_spread, V_mean, V_spread, sigma, ...], "
-        "varying=[CL, V], events=[dose], observed=[concentration], scheme=EulerMaruyama)"
-    )
-    assert repr(build()).startswith("DiffusionModel(states=2, parameters=[")
+    lines = repr(EXAMPLE.model()).splitlines()
+    assert lines[:5] == [
+        "DiffusionModel",
+        "  states: gut, blood",
+        "  observed: concentration",
+        "  events: dose",
+        "  scheme: EulerMaruyama",
+    ]
+    assert lines[5:7] == ["  parameters:", "    ka ~ LogNormal(loc=0, scale=0.5)"]
+    assert lines[-2].startswith('    CL (by series) ~ lambda z: dist.LogNormal(jnp.log(z["CL_mean"]), z["CL_spread')
+    assert repr(build()).startswith("DiffusionModel\n  states: 2\n")
+    many = build(parameters=build().priors | {f"k{i}": float(i) for i in range(40)})
+    assert len(repr(many).splitlines()) <= 25
+    assert "    k3 = 3.0\n" in repr(many)
+    assert repr(many).endswith("    and 27 more")
 
 
 def test_a_model_may_have_no_parameters():

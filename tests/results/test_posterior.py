@@ -16,7 +16,6 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.engine.status import MEANING, NON_REVERSIBLE, NOT_CONVERGED
-from pathfold.results.convergence import summary_table
 from pathfold.results.diagnostics import warn_of_trouble
 
 STATISTICS = {
@@ -441,17 +440,6 @@ def test_many_divergences_are_told():
     diverging[1, :100] = True
     with pytest.warns(UserWarning, match=r"^5\.0 % of the trajectories diverged"):
         warn_of_trouble(altered(diverging=diverging), NAMES)
-
-
-def test_the_table_has_a_line_for_every_element_that_is_not_fixed():
-    tree = altered()
-    tree.attrs["chain_seconds"] = [1.0]
-    lines = summary_table(tree, NAMES, {"rates": np.array([0.25, 0.75]), "level": 0.4, "sigma": 0.125}).splitlines()
-    assert [line.split()[:2] for line in lines[1:-1]] == [
-        ["rates[0]", "0.25"],
-        ["rates[1]", "0.75"],
-        ["sigma", "0.125"],
-    ]
 
 
 def test_a_short_run_warns_at_the_caller():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -115,6 +116,23 @@ def test_values_that_the_prior_cannot_give_are_refused(prior, value, draws):
 def test_values_at_the_edge_of_a_prior_are_scenarios():
     data = pf.simulate(model(), {"theta": 0.0, "sigma": 0.0}, TIMES, initial_state=[2.0], steps_per_interval=1)
     np.testing.assert_array_equal(data.values, 2.0)
+
+
+def test_a_proportion_that_leaves_its_bounds_is_told_of_the_logit():
+    """As it is, an Euler step from near 1 goes beyond it; in the logit that the error names it cannot."""
+    pull = pf.DiffusionModel(
+        drift=lambda x, z: 3.0 * (0.7 - x),
+        diffusion=lambda x, z: jnp.sqrt(x * (1.0 - x)).reshape(1, 1),
+        parameters={},
+        initial_state=dist.Beta(2.0 * jnp.ones(1), 2.0),
+        observation=pf.GaussianNoise(lambda x, z: x, 1e-6),
+    )
+    settings: dict[str, Any] = {"times": np.arange(1.0, 51.0), "steps_per_interval": 20, "seed": 1}
+    with pytest.raises(pf.DataError, match="one between 0 and 1 as its logit") as caught:
+        pf.simulate(pull, {}, initial_state=[0.6], **settings)
+    functions = [eval(name, {"jax": jax}) for name in str(caught.value).split("transform(")[-1].rstrip(")").split(", ")]
+    values = pf.simulate(pull.transform(*functions), {}, initial_state=[0.4], **settings).values
+    assert -1e-4 < values.min() < values.max() < 1.0 + 1e-4
 
 
 def test_a_path_that_explodes_is_refused():

@@ -22,7 +22,6 @@ from pathfold.analysis.predict import predict
 from pathfold.analysis.predictive import posterior_predictive, prior_predictive
 from pathfold.analysis.report import report
 from pathfold.analysis.residuals import residuals
-from pathfold.analysis.shrinkage import shrinkage
 from pathfold.analysis.simulate import simulate
 
 __all__ = [
@@ -49,6 +48,5 @@ __all__ = [
     "prior_predictive",
     "report",
     "residuals",
-    "shrinkage",
     "simulate",
 ]

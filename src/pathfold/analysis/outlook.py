@@ -17,6 +17,8 @@ from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.model.checks import whole
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
+from pathfold.model.transform import BOUNDED
+from pathfold.results.overview import Results
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,7 @@ def warn_of_lost(states: np.ndarray, what: str) -> None:
     if lost := int(np.sum(~np.isfinite(states).all(axis=(1, 2)))):
         warnings.warn(
             f"{lost} of {len(states)} {what} are not finite from some time on, where their observations are NaN: take "
-            "smaller steps (steps_per_interval, max_step), or write a state that must be positive as its logarithm, "
-            "with model.transform(jnp.log, jnp.exp)",
+            f"smaller steps (steps_per_interval, max_step), or {BOUNDED}",
             stacklevel=3,
         )
 
@@ -119,6 +120,6 @@ def warn_of_lost(states: np.ndarray, what: str) -> None:
 def extended(tree: xr.DataTree, groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
     """Return the results with these groups added or replaced; arrays are shared, not copied."""
     kept = {str(name): child.to_dataset() for name, child in tree.children.items()}
-    longer = xr.DataTree.from_dict({f"/{name}": group for name, group in (kept | dict(groups)).items()})
+    longer = Results.from_dict({f"/{name}": group for name, group in (kept | dict(groups)).items()})
     longer.attrs = dict(tree.attrs)
     return longer

@@ -22,15 +22,17 @@ from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot
 from pathfold.analysis.plots.paths_plot import plot_data
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
 from pathfold.errors import SettingsError, told
-from pathfold.results.convergence import MOST_ROWS, labels, listed
+from pathfold.results.convergence import labels
 from pathfold.results.diagnostics import troubles
 from pathfold.results.prior import kept_parameters, parameter_names
 from pathfold.results.reading import check_posterior, component_names, is_fit, observation_names, reasons_of
+from pathfold.results.summary import shortened, summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SENSITIVE = 0.05  # to the power of the prior: beyond this a parameter rests on it
+MOST_ROWS = 50  # of the table, and scalars of a parameter of which one asks whether they rest on the prior
 FEW = 100  # draws, of which no tail can be told
 MOST_SERIES = 4  # of a panel that are drawn
 MOST_COMPONENTS = 6
@@ -180,32 +182,27 @@ def _verdict_of_fit(tree: xr.DataTree) -> Iterator[str]:
 
 def _parameters(tree: xr.DataTree) -> Iterator[str]:
     names = kept_parameters(tree)
-    head, of_chains = ["", "mean", "sd", "5 %", "median", "95 %"], ["bulk ESS", "tail ESS", "R-hat"]
-    head, rows, notes = head if is_fit(tree) else [*head, *of_chains], [], []
-    for name in names:
-        found, note = listed(tree.posterior[name])
-        notes += [note] if note else []
-        for label, x, convergence in found:
-            low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
-            numbers = [f"{value:.4g}" for value in (x.mean(), x.std(), low, middle, high)]
-            bulk, tail, rhat = f"{convergence.bulk:.0f}", f"{convergence.tail:.0f}", f"{convergence.rhat:.3f}"
-            rows.append([label, *numbers, *([] if is_fit(tree) else [bulk, tail, rhat])])
-    if not rows:
-        yield "<p>Every parameter is fixed.</p>"
+    table, note = shortened(summary(tree), MOST_ROWS)
+    if table.empty:
+        yield "<p>No parameter differs between the draws.</p>"
         return
-    yield _table(head, rows)
-    yield "".join(f'<p class="note">{escape(note)}.</p>' for note in notes)
+    rows = [[str(label), *("" if x != x else f"{x:g}" for x in row)] for label, *row in table.itertuples()]
+    yield _table(["", *map(str, table.columns)], rows)
+    yield f'<p class="note">{escape(note)}.</p>' if note else ""
     yield from _prior(tree, [name for name in names if np.prod(tree.posterior[name].shape[2:]) <= MOST_ROWS])
     yield _picture(plot_marginals(tree))
 
 
 def _prior(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
-    """Write which parameters rest on the prior, by ArviZ's power-scaling sensitivity; nothing where it is not there."""
+    """Write which parameters rest on the prior, by ArviZ's power-scaling sensitivity; nothing without ArviZ."""
     try:
         from arviz import psense
     except ImportError:
         return
     if "log_prior" not in tree.children or tree.posterior["draw"].size * tree.posterior["chain"].size < FEW:
+        return
+    if obstacle := _without_tails(sum(values.values for values in tree.log_prior.data_vars.values())):
+        yield f'<p class="note">What rests on the prior cannot be computed: {obstacle}.</p>'
         return
     found = psense(tree, var_names=names, group="prior")
     resting = [
@@ -216,6 +213,19 @@ def _prior(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
     ]
     words = f"What is said of {', '.join(resting)} rests on the prior too" if resting else "Little rests on the prior"
     yield (f'<p class="note">{escape(words)} (power-scaling sensitivity, of which more than {SENSITIVE:g} counts).</p>')
+
+
+def _without_tails(log_prior: Any) -> str:
+    """Return why the log densities of the prior at the draws have no tails that a Pareto distribution fits, if so.
+
+    ArviZ fits the M lowest and highest of n, which must not be all the same. With ESS <= n log10(n) effective draws in
+    the tails, M = 3 n / sqrt(ESS), or n / 5 if ESS <= 225; so M >= min(n / 5, 3 sqrt(n / log10(n))).
+    """
+    if (lost := np.sum(~np.isfinite(log_prior))) > 0:
+        return f"its density is not finite at {lost} draws"
+    least = min(log_prior.size / 5, 3.0 * np.sqrt(log_prior.size / np.log10(log_prior.size)))
+    same = max(int(np.isclose(log_prior, end).sum()) for end in (log_prior.min(), log_prior.max()))
+    return f"{same} of {log_prior.size} draws have the same prior density" if same >= least else ""
 
 
 def _paths(tree: xr.DataTree) -> Iterator[str]:

@@ -19,9 +19,9 @@ from pathfold.model.checks import choice, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
+from pathfold.model.model_text import model_text
 from pathfold.model.parameters import check_values
 from pathfold.model.real_arrays import real_array
-from pathfold.results.model_text import model_text
 from pathfold.results.posterior import constant_dataset, draws_dataset, kept_states, observed_dataset
 from pathfold.results.prior import priors_text
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import numba
@@ -91,52 +92,58 @@ OF_KIND: dict[str, Entries] = {
 }
 
 
-def compile_sampler(kind: str = "static", *, announce: bool) -> float:
-    """Compile the native sampler of one kind, or load it from Numba's cache; return the seconds that took.
-
-    Of several processes that come to a new installation at once, one compiles and the others load what it kept.
-    """
-    begin = time.perf_counter()
-    said = threading.Event()
+@contextmanager
+def announced(what: str, *, show: bool) -> Iterator[None]:
+    """Say what takes longer than two seconds, and at its end how many it took."""
+    begin, said = time.perf_counter(), threading.Event()
 
     def say() -> None:
         said.set()
-        print("pathfold: compiling the sampler, once for this installation ...", end="", file=sys.stderr, flush=True)
+        print(f"pathfold: {what} ...", end="", file=sys.stderr, flush=True)
 
     timer = threading.Timer(_ANNOUNCED_AFTER, say)
     timer.daemon = True
-    if announce:
+    if show:
         timer.start()
     try:
-        with model_cache.once(_installation(kind)):
-            compile_entries(kind)
-            address_of_do_parts()
-            kernels_of_no_model()
+        yield
     finally:
         timer.cancel()
-        seconds = time.perf_counter() - begin
         if said.is_set():
-            print(f" {seconds:.0f} s", file=sys.stderr)
-    return seconds
+            print(f" {time.perf_counter() - begin:.0f} s", file=sys.stderr)
 
 
-def compile_entries(kind: str) -> None:
-    """Compile the functions that the host calls for one kind of sampler, or load them from Numba's cache.
+def compile_sampler(*kinds: str, announce: bool) -> float:
+    """Compile the native samplers of these kinds, or of all, or load them from Numba's cache; return the seconds.
 
-    Numba compiles one function at a time, however many threads ask: so the last one, which takes about as long as all
-    others together, is compiled in a process of its own, and loaded from what that kept.
+    Of several processes that come to a new installation at once, one compiles and the others load what it kept.
+    """
+    begin, kinds = time.perf_counter(), kinds or (*OF_KIND,)
+    with announced("compiling the sampler, once for this installation", show=announce), ExitStack() as locks:
+        for kind in kinds:
+            locks.enter_context(model_cache.once(_installation(kind)))
+        compile_entries(*kinds)
+        address_of_do_parts()
+        kernels_of_no_model()
+    return time.perf_counter() - begin
+
+
+def compile_entries(*kinds: str) -> None:
+    """Compile the functions that the host calls for some kinds of sampler, or load them from Numba's cache.
+
+    Numba compiles one function at a time, however many threads ask: so the last one of each kind, which together take
+    about as long as all others, are compiled in a process of their own, and loaded from what that kept.
     """
     if not isinstance(run_hamiltonian, HostFunction):  # plain Python, with NUMBA_DISABLE_JIT=1
         return
-    *others, (longest, signature) = (*OF_ALL, *OF_KIND[kind])
     helper = None
     try:
-        for function, its_signature in others:
-            if _compiles(function, its_signature) and helper is None:
-                helper = _process(f"compile_longest({kind!r})")
+        for function, signature in (*OF_ALL, *(entry for kind in kinds for entry in OF_KIND[kind][:-1])):
+            if _compiles(function, signature) and helper is None:
+                helper = _process(f"compile_longest(*{kinds})")
         if helper is not None:
             helper.wait()
-        longest.compile(signature)
+        compile_longest(*kinds)
     finally:
         if helper is not None:
             helper.kill()
@@ -150,10 +157,11 @@ def _compiles(entry: HostFunction, signature: tuple) -> bool:
     return entry.stats.cache_path is not None and entry.stats.cache_misses.total() > before
 
 
-def compile_longest(kind: str) -> None:
-    """Compile the last function that a kind of sampler needs."""
-    function, signature = OF_KIND[kind][-1]
-    function.compile(signature)
+def compile_longest(*kinds: str) -> None:
+    """Compile the last function that each kind of sampler needs."""
+    for kind in kinds:
+        function, signature = OF_KIND[kind][-1]
+        function.compile(signature)
 
 
 def _process(call: str) -> subprocess.Popen | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pathfold.model import DiffusionModel, Observations
+if TYPE_CHECKING:
+    from pathfold.model import DiffusionModel, Observations
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine import Engine
-from pathfold.engine.installation import compile_sampler
+from pathfold.engine.installation import announced, compile_sampler
 from pathfold.errors import InitialisationError
 from pathfold.inference.correction import Corrected, corrected, resample
 from pathfold.inference.exploration import Explored, explore
@@ -152,9 +152,10 @@ def prepare_marginal(
 ) -> Marginal:
     """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
     compile_sampler("laplace", announce=True)
-    full = Engine(model, grid)
-    set_scales(full)
-    return Marginal(full, threads=threads, prior=prior, progress=progress)
+    with announced("compiling the model", show=progress):
+        full = Engine(model, grid)
+        set_scales(full)
+        return Marginal(full, threads=threads, prior=prior, progress=progress)
 
 
 def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pathfold.errors import DataError, told
-from pathfold.model.censoring import read_censored
+from pathfold.model.censoring import ABOVE, BELOW, BETWEEN, read_censored
 from pathfold.model.covariates import Label, read_covariates
 from pathfold.model.data_table import naming_series
 from pathfold.model.dates import Calendar, in_unit
@@ -202,7 +202,7 @@ class Observations:
         table = LongTable.read(frame, time, values, censored, events, inputs, covariates, initial_time, unit)
         if series is None:
             return cls(**table.of_series(np.arange(len(table.times))))
-        panel = {}
+        panel = Panel()
         for name, rows in table.table.series(series):
             with naming_series(name):
                 panel[name] = cls(**table.of_series(rows), name=name)
@@ -218,6 +218,38 @@ class Observations:
     def observation_dim(self) -> int:
         """Y, the number of observed components."""
         return self.values.shape[1]
+
+    def __repr__(self) -> str:
+        return f"Observations({_described([self])})"
+
+
+class Panel(dict[Any, Observations]):
+    """Series by name, which print as what they have in sum."""
+
+    def __repr__(self) -> str:
+        return f"panel of {len(self)} series: {_described([*self.values()])}"
+
+
+def _described(series: Sequence[Observations]) -> str:
+    """Count the times, values, bounds and events of some series, and name events, inputs and covariates."""
+    if not series:
+        return "none"
+    times, values, kinds = (
+        np.concatenate([np.ravel(getattr(each, name)) for each in series]) for name in ("times", "values", "censored")
+    )
+    parts = [f"{np.isfinite(values).sum()} values at {times.size} times from {times.min():g} to {times.max():g}"]
+    for kind, word in ((BELOW, "below"), (ABOVE, "above"), (BETWEEN, "between bounds")):
+        bounds = np.unique(values[kinds == kind])
+        which = f" {bounds[0]:g}" if bounds.size == 1 and kind != BETWEEN else ""
+        parts += [f"{np.sum(kinds == kind)} {word}{which}"] if bounds.size else []
+    events = Counter({name: 0 for each in series for name in each.events})
+    for each in series:
+        events.update({name: len(when) for name, (when, _) in each.events.items()})
+    parts += [f"{count} {name} events" for name, count in events.items()]
+    for what in ("inputs", "covariates"):
+        names = dict.fromkeys(name for each in series for name in getattr(each, what))
+        parts += [f"{what} {', '.join(names)}"] if names else []
+    return ", ".join(parts)
 
 
 type Data = Observations | Sequence[Observations] | Mapping[Any, Observations]

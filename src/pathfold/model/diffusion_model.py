@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pathfold.errors import DataError, ModelError, told
+from pathfold.errors import DataError, ModelError, shorter, told
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.covariates import Covariate, check_model_covariates, chosen
 from pathfold.model.functions import (
@@ -35,6 +35,7 @@ from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.kept import Kept
 from pathfold.model.likelihood import Several
+from pathfold.model.model_text import text_of
 from pathfold.model.names import check_labels, dimensions
 from pathfold.model.observation import GaussianNoise, Noiseless, Observation
 from pathfold.model.parameters import Parameters, Varying, build_parameters
@@ -46,12 +47,14 @@ from pathfold.model.transform import transformed
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
 from pathfold.schemes.ito import Clock
 
+PRINTED = 15  # names on a line, and priors
+
 
 def _shortened(names: tuple[str, ...] | int) -> str:
     """Write the first few names, or how many there are without any."""
     if isinstance(names, int):
         return str(names)
-    return f"[{', '.join(names[:6])}{', ...' if len(names) > 6 else ''}]"
+    return f"{', '.join(names[:PRINTED])}{', ...' if len(names) > PRINTED else ''}"
 
 
 def _as_one(observation: Any) -> Observation:
@@ -199,17 +202,25 @@ class DiffusionModel:
             self._check_at_prior_draws()
 
     def __repr__(self) -> str:
+        """Write names, scheme and priors, each on a line."""
         named: dict[str, Any] = {
             "states": self.states or self.state_dim,
-            "parameters": self.parameters.names,
-            "varying": self.varying.names,
+            "observed": self.observed or self.observation_dim,
             "inputs": (*self.inputs,),
             "covariates": (*self.covariates,),
             "events": (*self.jumps.events,),
-            "observed": self.observed or self.observation_dim,
         }
-        parts = [f"{name}={_shortened(those)}" for name, those in named.items() if those]
-        return f"DiffusionModel({', '.join(parts)}, scheme={type(self.scheme).__name__})"
+        lines = [f"  {name}: {_shortened(those)}" for name, those in named.items() if those]
+        priors = [f"    {self._prior_line(name)}" for name in [*self.priors][:PRINTED]]
+        priors += [f"    and {len(self.priors) - PRINTED} more"] if len(self.priors) > PRINTED else []
+        head = ["DiffusionModel", *lines, f"  scheme: {type(self.scheme).__name__}"]
+        return "\n".join([*head, *(["  parameters:"] if priors else []), *priors])
+
+    def _prior_line(self, name: str) -> str:
+        prior, by = self.priors[name], ""
+        if isinstance(prior, Varying):
+            prior, by = prior.prior, f" (by {prior.by or 'series'})"
+        return f"{name}{by} {'~' if self.maps[name].size else '='} {shorter(text_of(prior))}"
 
     def _set_equation(self, drift: Callable[..., Any], diffusion: Callable[..., Any]) -> None:
         """Take drift and diffusion as functions of (x, z, t), and the network of reactions if they come from one."""
@@ -420,15 +431,15 @@ class DiffusionModel:
 
     def _checked_wiener_dim(self) -> int:
         x, z, t = struct(self.state_dim), self.structs(), self._time()
-        dim, source = self.state_dim, "the size of initial_state"
+        dim, fixed = self.state_dim, f"initial_state fixes the number of states, {self.state_dim}"
         if (shape := result_shape("drift", self._drift, (x, z, t))) != (dim,):
-            raise ModelError(f"drift returned shape {shape}, expected ({dim},), {source}")
+            raise ModelError(f"drift returned shape {shape}, expected ({dim},): {fixed}; give both the same")
         try_twice("drift", self._drift, (x, z, t))
         shape = result_shape("diffusion", self._diffusion, (x, z, t))
         if len(shape) != 2 or shape[0] != dim or shape[1] == 0:
             raise ModelError(
                 f"diffusion returned shape {shape}, expected ({dim}, B), a row for each state and a column for each "
-                "Wiener process: write one column as b[:, None], independent noises as jnp.diag(b)"
+                f"Wiener process: write one column as b[:, None], independent noises as jnp.diag(b); {fixed}"
             )
         try_twice("diffusion", self._diffusion, (x, z, t))
         return shape[1]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pathfold.errors import DataError, told
-from pathfold.model.data import Observations
+from pathfold.model.data import Observations, Panel
 from pathfold.model.data_table import DataTable, naming_series
 from pathfold.model.events import close
 from pathfold.model.inputs import Input
@@ -106,7 +106,7 @@ def read_nonmem(
             "'another name', or leave the column out"
         )
     start = None if initial_time is None else real_number("initial_time", initial_time)
-    panel = {}
+    panel = Panel()
     for name, rows in events.table.series("ID"):
         with naming_series(name):
             events.check_together(rows)

@@ -94,6 +94,7 @@ class Reactions:
     species: tuple[str, ...]
     stoichiometry: np.ndarray  # (species, reactions): the amounts that each reaction adds
     rates: dict[str, OfTime]
+    written: dict[str, Any]  # the arguments as given, to be shown
     _amounts: Callable[[Any], Any]
     _inverse: Callable[[Any], Any] | None
     _is_ordered: bool  # by the user
@@ -125,6 +126,8 @@ class Reactions:
         object.__setattr__(self, "species", ordered)
         object.__setattr__(self, "stoichiometry", np.array(changes, dtype=float))
         object.__setattr__(self, "rates", {n: _rate(n, rates.get(n, n), used) for n, (used, _) in sides.items()})
+        written = {"network": dict(network), "rates": dict(rates), "species": ordered, "amounts": amounts}
+        object.__setattr__(self, "written", written)
         object.__setattr__(self, "_amounts", amounts or _same)
         object.__setattr__(self, "_inverse", inverse or {jnp.exp: jnp.log, None: _same}.get(amounts))
         object.__setattr__(self, "_is_ordered", species is not None or len(ordered) == 1)

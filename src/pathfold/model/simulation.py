@@ -21,6 +21,7 @@ from pathfold.model.parameters import check_values
 from pathfold.model.reactions import ENDS
 from pathfold.model.real_arrays import real_array
 from pathfold.model.time_grid import TimeGrid
+from pathfold.model.transform import BOUNDED
 
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
@@ -127,7 +128,4 @@ def _remedy(model: DiffusionModel, states: np.ndarray) -> str:
         before = states[np.isfinite(states).all(axis=1)]
         name, amount = model.network.least(before[-1])
         return f"the amount of {name!r} was {amount:.2g} at the last time before, and {ENDS}"
-    return (
-        "take smaller steps (steps_per_interval, max_step) or other parameters; a state that must be positive is best "
-        "written as its logarithm, with model.transform(jnp.log, jnp.exp)"
-    )
+    return f"take smaller steps (steps_per_interval, max_step) or other parameters, or {BOUNDED}"

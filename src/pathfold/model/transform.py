@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from pathfold.model.diffusion_model import DiffusionModel
 
 
+BOUNDED = (
+    "write a state that must be positive as its logarithm, model.transform(jnp.log, jnp.exp), and one between 0 and 1 "
+    "as its logit, model.transform(jax.scipy.special.logit, jax.nn.sigmoid)"
+)
+
+
 def transformed(model: DiffusionModel, forward: Callable[..., Any], inverse: Callable[..., Any]) -> DiffusionModel:
     """Return the model in the state y = forward(x); see `DiffusionModel.transform`."""
     if isinstance(model.scheme, CustomScheme):

@@ -15,6 +15,7 @@ import xarray as xr
 from pathfold.errors import SettingsError, told
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.results.diagnostics import of_left_out, where_left_out
+from pathfold.results.overview import Results
 from pathfold.results.posterior import Form, attributes, constant_dataset, observed_dataset, of_chains
 from pathfold.results.variables import Variable
 from pathfold.sampling import Settings
@@ -101,7 +102,7 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     if about["keep_warmup"]:
         groups["/warmup_posterior"] = form.posterior(chains, 0, warmup)
         groups["/warmup_sample_stats"] = form.statistics(chains, 0, warmup)
-    tree = xr.DataTree.from_dict(groups)
+    tree = Results.from_dict(groups)
     tree.attrs = about["attributes"] | of_chains(chains, phrases)
     return tree
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from pathfold.errors import SettingsError, told
 from pathfold.results.diagnostics import warn_of_trouble
+from pathfold.results.overview import Results
 from pathfold.results.prior import kept_parameters
 from pathfold.results.reading import BY_CHAIN, check_posterior, is_fit
 from pathfold.results.same_model import differing
@@ -54,7 +55,7 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
         if len(datasets) < len(parts) or name == "starts":  # of which each run has candidates of its own
             continue
         joined[f"/{name}"] = _joined(datasets) if "chain" in group.dims else datasets[0]
-    tree = xr.DataTree.from_dict(joined)
+    tree = Results.from_dict(joined)
     tree.attrs = _attributes(parts, tree.posterior.sizes["chain"])
     warn_of_trouble(tree, kept_parameters(tree))
     return tree

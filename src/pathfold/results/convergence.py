@@ -1,4 +1,4 @@
-"""Convergence of many scalars at once: effective draws and R-hat, as ArviZ computes them; a table of parameters.
+"""Convergence of many scalars at once: effective draws and R-hat, as ArviZ computes them.
 
 Vehtari, Gelman, Simpson, Carpenter and Bürkner, Rank-normalization, folding, and localization: an improved R-hat for
 assessing convergence of MCMC, Bayesian Analysis 16 (2021).
@@ -7,7 +7,6 @@ assessing convergence of MCMC, Bayesian Analysis 16 (2021).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import nsmallest
 from itertools import islice, product
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from scipy.special import ndtri
 AT_ONCE = 2**28  # bytes of a variable
 PIECE = 2**21  # draws that are judged at a time
 TAILS = (0.05, 0.95)
-MOST_ROWS, SLOWEST = 50, 5  # scalars of a variable that a table has, and how many of one that has more
 
 
 class Convergence(NamedTuple):
@@ -165,44 +163,6 @@ def labels(values: xr.DataArray) -> list[str]:
         return [str(values.name)]
     places = [values.coords[dim].values if dim in values.coords else range(values.sizes[dim]) for dim in dims]
     return [f"{values.name}[{', '.join(map(str, place))}]" for place in product(*places)]
-
-
-def listed(values: xr.DataArray) -> tuple[list[tuple[str, np.ndarray, Convergence]], str]:
-    """Return the rows of a table for a variable, as `judged` has them; of a large one the slowest, and a sentence."""
-    count = int(np.prod([size for dim, size in values.sizes.items() if dim not in ("chain", "draw")], dtype=int))
-    if count <= MOST_ROWS:
-        return [*judged(values)], ""
-    slowest = nsmallest(SLOWEST, judged(values), key=lambda row: np.nan_to_num(row[2].effective, nan=-1.0))
-    return slowest, f"{values.name}: the {len(slowest)} of {count:,} with the fewest effective draws"
-
-
-def summary_table(tree: xr.DataTree, names: list[str], truth: dict[str, Any] | None = None) -> str:
-    """Write a line for each scalar parameter, of large variables for the slowest alone; the last line has the effective
-    draws per second of the slowest of all."""
-    head = f"{'':12s}{'truth':>10s}" if truth else f"{'':12s}"
-    lines = [head + f"{'mean':>10s}{'sd':>10s}{'5 %':>10s}{'95 %':>10s}{'bulk ESS':>10s}{'tail ESS':>10s}{'R-hat':>8s}"]
-    seconds = float(np.sum(tree.attrs["chain_seconds"]))  # a number, of one chain from a file
-    fewest, slowest = float("inf"), ""
-    true = by_label(tree, truth or {})
-    for name in names:
-        rows, note = listed(tree.posterior[name])
-        for label, x, convergence in rows:
-            low, high = np.quantile(x, [0.05, 0.95])
-            lines.append(
-                f"{label:12s}"
-                + (f"{true[label]:10.4g}" if truth else "")
-                + f"{x.mean():10.4g}{x.std():10.4g}{low:10.4g}{high:10.4g}"
-                + f"{convergence.bulk:10.0f}{convergence.tail:10.0f}{convergence.rhat:8.3f}"
-            )
-            if convergence.effective < fewest:
-                fewest, slowest = convergence.effective, label
-        lines += [f"({note})"] if note else []
-    lines.append(
-        f"{fewest / seconds:.0f} effective draws per second of one core, warm-up included (for {slowest}, the slowest; "
-        f"the smaller of bulk and tail ESS)"
-    )
-    lines += [tree.attrs["sampler_chosen"]] if "sampler_chosen" in tree.attrs else []
-    return "\n".join(lines)
 
 
 def by_label(tree: xr.DataTree, truth: Mapping[str, Any]) -> dict[str, float]:

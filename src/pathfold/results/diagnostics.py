@@ -11,6 +11,7 @@ import xarray as xr
 
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
+from pathfold.model.transform import BOUNDED
 from pathfold.results.convergence import Convergence, judged, labels, scalars
 from pathfold.results.reading import is_fit, reasons_of
 from pathfold.results.variables import in_blocks
@@ -172,7 +173,7 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
         yield (
             f"{100 * turned:.0f} % of the trajectories met a wall and turned back: steps failed where a path leaves "
             "what a model function is defined for, such as a logarithm, or explodes, and were made short for it; take "
-            "more steps_per_interval, or write a state that must be positive as its logarithm (model.transform)"
+            f"more steps_per_interval, or {BOUNDED}"
         )
     diverged = tree.sample_stats["diverging"].values.mean()
     if diverged > FAILURES:

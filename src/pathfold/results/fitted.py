@@ -11,6 +11,7 @@ import xarray as xr
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.results.log_prior import log_prior_dataset
 from pathfold.results.noise_group import noise_dataset
+from pathfold.results.overview import Results
 from pathfold.results.posterior import (
     attributes,
     constant_dataset,
@@ -50,7 +51,7 @@ def fitted_tree(
         "observed_data": observed_dataset(model, grid),
         "constant_data": constant_dataset(grid),
     }
-    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
+    tree = Results.from_dict({f"/{name}": group for name, group in groups.items()})
     tree.attrs = attributes(model, grid, {"method": LAPLACE, **settings}) | of_chains(chains)
     return tree
 

@@ -23,11 +23,12 @@ from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
 from pathfold.model.identity import identity
+from pathfold.model.model_text import model_text
 from pathfold.results.deterministics import with_deterministics
 from pathfold.results.diagnostics import where_left_out
 from pathfold.results.log_prior import log_prior_dataset
-from pathfold.results.model_text import model_text
 from pathfold.results.noise_group import noise_dataset
+from pathfold.results.overview import Results
 from pathfold.results.prior import priors_text
 from pathfold.results.reading import fine_times
 from pathfold.results.variables import Variable, drawn_dataset
@@ -67,7 +68,7 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
             groups[f"/{name}"] = group
     for name in [name for name in groups if name.endswith("posterior")]:
         groups[name] = with_deterministics(groups[name], deterministics, tuple(run.model.priors))
-    tree = xr.DataTree.from_dict(groups)
+    tree = Results.from_dict(groups)
     tree.attrs = spared("the attributes were left out of the results", lambda: _attributes(run, form), 3) or {}
     return tree
 

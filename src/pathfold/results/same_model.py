@@ -20,7 +20,7 @@ from pathfold.model.censoring import BETWEEN
 from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import identity
-from pathfold.results.model_text import model_text
+from pathfold.model.model_text import model_text
 from pathfold.results.prior import parameter_names
 from pathfold.results.reading import check_posterior, covariates_of, inputs_of
 

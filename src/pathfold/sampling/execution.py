@@ -17,7 +17,7 @@ import numpy as np
 
 from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine
 from pathfold.engine import table as at
-from pathfold.engine.installation import compile_sampler
+from pathfold.engine.installation import announced, compile_sampler
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.metropolis import OF_COORDINATES
 from pathfold.engine.native.replica_exchange import ALL_STATISTICS
@@ -111,11 +111,12 @@ def _run(
     begin = time.perf_counter()
     compile_sampler(kind_of(sampler), announce=settings.progress)
     variant = {"conditioned": bool(held), "metric": metric, "tempered": tempered}
-    engine = Engine(model, grid, splitting=sampler.splitting, solver=sampler.solver, **variant)
-    sampled = engine
-    if unconstrained:
-        kind = GuidedEngine if isinstance(sampler, GuidedProposals) else UnconstrainedEngine
-        sampled = kind(model, grid, splitting=sampler.splitting)
+    with announced("compiling the model", show=settings.progress):
+        engine = Engine(model, grid, splitting=sampler.splitting, solver=sampler.solver, **variant)
+        sampled = engine
+        if unconstrained:
+            kind = GuidedEngine if isinstance(sampler, GuidedProposals) else UnconstrainedEngine
+            sampled = kind(model, grid, splitting=sampler.splitting)
     compile_seconds = time.perf_counter() - begin
     set_scales(engine)
 

@@ -23,12 +23,12 @@ from pathfold.analysis.plots.style import (
     say_how_many,
     selected,
 )
-from pathfold.analysis.shrinkage import Effect, effects_of
 from pathfold.errors import SettingsError, told
 from pathfold.model.censoring import ABOVE, BELOW, BETWEEN
 from pathfold.model.checks import whole
 from pathfold.model.real_arrays import real_array
 from pathfold.results.reading import check_posterior, observation_names, series_names
+from pathfold.results.shrinkage import Effect, effects_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from pathfold.errors import SettingsError
+from pathfold.results.convergence import labels
 from pathfold.results.prior import kept_parameters
 from pathfold.results.reading import check_posterior
 
@@ -37,18 +38,22 @@ def effects_of(tree: xr.DataTree) -> dict[str, Effect]:
     """Return the effects of a posterior by label; those whose draws are all positive as logarithms."""
     effects = {}
     for name in kept_parameters(tree):
-        if "series" not in tree.posterior[name].dims:
-            continue
-        values = tree.posterior[name].transpose("chain", "draw", "series", ...).values
-        draws = values.reshape(values.shape[0] * values.shape[1], values.shape[2], -1)
-        for place, k in zip(np.ndindex(values.shape[3:]), range(draws.shape[2]), strict=True):
-            label = f"{name}[{', '.join(map(str, place))}]" if place else name
-            positive = bool(np.all(draws[:, :, k] > 0.0))
-            effects[label] = Effect(np.log(draws[:, :, k]) if positive else draws[:, :, k], positive)
+        if "series" in tree.posterior[name].dims:
+            effects |= effects_of_parameter(tree.posterior[name])
     if not effects:
         raise SettingsError("no parameter varies between series: give one a prior by pf.Varying, and keep its draws")
     if next(iter(effects.values())).draws.shape[1] < 2:
         raise SettingsError("there is one series, and nothing to compare it with; give results of a panel")
+    return effects
+
+
+def effects_of_parameter(values: xr.DataArray) -> dict[str, Effect]:
+    """Return the effects of a parameter that varies between series, by label."""
+    values = values.transpose("chain", "draw", "series", ...)
+    draws, effects = values.values.reshape(values.shape[0] * values.shape[1], values.shape[2], -1), {}
+    for k, label in enumerate(labels(values[:, :, 0])):
+        positive = bool(np.all(draws[:, :, k] > 0.0))
+        effects[label] = Effect(np.log(draws[:, :, k]) if positive else draws[:, :, k], positive)
     return effects
 
 

@@ -1,23 +1,31 @@
-"""The text of a model, kept with the results: the source of its functions, its priors, its scheme."""
+"""The text of a model, printed and kept with the results: the source of its functions, its priors, its scheme."""
 
 from __future__ import annotations
 
 import ast
+import dis
 import inspect
 import linecache
+import sysconfig
 import textwrap
 import tokenize
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpyro.distributions as dist
 
-from pathfold.errors import told
-from pathfold.model import DiffusionModel
+from pathfold.errors import shorter, told
 from pathfold.model.functions import OfTime
+from pathfold.model.reactions import ReactionFunction
+
+if TYPE_CHECKING:
+    from pathfold.model.diffusion_model import DiffusionModel
 
 LONGEST = 4000  # characters of one function that are kept
 
@@ -31,11 +39,15 @@ def model_text(model: DiffusionModel) -> dict[str, str]:
         f"covariate {name}": f"one of {len(each.levels)} levels" if each.levels else f"about {each.typical:g}"
         for name, each in model.covariates.items()
     }
-    return texts
+    referred = _referred([*model.written.values(), *model.priors.values()])
+    return texts | ({"helpers and constants": referred} if referred else {})
 
 
 def text_of(given: Any) -> str:
     """Write what the user gave, as far as possible: functions by their source, distributions and numbers by value."""
+    if isinstance(given, ReactionFunction):
+        parts = (f"    {name} = {text_of(value)}" for name, value in given.network.written.items())
+        return "\n".join(["Reactions", *parts])
     if isinstance(given, OfTime):
         return "made by transform from the functions of another model"
     if isinstance(given, dist.Distribution):
@@ -73,6 +85,54 @@ def _source(function: Any) -> str:
     except (OSError, TypeError, SyntaxError, ValueError, tokenize.TokenError):
         text = ""
     return textwrap.dedent(text).strip()[:LONGEST] or f"{function.__qualname__}, whose source is not at hand"
+
+
+def _referred(given: Sequence[Any]) -> str:
+    """Write the constants, and the functions in the user's own files, that these functions refer to, and so on."""
+    functions = [function for each in given for function in _functions(each)]
+    seen, constants, helpers = {function.__code__ for function in functions}, dict[str, None](), list[str]()
+    while functions:
+        for name, value in _names_in(functions.pop(0)):
+            value = inspect.unwrap(value) if callable(value) else value
+            if inspect.isfunction(value) and value.__code__ not in seen and _is_own(value.__code__):
+                seen.add(value.__code__)
+                functions.append(value)
+                helpers.append(f"{name} = {_source(value)}" if value.__name__ == "<lambda>" else _source(value))
+            elif not callable(value) and not inspect.ismodule(value):
+                constants[f"{name} = {shorter(text_of(value))}"] = None
+    return "\n".join([*constants, *helpers])
+
+
+def _functions(given: Any) -> Iterator[Any]:
+    """Yield the user's functions in what was given."""
+    given = given.network.written if isinstance(given, ReactionFunction) else given
+    if inspect.isfunction(given):
+        yield given
+    elif is_dataclass(given) and not isinstance(given, type | OfTime):
+        yield from _functions([getattr(given, f.name) for f in fields(given) if not f.name.startswith("_")])
+    elif isinstance(given, list | tuple | dict):
+        for part in given.values() if isinstance(given, dict) else given:
+            yield from _functions(part)
+
+
+def _names_in(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names of variables outside a function that it, or functions within it, read, with their values."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # it has no value yet
+            yield name, cell.cell_contents
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop(0)
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        names = dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+        yield from ((name, function.__globals__[name]) for name in names if name in function.__globals__)
+
+
+def _is_own(code: CodeType) -> bool:
+    """Tell whether code is the user's: of no package that is installed, nor of Python's own library."""
+    file = Path(code.co_filename)
+    library = [Path(sysconfig.get_path("stdlib")), Path(__file__).parents[1]]
+    return "site-packages" not in file.parts and not any(file.is_relative_to(folder) for folder in library)
 
 
 def _lambda(code: CodeType) -> str:

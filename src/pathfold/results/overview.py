@@ -1,0 +1,73 @@
+"""Results that print as a verdict and a table."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import NamedTuple
+
+import pandas as pd
+import xarray as xr
+
+from pathfold.errors import SettingsError
+from pathfold.results.diagnostics import troubles
+from pathfold.results.prior import kept_parameters
+from pathfold.results.reading import is_fit, reasons_of
+from pathfold.results.summary import shortened, summary, written
+
+SENTENCES, ROWS = 3, 15  # that are printed
+
+
+class Results(xr.DataTree):
+    """An xarray.DataTree that prints as a verdict and a table of estimates; its groups as xarray prints them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        found = _overview(self)
+        if found is None:
+            return super().__repr__()
+        table = written(found.table) if len(found.table) else ""
+        return "\n".join(filter(None, [found.head, *found.sentences, table, found.note, found.groups]))
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        found = _overview(self)
+        if found is None:
+            return super()._repr_html_()
+        text = "".join(f"<p>{escape(line)}</p>" for line in (found.head, *found.sentences))
+        table = found.table.to_html(float_format="{:g}".format, na_rep="", border=0)
+        groups = f"<details><summary>{escape(found.groups)}</summary>{super()._repr_html_()}</details>"
+        return f"{text}{table}<p>{escape(found.note)}</p>{groups}"
+
+
+class Overview(NamedTuple):
+    """The parts of what is printed."""
+
+    head: str
+    sentences: list[str]
+    table: pd.DataFrame
+    note: str
+    groups: str
+
+
+def _overview(tree: xr.DataTree) -> Overview | None:
+    """Return what is printed of results; None for a group of them, and for what can no longer be read as results."""
+    if tree.parent is not None:
+        return None
+    try:
+        table, note = shortened(summary(tree), ROWS)
+    except SettingsError:
+        return None
+    if is_fit(tree):
+        what = "posterior" if "posterior" in tree.children else "likelihood"
+        head = f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}"
+        sentences = reasons_of(tree)
+    else:
+        sizes = tree.posterior.sizes
+        head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs.get('sampler')}"
+        sentences = [*troubles(tree, kept_parameters(tree))] if "sample_stats" in tree.children else []
+        sentences = sentences or ["the chains agree, and nothing is amiss with the sampling"]
+    if len(sentences) > SENTENCES:
+        sentences = [*sentences[: SENTENCES - 1], f"and {len(sentences) - SENTENCES + 1} more"]
+    return Overview(head, [f"- {each}" for each in sentences], table, note, f"groups: {', '.join(tree.children)}")
