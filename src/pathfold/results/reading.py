@@ -76,6 +76,8 @@ class _Reader:
         for dim in dataset.dims:
             if dim in self.labels and dim in dataset.coords:
                 dataset = self._in_order_of_labels(name, dataset, str(dim))
+        if "rung" in dataset.dims and np.any(np.diff(dataset["rung"].values) < 0):
+            dataset = dataset.sortby("rung")
         order = _ordered(dataset.dims)
         same = all([*var.dims] == [dim for dim in order if dim in var.dims] for var in dataset.variables.values())
         return dataset if same else dataset.transpose(*order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,11 +24,11 @@ from pathfold.analysis.plots.style import (
     say_how_many,
     selected,
 )
-from pathfold.analysis.shrinkage import Effect, effects_of
+from pathfold.analysis.shrinkage import Effect, effects_of, shrinkage
 from pathfold.errors import SettingsError, told
 from pathfold.model.censoring import ABOVE, BELOW, BETWEEN
 from pathfold.model.checks import whole
-from pathfold.model.real_arrays import real_array
+from pathfold.model.real_arrays import is_frame, real_array
 from pathfold.results.reading import check_posterior, observation_names, series_names
 
 if TYPE_CHECKING:
@@ -272,8 +273,9 @@ def plot_effects(
 
     Without covariates the series stand side by side, sorted by the median of their draws, with bars that hold 50 and
     95 % of these; if there are more than 30, with bands. With covariates every effect has a row and every covariate a
-    column; the correlation between the two is that over the series in each draw, with its median and 95 % interval,
-    which shrinkage does not bias as it does that of the means.
+    column. Such a picture suggests what to try, and measures nothing: unless the model has the covariate, slopes and
+    correlations of medians are too small by the shrinkage, and those of draws are smaller still. The coefficient of the
+    covariate in a model that has it is without that bias (`pf.DiffusionModel(covariates=...)`).
 
     Parameters
     ----------
@@ -282,22 +284,20 @@ def plot_effects(
     names
         The effects to draw; all by default.
     covariates
-        By name, a number or word for each series, in their order: a dict of arrays, a table with a row for each series.
+        By name, a number or word for each series: a dict of arrays, or a table with a row for each series. Rows of
+        pandas and xarray objects are matched to the series by name, others by order.
     """
     tree = check_posterior(posterior, "constant_data")
-    effects = effects_of(tree)
+    effects, series = effects_of(tree), series_names(tree)
     chosen = {[*effects][i]: [*effects.values()][i] for i in selected("effect", names, [*effects])}
     if covariates is None:
-        return _drawn_in_order(chosen, series_names(tree))
-    given = _checked_covariates(covariates, len(series_names(tree)))
-    figure = new_figure(max(4.0, 2.8 * len(given) + 0.6), 2.2 * len(chosen) + 0.5)
-    axes = figure.subplots(len(chosen), len(given), sharex="col", sharey="row", squeeze=False)
-    for row, (label, effect) in zip(axes, chosen.items(), strict=True):
-        for ax, values in zip(row, given.values(), strict=True):
-            _draw_against(ax, effect, values)
-        row[0].set_ylabel(_told_effect(label, effect))
-    for ax, name in zip(axes[-1], given, strict=True):
-        ax.set_xlabel(name)
+        figure = _drawn_in_order(chosen, series)
+    else:
+        figure = _drawn_against(chosen, _checked_covariates(covariates, series))
+    shrunk = shrinkage(tree)["shrinkage"] if "noise" in tree.children else {}
+    for ax, label in zip(figure.axes[:: len(figure.axes) // len(chosen)], chosen, strict=True):
+        if label in shrunk:
+            ax.set_title(f"shrinkage {shrunk[label]:.0%}", fontsize="small", loc="left")
     return figure
 
 
@@ -306,7 +306,7 @@ def _told_effect(label: str, effect: Effect) -> str:
 
 
 def _drawn_in_order(effects: Mapping[str, Effect], series: Sequence[str]) -> Figure:
-    """Draw each effect of all series, sorted by their medians, and say how much they have shrunk."""
+    """Draw each effect of all series, sorted by their medians."""
     few = len(series) <= MOST_NAMED
     figure = new_figure(WIDTH, (2.4 if few else 2.0) * len(effects) + 0.9)
     axes = figure.subplots(len(effects), 1, squeeze=False).ravel()
@@ -320,7 +320,6 @@ def _drawn_in_order(effects: Mapping[str, Effect], series: Sequence[str]) -> Fig
         else:
             draw_bands(ax, places, effect.draws[:, order], POSTERIOR, "draws")
         ax.set_ylabel(_told_effect(label, effect))
-        ax.set_title(f"shrinkage {effect.shrinkage:.0%}", fontsize="small", loc="left")
     axes[-1].set_xlabel("series, sorted")
     legend_outside(figure)
     return figure
@@ -336,51 +335,61 @@ def _draw_bars(ax: Axes, places: np.ndarray, draws: np.ndarray) -> None:
     ax.plot(places, np.median(draws, axis=0), "o", color=POSTERIOR.line, ms=4, label="median of the draws")
 
 
-def _checked_covariates(covariates: Any, count: int) -> dict[str, np.ndarray]:
+def _checked_covariates(covariates: Any, series: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the covariates as arrays (series,), of numbers or of words."""
     if not hasattr(covariates, "items"):
         raise SettingsError(f"covariates must be a dict of name -> a value for each series, not {told(covariates)}")
-    arrays = {str(name): np.asarray(values) for name, values in covariates.items()}
+    arrays = {str(name): _in_order(str(name), values, series) for name, values in covariates.items()}
     for name, values in arrays.items():
-        if values.shape != (count,):
+        if values.shape != (len(series),):
             raise SettingsError(
-                f"the covariate {name!r} has shape {values.shape}, expected ({count},): a value for each series"
+                f"the covariate {name!r} has shape {values.shape}, expected ({len(series)},): a value for each series"
             )
     if not arrays:
         raise SettingsError("covariates are empty; give at least one, or leave them out")
     return arrays
 
 
+def _in_order(name: str, values: Any, series: Sequence[str]) -> np.ndarray:
+    """Return a covariate in the order of the series, by the labels of its rows, unless these only count from zero."""
+    values = values.to_series() if isinstance(values, xr.DataArray) and values.ndim else values
+    if not is_frame(values) or values.index.tolist() == [*range(len(values))]:
+        return np.asarray(values)
+    labels = [str(label) for label in values.index]
+    times = Counter(labels)
+    if odd := [one for one in series if times[one] != 1]:
+        raise SettingsError(
+            f"the covariate {name!r} has {times[odd[0]] or 'no'} rows labelled {odd[0]!r}, which is a series: label "
+            "one row with the name of each series, or give .to_numpy() to go by their order"
+        )
+    places = {label: i for i, label in enumerate(labels)}
+    return np.asarray(values)[[places[one] for one in series]]
+
+
+def _drawn_against(effects: Mapping[str, Effect], covariates: Mapping[str, np.ndarray]) -> Figure:
+    """Draw each effect in a row, against each covariate in a column."""
+    figure = new_figure(max(4.0, 2.8 * len(covariates) + 0.6), 2.2 * len(effects) + 0.5)
+    axes = figure.subplots(len(effects), len(covariates), sharex="col", sharey="row", squeeze=False)
+    for row, (label, effect) in zip(axes, effects.items(), strict=True):
+        for ax, values in zip(row, covariates.values(), strict=True):
+            _draw_against(ax, effect, values)
+        row[0].set_ylabel(_told_effect(label, effect))
+    for ax, name in zip(axes[-1], covariates, strict=True):
+        ax.set_xlabel(name)
+    return figure
+
+
 def _draw_against(ax: Axes, effect: Effect, values: np.ndarray) -> None:
     """Draw an effect against a covariate: medians with intervals; words stand side by side."""
-    numbers, words = _as_numbers(values)
     low, middle, high = np.quantile(effect.draws, [0.5 - BAND / 2, 0.5, 0.5 + BAND / 2], axis=0)
-    places = numbers
-    if words:  # beside each other, since many series have the same word
+    if np.issubdtype(values.dtype, np.number):
+        places = values.astype(float)
+        if np.array_equal(places, np.round(places)):
+            ax.locator_params(axis="x", integer=True)
+    else:  # beside each other, since many series have the same word
+        words, numbers = np.unique(values.astype(str), return_inverse=True)
         places = numbers + 0.3 * (np.argsort(np.argsort(middle)) / max(1, middle.size - 1) - 0.5)
-        ax.set_xticks(range(len(words)), words)
-    elif np.array_equal(numbers, np.round(numbers)):
-        ax.locator_params(axis="x", integer=True)
+        ax.set_xticks(range(len(words)), words.tolist())
     if middle.size <= MOST_BARS:
         ax.vlines(places, low, high, color=POSTERIOR.inner, lw=1.0)
     ax.plot(places, middle, "o", color=POSTERIOR.line, ms=3 if middle.size <= MOST_BARS else 1.5)
-    if len(words) < 3:
-        ax.set_title(_told_correlation(effect.draws, numbers), fontsize="small", loc="left")
-
-
-def _as_numbers(values: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Return a covariate as numbers: itself, or the place of each word among those there are, and these."""
-    if np.issubdtype(values.dtype, np.number):
-        return values.astype(float), []
-    words, places = np.unique(values.astype(str), return_inverse=True)
-    return places.astype(float), words.tolist()
-
-
-def _told_correlation(draws: np.ndarray, numbers: np.ndarray) -> str:
-    """Write the correlation over the series, median and 95 % interval over the draws."""
-    away, there = draws - draws.mean(axis=1, keepdims=True), numbers - numbers.mean()
-    scale = np.sqrt((away**2).sum(axis=1) * (there**2).sum())
-    if not np.all(scale > 0.0):
-        return "the same for all series"
-    low, middle, high = np.quantile(away @ there / scale, [0.5 - BAND / 2, 0.5, 0.5 + BAND / 2])
-    return f"correlation {middle:.2f} ({low:.2f} to {high:.2f})"
