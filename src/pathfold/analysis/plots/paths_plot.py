@@ -161,12 +161,17 @@ def draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
     """Draw the values of one component in these rows; hollow arrows where they are limits, on the side of the value."""
     times, values = data["time"].values[rows], data["y"].values[rows, column]
     kinds = data["censored"].values[rows, column] if "censored" in data else np.zeros(times.shape)
-    for kind, marker, what in ((BELOW, "v", "known to be below"), (ABOVE, "^", "known to be above")):
-        if np.any(kinds == kind):
-            beyond = kinds == kind
-            ax.plot(times[beyond], values[beyond], marker, color=DATA, mfc="none", ms=4, mew=0.8, label=what)
+    for kind, side in ((BELOW, "below"), (ABOVE, "above")):
+        draw_limits(ax, times[kinds == kind], values[kinds == kind], side)
     exact = ~np.isin(kinds, (BELOW, ABOVE))
     ax.plot(times[exact], values[exact], "o", color=DATA, ms=2.5, label="observed")
+
+
+def draw_limits(ax: Axes, times: np.ndarray, values: np.ndarray, side: str) -> None:
+    """Draw limits, if there are any, as hollow arrows to the side on which the values are."""
+    if times.size:
+        style = {"below": "v", "above": "^"}[side]
+        ax.plot(times, values, style, color=DATA, mfc="none", ms=4, mew=0.8, label=f"known to be {side}")
 
 
 def _replicated(tree: xr.DataTree, shown: set[int]) -> dict[str, tuple[int, np.ndarray]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.plots.paths_plot import draw_data, series_of
+from pathfold.analysis.plots.paths_plot import draw_data, draw_limits, series_of
 from pathfold.analysis.plots.style import (
     BANDS,
     DATA,
@@ -39,6 +39,7 @@ COLUMNS = 4
 BAND = 0.95
 ENOUGH = 10  # observations that percentiles are taken of, unless the user names the spans
 MOST_NAMED = 30  # series that are named below their values
+SIDES = ("below", "above")
 MOST_BARS = 100  # series whose intervals are drawn one by one
 
 
@@ -52,8 +53,9 @@ def plot_vpc(
     """Draw a visual predictive check: percentiles of the data over time, and where those of simulated data lie.
 
     Bands hold 95 % of the percentiles of as many simulated data sets as there are draws. If the model is right, the
-    lines of the data run within them. Where data are censored, values beyond the limit, simulated or not, are put at
-    the limit, and a second picture below has their share.
+    lines of the data run within them. If data are censored, values beyond a limit, simulated or not, are put at the
+    limit. A percentile that falls among them is not known: an arrow at the limit says on which side it is. A further
+    picture below has the share of values beyond each limit.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def plot_vpc(
     if never := [known[k] for k in rows if np.isnan(data["y"].values[:, k]).all()]:
         raise SettingsError(f"{never[0]!r} was never observed: leave it out of names")
     columns = [_Compared.of(data, y, k) for k in rows]
-    heights = [h for column in columns for h in ((3.0, 1.0) if column.limited else (3.0,))]
+    heights = [height for column in columns for height in (3.0, *(1.0 for _ in column.limits))]
     figure = new_figure(WIDTH, 0.9 * sum(heights) + 1.2)
     axes = iter(figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights).ravel())
     for k, column in zip(rows, columns, strict=True):
@@ -90,10 +92,10 @@ def plot_vpc(
         times = np.array([np.median(column.times[span]) for span in spans])
         _draw_percentiles(ax, times, spans, column, levels)
         ax.set_ylabel(known[k])
-        if column.limited:
+        for side in column.limits:
             below = next(axes)
-            _draw_share(below, times, spans, column)
-            below.set_ylabel(f"share {column.side}\nthe limit", fontsize="small")
+            _draw_share(below, times, spans, column, side)
+            below.set_ylabel(f"share {side}\nthe limit", fontsize="small")
     figure.axes[-1].set_xlabel("time")
     legend_outside(figure)
     return figure
@@ -106,14 +108,17 @@ def _simulated(tree: xr.DataTree) -> np.ndarray:
 
 
 class _Compared(NamedTuple):
-    """Values of one component that were observed (row,) and simulated (draw, row), put at a limit where they are
-    beyond it, and their times."""
+    """Values of one component that were observed (row,) and simulated (draw, row), and their times.
+
+    Below the highest of the limits that values are known to be below, and above the lowest of those on the other side,
+    values are not compared.
+    """
 
     times: np.ndarray
     observed: np.ndarray
     simulated: np.ndarray
-    limit: float = np.nan
-    side: str = ""  # "below", "above" or ""
+    low: float = -np.inf
+    high: float = np.inf
 
     @classmethod
     def of(cls, data: Any, simulated: np.ndarray, k: int) -> _Compared:
@@ -123,15 +128,21 @@ class _Compared(NamedTuple):
             return cls(times, y, simulated)
         kinds = data["censored"].values[seen, k]
         y = np.where(kinds == BETWEEN, 0.5 * (y + data["upper"].values[seen, k]), y)
-        for kind, side, furthest, cut in ((BELOW, "below", np.max, np.maximum), (ABOVE, "above", np.min, np.minimum)):
-            if np.any(kinds == kind):
-                limit = float(furthest(y[kinds == kind]))
-                return cls(times, cut(y, limit), cut(simulated, limit), limit, side)
-        return cls(times, y, simulated)
+        low, high = np.max(y[kinds == BELOW], initial=-np.inf), np.min(y[kinds == ABOVE], initial=np.inf)
+        return cls(times, y, simulated, float(low), float(high))
 
     @property
-    def limited(self) -> bool:
-        return bool(self.side)
+    def limits(self) -> dict[str, float]:
+        """The limits there are, by the side on which values are not known."""
+        return {side: limit for side, limit in zip(SIDES, (self.low, self.high), strict=True) if np.isfinite(limit)}
+
+    def put_at_limits(self, values: np.ndarray) -> np.ndarray:
+        return np.clip(values, self.low, self.high)
+
+
+def _beyond(values: np.ndarray, side: str, limit: float) -> np.ndarray:
+    """Return a mask of the values at or beyond a limit."""
+    return values <= limit if side == "below" else values >= limit
 
 
 def _checked_percentiles(percentiles: Any) -> list[float]:
@@ -185,8 +196,9 @@ def _draw_percentiles(
     """Draw percentiles of the data as lines, and bands of those simulated; the middle one in a tone of its own."""
     levels = [percent / 100.0 for percent in percents]
     middle = min(range(len(levels)), key=lambda i: abs(levels[i] - 0.5))
-    simulated = np.array([quantiles(column.simulated[:, rows], levels, axis=1) for rows in spans])
-    observed = np.array([np.quantile(column.observed[rows], levels) for rows in spans])
+    simulated, observed = column.put_at_limits(column.simulated), column.put_at_limits(column.observed)
+    simulated = np.array([quantiles(simulated[:, rows], levels, axis=1) for rows in spans])
+    observed = np.array([np.quantile(observed[rows], levels) for rows in spans])
     outer = "percentiles " + ", ".join(f"{percent:g}" for i, percent in enumerate(percents) if i != middle)
     told = [f"percentile {percent:g}" if i == middle else outer for i, percent in enumerate(percents)]
     for i in sorted(range(len(levels)), key=lambda i: i == middle):
@@ -194,20 +206,25 @@ def _draw_percentiles(
         tone = FORECAST if i == middle else POSTERIOR
         what = f"{told[i]}: {BAND:.0%} of those simulated"
         ax.fill_between(times, low, high, facecolor=tone.inner, edgecolor=tone.line, alpha=0.6, lw=0.8, label=what)
+    beyond = {side: _beyond(observed, side, limit) for side, limit in column.limits.items()}
+    known = ~np.any([np.zeros(observed.shape, dtype=bool), *beyond.values()], axis=0)
     for i in range(len(levels)):
-        style = "-" if i == middle else "--"
-        ax.plot(times, observed[:, i], style, color=DATA, lw=1.2, marker=".", ms=4, label=f"{told[i]}: data")
-    if column.limited:
-        ax.axhline(column.limit, color="#777777", lw=0.8, ls=":", label="limit")
+        style, what = "-" if i == middle else "--", f"{told[i]}: data"
+        ax.plot(times, observed[:, i], style, color=DATA, lw=1.2, marker=".", ms=4, markevery=known[:, i], label=what)
+    for side, unknown in beyond.items():
+        ax.axhline(column.limits[side], color="#777777", lw=0.8, ls=":", label="limit")
+        at = np.flatnonzero(unknown.any(axis=1))
+        draw_limits(ax, times[at], np.full(at.size, column.limits[side]), side)
 
 
-def _draw_share(ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared) -> None:
+def _draw_share(ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared, side: str) -> None:
     """Draw the share of the data that is beyond the limit, and the band of that of those simulated."""
-    beyond, lost = column.simulated == column.limit, np.isnan(column.simulated)
-    shares = np.array([beyond[:, rows].sum(axis=1) / np.maximum(1, (~lost[:, rows]).sum(axis=1)) for rows in spans])
+    limit, lost = column.limits[side], np.isnan(column.simulated)
+    observed, simulated = (_beyond(values, side, limit) for values in (column.observed, column.simulated))
+    shares = np.array([simulated[:, rows].sum(axis=1) / np.maximum(1, (~lost[:, rows]).sum(axis=1)) for rows in spans])
     low, high = np.quantile(shares, [0.5 - BAND / 2, 0.5 + BAND / 2], axis=1)
     ax.fill_between(times, low, high, facecolor=POSTERIOR.inner, edgecolor=POSTERIOR.line, alpha=0.6, lw=0.8)
-    ax.plot(times, [np.mean(column.observed[rows] == column.limit) for rows in spans], ".-", color=DATA, lw=1.2, ms=4)
+    ax.plot(times, [np.mean(observed[rows]) for rows in spans], ".-", color=DATA, lw=1.2, ms=4)
     ax.set_ylim(-0.03, 1.03)
 
 
