@@ -122,11 +122,41 @@ def test_censored_data_are_put_at_their_limit_and_counted():
     np.testing.assert_allclose(band(below, 0), np.quantile(np.mean(simulated <= -0.5, axis=1), [0.025, 0.975], axis=0))
 
 
+def test_data_censored_on_both_sides_are_compared_between_the_limits():
+    """Percentiles at a limit are those of values that nobody knows, and have arrows; simulated ones stop there too."""
+    found = replicated("population", -0.5).copy()
+    data = found.observed_data.to_dataset()
+    y = data["y"]
+    censored = data["censored"].where(y < 0.9, 1).where(y > -0.5, -1)
+    found["observed_data"] = data.assign(y=y.clip(-0.5, 0.9), censored=censored)
+    above, *shares = axes(pf.plot_vpc(found))
+    lines = [line for line in above.lines if line.get_color() == DATA]
+    known = np.clip(y.values.reshape(SERIES, TIMES), -0.5, 0.9)
+    quantiles = np.quantile(known, [0.05, 0.5, 0.95], axis=0)
+    np.testing.assert_allclose([line.get_ydata() for line in lines[:3]], quantiles)
+    assert quantiles.max() == 0.9
+    for line, marker, limit in zip(lines[3:], "v^", (-0.5, 0.9), strict=True):
+        assert line.get_marker() == marker
+        assert line.get_xdata().tolist() == (1.0 + np.flatnonzero((quantiles == limit).any(axis=0))).tolist()
+    for line, row in zip(lines[:3], quantiles, strict=True):
+        np.testing.assert_array_equal(line.get_markevery(), (row > -0.5) & (row < 0.9))
+    simulated = found.posterior_predictive["y"].values.reshape(-1, SERIES, TIMES)
+    assert band(above, 1).max() <= 0.9
+    for ax, beyond, seen in zip(
+        shares, (simulated <= -0.5, simulated >= 0.9), (known <= -0.5, known >= 0.9), strict=True
+    ):
+        np.testing.assert_allclose(ax.lines[0].get_ydata(), seen.mean(axis=0))
+        np.testing.assert_allclose(band(ax, 0), np.quantile(beyond.mean(axis=1), [0.025, 0.975], axis=0))
+
+
 def test_individual_fits_have_a_picture_for_each_series_up_to_twelve():
     found = replicated("parameters", -0.5)
     figure = pf.plot_individuals(found)
     assert [ax.get_title(loc="left") for ax in axes(figure)] == [str(k) for k in range(12)]
     assert figure.get_suptitle() == "the first 12 of 30 series"
+    figure.canvas.draw()
+    boxes = [part.get_window_extent() for part in (figure._suptitle, figure.legends[0])]  # pyright: ignore[reportAttributeAccessIssue]
+    assert not boxes[0].overlaps(boxes[1])
     ax = axes(pf.plot_individuals(found, "size", series=[5, 17]))[1]
     y = found.observed_data["y"].values.reshape(SERIES, TIMES)[17]
     median = next(line for line in ax.lines if line.get_color() == POSTERIOR.line)

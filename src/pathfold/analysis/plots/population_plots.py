@@ -79,7 +79,7 @@ def plot_vpc(
         )
     known, levels = observation_names(tree), _checked_percentiles(percentiles)
     rows = selected("observation", names, known)
-    y = _simulated(tree)
+    y = _simulated(tree["posterior_predictive"].to_dataset())
     data = tree.observed_data
     if never := [known[k] for k in rows if np.isnan(data["y"].values[:, k]).all()]:
         raise SettingsError(f"{never[0]!r} was never observed: leave it out of names")
@@ -101,9 +101,9 @@ def plot_vpc(
     return figure
 
 
-def _simulated(tree: xr.DataTree) -> np.ndarray:
+def _simulated(drawn: xr.Dataset) -> np.ndarray:
     """Return the data simulated, (draw, row, observation), of all chains together."""
-    values: np.ndarray = tree["posterior_predictive"].to_dataset()["y"].values
+    values: np.ndarray = drawn["y"].values
     return values.reshape(-1, *values.shape[2:])
 
 
@@ -237,6 +237,10 @@ def plot_individuals(
 ) -> Figure:
     """Draw a small picture for each series: its data, and bands that hold 50 and 95 % of the data simulated for it.
 
+    If the data have events or inputs, bands show what happens between the times of the data. Given the path, a draw
+    goes on from its state at a dose or sample to the next, without regard to that one, unless all states were kept
+    (`keep_path="all"`).
+
     Parameters
     ----------
     posterior
@@ -258,23 +262,24 @@ def plot_individuals(
     known, every = observation_names(tree), series_names(tree)
     (k,) = selected("observation", name, known)
     chosen = first_few(series, every)
-    of_rows, times = series_of(tree.observed_data), tree.observed_data["time"].values
-    y = _simulated(tree)
+    of_rows = series_of(tree.observed_data)
+    drawn = tree["replicated_path" if "replicated_path" in tree.children else "posterior_predictive"].to_dataset()
+    of_drawn, times, y = series_of(drawn), drawn["time"].values, _simulated(drawn)
     wide = min(whole("columns", columns, least=1), len(chosen))
     high = -(-len(chosen) // wide)
     figure = new_figure(max(4.0, 2.3 * wide + 0.4), 1.7 * high + 0.9)
     say_how_many(figure, series, every)
     axes = figure.subplots(high, wide, sharex=True, sharey=True, squeeze=False).ravel()
     for ax, place in zip(axes, chosen, strict=False):
-        mine = np.flatnonzero(of_rows == every[place])
+        mine = of_drawn == every[place]
         draw_bands(ax, times[mine], y[:, mine, k], POSTERIOR, "data simulated")
-        draw_data(ax, tree.observed_data, mine, k)
+        draw_data(ax, tree.observed_data, of_rows == every[place], k)
         ax.set_title(every[place], fontsize="small", loc="left")
     for ax in axes[len(chosen) :]:
         ax.remove()
     for ax in axes[max(0, len(chosen) - wide) : len(chosen)]:
         ax.tick_params(labelbottom=True)
-    figure.supxlabel("time", fontsize="medium")
+        ax.set_xlabel("time")
     figure.supylabel(known[k], fontsize="medium")
     legend_outside(figure)
     return figure
