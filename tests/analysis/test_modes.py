@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.stats import chi2
 
 import pathfold as pf
-from pathfold.analysis.modes import modes
+from pathfold.analysis.modes import errors_by_lives, errors_by_moves, modes
 from tests.sampling.test_replicas import STEPS, run, target, well
 from tests.thorough import thorough
 
@@ -110,14 +110,78 @@ def test_shares_of_chains_that_do_not_move_mean_nothing(short):
     assert np.isnan(table[["share", "standard_error"]].values).all()
 
 
-def test_a_share_by_few_choices_has_a_large_error(short):
-    """Four moves to a mode and back, each for a moment: by 4 choices a share of 0.03 is as good as one of nothing."""
+def test_a_share_by_few_moves_has_a_large_error(short):
+    """Four stays of 15 draws in a mode: if their lengths are exponential, the share is 0.03 +- 0.02 at least."""
     m, rng = np.random.default_rng(6).normal(size=SIZE), np.random.default_rng(7)
     for chain in range(4):
         m[chain, 100:115] = 50.0 + rng.normal(size=15)
     table = modes(with_draws(short, m))
     assert table["share"].tolist() == pytest.approx([0.97, 0.03])
-    np.testing.assert_allclose(table["standard_error"], np.sqrt((1.12 / 6) * (4.88 / 6) / 4))
+    np.testing.assert_allclose(table["standard_error"], table["standard_error"].iloc[0])
+    assert 0.021 < table["standard_error"].iloc[0] < 0.15
+
+
+def moving(rng: np.random.Generator, leave: np.ndarray) -> np.ndarray:
+    """The modes of four chains that leave each with this probability, for any other, and begin anywhere."""
+    of_mode, p = np.zeros(SIZE, dtype=int), (1.0 / leave) / (1.0 / leave).sum()
+    of_mode[:, 0] = rng.choice(len(leave), size=4, p=p)
+    for i in range(1, SIZE[1]):
+        leaves = rng.random(4) < leave[of_mode[:, i - 1]]
+        of_mode[:, i] = (of_mode[:, i - 1] + leaves * rng.integers(1, len(leave), size=4)) % len(leave)
+    return of_mode
+
+
+def replicas_below(rng: np.random.Generator, p: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The modes of four chains, the replicas that draws are of, and round trips so far.
+
+    One of three replicas has each draw. Then it may go for a trip, from which it comes back in mode 1 with probability
+    p, so that lives have geometric lengths.
+    """
+    of_mode, replica, trips = (np.zeros(SIZE, dtype=int) for _ in range(3))
+    for chain in range(4):
+        modes_of, made, back = 1 * (rng.random(3) < p), 0, np.zeros(3, dtype=bool)
+        for i in range(500):
+            each = rng.integers(3)
+            made, back[each] = made + back[each], False
+            of_mode[chain, i], replica[chain, i], trips[chain, i] = modes_of[each], each, made
+            if rng.random() < 0.1:
+                modes_of[each], back[each] = rng.random() < p, True
+    return of_mode, replica, trips
+
+
+RUNS = 300  # so that a root of a mean square is known to 0.04, a third of what it may differ by
+
+
+@pytest.mark.parametrize("leave", [(0.04, 0.04), (0.03, 0.09), (0.5, 0.5), (0.1, 0.15, 0.2)])
+def test_errors_by_moves_are_those_of_a_markov_chain(leave):
+    """If a move to a mode and back counted as an independent draw, scores would be 0.5 to 0.7 in the square mean."""
+    rng, stays = np.random.default_rng(8), 1.0 / np.array(leave)
+    runs = [moving(rng, 1.0 / stays) for _ in range(RUNS)]
+    shares = np.array([[np.mean(run == k) for k in range(len(stays))] for run in runs])
+    scores = (shares - stays / stays.sum()) / np.array([errors_by_moves(run) for run in runs])
+    np.testing.assert_allclose(np.sqrt(np.mean(scores**2, axis=0)), 1.0, atol=0.12)
+
+
+def test_errors_by_lives_have_the_variance_of_their_lengths():
+    """If every life counted as an independent draw, scores would be sqrt(2) in the square mean."""
+    rng = np.random.default_rng(8)
+    runs = [replicas_below(rng, 0.3) for _ in range(RUNS)]
+    scores = [(np.mean(run[0]) - 0.3) / errors_by_lives(*run)[1] for run in runs]
+    assert np.sqrt(np.mean(np.square(scores))) == pytest.approx(1.0, abs=0.12)
+
+
+@pytest.mark.parametrize("by", ["moves", "lives"])
+def test_the_table_has_these_errors(short, by):
+    rng = np.random.default_rng(9)
+    of_mode, replica, trips = replicas_below(rng, 0.4)
+    results = with_draws(short, 20.0 * of_mode + rng.normal(size=SIZE))
+    if by == "lives":
+        added = {"replica": (("chain", "draw"), replica), "round_trips": (("chain", "draw"), trips)}
+        results["sample_stats"] = short.sample_stats.to_dataset().assign(added)
+    table = modes(results)
+    assert table["share"].tolist() == pytest.approx([1.0 - of_mode.mean(), of_mode.mean()])
+    expected = errors_by_lives(of_mode, replica, trips) if by == "lives" else errors_by_moves(of_mode)
+    assert table["standard_error"].tolist() == expected.tolist()
 
 
 def test_one_excursion_is_no_mode(short):

@@ -117,14 +117,31 @@ def test_predictions_follow_the_data():
 
 def test_predictions_of_a_panel_are_beside_their_series():
     tree = pf.predict(model(), run("panel"), [5.0, 6.0], series=1, draws=5)
-    first, second = pf.plot_predictions(tree, 0).axes
-    assert not lines(first, FORECAST.line)
-    (median,) = lines(second, FORECAST.line)
+    (ax,) = pf.plot_predictions(tree, 0).axes  # the other series has none
+    (median,) = lines(ax, FORECAST.line)
     assert median.get_xdata().tolist() == [5.0, 6.0]
     (of_states,) = pf.plot_paths(tree, 0, series=1).axes
     assert [5.0, 6.0] in [line.get_xdata().tolist() for line in lines(of_states, FORECAST.line)]
-    new = pf.predict(model(), run("panel"), [1.0, 2.0], new_series=True, draws=5)
-    assert [ax.get_title() for ax in pf.plot_predictions(new, 0).axes] == ["series 0", "series 1", "new"]
+    assert len(pf.plot_predictions(tree, 0, series=[0, 1]).axes) == 2
+
+
+@pytest.mark.parametrize("kind", ["one", "panel"])
+def test_predictions_of_a_new_series_are_drawn_with_its_own_data(kind):
+    """Those of the posterior are of others."""
+    new = pf.predict(model(), run(kind), [1.0, 2.0], new_series=True, draws=5)
+    (ax,) = pf.plot_predictions(new, 0).axes
+    assert not any(line.get_xdata().size for line in lines(ax, DATA))
+    (median,) = lines(ax, FORECAST.line)
+    assert median.get_xdata().tolist() == [1.0, 2.0]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "few draws of the posterior explain")
+        seen = pf.predict(model(), run(kind), [3.0, 4.0], new_series=series(4), draws=5, particles=20, threads=1)
+    (ax,) = pf.plot_predictions(seen, 0).axes
+    (points,), (median,) = lines(ax, DATA), lines(ax, FORECAST.line)
+    np.testing.assert_array_equal(points.get_xydata(), np.stack([series(4).times, series(4).values[:, 0]], axis=1))
+    assert median.get_xdata().tolist() == [3.0, 4.0]
+    again = pf.predict(model(), seen, [9.0, 10.0], draws=5)
+    assert all(line.get_xdata().max() > 2.0 for ax in pf.plot_predictions(again, 0).axes for line in lines(ax, DATA))
 
 
 def test_many_series_go_on_further_down_at_one_scale():

@@ -6,7 +6,10 @@ import sys
 from functools import cache
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
@@ -14,7 +17,6 @@ from matplotlib.figure import Figure
 import pathfold as pf
 from pathfold.analysis.noise_statistics import ratio_of_sums, ratio_test
 from pathfold.analysis.plots.style import DATA, POSTERIOR
-from pathfold.results.shrinkage import Effect
 from tests.analysis import population
 
 SERIES, TIMES = 30, 8
@@ -119,11 +121,41 @@ def test_censored_data_are_put_at_their_limit_and_counted():
     np.testing.assert_allclose(band(below, 0), np.quantile(np.mean(simulated <= -0.5, axis=1), [0.025, 0.975], axis=0))
 
 
+def test_data_censored_on_both_sides_are_compared_between_the_limits():
+    """Percentiles at a limit are those of values that nobody knows, and have arrows; simulated ones stop there too."""
+    found = replicated("population", -0.5).copy()
+    data = found.observed_data.to_dataset()
+    y = data["y"]
+    censored = data["censored"].where(y < 0.9, 1).where(y > -0.5, -1)
+    found["observed_data"] = data.assign(y=y.clip(-0.5, 0.9), censored=censored)
+    above, *shares = axes(pf.plot_vpc(found))
+    lines = [line for line in above.lines if line.get_color() == DATA]
+    known = np.clip(y.values.reshape(SERIES, TIMES), -0.5, 0.9)
+    quantiles = np.quantile(known, [0.05, 0.5, 0.95], axis=0)
+    np.testing.assert_allclose([line.get_ydata() for line in lines[:3]], quantiles)
+    assert quantiles.max() == 0.9
+    for line, marker, limit in zip(lines[3:], "v^", (-0.5, 0.9), strict=True):
+        assert line.get_marker() == marker
+        assert line.get_xdata().tolist() == (1.0 + np.flatnonzero((quantiles == limit).any(axis=0))).tolist()
+    for line, row in zip(lines[:3], quantiles, strict=True):
+        np.testing.assert_array_equal(line.get_markevery(), (row > -0.5) & (row < 0.9))
+    simulated = found.posterior_predictive["y"].values.reshape(-1, SERIES, TIMES)
+    assert band(above, 1).max() <= 0.9
+    for ax, beyond, seen in zip(
+        shares, (simulated <= -0.5, simulated >= 0.9), (known <= -0.5, known >= 0.9), strict=True
+    ):
+        np.testing.assert_allclose(ax.lines[0].get_ydata(), seen.mean(axis=0))
+        np.testing.assert_allclose(band(ax, 0), np.quantile(beyond.mean(axis=1), [0.025, 0.975], axis=0))
+
+
 def test_individual_fits_have_a_picture_for_each_series_up_to_twelve():
     found = replicated("parameters", -0.5)
     figure = pf.plot_individuals(found)
     assert [ax.get_title(loc="left") for ax in axes(figure)] == [str(k) for k in range(12)]
     assert figure.get_suptitle() == "the first 12 of 30 series"
+    figure.canvas.draw()
+    boxes = [part.get_window_extent() for part in (figure._suptitle, figure.legends[0])]  # pyright: ignore[reportAttributeAccessIssue]
+    assert not boxes[0].overlaps(boxes[1])
     ax = axes(pf.plot_individuals(found, "size", series=[5, 17]))[1]
     y = found.observed_data["y"].values.reshape(SERIES, TIMES)[17]
     median = next(line for line in ax.lines if line.get_color() == POSTERIOR.line)
@@ -135,17 +167,82 @@ def test_individual_fits_have_a_picture_for_each_series_up_to_twelve():
     assert -0.5 not in points
 
 
-def test_shrinkage_is_that_of_the_means():
-    """Series whose means have a standard deviation of 1 and whose draws one of 1 about them: 1 - 1 / sqrt(2)."""
+def deviating(deviations: np.ndarray) -> xr.DataTree:
+    """Results whose levels are 3 times a covariate 0, 1, 2, ... of the series, and 0.5 times these deviations."""
+    panel = population.panel(deviations.shape[-1], 2)
+    results = population.results(panel, chains=2, draws=deviations.shape[1], noise=True)
+    noise, posterior = results.noise.to_dataset(), results.posterior.to_dataset()
+    levels = 3.0 * np.arange(deviations.shape[-1]) + 0.5 * deviations
+    normals = noise["initial_noise"].copy()
+    normals.loc[{"initial_normal": "level"}] = deviations
+    results["noise"] = noise.assign(initial_noise=normals)
+    results["posterior"] = posterior.assign(level=(("chain", "draw", "series"), levels))
+    return results
+
+
+def test_shrinkage_is_that_of_deviations_given_the_covariates():
+    """Of deviations r m_i + sqrt(1 - r^2) e, with e standard normal in every draw, it is 1 - r."""
+    rng, means = np.random.default_rng(1), np.random.default_rng(2).standard_normal(2000)
+    for r in (0.1, 0.9):
+        results = deviating(r * means + np.sqrt(1.0 - r**2) * rng.standard_normal((2, 4, 2000)))
+        table = pf.shrinkage(results)
+        assert table.index.tolist() == ["rate", "level"]
+        assert table.loc["level", "shrinkage"] == pytest.approx(1.0 - r, abs=0.05)
+        assert table.loc["level", "sd"] == pytest.approx(1.0, abs=0.03)
+        assert table["standard"].all()
+        assert table.loc["rate", "shrinkage"] > 0.8  # independent draws
+        (ax,) = axes(pf.plot_effects(results, "level"))
+        assert ax.get_title(loc="left") == f"shrinkage {table.loc['level', 'shrinkage']:.0%}"
+
+
+@pytest.fixture(scope="module")
+def fitted() -> xr.DataTree:
+    """A fit of levels that a covariate determines, of which the data tell little besides; priors are known."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: z["level"] - x,
+        diffusion=lambda x, z: 0.5 * jnp.eye(1),
+        parameters={
+            "slope": dist.Normal(5.0, 1.0),
+            "level": pf.Varying(lambda z: dist.Normal(z["slope"] * z["weight"], 0.2)),
+        },
+        covariates={"weight": 1.0},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.2),
+        scheme=pf.ExactLinearDrift(),
+    )
     rng = np.random.default_rng(1)
-    draws = rng.standard_normal(4000)[None, :] + rng.standard_normal((500, 4000))
-    assert Effect(draws, logarithm=False).shrinkage == pytest.approx(1 - 0.5**0.5, abs=0.02)
-    table = pf.shrinkage(tree())
-    assert table["logarithm"].to_dict() == {"rate": True, "level": False}
-    assert table.loc["rate", "sd"] == pytest.approx(0.3, abs=0.01)  # of the logarithm, as it was drawn
-    assert np.all(table["shrinkage"] > 0.8)  # independent draws: nothing is known of any one series
-    figure = pf.plot_effects(tree(), "level")
-    assert axes(figure)[0].get_title(loc="left") == f"shrinkage {table.loc['level', 'shrinkage']:.0%}"
+    panel = {}
+    for k in range(24):
+        values = {"slope": 5.0, "level": 5.0 * k / 24 + 0.2 * rng.standard_normal()}
+        panel[f"person {k}"] = pf.simulate(
+            model, values, [1.0, 2.0], steps_per_interval=1, seed=k, covariates={"weight": k / 24}
+        )
+    return pf.fit(model, panel, steps_per_interval=1, progress=False)
+
+
+def test_a_covariate_does_not_hide_shrinkage(fitted):
+    """By all draws, whose deviations are known here; the values themselves differ by the covariate alone."""
+    levels = fitted.posterior["level"].values.reshape(-1, 24)
+    slopes = fitted.posterior["slope"].values.reshape(-1, 1)
+    deviations = (levels - slopes * fitted.constant_data["weight"].values) / 0.2
+    exact = 1.0 - deviations.mean(axis=0).std(ddof=1) / np.sqrt(deviations.var(axis=1, ddof=1).mean())
+    of_values = 1.0 - levels.mean(axis=0).std(ddof=1) / np.sqrt(levels.var(axis=1, ddof=1).mean())
+    assert of_values < 0.05 < 0.5 < exact
+    assert pf.shrinkage(fitted).loc["level", "shrinkage"] == pytest.approx(exact, abs=0.15)
+
+
+def test_correlations_with_a_covariate_shrink_as_the_guide_says():
+    """Effects with the correlation 0.8 with a covariate that the model does not have: of posterior means it is
+    (1 - S) 0.8, of draws (1 - S)^2 0.8."""
+    rng, count, r = np.random.default_rng(3), 4000, 0.6
+    covariate = rng.standard_normal(count)
+    effect = 0.8 * covariate + 0.6 * rng.standard_normal(count)
+    means = r**2 * (effect + np.sqrt(1.0 / r**2 - 1.0) * rng.standard_normal(count))
+    draws = means + np.sqrt(1.0 - r**2) * rng.standard_normal((2, 4, count))
+    shrunk = pf.shrinkage(deviating(draws)).loc["level", "shrinkage"]
+    assert shrunk == pytest.approx(1.0 - r, abs=0.03)
+    assert np.corrcoef(means, covariate)[0, 1] == pytest.approx((1.0 - shrunk) * 0.8, abs=0.04)
+    assert np.corrcoef(draws[0, 0], covariate)[0, 1] == pytest.approx((1.0 - shrunk) ** 2 * 0.8, abs=0.04)
 
 
 def test_effects_are_drawn_against_numbers_and_words():
@@ -157,10 +254,40 @@ def test_effects_are_drawn_against_numbers_and_words():
     words = np.where(numbers % 2 == 0, "even", "odd")
     figure = pf.plot_effects(known, ["level"], covariates={"number": numbers, "kind": words})
     with_numbers, with_words = axes(figure)
-    assert with_numbers.get_title(loc="left") == "correlation 1.00 (1.00 to 1.00)"
     np.testing.assert_allclose(with_numbers.lines[0].get_data(), [numbers, 2.0 * numbers])
     assert [label.get_text() for label in with_words.get_xticklabels()] == ["even", "odd"]
     np.testing.assert_array_equal(with_words.lines[0].get_xdata().round(), numbers % 2)
+
+
+WEIGHTS = pd.Series(50.0 + np.arange(24.0), index=[f"person {k}" for k in range(24)])
+TABLES: dict[str, Any] = {
+    "array": WEIGHTS.to_numpy(),
+    "in order": WEIGHTS,
+    "sorted otherwise": WEIGHTS[::-1],
+    "of more people": pd.concat([pd.Series([1.0], index=["nobody"]), WEIGHTS]),
+    "counted": WEIGHTS.reset_index(drop=True),
+    "xarray": xr.DataArray(WEIGHTS.to_numpy()[::-1], {"who": WEIGHTS.index[::-1]}, "who"),
+    "xarray without names": xr.DataArray(WEIGHTS.to_numpy(), dims="who"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_covariates_are_matched_by_name(fitted, kind):
+    (ax,) = axes(pf.plot_effects(fitted, covariates={"weight": TABLES[kind]}))
+    assert ax.lines[0].get_xdata().tolist() == WEIGHTS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (WEIGHTS.rename({"person 3": "person three"}), "has no rows labelled 'person 3'"),
+        (WEIGHTS.rename({"person 4": "person 3"}), "has 2 rows labelled 'person 3'"),
+        (WEIGHTS.reset_index(drop=True)[::-1], "has no rows labelled 'person 0'"),
+    ],
+)
+def test_covariates_with_other_names_are_refused(fitted, table, words):
+    with pytest.raises(pf.SettingsError, match=f"the covariate 'weight' {words}"):
+        pf.plot_effects(fitted, covariates={"weight": table})
 
 
 def test_few_series_have_points_with_bars_and_their_names():
@@ -193,7 +320,7 @@ REFUSED = {
     "far edges": (lambda: pf.plot_vpc(replicated("population"), bins=[30.0, 40.0]), "no observation lies"),
     "covariate": (lambda: pf.plot_effects(tree(), covariates={"w": [1.0]}), r"expected \(30,\)"),
     "no dict": (lambda: pf.plot_effects(tree(), covariates=[1.0]), "must be a dict"),  # pyright: ignore[reportArgumentType]
-    "one series": (lambda: pf.shrinkage(population.results(population.panel(1, 8))), "there is one series"),
+    "one series": (lambda: pf.shrinkage(population.results(population.panel(1, 8), noise=True)), "there is one series"),
 }
 
 

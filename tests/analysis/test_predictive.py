@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.analysis.plots.style import POSTERIOR
 from tests.analysis import rich
 from tests.analysis.ornstein_uhlenbeck import SCALE, START, TIMES, normal_scores, ou_model, ou_run, standardised
 from tests.sampling.comparing import threshold
@@ -195,3 +199,48 @@ def test_many_series_of_given_parameters():
 def test_what_cannot_be_drawn_is_said(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("given", ["path", "parameters"])
+def test_pictures_of_individuals_show_doses_between_the_data(given):
+    """Seven times in each interval and its end; given the path, draws are where they are at every node."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -z["k"] * x,
+        diffusion=lambda x, z: 1e-6 * jnp.eye(1),
+        parameters={"k": dist.LogNormal(0.0, 0.1)},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 1e-3),
+        events={"dose": lambda x, z, amount: x + amount},
+        scheme=pf.ExactLinearDrift(),
+    )
+    data = pf.simulate(
+        model, {"k": 1.0}, [0.5, 6.0], steps_per_interval=1, events={"dose": ([0.0, 2.0, 4.0], [1.0, 2.0, 3.0])}
+    )
+    panel = {"one": data, "two": data}
+    for keep_path in ("nodes", "all"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            steps = 1 if keep_path == "nodes" else 16
+            tree = pf.sample(
+                model,
+                panel,
+                steps_per_interval=steps,
+                chains=1,
+                warmup=30,
+                draws=10,
+                keep_path=keep_path,
+                progress=False,
+            )
+        found = pf.posterior_predictive(model, tree, given=given).replicated_path
+        mine = found["node_series"].values == "two"
+        times, y = found["time"].values[mine], found["y"].values[0, :, mine, 0].T
+        assert np.all(np.diff(times) > 0.0)
+        assert {0.0, 0.5, 2.0, 4.0, 6.0} <= set(times.tolist())
+        assert np.diff(times).max() < 0.3
+        k = tree.posterior["k"].values[0][:, None]
+        doses = [(t, amount) for t, amount in zip((0.0, 2.0, 4.0), (1.0, 2.0, 3.0), strict=True)]
+        exact = sum(np.where(times >= t, amount * np.exp(-k * (times - t)), 0.0) for t, amount in doses)
+        np.testing.assert_allclose(y, exact, atol=0.02)
+        drawn = pf.plot_individuals(pf.posterior_predictive(model, tree, given=given), series="two").axes[0]
+        median = next(line for line in drawn.lines if line.get_color() == POSTERIOR.line)
+        np.testing.assert_array_equal(median.get_xdata(), times)

@@ -318,6 +318,26 @@ def test_evidence_needs_a_run_of_it():
         pf.evidence(kind.model(), kind.data, tree, method="replicas")
 
 
+@pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|and back in|stood still|round trip)")
+def test_evidence_goes_by_the_labels_of_rungs_and_needs_all_and_enough_draws():
+    kind, tree = target("counts"), run("counts", chains=1, warmup=60, draws=40)
+
+    def of_rungs(rungs: Any) -> xr.DataTree:
+        changed = tree.copy()
+        changed["sample_stats"] = tree.sample_stats.to_dataset().isel(rung=rungs)
+        return changed
+
+    def evidence(results: xr.DataTree) -> float:
+        return pf.evidence(kind.model(), kind.data, results, method="replicas").log_evidence
+
+    assert evidence(of_rungs(slice(None, None, -1))) == evidence(tree)
+    for some in (slice(1, None), slice(None, -1)):
+        with pytest.raises(pf.SettingsError, match="first or the last rung is missing"):
+            evidence(of_rungs(some))
+    with pytest.raises(pf.SettingsError, match=r"the results have 1 draws per chain.*draws=10"):
+        evidence(tree.isel(draw=[-1]))
+
+
 @pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|and back in|stood still)")
 def test_runs_with_other_numbers_of_rungs_are_combined():
     short: dict[str, Any] = {"chains": 1, "warmup": 30, "draws": 30}

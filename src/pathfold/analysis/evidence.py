@@ -34,6 +34,7 @@ from pathfold.sampling.proposal import Proposal, log_normal
 Method = Literal["particles", "replicas"]
 DRAWS = 1000
 ROUNDS, SHARE = 3, 5  # of fitting the proposal, each with a fifth as many draws
+FEWEST = 10  # draws of a chain of replica exchange that an estimate is made of
 FEW = 50  # effective draws below which a standard error says little
 
 
@@ -183,6 +184,11 @@ def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
             "method='particles'"
         )
     stats = tree.sample_stats.to_dataset()
+    if stats.sizes["draw"] < FEWEST:
+        raise SettingsError(
+            f"the results have {stats.sizes['draw']} draws per chain, whose standard error nobody knows; sample with "
+            f"draws={FEWEST} at least"
+        )
     if not np.all(stats["round_trips"].values[:, -1] > 0):
         warnings.warn(
             "a chain has no round trip between posterior and prior, so that the evidence may lack a mode; run more "
@@ -201,6 +207,8 @@ def _stepping_stones(stats: xr.Dataset) -> tuple[float, float, float]:
     """Return log p(y) of one chain, its standard error, and how many sweeps are effective."""
     powers, likelihoods = stats["power"].values[-1], stats["rung_log_likelihood"].values
     count = int(np.isfinite(powers).sum())
+    if not count or powers[0] != 1.0 or powers[count - 1] != 0.0:
+        raise SettingsError("the first or the last rung is missing; give the results with all of their rungs")
     logs = likelihoods[:, 1:count] * (powers[: count - 1] - powers[1:count])
     shift = logs.max(axis=0)
     weights = np.column_stack([np.exp(logs - shift), stats["prior_weight"].values])

@@ -25,9 +25,10 @@ def modes(posterior: xr.DataTree) -> Any:
     """Return the modes of a posterior by what tells them apart, with their shares; no rows if there is one mode.
 
     Modes are told apart by one quantity: a parameter or, if none does, what was recorded besides, or a state, whose
-    draws leave a gap that draws of a single mode would not. How well shares are known is a matter of how often chains
-    chose their mode anew, not of effective draws. These are the round trips of `pf.ReplicaExchange()`, or half of the
-    moves between modes that chains of another sampler made; without any, shares mean nothing and are NaN.
+    draws leave a gap that draws of a single mode would not. The error of a share depends on how often chains chose
+    their mode anew, and how long they stayed; effective draws are too many. A replica of `pf.ReplicaExchange()` chooses
+    its mode at each round trip, a chain of another sampler at each move between modes. Without any, shares mean nothing
+    and are NaN.
 
     Parameters
     ----------
@@ -113,11 +114,14 @@ def _is_mode(inside: np.ndarray) -> bool:
 
 
 def _table(tree: xr.DataTree, split: Split, parameters: Sequence[tuple[str, np.ndarray]]) -> pd.DataFrame:
-    times, count = _times_chosen(tree, split), split.count
-    draws = np.array([np.sum(split.of_mode == k) for k in range(count)])
-    shares = draws / draws.sum() if times else np.full(count, np.nan)
-    likely = (times * shares + 1.0) / (times + 2.0)  # where few choices were all alike, others are possible still
-    errors = np.sqrt(likely * (1.0 - likely) / max(times, 1))
+    count, of_mode, stats = split.count, split.of_mode, tree.sample_stats.to_dataset()
+    draws = np.bincount(of_mode.ravel())
+    if "round_trips" in stats:
+        lives = (stats[name].transpose("chain", "draw").values for name in ("replica", "round_trips"))
+        errors = errors_by_lives(of_mode, *lives)
+    else:
+        errors = errors_by_moves(of_mode)
+    shares = np.where(np.isnan(errors), np.nan, draws / draws.sum())
     others = [(label, x) for label, x in parameters if label != split.label and _differs(x, split)][:TOLD]
     names = [
         ", ".join([_own_name(split, k), *(_about(label, x, split, k) for label, x in others)]) for k in range(count)
@@ -126,12 +130,55 @@ def _table(tree: xr.DataTree, split: Split, parameters: Sequence[tuple[str, np.n
     return pd.DataFrame(columns, index=pd.Index(names, name="mode"))
 
 
-def _times_chosen(tree: xr.DataTree, split: Split) -> int:
-    """Return how often chains chose their mode anew."""
-    if "round_trips" in tree.sample_stats:
-        trips = tree.sample_stats["round_trips"].transpose("chain", "draw").values
-        return int(np.sum(trips[:, -1] - trips[:, 0]))
-    return int(np.sum(split.of_mode[:, 1:] != split.of_mode[:, :-1])) // 2
+def errors_by_moves(of_mode: np.ndarray) -> np.ndarray:
+    """Return the standard errors of the shares p of modes, given that of each draw (chain, draw); NaN without moves.
+
+    If modes follow each other as a Markov chain with the transition matrix P, the variance of a share in N draws is
+    (2 p_k Z_kk - p_k - p_k^2) / N with Z = (I - P + 1 p^T)^{-1} (Kemeny and Snell 1960); for two modes that chains stay
+    in for long it is 2 p^2 (1 - p)^2 / R, with R moves there and back. Few moves determine P badly: a stay of mean
+    length in each mode, and a move from it to the others, are added.
+    """
+    one = np.eye(of_mode.max() + 1)
+    counts = np.zeros(one.shape)
+    np.add.at(counts, (of_mode[:, :-1], of_mode[:, 1:]), 1.0)
+    moves = counts.sum() - np.trace(counts)
+    if moves < 2:
+        return np.full(len(one), np.nan)
+    counts += one * of_mode.size / moves + (1.0 - one) / (len(one) - 1)
+    P = counts / counts.sum(axis=1, keepdims=True)
+    p = np.linalg.solve((one - P).T + 1.0, np.ones(len(one)))
+    Z = np.linalg.inv(one - P + p)
+    return np.sqrt((2.0 * p * np.diag(Z) - p - p**2) / of_mode.size)
+
+
+def errors_by_lives(of_mode: np.ndarray, replica: np.ndarray, trips: np.ndarray) -> np.ndarray:
+    """Return the standard errors of the shares of modes by replica exchange, NaN without a round trip.
+
+    Of each draw (chain, draw) its mode is given, the replica that it is of, and how many round trips there were.
+
+    A replica that comes back from the prior begins a life, in a mode that it chose anew. With n_i the draws of life i
+    and a_i those in a mode, its share p = sum a_i / sum n_i has the variance sum (a_i - p n_i)^2 / (sum n_i)^2, if
+    lives are independent (a ratio estimator). Few lives may all be in one mode: a life in the mode and one outside are
+    added, whose length is the root of the mean square.
+    """
+    count = of_mode.max() + 1
+    if np.all(trips[:, -1] == trips[:, 0]):
+        return np.full(count, np.nan)
+    begins = np.diff(trips, axis=1, prepend=trips[:, :1]) > 0
+    number = np.zeros(replica.shape, dtype=np.int64)  # of the life among those of its replica
+    for each in np.unique(replica):
+        own = replica == each
+        number[own] = np.cumsum(begins & own, axis=1)[own]
+    chain = np.broadcast_to(np.arange(len(replica))[:, None], replica.shape)
+    lives = np.unique(np.stack([chain, replica, number], axis=-1).reshape(-1, 3), axis=0, return_inverse=True)[1]
+    n = np.bincount(lives.ravel()).astype(float)
+    usual, errors = np.sqrt(np.mean(n**2)), []
+    for k in range(count):
+        a = np.bincount(lives.ravel(), weights=of_mode.ravel() == k)
+        p = (a.sum() + usual) / (n.sum() + 2.0 * usual)
+        squares = np.sum((a - p * n) ** 2) + usual**2 * ((1.0 - p) ** 2 + p**2)
+        errors.append(np.sqrt(squares) / n.sum())
+    return np.array(errors)
 
 
 def _differs(x: np.ndarray, split: Split) -> bool:

@@ -17,7 +17,7 @@ from pathfold.analysis.log_likelihood import PARTICLES
 from pathfold.analysis.outlook import Chosen, extended, warn_of_lost
 from pathfold.analysis.set_values import known_values, told_changes
 from pathfold.errors import DataError, SettingsError, told, warn
-from pathfold.model import DiffusionModel, Input, Observations
+from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
 from pathfold.model.checks import truth, whole
 from pathfold.model.covariates import Label, read_covariates
 from pathfold.model.dates import Calendar, counted
@@ -28,11 +28,11 @@ from pathfold.model.functions import listed
 from pathfold.model.inputs import check_inputs
 from pathfold.model.names import dimensions
 from pathfold.model.real_arrays import real_array, real_number
-from pathfold.results.reading import calendars_of, covariates_of, inputs_of, is_panel, series_names
+from pathfold.results.posterior import observed_dataset
+from pathfold.results.reading import NEW, SEEN, calendars_of, covariates_of, inputs_of, is_panel, series_names
 from pathfold.results.same_model import results_of
 from pathfold.sampling.selection import component_labels
 
-NEW = "new"  # what predictions beside a panel call a series that is not of it
 FAR = 30.0  # lengths of the data: a forecast that begins later was hardly meant
 
 
@@ -112,8 +112,9 @@ def predict(
         The results with two groups more: `predictions`, with `state` (chain, draw, time, component) and `y` (chain,
         draw, time, observation), and of a new series the values of what varies; and `predictions_constant_data`, with
         the time that draws go on from and the fine step. Draws of a new series with observations are not those of the
-        posterior with the same number: all their parameters stand in `predictions`, and its attribute
-        `effective_draws` says how many draws of the posterior they are worth. A panel has a dimension `node`, with
+        posterior with the same number: all their parameters stand in `predictions`, whose attribute `effective_draws`
+        is the number of draws of the posterior that they are worth. The observations stand in
+        `predictions_constant_data`, as `y` (time_seen, observation). A panel has a dimension `node`, with
         coordinates `time` and `node_series`, in the place of `time`. Where the data have dates, a coordinate `date`
         has those of the times.
 
@@ -170,10 +171,15 @@ def predict(
     }
     variables = {name: (dims, chosen.by_chain(values)) for name, (dims, values) in variables.items()}
     labels = {"component": component_labels(model), "observation": tree.observed_data["observation"].values}
-    attributes = {"seed": int(seed), "set": json.dumps(told_changes(changes)), **outset.attributes}
+    attributes = {"seed": int(seed), "set": json.dumps(told_changes(changes)), "new_series": int(is_new)}
+    attributes |= outset.attributes
     predictions = xr.Dataset(variables, chosen.coordinates | coordinates | labels, attributes)
     constant = {"start_time": (dim, ahead.start_times), "fine_step": (dim, ahead.fine_steps)}
-    return extended(tree, {"predictions": predictions, "predictions_constant_data": xr.Dataset(constant, coordinates)})
+    groups = {"predictions": predictions, "predictions_constant_data": xr.Dataset(constant, coordinates)}
+    if isinstance(new_series, Observations):
+        observed = observed_dataset(model, TimeGrid.build(new_series, steps_per_interval=1))
+        groups["predictions_constant_data"] = groups["predictions_constant_data"].merge(observed.rename(time=SEEN))
+    return extended(tree, groups)
 
 
 @dataclass(frozen=True)

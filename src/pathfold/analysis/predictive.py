@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,8 +19,13 @@ from pathfold.model.data import are_data
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.real_arrays import real_array
-from pathfold.results.reading import calendars_of, covariates_of, inputs_of, node_places, series_names
+from pathfold.results.posterior import kept_states
+from pathfold.results.reading import calendars_of, covariates_of, inputs_of, is_panel, node_places, series_names
 from pathfold.results.same_model import results_of
+
+BETWEEN = 8  # times between two nodes at which data are simulated for pictures, ...
+PATHS = 200  # ... from so many draws of each chain at most, ...
+MOST = 10_000_000  # ... if these are fewer numbers for a chain
 
 
 def posterior_predictive(
@@ -55,7 +61,8 @@ def posterior_predictive(
     -------
     xarray.DataTree
         The results with one group more, `posterior_predictive`, with `y` (chain, draw, time, observation), for
-        `arviz.plot_ppc_dist` and its like.
+        `arviz.plot_ppc_dist` and its like. If the data have events or inputs, and there are not too many, a group
+        `replicated_path` has `y` between the times of the data too, which `pf.plot_individuals` draws.
 
     Examples
     --------
@@ -91,7 +98,50 @@ def posterior_predictive(
     data = tree.observed_data["y"]
     y = chosen.by_chain(np.where(np.isnan(data.values), np.nan, y))
     replicated = xr.Dataset({"y": (["chain", "draw", *data.dims], y)}, {**data.coords, **chosen.coordinates})
-    return extended(tree, {"posterior_predictive": replicated.assign_attrs(given=given, seed=int(seed))})
+    groups = {"posterior_predictive": replicated.assign_attrs(given=given, seed=int(seed))}
+    moved = (grid.events or model.inputs) and not model.jumps.accumulators
+    tree = tree.drop_nodes("replicated_path", errors="ignore")
+    if moved and given != "population" and len(grid.ends) * BETWEEN * PATHS * model.observation_dim < MOST:
+        groups["replicated_path"] = _between(Chosen.of(tree, min(chosen.shape[1], PATHS)), model, grid, given, rng)
+    return extended(tree, groups)
+
+
+def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, rng: np.random.Generator) -> xr.Dataset:
+    """Return data simulated at all nodes of the grid and at BETWEEN times or more before each.
+
+    Given the path, a draw goes on from its own state at every node to the next, if its states between are not known.
+    """
+    tree = chosen.tree
+    whole_path = given == "path" and tree.attrs["keep_path"] == "all"
+    grid = grid if whole_path else replace(grid, steps=grid.steps * -(-BETWEEN // grid.steps))
+    keep = np.zeros((len(grid.ends), grid.steps), dtype=bool)
+    keep[grid.delta > 0.0, max(1, grid.steps // BETWEEN) - 1 :: max(1, grid.steps // BETWEEN)] = True
+    keep[grid.delta > 0.0, -2:] = True  # the last step before an event and that after it
+    keep[:, -1] = True
+    fine, kept = grid.refined(), keep.ravel()
+    known = {name: chosen[name] for name in model.priors}
+    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
+    if whole_path:
+        states = chosen.states(model, "keep all components")[:, keep[kept_states(grid, "all")]]
+    elif given == "path":
+        nodes = chosen.states(model, "keep all components")
+        begins = np.roll(nodes, 1, axis=1)
+        begins[:, grid.first] = chosen["initial_state"].reshape(chosen.count, -1, model.state_dim)
+        of_intervals = grid.series_of_intervals
+        of_each = {name: tuple(getattr(grid, name)[k] for k in of_intervals) for name in ("inputs", "covariates")}
+        apart = replace(fine, first=np.arange(0, len(fine.ends), grid.steps), **of_each)
+        states = carried_forward(ensemble, apart, begins, rng, series=of_intervals, keep=kept)
+        states[:, np.flatnonzero(np.flatnonzero(kept) % grid.steps == grid.steps - 1)] = nodes
+    else:
+        states = carried_forward(ensemble, fine, ensemble.draw_starts(rng), rng, keep=kept)
+    of_series, dim = fine.series_of_intervals[kept], "node" if is_panel(tree) else "time"
+    y = ensemble.observe(states, node_times(model, fine, kept), of_series, rng)
+    coordinates = {"time": (dim, fine.ends[kept]), "observation": tree.observed_data["observation"].values}
+    if is_panel(tree):
+        coordinates["node_series"] = (dim, np.array(series_names(tree))[of_series])
+    return xr.Dataset(
+        {"y": (["chain", "draw", dim, "observation"], chosen.by_chain(y))}, coordinates | chosen.coordinates
+    )
 
 
 def _grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:

@@ -240,12 +240,7 @@ def _paths(tree: xr.DataTree) -> Iterator[str]:
     chosen = list(range(MOST_COMPONENTS)) if components > MOST_COMPONENTS else None
     yield _picture(plot_paths(shown, chosen, series=list(range(min(series, MOST_SERIES)))))
     if "predictions" in tree.children:
-        yield _picture(plot_predictions(tree, series=_some_predicted(tree)))
-
-
-def _some_predicted(tree: xr.DataTree) -> list[int] | None:
-    """Return the numbers of the series whose predictions are drawn."""
-    return [*range(MOST_SERIES)] if tree.constant_data["first_interval"].size > MOST_SERIES else None
+        yield _picture(plot_predictions(tree))
 
 
 def _thinned(tree: xr.DataTree) -> xr.DataTree:

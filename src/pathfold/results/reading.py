@@ -21,6 +21,8 @@ from pathfold.model.covariates import Label
 from pathfold.model.dates import Calendar
 
 LAPLACE = "laplace"  # the attribute `method` of what pf.fit returns
+NEW = "new"  # the name of a series that is not of the data, in predictions
+SEEN = "time_seen"  # the dimension of its observations
 NEEDED = ("labels", "priors", "steps_per_interval", "keep_path")  # attributes without which results cannot be read
 BY_CHAIN = ("chain_seconds", "main_seconds", "integration_times")  # lists, in order of chain_numbers
 LISTS = ("chain_numbers", *BY_CHAIN, "plain_factors", "iterations")
@@ -76,6 +78,8 @@ class _Reader:
         for dim in dataset.dims:
             if dim in self.labels and dim in dataset.coords:
                 dataset = self._in_order_of_labels(name, dataset, str(dim))
+        if "rung" in dataset.dims and np.any(np.diff(dataset["rung"].values) < 0):
+            dataset = dataset.sortby("rung")
         order = _ordered(dataset.dims)
         same = all([*var.dims] == [dim for dim in order if dim in var.dims] for var in dataset.variables.values())
         return dataset if same else dataset.transpose(*order)

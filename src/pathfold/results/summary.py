@@ -14,7 +14,7 @@ from pathfold.model.checks import positive
 from pathfold.results.convergence import judged, labels
 from pathfold.results.prior import kept_parameters, parameter_names
 from pathfold.results.reading import check_posterior, is_fit
-from pathfold.results.shrinkage import effects_of_parameter
+from pathfold.results.shrinkage import shrunk_effects
 
 OF_CHAINS = ["ess_bulk", "ess_tail", "r_hat"]
 ROUNDING = 1e-6  # of a norm of 1, in single precision
@@ -66,16 +66,14 @@ def summary(
     shown = kept_parameters(tree) if names is None else [names] if isinstance(names, str) else [*names]
     if unknown := [name for name in shown if name not in tree.posterior]:
         raise SettingsError(f"the posterior has no variable {told(unknown[0])}; it has {', '.join(tree.posterior)}")
-    rows: dict[str, list[float]] = {}
+    rows, shrunk = dict[str, list[float]](), {label: row["shrinkage"] for label, row in shrunk_effects(tree).items()}
     for name in shown:
         values = tree.posterior[name].transpose("chain", "draw", ...)
-        between = {}
         if values.sizes.get("series", 1) > 1 and not by_series:
-            between = {f"mean of {label}": effect.shrinkage for label, effect in effects_of_parameter(values).items()}
             values = values.mean("series").rename(f"mean of {name}")
         for label, x, convergence in judged(_pairs(values)):
-            quantiles = np.quantile(x, (0.5, *levels))
-            rows[label] = [x.mean(), x.std(), *quantiles, *convergence, between.get(label, np.nan)]
+            quantiles, own = np.quantile(x, (0.5, *levels)), shrunk.get(label.removeprefix("mean of "), np.nan)
+            rows[label] = [x.mean(), x.std(), *quantiles, *convergence, own]
     bounds = [f"{100.0 * level:.4g} %" for level in levels]
     columns = ["mean", "sd", "median", *bounds, *OF_CHAINS, "shrinkage"]
     table = _rounded(pd.DataFrame.from_dict(rows, orient="index", columns=columns))

@@ -57,7 +57,7 @@ def plot_check(
     axes[-1, 1].set_xlabel("normal")
     verdict = "no sign of misfit" if result.passed else f"{len(result.findings)} findings"
     figure.suptitle(f"{result.caveat}smallest adjusted p-value {result.p_value:.2g}: {verdict}", fontsize="medium")
-    legend_outside(figure, "lower")
+    legend_outside(figure)
     return figure
 
 

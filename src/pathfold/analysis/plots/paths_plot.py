@@ -24,7 +24,7 @@ from pathfold.analysis.plots.style import (
 )
 from pathfold.errors import SettingsError
 from pathfold.model.censoring import ABOVE, BELOW
-from pathfold.results.reading import check_posterior, component_names, observation_names
+from pathfold.results.reading import NEW, SEEN, check_posterior, component_names, observation_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,22 +124,28 @@ def plot_predictions(
     names
         The observed components to draw, by name or number; all by default.
     series
-        The series to draw, by name or number; the first twelve by default.
+        The series to draw, by name or number; by default the first twelve of those predicted. A new series is called
+        "new".
     """
-    tree = check_posterior(posterior, "observed_data", "predictions")
+    tree = check_posterior(posterior, "observed_data", "predictions", "predictions_constant_data")
     predictions: xr.Dataset = tree["predictions"].to_dataset()
     known = observation_names(tree)
     rows = selected("observation", names, known)
-    of_predictions, of_data = series_of(predictions), series_of(tree.observed_data)
-    every = [*dict.fromkeys([*of_data, *of_predictions])]
+    of_predictions, of_data = _series_predicted(predictions), series_of(tree.observed_data)
+    predicted = [*dict.fromkeys(of_predictions)]
+    every = predicted if series is None else [*dict.fromkeys([*of_data, *of_predictions])]
     columns = [every[k] for k in first_few(series, every)]
     values = predictions["y"].values.reshape(-1, *predictions["y"].shape[2:])
     figure, axes = grid_of_axes([known[k] for k in rows], columns)
     say_how_many(figure, series, every)
     for j, column in enumerate(columns):
         mine = of_predictions == column
+        data, seen = tree.observed_data.to_dataset(), of_data == column
+        constant = tree["predictions_constant_data"].to_dataset()
+        if column == NEW and SEEN in constant:
+            data, seen = constant.drop_vars("time").rename({SEEN: "time"}), np.full(constant.sizes[SEEN], True)
         for ax, k in zip(axes[:, j], rows, strict=True):
-            draw_data(ax, tree.observed_data, of_data == column, k)
+            draw_data(ax, data, seen, k)
             if np.any(mine):
                 draw_bands(ax, predictions["time"].values[mine], values[:, mine, k], FORECAST, "predictions")
     legend_outside(figure)
@@ -161,12 +167,17 @@ def draw_data(ax: Axes, data: Any, rows: np.ndarray, column: int) -> None:
     """Draw the values of one component in these rows; hollow arrows where they are limits, on the side of the value."""
     times, values = data["time"].values[rows], data["y"].values[rows, column]
     kinds = data["censored"].values[rows, column] if "censored" in data else np.zeros(times.shape)
-    for kind, marker, what in ((BELOW, "v", "known to be below"), (ABOVE, "^", "known to be above")):
-        if np.any(kinds == kind):
-            beyond = kinds == kind
-            ax.plot(times[beyond], values[beyond], marker, color=DATA, mfc="none", ms=4, mew=0.8, label=what)
+    for kind, side in ((BELOW, "below"), (ABOVE, "above")):
+        draw_limits(ax, times[kinds == kind], values[kinds == kind], side)
     exact = ~np.isin(kinds, (BELOW, ABOVE))
     ax.plot(times[exact], values[exact], "o", color=DATA, ms=2.5, label="observed")
+
+
+def draw_limits(ax: Axes, times: np.ndarray, values: np.ndarray, side: str) -> None:
+    """Draw limits, if there are any, as hollow arrows to the side on which the values are."""
+    if times.size:
+        style = {"below": "v", "above": "^"}[side]
+        ax.plot(times, values, style, color=DATA, mfc="none", ms=4, mew=0.8, label=f"known to be {side}")
 
 
 def _replicated(tree: xr.DataTree, shown: set[int]) -> dict[str, tuple[int, np.ndarray]]:
@@ -183,7 +194,7 @@ def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: 
     if "predictions" not in tree.children:
         return
     predictions: xr.Dataset = tree["predictions"].to_dataset()
-    states, mine = predictions["state"].values, series_of(predictions) == series
+    states, mine = predictions["state"].values, _series_predicted(predictions) == series
     if not np.any(mine):
         return
     states = transform(states.reshape(-1, *states.shape[2:]))
@@ -208,6 +219,11 @@ def _shown(tree: xr.DataTree) -> dict[int, int]:
     every, there = json.loads(tree.attrs["labels"])["component"], tree.posterior["component"].values.tolist()
     shown = {every[component]: column for column, component in enumerate(shows) if component >= 0}
     return {there.index(label): column for label, column in shown.items() if label in there}
+
+
+def _series_predicted(predictions: xr.Dataset) -> np.ndarray:
+    """Return the series that each time of predictions belongs to; a new one beside a single series has its own name."""
+    return np.full(predictions["time"].size, NEW) if predictions.attrs["new_series"] else series_of(predictions)
 
 
 def series_of(group: xr.DataTree | xr.Dataset) -> np.ndarray:

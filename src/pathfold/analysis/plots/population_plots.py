@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.plots.paths_plot import draw_data, series_of
+from pathfold.analysis.plots.paths_plot import draw_data, draw_limits, series_of
 from pathfold.analysis.plots.style import (
     BANDS,
     DATA,
@@ -26,9 +27,9 @@ from pathfold.analysis.plots.style import (
 from pathfold.errors import SettingsError, told
 from pathfold.model.censoring import ABOVE, BELOW, BETWEEN
 from pathfold.model.checks import whole
-from pathfold.model.real_arrays import real_array
+from pathfold.model.real_arrays import is_frame, real_array
 from pathfold.results.reading import check_posterior, observation_names, series_names
-from pathfold.results.shrinkage import Effect, effects_of
+from pathfold.results.shrinkage import Effect, effects_of, shrinkage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +39,7 @@ COLUMNS = 4
 BAND = 0.95
 ENOUGH = 10  # observations that percentiles are taken of, unless the user names the spans
 MOST_NAMED = 30  # series that are named below their values
+SIDES = ("below", "above")
 MOST_BARS = 100  # series whose intervals are drawn one by one
 
 
@@ -51,8 +53,9 @@ def plot_vpc(
     """Draw a visual predictive check: percentiles of the data over time, and where those of simulated data lie.
 
     Bands hold 95 % of the percentiles of as many simulated data sets as there are draws. If the model is right, the
-    lines of the data run within them. Where data are censored, values beyond the limit, simulated or not, are put at
-    the limit, and a second picture below has their share.
+    lines of the data run within them. If data are censored, values beyond a limit, simulated or not, are put at the
+    limit. A percentile that falls among them is not known: an arrow at the limit says on which side it is. A further
+    picture below has the share of values beyond each limit.
 
     Parameters
     ----------
@@ -76,12 +79,12 @@ def plot_vpc(
         )
     known, levels = observation_names(tree), _checked_percentiles(percentiles)
     rows = selected("observation", names, known)
-    y = _simulated(tree)
+    y = _simulated(tree["posterior_predictive"].to_dataset())
     data = tree.observed_data
     if never := [known[k] for k in rows if np.isnan(data["y"].values[:, k]).all()]:
         raise SettingsError(f"{never[0]!r} was never observed: leave it out of names")
     columns = [_Compared.of(data, y, k) for k in rows]
-    heights = [h for column in columns for h in ((3.0, 1.0) if column.limited else (3.0,))]
+    heights = [height for column in columns for height in (3.0, *(1.0 for _ in column.limits))]
     figure = new_figure(WIDTH, 0.9 * sum(heights) + 1.2)
     axes = iter(figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights).ravel())
     for k, column in zip(rows, columns, strict=True):
@@ -89,30 +92,33 @@ def plot_vpc(
         times = np.array([np.median(column.times[span]) for span in spans])
         _draw_percentiles(ax, times, spans, column, levels)
         ax.set_ylabel(known[k])
-        if column.limited:
+        for side in column.limits:
             below = next(axes)
-            _draw_share(below, times, spans, column)
-            below.set_ylabel(f"share {column.side}\nthe limit", fontsize="small")
+            _draw_share(below, times, spans, column, side)
+            below.set_ylabel(f"share {side}\nthe limit", fontsize="small")
     figure.axes[-1].set_xlabel("time")
     legend_outside(figure)
     return figure
 
 
-def _simulated(tree: xr.DataTree) -> np.ndarray:
+def _simulated(drawn: xr.Dataset) -> np.ndarray:
     """Return the data simulated, (draw, row, observation), of all chains together."""
-    values: np.ndarray = tree["posterior_predictive"].to_dataset()["y"].values
+    values: np.ndarray = drawn["y"].values
     return values.reshape(-1, *values.shape[2:])
 
 
 class _Compared(NamedTuple):
-    """Values of one component that were observed (row,) and simulated (draw, row), put at a limit where they are
-    beyond it, and their times."""
+    """Values of one component that were observed (row,) and simulated (draw, row), and their times.
+
+    Below the highest of the limits that values are known to be below, and above the lowest of those on the other side,
+    values are not compared.
+    """
 
     times: np.ndarray
     observed: np.ndarray
     simulated: np.ndarray
-    limit: float = np.nan
-    side: str = ""  # "below", "above" or ""
+    low: float = -np.inf
+    high: float = np.inf
 
     @classmethod
     def of(cls, data: Any, simulated: np.ndarray, k: int) -> _Compared:
@@ -122,15 +128,21 @@ class _Compared(NamedTuple):
             return cls(times, y, simulated)
         kinds = data["censored"].values[seen, k]
         y = np.where(kinds == BETWEEN, 0.5 * (y + data["upper"].values[seen, k]), y)
-        for kind, side, furthest, cut in ((BELOW, "below", np.max, np.maximum), (ABOVE, "above", np.min, np.minimum)):
-            if np.any(kinds == kind):
-                limit = float(furthest(y[kinds == kind]))
-                return cls(times, cut(y, limit), cut(simulated, limit), limit, side)
-        return cls(times, y, simulated)
+        low, high = np.max(y[kinds == BELOW], initial=-np.inf), np.min(y[kinds == ABOVE], initial=np.inf)
+        return cls(times, y, simulated, float(low), float(high))
 
     @property
-    def limited(self) -> bool:
-        return bool(self.side)
+    def limits(self) -> dict[str, float]:
+        """The limits there are, by the side on which values are not known."""
+        return {side: limit for side, limit in zip(SIDES, (self.low, self.high), strict=True) if np.isfinite(limit)}
+
+    def put_at_limits(self, values: np.ndarray) -> np.ndarray:
+        return np.clip(values, self.low, self.high)
+
+
+def _beyond(values: np.ndarray, side: str, limit: float) -> np.ndarray:
+    """Return a mask of the values at or beyond a limit."""
+    return values <= limit if side == "below" else values >= limit
 
 
 def _checked_percentiles(percentiles: Any) -> list[float]:
@@ -184,8 +196,9 @@ def _draw_percentiles(
     """Draw percentiles of the data as lines, and bands of those simulated; the middle one in a tone of its own."""
     levels = [percent / 100.0 for percent in percents]
     middle = min(range(len(levels)), key=lambda i: abs(levels[i] - 0.5))
-    simulated = np.array([quantiles(column.simulated[:, rows], levels, axis=1) for rows in spans])
-    observed = np.array([np.quantile(column.observed[rows], levels) for rows in spans])
+    simulated, observed = column.put_at_limits(column.simulated), column.put_at_limits(column.observed)
+    simulated = np.array([quantiles(simulated[:, rows], levels, axis=1) for rows in spans])
+    observed = np.array([np.quantile(observed[rows], levels) for rows in spans])
     outer = "percentiles " + ", ".join(f"{percent:g}" for i, percent in enumerate(percents) if i != middle)
     told = [f"percentile {percent:g}" if i == middle else outer for i, percent in enumerate(percents)]
     for i in sorted(range(len(levels)), key=lambda i: i == middle):
@@ -193,20 +206,25 @@ def _draw_percentiles(
         tone = FORECAST if i == middle else POSTERIOR
         what = f"{told[i]}: {BAND:.0%} of those simulated"
         ax.fill_between(times, low, high, facecolor=tone.inner, edgecolor=tone.line, alpha=0.6, lw=0.8, label=what)
+    beyond = {side: _beyond(observed, side, limit) for side, limit in column.limits.items()}
+    known = ~np.any([np.zeros(observed.shape, dtype=bool), *beyond.values()], axis=0)
     for i in range(len(levels)):
-        style = "-" if i == middle else "--"
-        ax.plot(times, observed[:, i], style, color=DATA, lw=1.2, marker=".", ms=4, label=f"{told[i]}: data")
-    if column.limited:
-        ax.axhline(column.limit, color="#777777", lw=0.8, ls=":", label="limit")
+        style, what = "-" if i == middle else "--", f"{told[i]}: data"
+        ax.plot(times, observed[:, i], style, color=DATA, lw=1.2, marker=".", ms=4, markevery=known[:, i], label=what)
+    for side, unknown in beyond.items():
+        ax.axhline(column.limits[side], color="#777777", lw=0.8, ls=":", label="limit")
+        at = np.flatnonzero(unknown.any(axis=1))
+        draw_limits(ax, times[at], np.full(at.size, column.limits[side]), side)
 
 
-def _draw_share(ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared) -> None:
+def _draw_share(ax: Axes, times: np.ndarray, spans: list[np.ndarray], column: _Compared, side: str) -> None:
     """Draw the share of the data that is beyond the limit, and the band of that of those simulated."""
-    beyond, lost = column.simulated == column.limit, np.isnan(column.simulated)
-    shares = np.array([beyond[:, rows].sum(axis=1) / np.maximum(1, (~lost[:, rows]).sum(axis=1)) for rows in spans])
+    limit, lost = column.limits[side], np.isnan(column.simulated)
+    observed, simulated = (_beyond(values, side, limit) for values in (column.observed, column.simulated))
+    shares = np.array([simulated[:, rows].sum(axis=1) / np.maximum(1, (~lost[:, rows]).sum(axis=1)) for rows in spans])
     low, high = np.quantile(shares, [0.5 - BAND / 2, 0.5 + BAND / 2], axis=1)
     ax.fill_between(times, low, high, facecolor=POSTERIOR.inner, edgecolor=POSTERIOR.line, alpha=0.6, lw=0.8)
-    ax.plot(times, [np.mean(column.observed[rows] == column.limit) for rows in spans], ".-", color=DATA, lw=1.2, ms=4)
+    ax.plot(times, [np.mean(observed[rows]) for rows in spans], ".-", color=DATA, lw=1.2, ms=4)
     ax.set_ylim(-0.03, 1.03)
 
 
@@ -218,6 +236,10 @@ def plot_individuals(
     columns: int = COLUMNS,
 ) -> Figure:
     """Draw a small picture for each series: its data, and bands that hold 50 and 95 % of the data simulated for it.
+
+    If the data have events or inputs, bands show what happens between the times of the data. Given the path, a draw
+    goes on from its state at a dose or sample to the next, without regard to that one, unless all states were kept
+    (`keep_path="all"`).
 
     Parameters
     ----------
@@ -240,23 +262,24 @@ def plot_individuals(
     known, every = observation_names(tree), series_names(tree)
     (k,) = selected("observation", name, known)
     chosen = first_few(series, every)
-    of_rows, times = series_of(tree.observed_data), tree.observed_data["time"].values
-    y = _simulated(tree)
+    of_rows = series_of(tree.observed_data)
+    drawn = tree["replicated_path" if "replicated_path" in tree.children else "posterior_predictive"].to_dataset()
+    of_drawn, times, y = series_of(drawn), drawn["time"].values, _simulated(drawn)
     wide = min(whole("columns", columns, least=1), len(chosen))
     high = -(-len(chosen) // wide)
     figure = new_figure(max(4.0, 2.3 * wide + 0.4), 1.7 * high + 0.9)
     say_how_many(figure, series, every)
     axes = figure.subplots(high, wide, sharex=True, sharey=True, squeeze=False).ravel()
     for ax, place in zip(axes, chosen, strict=False):
-        mine = np.flatnonzero(of_rows == every[place])
+        mine = of_drawn == every[place]
         draw_bands(ax, times[mine], y[:, mine, k], POSTERIOR, "data simulated")
-        draw_data(ax, tree.observed_data, mine, k)
+        draw_data(ax, tree.observed_data, of_rows == every[place], k)
         ax.set_title(every[place], fontsize="small", loc="left")
     for ax in axes[len(chosen) :]:
         ax.remove()
     for ax in axes[max(0, len(chosen) - wide) : len(chosen)]:
         ax.tick_params(labelbottom=True)
-    figure.supxlabel("time", fontsize="medium")
+        ax.set_xlabel("time")
     figure.supylabel(known[k], fontsize="medium")
     legend_outside(figure)
     return figure
@@ -272,8 +295,9 @@ def plot_effects(
 
     Without covariates the series stand side by side, sorted by the median of their draws, with bars that hold 50 and
     95 % of these; if there are more than 30, with bands. With covariates every effect has a row and every covariate a
-    column; the correlation between the two is that over the series in each draw, with its median and 95 % interval,
-    which shrinkage does not bias as it does that of the means.
+    column. Such a picture suggests what to try, and measures nothing: unless the model has the covariate, slopes and
+    correlations of medians are too small by the shrinkage, and those of draws are smaller still. The coefficient of the
+    covariate in a model that has it is without that bias (`pf.DiffusionModel(covariates=...)`).
 
     Parameters
     ----------
@@ -282,22 +306,20 @@ def plot_effects(
     names
         The effects to draw; all by default.
     covariates
-        By name, a number or word for each series, in their order: a dict of arrays, a table with a row for each series.
+        By name, a number or word for each series: a dict of arrays, or a table with a row for each series. Rows of
+        pandas and xarray objects are matched to the series by name, others by order.
     """
     tree = check_posterior(posterior, "constant_data")
-    effects = effects_of(tree)
+    effects, series = effects_of(tree), series_names(tree)
     chosen = {[*effects][i]: [*effects.values()][i] for i in selected("effect", names, [*effects])}
     if covariates is None:
-        return _drawn_in_order(chosen, series_names(tree))
-    given = _checked_covariates(covariates, len(series_names(tree)))
-    figure = new_figure(max(4.0, 2.8 * len(given) + 0.6), 2.2 * len(chosen) + 0.5)
-    axes = figure.subplots(len(chosen), len(given), sharex="col", sharey="row", squeeze=False)
-    for row, (label, effect) in zip(axes, chosen.items(), strict=True):
-        for ax, values in zip(row, given.values(), strict=True):
-            _draw_against(ax, effect, values)
-        row[0].set_ylabel(_told_effect(label, effect))
-    for ax, name in zip(axes[-1], given, strict=True):
-        ax.set_xlabel(name)
+        figure = _drawn_in_order(chosen, series)
+    else:
+        figure = _drawn_against(chosen, _checked_covariates(covariates, series))
+    shrunk = shrinkage(tree)["shrinkage"] if "noise" in tree.children else {}
+    for ax, label in zip(figure.axes[:: len(figure.axes) // len(chosen)], chosen, strict=True):
+        if label in shrunk:
+            ax.set_title(f"shrinkage {shrunk[label]:.0%}", fontsize="small", loc="left")
     return figure
 
 
@@ -306,7 +328,7 @@ def _told_effect(label: str, effect: Effect) -> str:
 
 
 def _drawn_in_order(effects: Mapping[str, Effect], series: Sequence[str]) -> Figure:
-    """Draw each effect of all series, sorted by their medians, and say how much they have shrunk."""
+    """Draw each effect of all series, sorted by their medians."""
     few = len(series) <= MOST_NAMED
     figure = new_figure(WIDTH, (2.4 if few else 2.0) * len(effects) + 0.9)
     axes = figure.subplots(len(effects), 1, squeeze=False).ravel()
@@ -320,7 +342,6 @@ def _drawn_in_order(effects: Mapping[str, Effect], series: Sequence[str]) -> Fig
         else:
             draw_bands(ax, places, effect.draws[:, order], POSTERIOR, "draws")
         ax.set_ylabel(_told_effect(label, effect))
-        ax.set_title(f"shrinkage {effect.shrinkage:.0%}", fontsize="small", loc="left")
     axes[-1].set_xlabel("series, sorted")
     legend_outside(figure)
     return figure
@@ -336,51 +357,61 @@ def _draw_bars(ax: Axes, places: np.ndarray, draws: np.ndarray) -> None:
     ax.plot(places, np.median(draws, axis=0), "o", color=POSTERIOR.line, ms=4, label="median of the draws")
 
 
-def _checked_covariates(covariates: Any, count: int) -> dict[str, np.ndarray]:
+def _checked_covariates(covariates: Any, series: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the covariates as arrays (series,), of numbers or of words."""
     if not hasattr(covariates, "items"):
         raise SettingsError(f"covariates must be a dict of name -> a value for each series, not {told(covariates)}")
-    arrays = {str(name): np.asarray(values) for name, values in covariates.items()}
+    arrays = {str(name): _in_order(str(name), values, series) for name, values in covariates.items()}
     for name, values in arrays.items():
-        if values.shape != (count,):
+        if values.shape != (len(series),):
             raise SettingsError(
-                f"the covariate {name!r} has shape {values.shape}, expected ({count},): a value for each series"
+                f"the covariate {name!r} has shape {values.shape}, expected ({len(series)},): a value for each series"
             )
     if not arrays:
         raise SettingsError("covariates are empty; give at least one, or leave them out")
     return arrays
 
 
+def _in_order(name: str, values: Any, series: Sequence[str]) -> np.ndarray:
+    """Return a covariate in the order of the series, by the labels of its rows, unless these only count from zero."""
+    values = values.to_series() if isinstance(values, xr.DataArray) and values.ndim else values
+    if not is_frame(values) or values.index.tolist() == [*range(len(values))]:
+        return np.asarray(values)
+    labels = [str(label) for label in values.index]
+    times = Counter(labels)
+    if odd := [one for one in series if times[one] != 1]:
+        raise SettingsError(
+            f"the covariate {name!r} has {times[odd[0]] or 'no'} rows labelled {odd[0]!r}, which is a series: label "
+            "one row with the name of each series, or give .to_numpy() to go by their order"
+        )
+    places = {label: i for i, label in enumerate(labels)}
+    return np.asarray(values)[[places[one] for one in series]]
+
+
+def _drawn_against(effects: Mapping[str, Effect], covariates: Mapping[str, np.ndarray]) -> Figure:
+    """Draw each effect in a row, against each covariate in a column."""
+    figure = new_figure(max(4.0, 2.8 * len(covariates) + 0.6), 2.2 * len(effects) + 0.5)
+    axes = figure.subplots(len(effects), len(covariates), sharex="col", sharey="row", squeeze=False)
+    for row, (label, effect) in zip(axes, effects.items(), strict=True):
+        for ax, values in zip(row, covariates.values(), strict=True):
+            _draw_against(ax, effect, values)
+        row[0].set_ylabel(_told_effect(label, effect))
+    for ax, name in zip(axes[-1], covariates, strict=True):
+        ax.set_xlabel(name)
+    return figure
+
+
 def _draw_against(ax: Axes, effect: Effect, values: np.ndarray) -> None:
     """Draw an effect against a covariate: medians with intervals; words stand side by side."""
-    numbers, words = _as_numbers(values)
     low, middle, high = np.quantile(effect.draws, [0.5 - BAND / 2, 0.5, 0.5 + BAND / 2], axis=0)
-    places = numbers
-    if words:  # beside each other, since many series have the same word
+    if np.issubdtype(values.dtype, np.number):
+        places = values.astype(float)
+        if np.array_equal(places, np.round(places)):
+            ax.locator_params(axis="x", integer=True)
+    else:  # beside each other, since many series have the same word
+        words, numbers = np.unique(values.astype(str), return_inverse=True)
         places = numbers + 0.3 * (np.argsort(np.argsort(middle)) / max(1, middle.size - 1) - 0.5)
-        ax.set_xticks(range(len(words)), words)
-    elif np.array_equal(numbers, np.round(numbers)):
-        ax.locator_params(axis="x", integer=True)
+        ax.set_xticks(range(len(words)), words.tolist())
     if middle.size <= MOST_BARS:
         ax.vlines(places, low, high, color=POSTERIOR.inner, lw=1.0)
     ax.plot(places, middle, "o", color=POSTERIOR.line, ms=3 if middle.size <= MOST_BARS else 1.5)
-    if len(words) < 3:
-        ax.set_title(_told_correlation(effect.draws, numbers), fontsize="small", loc="left")
-
-
-def _as_numbers(values: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Return a covariate as numbers: itself, or the place of each word among those there are, and these."""
-    if np.issubdtype(values.dtype, np.number):
-        return values.astype(float), []
-    words, places = np.unique(values.astype(str), return_inverse=True)
-    return places.astype(float), words.tolist()
-
-
-def _told_correlation(draws: np.ndarray, numbers: np.ndarray) -> str:
-    """Write the correlation over the series, median and 95 % interval over the draws."""
-    away, there = draws - draws.mean(axis=1, keepdims=True), numbers - numbers.mean()
-    scale = np.sqrt((away**2).sum(axis=1) * (there**2).sum())
-    if not np.all(scale > 0.0):
-        return "the same for all series"
-    low, middle, high = np.quantile(away @ there / scale, [0.5 - BAND / 2, 0.5, 0.5 + BAND / 2])
-    return f"correlation {middle:.2f} ({low:.2f} to {high:.2f})"

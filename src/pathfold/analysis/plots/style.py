@@ -83,15 +83,16 @@ def quantiles(values: np.ndarray, levels: Sequence[float], axis: int = 0) -> np.
     return (np.nanquantile if np.isnan(values).any() else np.quantile)(values, levels, axis=axis)
 
 
-def legend_outside(figure: Figure, where: str = "upper") -> None:
-    """Draw one legend for all axes, above or below them."""
+def legend_outside(figure: Figure) -> None:
+    """Draw one legend for all axes, above them, or below if the figure has a title, which the legend would cover."""
     entries: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        columns = max(1, min(len(entries), int(figure.get_figwidth() / 2.2)))
-        place: Any = f"outside {where} center"
+        longest = 0.5 + 0.065 * max(map(len, entries))  # inches
+        columns = max(1, min(len(entries), int(figure.get_figwidth() / longest)))
+        place: Any = f"outside {'lower' if figure.get_suptitle() else 'upper'} center"
         figure.legend([*entries.values()], [*entries], loc=place, ncols=columns, fontsize=9, frameon=False)
 
 
