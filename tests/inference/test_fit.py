@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import arviz as az
@@ -197,6 +198,35 @@ def test_maximum_likelihood(model):
     assert "posterior" not in fit.children
 
 
+DECAY = pf.Observations(0.25 * np.arange(1, 9), np.exp(-0.25 * np.arange(1, 9))[:, None], initial_time=0.0)
+
+
+@pytest.mark.parametrize(
+    ("priors", "open_ones", "words"),
+    [
+        ({"a": dist.LogNormal(0.0, 0.5), "b": dist.LogNormal(0.0, 0.5)}, "ab", "determine a and b separately: their"),
+        ({"a": dist.Normal(1.0, 0.5), "b": dist.Normal(1.0, 0.5)}, "ab", "determine a and b separately: their"),
+        ({"a": dist.Normal(1.0, 30.0), "b": dist.Normal(1.0, 0.5)}, "ab", "determine a and b separately: their"),
+        ({"a": dist.Normal(1.0, 0.5), "unused": dist.Normal(1.0, 0.5)}, ["unused"], "determine unused: its"),
+    ],
+)
+def test_what_data_do_not_determine_has_no_standard_error(priors, open_ones, words):
+    """Of two factors the path knows the product alone; along the ridge there is no information, be it bent or straight."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -z["a"] * (z["b"] if "b" in priors else 1.0) * x,
+        diffusion=lambda x, z: jnp.array([[0.1]]),
+        parameters=priors,
+        initial_state=[1.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.05),
+    )
+    fit = pf.fit(model, DECAY, steps_per_interval=3, prior=False, threads=1)
+    errors = {name: float(fit.laplace[f"{name}_at_mode"].sel(statistic="standard_error")) for name in priors}
+    assert {name for name, error in errors.items() if np.isinf(error)} == {*open_ones}
+    assert 0.05 < errors["a"] < 0.5 or "b" in priors
+    assert fit.attrs["verdict"] == "rough"
+    assert words in fit.attrs["reasons"][0]
+
+
 def test_a_panel_whose_values_vary_between_series():
     """What varies is integrated out with the path, series by series; the answer is that of a linear mixed model."""
     model = pf.DiffusionModel(
@@ -305,6 +335,26 @@ def test_weights():
 def test_settings_are_checked(model, settings, words):
     with pytest.raises(pf.SettingsError, match=words):
         pf.fit(model, DATA, **{"steps_per_interval": STEPS, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"draws": 10**12}, "the draws would take .* GiB of memory"),
+        ({"points": 10**12}, "fewer draws or fewer points"),
+        ({"steps_per_interval": 10**8, "keep_path": "none"}, "the fine steps of one path would take"),
+    ],
+)
+def test_memory_is_checked_before_anything_is_compiled(model, settings, words, monkeypatch):
+    monkeypatch.setattr(sys.modules[pf.fit.__module__], "compile_sampler", None)
+    monkeypatch.setattr("pathfold.model.memory.machine_memory", lambda: 2**30)
+    with pytest.raises(pf.SettingsError, match=words):
+        pf.fit(model, DATA, **{"steps_per_interval": STEPS, **settings})
+
+
+def test_draws_are_rounded_up_to_four_equal_parts(model):
+    fit = pf.fit(model, DATA, steps_per_interval=STEPS, draws=7, points=16, threads=1)
+    assert fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] == 8
 
 
 @pytest.mark.slow

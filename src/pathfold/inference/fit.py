@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
@@ -16,14 +17,15 @@ from pathfold.errors import InitialisationError
 from pathfold.inference.correction import Corrected, corrected, resample
 from pathfold.inference.exploration import Explored, explore
 from pathfold.inference.identifiability import sentences
-from pathfold.inference.posterior_mode import Mode, climb, curvature
+from pathfold.inference.posterior_mode import SECOND_DIFFERENCE, Information, Mode, climb, curvature, information
 from pathfold.inference.verdict import Signs
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.check_data import check_panel
 from pathfold.model.checks import choice, truth, whole
 from pathfold.model.diffusion_model import check_model
+from pathfold.model.memory import check_memory
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
-from pathfold.sampling.execution import explained
+from pathfold.sampling.execution import check_path_fits, explained
 from pathfold.sampling.held_noise import gathered
 from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair
 from pathfold.sampling.scales import relative_spread, set_scales
@@ -35,6 +37,7 @@ HELD = 4  # draws of each whose noise is kept
 SAME_MODE = 0.5  # modes are the same if they are nearer than this, in standard deviations of the parameters ...
 SAME_PATH = 1.0  # ... and the noise of their paths, in prior standard deviations
 PROBABLE = 5.0  # modes whose log density is lower by more do not count
+FLAT = 4.5  # standard error along a direction, in prior standard deviations, beyond which it says nothing
 FINE = "no sign of a poor approximation"
 
 
@@ -72,8 +75,8 @@ def fit(
     max_step
         The greatest length of a fine step; long gaps between observations are split.
     draws
-        How many draws of parameters and paths the results have, in four parts that look like chains. They are drawn
-        from the points explored: more of them than points say nothing new.
+        How many draws of parameters and paths the results have, rounded up to four parts of equal length that look
+        like chains. They are drawn from the points explored: more of them than points say nothing new.
     points
         How many parameters are tried: 256, or for more than three parameters 512, for more than eight 1024, unless
         it is given. Where few of them are effective, up to twice as many.
@@ -111,7 +114,7 @@ def fit(
     """
     check_model(model)
     check_panel(model, data)
-    draws, size = whole("draws", draws, least=CHAINS), model.parameters.size
+    draws, size = -(-whole("draws", draws, least=CHAINS) // CHAINS), model.parameters.size
     points = (256 if size <= 3 else 512 if size <= 8 else 1024) if points is None else whole("points", points, least=16)
     pairs, prior = truth("pairs", pairs), truth("prior", prior)
     starts, seed = whole("starts", starts, least=1), whole("seed", seed, least=0)
@@ -119,6 +122,8 @@ def fit(
     threads = None if threads is None else whole("threads", threads, least=1)
     progress = truth("progress", progress)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    if prior:
+        _check_paths_fit(model, grid, CHAINS * draws, points, fine=keep_path == "all")
     begin = time.perf_counter()
     marginal = prepare_marginal(model, grid, threads=threads, prior=prior, progress=progress)
     compiled = time.perf_counter()
@@ -126,7 +131,7 @@ def fit(
         mode, others = find_modes(marginal, starts, seed)
     settings = {
         "chains": CHAINS,
-        "draws": draws // CHAINS,
+        "draws": draws,
         "warmup": 0,
         "seed": seed,
         "keep": "all",
@@ -151,10 +156,18 @@ def prepare_marginal(
     model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool, progress: bool = False
 ) -> Marginal:
     """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
+    check_path_fits(model, grid)
     compile_sampler("laplace", announce=True)
     full = Engine(model, grid)
     set_scales(full)
     return Marginal(full, threads=threads, prior=prior, progress=progress)
+
+
+def _check_paths_fit(model: DiffusionModel, grid: TimeGrid, draws: int, points: int, *, fine: bool) -> None:
+    """Raise SettingsError if the draws with a copy, and two paths for each of 2 `points`, exceed the memory."""
+    path = 8 * model.augmented_dim * (len(grid.starts) * (grid.steps if fine else 1) + len(grid.first))
+    less = "keep_path='nodes', " if fine else ""
+    check_memory("the draws", (2 * draws + 4 * points) * path, f"{less}fewer draws or fewer points")
 
 
 def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:
@@ -218,7 +231,9 @@ class _Fitted:
         if pairs and not any(np.isfinite(pair.log_weights).any() for pair in result.pairs):
             pairs = False  # no path was reached: what is left are the most probable ones
             result = corrected(replace(explored, pairs=draw(explored.u, 0)))
-        laplace = self._dataset() | self._explored(explored, result, signs)
+        hessian = self.mode.hessian
+        known = information(hessian, np.zeros_like(hessian), self.mode.covariance)
+        laplace = self._dataset(known) | self._explored(explored, result, signs)
         tree = fitted_tree(
             self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
         )
@@ -231,9 +246,12 @@ class _Fitted:
         size, rows = self.marginal.size, int(self.grid.mask.sum())
         best = self.mode.origin.log_density
         criteria = {"log_likelihood": best, "aic": 2.0 * size - 2.0 * best, "bic": size * np.log(rows) - 2.0 * best}
-        dataset = xr.Dataset(self._dataset() | {name: ((), value) for name, value in criteria.items()})
+        at_mode = self.marginal, self.mode.origin, self.mode.covariance
+        whole, half = (curvature(*at_mode, step) for step in (SECOND_DIFFERENCE, 0.5 * SECOND_DIFFERENCE))
+        known = information(half, whole - half, self.mode.covariance)
+        dataset = xr.Dataset(self._dataset(known) | {name: ((), value) for name, value in criteria.items()})
         tree = fitted_tree(self.model, self.grid, settings, dataset, None)
-        reasons = list(_flat_directions(self.mode, normal_labels(self.model)))
+        reasons = list(_flat_directions(known, normal_labels(self.model)))
         if not self.mode.converged:
             reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
         tree.attrs |= {
@@ -266,13 +284,12 @@ class _Fitted:
             modes=1 + self.others,
         )
 
-    def _dataset(self) -> dict[str, Any]:
+    def _dataset(self, known: Information) -> dict[str, Any]:
         """Return what is known at the mode: normals, curvature, and every parameter with its standard error."""
         labels, hessian = normal_labels(self.model), self.mode.hessian
         values, vectors = np.linalg.eigh(hessian)
         z, slope = self.marginal.parameters(self.mode.origin.u)
-        covariance = np.linalg.pinv(hessian, hermitian=True) if len(hessian) else hessian
-        errors = np.sqrt(np.maximum(0.0, np.einsum("zu,uv,zv->z", slope, covariance, slope)))
+        errors = known.standard_errors(slope)
         names = ("parameter_normal", "parameter_normal_2")
         dataset: dict[str, Any] = {
             "mode": ("parameter_normal", self.mode.origin.u),
@@ -354,10 +371,19 @@ class _Fitted:
         return u, v0, w, v, z[place], x0, nodes[:, : self.model.state_dim]
 
 
-def _flat_directions(mode: Mode, labels: list[str]):
+def _flat_directions(known: Information, labels: list[str]) -> Iterator[str]:
     """Say which combinations of parameters the likelihood leaves open."""
-    values, vectors = np.linalg.eigh(mode.hessian)
-    for value, vector in zip(values, vectors.T, strict=True):
-        if value < 0.05:
-            parts = [labels[i] for i in np.argsort(-np.abs(vector)) if abs(vector[i]) > 0.3]
-            yield f"the likelihood is flat along {' and '.join(parts)}: their standard errors say nothing"
+
+    def names(chosen: np.ndarray) -> str:
+        return " and ".join(labels[i] for i in np.flatnonzero(chosen))
+
+    for chosen in known.open(np.eye(len(labels))).T:
+        yield f"the data do not determine {names(chosen)}" + (
+            " separately: their standard errors are infinite"
+            if chosen.sum() > 1
+            else ": its standard error is infinite"
+        )
+    for direction in known.known.T:
+        if (length := np.linalg.norm(direction)) > FLAT:
+            flat = names(np.abs(direction) > 0.3 * length)
+            yield f"the likelihood is flat along {flat}: their standard errors say nothing"

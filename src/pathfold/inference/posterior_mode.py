@@ -15,6 +15,8 @@ from pathfold.sampling.marginal import Marginal, Origin
 ITERATIONS = 80
 DIFFERENCE = 1e-3  # of a coordinate, for gradients
 SECOND_DIFFERENCE = 0.2  # of a posterior standard deviation, for second derivatives
+NEGLIGIBLE = 1e-6  # curvature that rounding can make, relative to that of the posterior
+SHARE = 0.05  # of a parameter's spread, along a direction without end, below which it is the error of that direction
 LONGEST = 1.0  # prior standard deviations that a step may change a parameter by
 FARTHEST = 6.0  # prior standard deviations beyond which a likelihood is not climbed
 DECREMENT = 1e-6  # expected gain at which the mode is found
@@ -35,6 +37,36 @@ class Mode:
         """The inverse of the curvature, of which directions with none are as wide as twice the prior."""
         values, vectors = np.linalg.eigh(self.hessian)
         return (vectors / np.maximum(values, 0.25)) @ vectors.T
+
+
+@dataclass(frozen=True)
+class Information:
+    """Independent directions of the normals: `known` (U, k), a standard error long each, and those without any end."""
+
+    known: np.ndarray
+    unknown: np.ndarray
+
+    def standard_errors(self, slope: np.ndarray) -> np.ndarray:
+        """Return the standard errors of parameters with these slopes dz/du (Z, U); infinite where undetermined."""
+        return np.where(self.open(slope).any(axis=1), np.inf, np.linalg.norm(slope @ self.known, axis=1))
+
+    def open(self, slope: np.ndarray) -> np.ndarray:
+        """Return which parameters with these slopes move along which of the directions without end (Z, k)."""
+        known, unknown = slope @ self.known, slope @ self.unknown
+        total = np.linalg.norm(np.concatenate([known, unknown], axis=1), axis=1, keepdims=True)
+        return np.abs(unknown) > SHARE * total
+
+
+def information(hessian: np.ndarray, change: np.ndarray, covariance: np.ndarray) -> Information:
+    """Split the normals into directions with curvature and those that have no more of it than its `change` along them.
+
+    The change is that of the curvature when the steps of its differences are halved, and so bounds their error.
+    """
+    root = np.linalg.cholesky(covariance)
+    values, vectors = np.linalg.eigh(root.T @ hessian @ root)
+    directions = root @ vectors
+    known = values > np.abs(np.sum(directions * (change @ directions), axis=0)) + NEGLIGIBLE
+    return Information(directions[:, known] / np.sqrt(values[known]), directions[:, ~known])
 
 
 def climb(
@@ -110,7 +142,9 @@ def _gradient(marginal: Marginal, origin: Origin, L: np.ndarray) -> np.ndarray:
     return np.where(known, 0.5 * (up - down), one_sided) / h
 
 
-def curvature(marginal: Marginal, origin: Origin, covariance: np.ndarray) -> np.ndarray:
+def curvature(
+    marginal: Marginal, origin: Origin, covariance: np.ndarray, step: float = SECOND_DIFFERENCE
+) -> np.ndarray:
     """Minus the second derivatives of the log density by u, by differences of values; unknown ones are the prior's.
 
     Differences are taken along coordinates in which the covariance, a guess of the posterior's, is the identity.
@@ -128,8 +162,8 @@ def curvature(marginal: Marginal, origin: Origin, covariance: np.ndarray) -> np.
     if not size:
         return np.zeros((0, 0))
     _, _, rough = diagonal(np.full(size, 0.05))
-    widths = 1.0 / np.sqrt(np.clip(np.where(np.isfinite(rough), rough, 1.0), 0.01, 1e4))
-    h = SECOND_DIFFERENCE * widths
+    widths = 1.0 / np.sqrt(np.clip(np.where(np.isfinite(rough), rough, 1.0), 1.0, 1e4))
+    h = step * widths
     up, down, own = diagonal(h)
     pairs = [(i, j) for i in range(size) for j in range(i)]
     both = np.zeros((len(pairs), size))
