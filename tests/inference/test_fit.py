@@ -260,6 +260,52 @@ def test_a_panel_whose_values_vary_between_series():
     assert fit.attrs["verdict"] == "good"
 
 
+def level_of(prior, subjects: list[str]) -> pf.DiffusionModel:
+    """Levels with some prior, of subjects that are seen three times each."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: z["level"] - x,
+        diffusion=lambda x, z: jnp.array([[0.5]]),
+        parameters={"mean": dist.LogNormal(0.0, 1.0), "spread": dist.LogNormal(0.0, 0.5), "level": prior},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+        covariates={"subject": subjects},
+    )
+
+
+def test_the_law_of_groups_belongs_to_the_likelihood():
+    """Where each series is a group, the likelihood is that of a value for each series: the values are integrated out."""
+    levels = {"a": -0.8, "b": 0.1, "c": 1.0, "d": 2.1, "e": 3.5}
+    rng = np.random.default_rng(0)
+    panel = [
+        pf.Observations([1.0, 2.0, 3.0], level + 0.3 * rng.normal(size=3), 0.0, covariates={"subject": name})
+        for name, level in levels.items()
+    ]
+
+    def law(z):
+        return dist.Normal(z["mean"], z["spread"])
+
+    by_series, by_group = (
+        pf.fit(level_of(prior, [*levels]), panel, steps_per_interval=2, threads=1, prior=False)
+        for prior in (pf.Varying(law), pf.Varying(law, by="subject"))
+    )
+    assert by_group.attrs["integrated"] == ["level"]
+    assert "level_at_mode" not in by_group.laplace
+    for name, precision in {"mean_at_mode": 1e-3, "spread_at_mode": 1e-3, "aic": 1e-5, "bic": 1e-5}.items():
+        np.testing.assert_allclose(by_group.laplace[name], by_series.laplace[name], rtol=precision)
+
+
+@pytest.mark.parametrize("law", [lambda z: dist.Normal(z["mean"], 1.0), lambda z: dist.Gamma(z["mean"], 1.0)])
+def test_a_prior_that_depends_on_parameters_belongs_to_the_likelihood(law):
+    """Of one series it says the same as the law of what varies between series, be there an exact map of it or not."""
+    data = [pf.Observations([1.0, 2.0, 3.0], [1.2, 2.0, 2.3], 0.0, covariates={"subject": "a"})]
+    shared, varying = (
+        pf.fit(level_of(prior, ["a"]), data, steps_per_interval=2, threads=1, prior=False)
+        for prior in (law, pf.Varying(law))
+    )
+    np.testing.assert_allclose(shared.laplace["aic"], varying.laplace["aic"], rtol=1e-3)
+    np.testing.assert_allclose(shared.laplace["mean_at_mode"][0], varying.laplace["mean_at_mode"][0], rtol=1e-2)
+
+
 SIGNS = {
     "converged": True,
     "pareto_k": 0.2,

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -17,7 +18,16 @@ from pathfold.errors import InitialisationError
 from pathfold.inference.correction import Corrected, corrected, resample
 from pathfold.inference.exploration import Explored, explore
 from pathfold.inference.identifiability import sentences
-from pathfold.inference.posterior_mode import SECOND_DIFFERENCE, Information, Mode, climb, curvature, information
+from pathfold.inference.integrated import Integrated
+from pathfold.inference.posterior_mode import (
+    SECOND_DIFFERENCE,
+    Density,
+    Information,
+    Mode,
+    climb,
+    curvature,
+    information,
+)
 from pathfold.inference.verdict import Signs
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.check_data import check_panel
@@ -87,7 +97,8 @@ def fit(
         From how many starts the mode is sought; if they lead to several, the verdict says so.
     prior
         Whether the prior counts. Without it the mode is that of the likelihood, with standard errors, and there are no
-        draws.
+        draws. A prior that depends on other parameters, or is that of groups (`pf.Varying(by=...)`), is part of the
+        likelihood: what it is the prior of is integrated out, and named in the attribute `integrated`.
     keep_path
         Of which times the states are kept: the "nodes" (observation times), "all" after every fine step, or "none".
     seed
@@ -171,24 +182,32 @@ def _check_paths_fit(model: DiffusionModel, grid: TimeGrid, draws: int, points: 
 
 
 def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:
-    """Climb from several starts; return the highest mode, and how many others are about as probable."""
+    """Climb from several starts; return the highest mode, and how many others are about as probable.
+
+    Without the prior, latent parameters are integrated out on the way.
+    """
     full, found = marginal.full, list[tuple[Origin, bool]]()
-    covariance = np.eye(marginal.size)
+    density, covariance = cast(Density, marginal), np.eye(marginal.size)
     marginal.stages.begin("looking for starts")
     searched = find_starts(full, [0], seed=seed, threads=marginal.workers, relaxation=relative_spread(full)).candidates
     for number, place in enumerate(worth_beginning_with(searched)[:starts]):
         marginal.stages.begin(f"seeking the mode from start {number + 1}")
         point = searched[place].point
-        if (start := marginal.start_at(point.position, point.nodes)) is not None:
-            found.append(climb(marginal, start.origin, start.covariance))
-            covariance = start.covariance if len(found) == 1 else covariance
+        if (start := marginal.start_at(point.position, point.nodes)) is None:
+            continue
+        if not found:
+            covariance = start.covariance
+            latent = not marginal.prior and marginal.counted.any()
+            density = Integrated(marginal, covariance) if latent else marginal
+        if (origin := density.reached(start.origin.u, start.origin)) is not None:
+            found.append(climb(density, origin, start.covariance))
     if not found:
         raise InitialisationError(
             "a path that meets the data was found, but from it no most probable one; pf.sample needs none"
         )
     best, converged = max(found, key=lambda each: each[0].log_density)
     marginal.stages.begin("computing the curvature at the mode")
-    mode = Mode(best, curvature(marginal, best, covariance), converged)
+    mode = Mode(density, best, curvature(density, best, covariance), converged)
     return mode, sum(_is_other(marginal, mode, each) for each, _ in found)
 
 
@@ -243,15 +262,15 @@ class _Fitted:
 
     def likelihood(self, settings: dict[str, Any]) -> xr.DataTree:
         """Return the maximum of the likelihood, its standard errors, and information criteria."""
-        size, rows = self.marginal.size, int(self.grid.mask.sum())
+        size, rows = len(self.labels), int(self.grid.mask.sum())
         best = self.mode.origin.log_density
         criteria = {"log_likelihood": best, "aic": 2.0 * size - 2.0 * best, "bic": size * np.log(rows) - 2.0 * best}
-        at_mode = self.marginal, self.mode.origin, self.mode.covariance
-        whole, half = (curvature(*at_mode, step) for step in (SECOND_DIFFERENCE, 0.5 * SECOND_DIFFERENCE))
-        known = information(half, whole - half, self.mode.covariance)
+        at_mode = self.mode.density, self.mode.origin, self.mode.covariance
+        whole, half = (curvature(*at_mode, step=step) for step in (SECOND_DIFFERENCE, 0.5 * SECOND_DIFFERENCE))
+        known = information(*(self._of_free(each) for each in (half, whole - half, self.mode.covariance)))
         dataset = xr.Dataset(self._dataset(known) | {name: ((), value) for name, value in criteria.items()})
         tree = fitted_tree(self.model, self.grid, settings, dataset, None)
-        reasons = list(_flat_directions(known, normal_labels(self.model)))
+        reasons = list(_flat_directions(known, self.labels))
         if not self.mode.converged:
             reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
         tree.attrs |= {
@@ -259,11 +278,24 @@ class _Fitted:
             "reasons": reasons or [FINE],
         }
         tree.attrs["identifiability"] = self._identifiability()
+        if self.model.parameters.latent:
+            tree.attrs["integrated"] = [*self.model.parameters.latent]
         return tree
 
     def _identifiability(self) -> list[str]:
-        hessian = self.mode.hessian if self.marginal.prior else self.mode.hessian + np.eye(self.marginal.size)
-        return sentences(self.marginal, self.mode.origin.u, hessian, normal_labels(self.model))
+        free, hessian = self.mode.density.free, self._of_free(self.mode.hessian)
+        hessian = hessian if self.marginal.prior else hessian + np.eye(len(hessian))
+        return sentences(self.marginal, self.mode.origin.u, free, hessian, self.labels)
+
+    @property
+    def labels(self) -> list[str]:
+        """A label for each of the normals that the density at the mode depends on."""
+        return [*compress(normal_labels(self.model), self.mode.density.free)]
+
+    def _of_free(self, matrix: np.ndarray) -> np.ndarray:
+        """Return the rows and columns of these normals."""
+        free = self.mode.density.free
+        return matrix[np.ix_(free, free)]
 
     def _signs(self, explored: Explored, result: Corrected, pairs: bool) -> Signs:
         before = np.exp(explored.log_weights[result.numbers])
@@ -280,19 +312,19 @@ class _Fitted:
             pairs_failed=result.failed if pairs else None,
             pair_spread=result.spread,
             shift=float(shifts[worst]) if shifts.size else 0.0,
-            shifted=normal_labels(self.model)[worst] if shifts.size else "",
+            shifted=self.labels[worst] if shifts.size else "",
             modes=1 + self.others,
         )
 
     def _dataset(self, known: Information) -> dict[str, Any]:
         """Return what is known at the mode: normals, curvature, and every parameter with its standard error."""
-        labels, hessian = normal_labels(self.model), self.mode.hessian
+        free, labels, hessian = self.mode.density.free, self.labels, self._of_free(self.mode.hessian)
         values, vectors = np.linalg.eigh(hessian)
         z, slope = self.marginal.parameters(self.mode.origin.u)
-        errors = known.standard_errors(slope)
+        errors = known.standard_errors(slope[:, free])
         names = ("parameter_normal", "parameter_normal_2")
         dataset: dict[str, Any] = {
-            "mode": ("parameter_normal", self.mode.origin.u),
+            "mode": ("parameter_normal", self.mode.origin.u[free]),
             "hessian": (names, hessian),
             "eigenvalue": ("direction", values),
             "eigenvector": (("parameter_normal", "direction"), vectors),
@@ -304,8 +336,9 @@ class _Fitted:
         begin = 0
         for name, shape in self.model.parameters.shapes.items():
             end = begin + int(np.prod(shape, dtype=int))
-            both = np.stack([z[begin:end].reshape(shape), errors[begin:end].reshape(shape)])
-            dataset[f"{name}_at_mode"] = (("statistic", *self.model.dims(name)), both)
+            if not slope[begin:end, ~free].any():  # it was not integrated out, nor follows from what was
+                both = np.stack([z[begin:end].reshape(shape), errors[begin:end].reshape(shape)])
+                dataset[f"{name}_at_mode"] = (("statistic", *self.model.dims(name)), both)
             begin = end
         return dataset
 

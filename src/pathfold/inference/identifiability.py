@@ -12,13 +12,15 @@ NAMED = 0.25  # parameters with less than this share of the largest weight are n
 OPEN = 1.5  # curvature, in units of the prior's, below which the data say next to nothing
 
 
-def sentences(marginal: Marginal, u: np.ndarray, hessian: np.ndarray, labels: list[str]) -> list[str]:
-    """Return a sentence for every principal direction of the curvature, the best known first.
+def sentences(
+    marginal: Marginal, u: np.ndarray, free: np.ndarray, hessian: np.ndarray, labels: list[str]
+) -> list[str]:
+    """Return a sentence for every principal direction of the curvature, by `free` normals, the best known first.
 
     Parameters that are logarithmically normal combine to products, which are known to a percentage; others to sums in
     prior standard deviations. The curvature has that of the prior, 1, in it.
     """
-    scales = _logarithmic(marginal, u)
+    scales = _logarithmic(marginal, u)[free]
     values, vectors = np.linalg.eigh(hessian)
     return [*_said(values[::-1], vectors.T[::-1], scales, labels)]
 

@@ -122,17 +122,17 @@ def _check_own(marginal: Marginal, u: np.ndarray, k: int, labels: list[str]) -> 
 
 def _moved(marginal: Marginal, mode: Mode, origin: Origin, target: dict[int, float]) -> Origin | None:
     """Return the maximum over the other parameters with some held at given normals, from one nearby."""
-    free = ~np.isin(np.arange(marginal.size), [*target])
+    free = mode.density.free & ~np.isin(np.arange(marginal.size), [*target])
     away = np.array([value - origin.u[k] for k, value in target.items()])
     u = origin.u.copy()
     u[[*target]] += away
     if free.any():
         held = np.flatnonzero(~free)[np.argsort(np.argsort([*target]))]
         u[free] -= np.linalg.lstsq(mode.hessian[np.ix_(free, free)], mode.hessian[np.ix_(free, held)] @ away)[0]
-    reached = marginal.reached(u, origin)
+    reached = mode.density.reached(u, origin)
     if reached is None:
         return None
-    return climb(marginal, reached, mode.covariance, free)[0] if free.any() else reached
+    return climb(mode.density, reached, mode.covariance, free)[0] if free.any() else reached
 
 
 def _walk(marginal: Marginal, mode: Mode, k: int, lost: float) -> list[Origin]:
