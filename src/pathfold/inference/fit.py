@@ -40,7 +40,7 @@ from pathfold.sampling.held_noise import gathered
 from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import KeepPath
-from pathfold.sampling.starts import find_starts, worth_beginning_with
+from pathfold.sampling.starts import LIGHT, Point, find_starts, worth_beginning_with
 
 CHAINS = 4  # parts that the draws come in, so that pf.sample(start=fit) has a start for every chain
 HELD = 4  # draws of each whose noise is kept
@@ -181,18 +181,26 @@ def _check_paths_fit(model: DiffusionModel, grid: TimeGrid, draws: int, points: 
     check_memory("the draws", (2 * draws + 4 * points) * path, f"{less}fewer draws or fewer points")
 
 
-def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:
-    """Climb from several starts; return the highest mode, and how many others are about as probable.
+def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, list[Origin]]:
+    """Climb from several starts; return the highest mode, and the others that are about as probable.
 
     Without the prior, latent parameters are integrated out on the way.
     """
     full, found = marginal.full, list[tuple[Origin, bool]]()
     density, covariance = cast(Density, marginal), np.eye(marginal.size)
     marginal.stages.begin("looking for starts")
-    searched = find_starts(full, [0], seed=seed, threads=marginal.workers, relaxation=relative_spread(full)).candidates
-    for number, place in enumerate(worth_beginning_with(searched)[:starts]):
+    searched = find_starts(
+        full,
+        [0],
+        seed=seed,
+        threads=marginal.workers,
+        relaxation=relative_spread(full),
+        thorough=full.model.noise_everywhere and full.work < LIGHT,
+    )
+    candidates = [*searched.candidates, *searched.besides]
+    places = worth_beginning_with(candidates)
+    for number, point in enumerate(_far_apart([candidates[i].point for i in places], starts)):
         marginal.stages.begin(f"seeking the mode from start {number + 1}")
-        point = searched[place].point
         if (start := marginal.start_at(point.position, point.nodes)) is None:
             continue
         if not found:
@@ -205,20 +213,32 @@ def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:
         raise InitialisationError(
             "a path that meets the data was found, but from it no most probable one; pf.sample needs none"
         )
-    best, converged = max(found, key=lambda each: each[0].log_density)
+    found.sort(key=lambda each: -each[0].log_density)
+    best, converged = found[0]
     marginal.stages.begin("computing the curvature at the mode")
-    mode = Mode(density, best, curvature(density, best, covariance), converged)
-    return mode, sum(_is_other(marginal, mode, each) for each, _ in found)
+    mode, others = Mode(density, best, curvature(density, best, covariance), converged), list[Origin]()
+    for other, _ in found:
+        probable = other.log_density > best.log_density - PROBABLE
+        if probable and all(_apart(marginal, mode, other, known) for known in (best, *others)):
+            others.append(other)
+    return mode, others
 
 
-def _is_other(marginal: Marginal, mode: Mode, other: Origin) -> bool:
-    """Whether another mode is about as probable, and not the same."""
-    if other.log_density < mode.origin.log_density - PROBABLE:
-        return False
-    away = other.u - mode.origin.u
+def _far_apart(points: list[Point], count: int) -> Iterator[Point]:
+    """Yield the first point, and then in turn the one that is furthest from those before."""
+    furthest, chosen = np.full(len(points), np.inf), 0
+    for _ in range(min(count, len(points))):
+        yield points[chosen]
+        away = [float(np.linalg.norm(each.position - points[chosen].position)) for each in points]
+        furthest = np.minimum(furthest, away)
+        chosen = int(furthest.argmax())
+
+
+def _apart(marginal: Marginal, mode: Mode, one: Origin, other: Origin) -> bool:
+    """Whether two climbs ended at different modes, of parameters or of paths."""
+    away, size = one.u - other.u, marginal.engine.block_sizes["vector"]
     far = float(away @ mode.hessian @ away) > SAME_MODE**2
-    size = marginal.engine.block_sizes["vector"]
-    return far or float(np.abs(other.point[:size] - mode.origin.point[:size]).max()) > SAME_PATH
+    return far or float(np.abs(one.point[:size] - other.point[:size]).max()) > SAME_PATH
 
 
 @dataclass
@@ -227,7 +247,7 @@ class _Fitted:
 
     marginal: Marginal
     mode: Mode
-    others: int
+    others: list[Origin]
     seed: int
 
     @property
@@ -313,7 +333,7 @@ class _Fitted:
             pair_spread=result.spread,
             shift=float(shifts[worst]) if shifts.size else 0.0,
             shifted=self.labels[worst] if shifts.size else "",
-            modes=1 + self.others,
+            modes=1 + len(self.others),
         )
 
     def _dataset(self, known: Information) -> dict[str, Any]:

@@ -12,9 +12,7 @@ NAMED = 0.25  # parameters with less than this share of the largest weight are n
 OPEN = 1.5  # curvature, in units of the prior's, below which the data say next to nothing
 
 
-def sentences(
-    marginal: Marginal, u: np.ndarray, free: np.ndarray, hessian: np.ndarray, labels: list[str]
-) -> list[str]:
+def sentences(marginal: Marginal, u: np.ndarray, free: np.ndarray, hessian: np.ndarray, labels: list[str]) -> list[str]:
     """Return a sentence for every principal direction of the curvature, by `free` normals, the best known first.
 
     Parameters that are logarithmically normal combine to products, which are known to a percentage; others to sums in

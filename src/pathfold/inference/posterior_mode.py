@@ -129,10 +129,10 @@ def _factor(covariance: np.ndarray, free: np.ndarray) -> np.ndarray:
 
 def _step(density: Density, origin: Origin, change: np.ndarray, slope: float) -> Origin | None:
     """Return the first of ever shorter steps that gains enough."""
-    fraction = 1.0
+    fraction, moving = 1.0, change != 0.0
     while fraction >= SHORTEST:
         u = origin.u + fraction * change
-        if np.abs(u).max() < FARTHEST:
+        if np.abs(u[moving]).max() < FARTHEST:
             moved = density.reached(u, origin)
             if moved is not None and moved.log_density > origin.log_density + SLOPE * fraction * slope:
                 return moved

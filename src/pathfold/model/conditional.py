@@ -134,7 +134,17 @@ class GroupMap(ConditionalMap):
     def of(cls, each: ConditionalMap, groups: int, beside: Iterable[str]) -> "GroupMap":
         shape, size = (groups, *each.shape), groups * each.size
         own = {"each": each, "groups": groups, "beside": frozenset(beside)}
-        return cls(each.name, each.given, shape, size, each.gaussian, each.quantiles, support=each.support, asks=each.asks, **own)
+        return cls(
+            each.name,
+            each.given,
+            shape,
+            size,
+            each.gaussian,
+            each.quantiles,
+            support=each.support,
+            asks=each.asks,
+            **own,
+        )
 
     def _of_each(self, function: Callable[..., Any], z: dict[str, Any], of_groups: Any) -> Any:
         """Apply a function of z and of something that each group has, to all groups."""
