@@ -334,6 +334,7 @@ class _Fitted:
             shift=float(shifts[worst]) if shifts.size else 0.0,
             shifted=self.labels[worst] if shifts.size else "",
             modes=1 + len(self.others),
+            paths="paths" if self.marginal.has_paths else "effects" if self.model.varying.size else "initial states",
         )
 
     def _dataset(self, known: Information) -> dict[str, Any]:

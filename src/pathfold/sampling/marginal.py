@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -105,6 +106,14 @@ class Marginal:
     @property
     def size(self) -> int:
         return self.full.sizes.U
+
+    @cached_property
+    def has_paths(self) -> bool:
+        """Whether noise moves the path anywhere, at the centre of the prior."""
+        full, point = self.full, self.full.block("point")
+        with np.errstate(all="ignore"):
+            prepare(full.layout, full.problem, point, full.block("scratch"))
+        return bool(full.get("point", point, "node", "Q").any())
 
     @contextmanager
     def _room(self) -> Iterator[Room]:
