@@ -46,7 +46,7 @@ def test_a_fit_is_calibrated_as_draws_are():
         observation=pf.GaussianNoise(lambda x, z: x, 0.3),
     )
     designs = [TIMES, TIMES[:4]]
-    found = pf.calibrate(varied, designs, method="fit", runs=8, steps_per_interval=2, draws=400, threads=1)
+    found = pf.calibrate(varied, designs, method="fit", runs=8, steps_per_interval=2, draws=99, threads=1)
     sampled = pf.calibrate(varied, designs, runs=1, threads=1, **TINY)
     assert [*found.ranks] == [*sampled.ranks]
     assert found.failed == 0

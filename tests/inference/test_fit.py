@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import arviz as az
@@ -197,6 +198,35 @@ def test_maximum_likelihood(model):
     assert "posterior" not in fit.children
 
 
+DECAY = pf.Observations(0.25 * np.arange(1, 9), np.exp(-0.25 * np.arange(1, 9))[:, None], initial_time=0.0)
+
+
+@pytest.mark.parametrize(
+    ("priors", "open_ones", "words"),
+    [
+        ({"a": dist.LogNormal(0.0, 0.5), "b": dist.LogNormal(0.0, 0.5)}, "ab", "determine a and b separately: their"),
+        ({"a": dist.Normal(1.0, 0.5), "b": dist.Normal(1.0, 0.5)}, "ab", "determine a and b separately: their"),
+        ({"a": dist.Normal(1.0, 30.0), "b": dist.Normal(1.0, 0.5)}, "ab", "determine a and b separately: their"),
+        ({"a": dist.Normal(1.0, 0.5), "unused": dist.Normal(1.0, 0.5)}, ["unused"], "determine unused: its"),
+    ],
+)
+def test_what_data_do_not_determine_has_no_standard_error(priors, open_ones, words):
+    """Of two factors the path knows the product alone; along the ridge there is no information, be it bent or straight."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -z["a"] * (z["b"] if "b" in priors else 1.0) * x,
+        diffusion=lambda x, z: jnp.array([[0.1]]),
+        parameters=priors,
+        initial_state=[1.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.05),
+    )
+    fit = pf.fit(model, DECAY, steps_per_interval=3, prior=False, threads=1)
+    errors = {name: float(fit.laplace[f"{name}_at_mode"].sel(statistic="standard_error")) for name in priors}
+    assert {name for name, error in errors.items() if np.isinf(error)} == {*open_ones}
+    assert 0.05 < errors["a"] < 0.5 or "b" in priors
+    assert fit.attrs["verdict"] == "rough"
+    assert words in fit.attrs["reasons"][0]
+
+
 def test_a_panel_whose_values_vary_between_series():
     """What varies is integrated out with the path, series by series; the answer is that of a linear mixed model."""
     model = pf.DiffusionModel(
@@ -228,6 +258,52 @@ def test_a_panel_whose_values_vary_between_series():
     assert float(fit.laplace["hessian"][0, 0]) == pytest.approx(information, rel=1e-5)
     assert fit.posterior["level"].dims == ("chain", "draw", "series")
     assert fit.attrs["verdict"] == "good"
+
+
+def level_of(prior, subjects: list[str]) -> pf.DiffusionModel:
+    """Levels with some prior, of subjects that are seen three times each."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: z["level"] - x,
+        diffusion=lambda x, z: jnp.array([[0.5]]),
+        parameters={"mean": dist.LogNormal(0.0, 1.0), "spread": dist.LogNormal(0.0, 0.5), "level": prior},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+        covariates={"subject": subjects},
+    )
+
+
+def test_the_law_of_groups_belongs_to_the_likelihood():
+    """Where each series is a group, the likelihood is that of a value for each series: the values are integrated out."""
+    levels = {"a": -0.8, "b": 0.1, "c": 1.0, "d": 2.1, "e": 3.5}
+    rng = np.random.default_rng(0)
+    panel = [
+        pf.Observations([1.0, 2.0, 3.0], level + 0.3 * rng.normal(size=3), 0.0, covariates={"subject": name})
+        for name, level in levels.items()
+    ]
+
+    def law(z):
+        return dist.Normal(z["mean"], z["spread"])
+
+    by_series, by_group = (
+        pf.fit(level_of(prior, [*levels]), panel, steps_per_interval=2, threads=1, prior=False)
+        for prior in (pf.Varying(law), pf.Varying(law, by="subject"))
+    )
+    assert by_group.attrs["integrated"] == ["level"]
+    assert "level_at_mode" not in by_group.laplace
+    for name, precision in {"mean_at_mode": 1e-3, "spread_at_mode": 1e-3, "aic": 1e-5, "bic": 1e-5}.items():
+        np.testing.assert_allclose(by_group.laplace[name], by_series.laplace[name], rtol=precision)
+
+
+@pytest.mark.parametrize("law", [lambda z: dist.Normal(z["mean"], 1.0), lambda z: dist.Gamma(z["mean"], 1.0)])
+def test_a_prior_that_depends_on_parameters_belongs_to_the_likelihood(law):
+    """Of one series it says the same as the law of what varies between series, be there an exact map of it or not."""
+    data = [pf.Observations([1.0, 2.0, 3.0], [1.2, 2.0, 2.3], 0.0, covariates={"subject": "a"})]
+    shared, varying = (
+        pf.fit(level_of(prior, ["a"]), data, steps_per_interval=2, threads=1, prior=False)
+        for prior in (law, pf.Varying(law))
+    )
+    np.testing.assert_allclose(shared.laplace["aic"], varying.laplace["aic"], rtol=1e-3)
+    np.testing.assert_allclose(shared.laplace["mean_at_mode"][0], varying.laplace["mean_at_mode"][0], rtol=1e-2)
 
 
 SIGNS = {
@@ -305,6 +381,26 @@ def test_weights():
 def test_settings_are_checked(model, settings, words):
     with pytest.raises(pf.SettingsError, match=words):
         pf.fit(model, DATA, **{"steps_per_interval": STEPS, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"draws": 10**12}, "the draws would take .* GiB of memory"),
+        ({"points": 10**12}, "fewer draws or fewer points"),
+        ({"steps_per_interval": 10**8, "keep_path": "none"}, "the fine steps of one path would take"),
+    ],
+)
+def test_memory_is_checked_before_anything_is_compiled(model, settings, words, monkeypatch):
+    monkeypatch.setattr(sys.modules[pf.fit.__module__], "compile_sampler", None)
+    monkeypatch.setattr("pathfold.model.memory.machine_memory", lambda: 2**30)
+    with pytest.raises(pf.SettingsError, match=words):
+        pf.fit(model, DATA, **{"steps_per_interval": STEPS, **settings})
+
+
+def test_draws_are_rounded_up_to_four_equal_parts(model):
+    fit = pf.fit(model, DATA, steps_per_interval=STEPS, draws=7, points=16, threads=1)
+    assert fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] == 8
 
 
 @pytest.mark.slow

@@ -35,12 +35,17 @@ def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[
     return marginal, start.origin
 
 
-def ornstein_uhlenbeck(noise: float) -> pf.DiffusionModel:
+def ornstein_uhlenbeck(noise: float, **priors) -> pf.DiffusionModel:
     seen = pf.GaussianNoise(lambda x, z: x, noise) if noise else pf.Noiseless(lambda x, z: x)
     return pf.DiffusionModel(
         drift=lambda x, z: z["theta"] * (z["mu"] - x),
         diffusion=lambda x, z: jnp.array([[z["sigma"]]]),
-        parameters={"theta": dist.LogNormal(0, 0.5), "mu": dist.Normal(0, 1), "sigma": dist.LogNormal(-1, 0.5)},
+        parameters={
+            "theta": dist.LogNormal(0, 0.5),
+            "mu": dist.Normal(0, 1),
+            "sigma": dist.LogNormal(-1, 0.5),
+            **priors,
+        },
         initial_state=lambda z: [dist.Normal(z["mu"], 0.7)],
         observation=seen,
     )

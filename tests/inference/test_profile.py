@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import pathfold as pf
+from pathfold.sampling.marginal import Marginal
 from tests.inference.test_marginal import gaussian_log_likelihood, ornstein_uhlenbeck
 
 STEPS = 4
@@ -62,6 +63,58 @@ def test_a_profile_is_the_maximum_over_the_others(model):
     assert [each.tolist() for each in heights if each.size == 1] == [[pytest.approx(-1.92, abs=0.005)]]
 
 
+def test_a_bound_at_a_high_level_is_reached(model):
+    profile = pf.profile(model, DATA, "mu", steps_per_interval=STEPS, level=0.999, threads=1)
+    for end in profile["interval"].values:
+        assert maximised({1: end}) - maximised({}) == pytest.approx(-0.5 * 3.290527**2, rel=0.02)
+
+
+def test_a_narrow_prior_does_not_count(model):
+    """A bound is seven prior standard deviations out, and the others are maximised over there too."""
+    narrow = ornstein_uhlenbeck(0.2, mu=dist.Normal(0.3, 0.04))
+    wide, found = (
+        pf.profile(each, DATA, "mu", steps_per_interval=STEPS, threads=1)["interval"].values for each in (model, narrow)
+    )
+    assert np.abs((found - 0.3) / 0.04).max() > 6.0
+    np.testing.assert_allclose(found, wide, rtol=0.01)
+
+
+def test_a_bound_that_is_not_reached_is_not_a_number(model, monkeypatch):
+    """Beyond a value no path is found, though the likelihood falls: nobody knows where it falls far enough."""
+    reach = Marginal._reach
+
+    def up_to(self, room, u, origin):
+        return reach(self, room, u, origin) if u[1] < 0.5 else -np.inf
+
+    whole = pf.profile(model, DATA, "mu", steps_per_interval=STEPS, threads=1)["interval"].values
+    assert whole[1] > 0.5
+    monkeypatch.setattr(Marginal, "_reach", up_to)
+    with pytest.warns(UserWarning, match=r"upper bound of mu was not reached, .* came to 0\.4[89]\d? and found no"):
+        profile = pf.profile(model, DATA, "mu", steps_per_interval=STEPS, threads=1)
+    assert profile["interval"][0] == pytest.approx(whole[0], rel=0.02)
+    assert np.isnan(profile["interval"][1])
+    assert "not reached" in pf.plot_profile(profile).axes[0].get_title()
+
+
+def test_a_region_of_two_parts():
+    """The data know the square of a parameter: both of its roots are in the region, and what lies between is not."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: z["mu"] ** 2 - x,
+        diffusion=lambda x, z: 0.6 * jnp.eye(1),
+        parameters={"mu": dist.Normal(0.0, 2.0)},
+        initial_state=dist.Normal(jnp.zeros(1), 1.0),
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+    )
+    data = pf.Observations(np.arange(1.0, 11.0), 1.0 + 0.05 * np.sin(np.arange(1.0, 11.0)))
+    with pytest.warns(UserWarning, match="the region of mu has 2 parts, -1.2 to -0.79.* and 0.79.* to 1.2"):
+        profile = pf.profile(model, data, "mu", steps_per_interval=2, threads=1)
+    parts = profile["parts"].values
+    np.testing.assert_allclose(parts[0], -parts[1, ::-1], rtol=1e-3)
+    np.testing.assert_array_equal(profile["interval"], [parts[0, 0], parts[1, 1]])
+    assert np.all(np.diff(profile["mu"]) > 0.0)
+    assert " and " in pf.plot_profile(profile).axes[0].get_title()
+
+
 def test_a_profile_of_two_parameters(model):
     profile = pf.profile(model, DATA, ("mu", "sigma"), steps_per_interval=STEPS, threads=1)
     assert profile["log_density"].dims == ("mu", "sigma")
@@ -107,8 +160,10 @@ def test_a_parameter_whose_prior_depends_on_others_has_no_profile():
         initial_state=[0.0],
         observation=pf.GaussianNoise(lambda x, z: x, 0.3),
     )
-    with pytest.raises(pf.SettingsError, match="the prior of level depends on other parameters"):
+    with pytest.raises(pf.SettingsError, match="level is integrated out with its law"):
         pf.profile(model, DATA, "level", steps_per_interval=2, threads=1)
+    with pytest.raises(pf.SettingsError, match="the prior of level depends on other parameters"):
+        pf.profile(model, DATA, "level", steps_per_interval=2, threads=1, prior=True)
 
 
 def product(spread: float = 1.0) -> pf.DiffusionModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.results.convergence import convergence
-from pathfold.sampling.warm_start import carried_over
+from pathfold.sampling.warm_start import carried_over, same_times
 
 TIMES = 0.4 * np.arange(1, 41)
 
@@ -63,6 +64,21 @@ def test_noise_on_a_finer_grid_is_noise_and_the_same_process():
     longer = carried_over(v, edges, fresh := rng.normal(size=(8, 2)), np.linspace(0.0, 4.0, 9))
     np.testing.assert_allclose(longer[:6], v, atol=1e-12)
     np.testing.assert_allclose(longer[6:], fresh[6:], atol=1e-12)
+
+
+def test_times_that_both_grids_have_take_memory_in_proportion_to_them():
+    rng = np.random.default_rng(0)
+    old, new = np.sort(rng.random(200)), np.sort(rng.random(100))
+    new[::3] = old[10:78:2] * (1.0 + 1e-12)
+    for a, b in ((old, np.sort(new)), (old[:1], new), (np.sort(new), old)):
+        pairs = [
+            (i, j) for j, each in enumerate(b) for i in [abs(a - each).argmin()] if np.isclose(a[i], each, 1e-9, 1e-12)
+        ]
+        np.testing.assert_array_equal(np.stack(same_times(a, b), axis=1).reshape(-1, 2), np.reshape(pairs, (-1, 2)))
+    tracemalloc.start()
+    same_times(np.arange(20_000.0), np.arange(20_000.0) + 0.1)
+    assert tracemalloc.get_traced_memory()[1] < 20 * 8 * 20_000
+    tracemalloc.stop()
 
 
 def test_the_same_call_begins_where_the_other_ended():

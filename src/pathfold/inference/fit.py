@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -16,25 +18,36 @@ from pathfold.errors import InitialisationError
 from pathfold.inference.correction import Corrected, corrected, resample
 from pathfold.inference.exploration import Explored, explore
 from pathfold.inference.identifiability import sentences
-from pathfold.inference.posterior_mode import Mode, climb, curvature
+from pathfold.inference.integrated import Integrated
+from pathfold.inference.posterior_mode import (
+    SECOND_DIFFERENCE,
+    Density,
+    Information,
+    Mode,
+    climb,
+    curvature,
+    information,
+)
 from pathfold.inference.verdict import Signs
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.check_data import check_panel
 from pathfold.model.checks import choice, truth, whole
 from pathfold.model.diffusion_model import check_model
+from pathfold.model.memory import check_memory
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
-from pathfold.sampling.execution import explained
+from pathfold.sampling.execution import check_path_fits, explained
 from pathfold.sampling.held_noise import gathered
 from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import KeepPath
-from pathfold.sampling.starts import find_starts, worth_beginning_with
+from pathfold.sampling.starts import LIGHT, Point, find_starts, worth_beginning_with
 
 CHAINS = 4  # parts that the draws come in, so that pf.sample(start=fit) has a start for every chain
 HELD = 4  # draws of each whose noise is kept
 SAME_MODE = 0.5  # modes are the same if they are nearer than this, in standard deviations of the parameters ...
 SAME_PATH = 1.0  # ... and the noise of their paths, in prior standard deviations
 PROBABLE = 5.0  # modes whose log density is lower by more do not count
+FLAT = 4.5  # standard error along a direction, in prior standard deviations, beyond which it says nothing
 FINE = "no sign of a poor approximation"
 
 
@@ -72,8 +85,8 @@ def fit(
     max_step
         The greatest length of a fine step; long gaps between observations are split.
     draws
-        How many draws of parameters and paths the results have, in four parts that look like chains. They are drawn
-        from the points explored: more of them than points say nothing new.
+        How many draws of parameters and paths the results have, rounded up to four parts of equal length that look
+        like chains. They are drawn from the points explored: more of them than points say nothing new.
     points
         How many parameters are tried: 256, or for more than three parameters 512, for more than eight 1024, unless
         it is given. Where few of them are effective, up to twice as many.
@@ -84,7 +97,8 @@ def fit(
         From how many starts the mode is sought; if they lead to several, the verdict says so.
     prior
         Whether the prior counts. Without it the mode is that of the likelihood, with standard errors, and there are no
-        draws.
+        draws. A prior that depends on other parameters, or is that of groups (`pf.Varying(by=...)`), is part of the
+        likelihood: what it is the prior of is integrated out, and named in the attribute `integrated`.
     keep_path
         Of which times the states are kept: the "nodes" (observation times), "all" after every fine step, or "none".
     seed
@@ -111,7 +125,7 @@ def fit(
     """
     check_model(model)
     check_panel(model, data)
-    draws, size = whole("draws", draws, least=CHAINS), model.parameters.size
+    draws, size = -(-whole("draws", draws, least=CHAINS) // CHAINS), model.parameters.size
     points = (256 if size <= 3 else 512 if size <= 8 else 1024) if points is None else whole("points", points, least=16)
     pairs, prior = truth("pairs", pairs), truth("prior", prior)
     starts, seed = whole("starts", starts, least=1), whole("seed", seed, least=0)
@@ -119,6 +133,8 @@ def fit(
     threads = None if threads is None else whole("threads", threads, least=1)
     progress = truth("progress", progress)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    if prior:
+        _check_paths_fit(model, grid, CHAINS * draws, points, fine=keep_path == "all")
     begin = time.perf_counter()
     marginal = prepare_marginal(model, grid, threads=threads, prior=prior, progress=progress)
     compiled = time.perf_counter()
@@ -126,7 +142,7 @@ def fit(
         mode, others = find_modes(marginal, starts, seed)
     settings = {
         "chains": CHAINS,
-        "draws": draws // CHAINS,
+        "draws": draws,
         "warmup": 0,
         "seed": seed,
         "keep": "all",
@@ -151,6 +167,7 @@ def prepare_marginal(
     model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool, progress: bool = False
 ) -> Marginal:
     """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
+    check_path_fits(model, grid)
     compile_sampler("laplace", announce=True)
     with announced("compiling the model", show=progress):
         full = Engine(model, grid)
@@ -158,36 +175,71 @@ def prepare_marginal(
         return Marginal(full, threads=threads, prior=prior, progress=progress)
 
 
-def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, int]:
-    """Climb from several starts; return the highest mode, and how many others are about as probable."""
+def _check_paths_fit(model: DiffusionModel, grid: TimeGrid, draws: int, points: int, *, fine: bool) -> None:
+    """Raise SettingsError if the draws with a copy, and two paths for each of 2 `points`, exceed the memory."""
+    path = 8 * model.augmented_dim * (len(grid.starts) * (grid.steps if fine else 1) + len(grid.first))
+    less = "keep_path='nodes', " if fine else ""
+    check_memory("the draws", (2 * draws + 4 * points) * path, f"{less}fewer draws or fewer points")
+
+
+def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, list[Origin]]:
+    """Climb from several starts; return the highest mode, and the others that are about as probable.
+
+    Without the prior, latent parameters are integrated out on the way.
+    """
     full, found = marginal.full, list[tuple[Origin, bool]]()
-    covariance = np.eye(marginal.size)
+    density, covariance = cast(Density, marginal), np.eye(marginal.size)
     marginal.stages.begin("looking for starts")
-    searched = find_starts(full, [0], seed=seed, threads=marginal.workers, relaxation=relative_spread(full)).candidates
-    for number, place in enumerate(worth_beginning_with(searched)[:starts]):
+    searched = find_starts(
+        full,
+        [0],
+        seed=seed,
+        threads=marginal.workers,
+        relaxation=relative_spread(full),
+        thorough=full.model.noise_everywhere and full.work < LIGHT,
+    )
+    candidates = [*searched.candidates, *searched.besides]
+    places = worth_beginning_with(candidates)
+    for number, point in enumerate(_far_apart([candidates[i].point for i in places], starts)):
         marginal.stages.begin(f"seeking the mode from start {number + 1}")
-        point = searched[place].point
-        if (start := marginal.start_at(point.position, point.nodes)) is not None:
-            found.append(climb(marginal, start.origin, start.covariance))
-            covariance = start.covariance if len(found) == 1 else covariance
+        if (start := marginal.start_at(point.position, point.nodes)) is None:
+            continue
+        if not found:
+            covariance = start.covariance
+            latent = not marginal.prior and marginal.counted.any()
+            density = Integrated(marginal, covariance) if latent else marginal
+        if (origin := density.reached(start.origin.u, start.origin)) is not None:
+            found.append(climb(density, origin, start.covariance))
     if not found:
         raise InitialisationError(
             "a path that meets the data was found, but from it no most probable one; pf.sample needs none"
         )
-    best, converged = max(found, key=lambda each: each[0].log_density)
+    found.sort(key=lambda each: -each[0].log_density)
+    best, converged = found[0]
     marginal.stages.begin("computing the curvature at the mode")
-    mode = Mode(best, curvature(marginal, best, covariance), converged)
-    return mode, sum(_is_other(marginal, mode, each) for each, _ in found)
+    mode, others = Mode(density, best, curvature(density, best, covariance), converged), list[Origin]()
+    for other, _ in found:
+        probable = other.log_density > best.log_density - PROBABLE
+        if probable and all(_apart(marginal, mode, other, known) for known in (best, *others)):
+            others.append(other)
+    return mode, others
 
 
-def _is_other(marginal: Marginal, mode: Mode, other: Origin) -> bool:
-    """Whether another mode is about as probable, and not the same."""
-    if other.log_density < mode.origin.log_density - PROBABLE:
-        return False
-    away = other.u - mode.origin.u
+def _far_apart(points: list[Point], count: int) -> Iterator[Point]:
+    """Yield the first point, and then in turn the one that is furthest from those before."""
+    furthest, chosen = np.full(len(points), np.inf), 0
+    for _ in range(min(count, len(points))):
+        yield points[chosen]
+        away = [float(np.linalg.norm(each.position - points[chosen].position)) for each in points]
+        furthest = np.minimum(furthest, away)
+        chosen = int(furthest.argmax())
+
+
+def _apart(marginal: Marginal, mode: Mode, one: Origin, other: Origin) -> bool:
+    """Whether two climbs ended at different modes, of parameters or of paths."""
+    away, size = one.u - other.u, marginal.engine.block_sizes["vector"]
     far = float(away @ mode.hessian @ away) > SAME_MODE**2
-    size = marginal.engine.block_sizes["vector"]
-    return far or float(np.abs(other.point[:size] - mode.origin.point[:size]).max()) > SAME_PATH
+    return far or float(np.abs(one.point[:size] - other.point[:size]).max()) > SAME_PATH
 
 
 @dataclass
@@ -196,7 +248,7 @@ class _Fitted:
 
     marginal: Marginal
     mode: Mode
-    others: int
+    others: list[Origin]
     seed: int
 
     @property
@@ -219,7 +271,9 @@ class _Fitted:
         if pairs and not any(np.isfinite(pair.log_weights).any() for pair in result.pairs):
             pairs = False  # no path was reached: what is left are the most probable ones
             result = corrected(replace(explored, pairs=draw(explored.u, 0)))
-        laplace = self._dataset() | self._explored(explored, result, signs)
+        hessian = self.mode.hessian
+        known = information(hessian, np.zeros_like(hessian), self.mode.covariance)
+        laplace = self._dataset(known) | self._explored(explored, result, signs)
         tree = fitted_tree(
             self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
         )
@@ -229,12 +283,15 @@ class _Fitted:
 
     def likelihood(self, settings: dict[str, Any]) -> xr.DataTree:
         """Return the maximum of the likelihood, its standard errors, and information criteria."""
-        size, rows = self.marginal.size, int(self.grid.mask.sum())
+        size, rows = len(self.labels), int(self.grid.mask.sum())
         best = self.mode.origin.log_density
         criteria = {"log_likelihood": best, "aic": 2.0 * size - 2.0 * best, "bic": size * np.log(rows) - 2.0 * best}
-        dataset = xr.Dataset(self._dataset() | {name: ((), value) for name, value in criteria.items()})
+        at_mode = self.mode.density, self.mode.origin, self.mode.covariance
+        whole, half = (curvature(*at_mode, step=step) for step in (SECOND_DIFFERENCE, 0.5 * SECOND_DIFFERENCE))
+        known = information(*(self._of_free(each) for each in (half, whole - half, self.mode.covariance)))
+        dataset = xr.Dataset(self._dataset(known) | {name: ((), value) for name, value in criteria.items()})
         tree = fitted_tree(self.model, self.grid, settings, dataset, None)
-        reasons = list(_flat_directions(self.mode, normal_labels(self.model)))
+        reasons = list(_flat_directions(known, self.labels))
         if not self.mode.converged:
             reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
         tree.attrs |= {
@@ -242,11 +299,24 @@ class _Fitted:
             "reasons": reasons or [FINE],
         }
         tree.attrs["identifiability"] = self._identifiability()
+        if self.model.parameters.latent:
+            tree.attrs["integrated"] = [*self.model.parameters.latent]
         return tree
 
     def _identifiability(self) -> list[str]:
-        hessian = self.mode.hessian if self.marginal.prior else self.mode.hessian + np.eye(self.marginal.size)
-        return sentences(self.marginal, self.mode.origin.u, hessian, normal_labels(self.model))
+        free, hessian = self.mode.density.free, self._of_free(self.mode.hessian)
+        hessian = hessian if self.marginal.prior else hessian + np.eye(len(hessian))
+        return sentences(self.marginal, self.mode.origin.u, free, hessian, self.labels)
+
+    @property
+    def labels(self) -> list[str]:
+        """A label for each of the normals that the density at the mode depends on."""
+        return [*compress(normal_labels(self.model), self.mode.density.free)]
+
+    def _of_free(self, matrix: np.ndarray) -> np.ndarray:
+        """Return the rows and columns of these normals."""
+        free = self.mode.density.free
+        return matrix[np.ix_(free, free)]
 
     def _signs(self, explored: Explored, result: Corrected, pairs: bool) -> Signs:
         before = np.exp(explored.log_weights[result.numbers])
@@ -263,20 +333,20 @@ class _Fitted:
             pairs_failed=result.failed if pairs else None,
             pair_spread=result.spread,
             shift=float(shifts[worst]) if shifts.size else 0.0,
-            shifted=normal_labels(self.model)[worst] if shifts.size else "",
-            modes=1 + self.others,
+            shifted=self.labels[worst] if shifts.size else "",
+            modes=1 + len(self.others),
+            paths="paths" if self.marginal.has_paths else "effects" if self.model.varying.size else "initial states",
         )
 
-    def _dataset(self) -> dict[str, Any]:
+    def _dataset(self, known: Information) -> dict[str, Any]:
         """Return what is known at the mode: normals, curvature, and every parameter with its standard error."""
-        labels, hessian = normal_labels(self.model), self.mode.hessian
+        free, labels, hessian = self.mode.density.free, self.labels, self._of_free(self.mode.hessian)
         values, vectors = np.linalg.eigh(hessian)
         z, slope = self.marginal.parameters(self.mode.origin.u)
-        covariance = np.linalg.pinv(hessian, hermitian=True) if len(hessian) else hessian
-        errors = np.sqrt(np.maximum(0.0, np.einsum("zu,uv,zv->z", slope, covariance, slope)))
+        errors = known.standard_errors(slope[:, free])
         names = ("parameter_normal", "parameter_normal_2")
         dataset: dict[str, Any] = {
-            "mode": ("parameter_normal", self.mode.origin.u),
+            "mode": ("parameter_normal", self.mode.origin.u[free]),
             "hessian": (names, hessian),
             "eigenvalue": ("direction", values),
             "eigenvector": (("parameter_normal", "direction"), vectors),
@@ -288,8 +358,9 @@ class _Fitted:
         begin = 0
         for name, shape in self.model.parameters.shapes.items():
             end = begin + int(np.prod(shape, dtype=int))
-            both = np.stack([z[begin:end].reshape(shape), errors[begin:end].reshape(shape)])
-            dataset[f"{name}_at_mode"] = (("statistic", *self.model.dims(name)), both)
+            if not slope[begin:end, ~free].any():  # it was not integrated out, nor follows from what was
+                both = np.stack([z[begin:end].reshape(shape), errors[begin:end].reshape(shape)])
+                dataset[f"{name}_at_mode"] = (("statistic", *self.model.dims(name)), both)
             begin = end
         return dataset
 
@@ -355,10 +426,19 @@ class _Fitted:
         return u, v0, w, v, z[place], x0, nodes[:, : self.model.state_dim]
 
 
-def _flat_directions(mode: Mode, labels: list[str]):
+def _flat_directions(known: Information, labels: list[str]) -> Iterator[str]:
     """Say which combinations of parameters the likelihood leaves open."""
-    values, vectors = np.linalg.eigh(mode.hessian)
-    for value, vector in zip(values, vectors.T, strict=True):
-        if value < 0.05:
-            parts = [labels[i] for i in np.argsort(-np.abs(vector)) if abs(vector[i]) > 0.3]
-            yield f"the likelihood is flat along {' and '.join(parts)}: their standard errors say nothing"
+
+    def names(chosen: np.ndarray) -> str:
+        return " and ".join(labels[i] for i in np.flatnonzero(chosen))
+
+    for chosen in known.open(np.eye(len(labels))).T:
+        yield f"the data do not determine {names(chosen)}" + (
+            " separately: their standard errors are infinite"
+            if chosen.sum() > 1
+            else ": its standard error is infinite"
+        )
+    for direction in known.known.T:
+        if (length := np.linalg.norm(direction)) > FLAT:
+            flat = names(np.abs(direction) > 0.3 * length)
+            yield f"the likelihood is flat along {flat}: their standard errors say nothing"

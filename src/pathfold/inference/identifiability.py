@@ -12,13 +12,13 @@ NAMED = 0.25  # parameters with less than this share of the largest weight are n
 OPEN = 1.5  # curvature, in units of the prior's, below which the posterior is hardly narrower than the prior
 
 
-def sentences(marginal: Marginal, u: np.ndarray, hessian: np.ndarray, labels: list[str]) -> list[str]:
-    """Return a sentence for every principal direction of the curvature, the best known first.
+def sentences(marginal: Marginal, u: np.ndarray, free: np.ndarray, hessian: np.ndarray, labels: list[str]) -> list[str]:
+    """Return a sentence for every principal direction of the curvature, by `free` normals, the best known first.
 
     Parameters that are logarithmically normal combine to products, with an error in percent; others to sums in prior
     standard deviations. The curvature is that of the posterior: the prior adds 1 to it.
     """
-    scales = _logarithmic(marginal, u)
+    scales = _logarithmic(marginal, u)[free]
     values, vectors = np.linalg.eigh(hessian)
     return [*_said(values[::-1], vectors.T[::-1], scales, labels)]
 

@@ -7,14 +7,17 @@ Coordinates s have u = m + L s, with L L^T the covariance that the constraints g
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from pathfold.sampling.marginal import Marginal, Origin
+from pathfold.sampling.marginal import Origin
+from pathfold.sampling.stages import Stages
 
 ITERATIONS = 80
-DIFFERENCE = 1e-3  # of a coordinate, for gradients
 SECOND_DIFFERENCE = 0.2  # of a posterior standard deviation, for second derivatives
+NEGLIGIBLE = 1e-6  # curvature that rounding can make, relative to that of the posterior
+SHARE = 0.05  # of a parameter's spread, along a direction without end, below which it is the error of that direction
 LONGEST = 1.0  # prior standard deviations that a step may change a parameter by
 FARTHEST = 6.0  # prior standard deviations beyond which a likelihood is not climbed
 DECREMENT = 1e-6  # expected gain at which the mode is found
@@ -22,10 +25,25 @@ SLOPE = 1e-4  # share of the expected gain that a step must have
 SHORTEST = 1.0 / 64.0
 
 
+class Density(Protocol):
+    """A log density at many parameters u, of which it depends on those that are `free`."""
+
+    difference: float  # of a coordinate, for gradients
+
+    @property
+    def free(self) -> np.ndarray: ...
+    @property
+    def stages(self) -> Stages: ...
+    def values(self, u: np.ndarray, origin: Origin) -> np.ndarray: ...
+    def reached(self, u: np.ndarray, origin: Origin) -> Origin | None: ...
+
+
 @dataclass(frozen=True)
 class Mode:
-    """A mode: its origin, and minus the second derivatives of the log density by u; whether the climb ended there."""
+    """A mode of a density: its origin, and minus the second derivatives by u, the identity for those that are not free;
+    whether the climb ended there."""
 
+    density: Density
     origin: Origin
     hessian: np.ndarray
     converged: bool
@@ -37,54 +55,85 @@ class Mode:
         return (vectors / np.maximum(values, 0.25)) @ vectors.T
 
 
+@dataclass(frozen=True)
+class Information:
+    """Independent directions of the normals: `known` (U, k), a standard error long each, and those without any end."""
+
+    known: np.ndarray
+    unknown: np.ndarray
+
+    def standard_errors(self, slope: np.ndarray) -> np.ndarray:
+        """Return the standard errors of parameters with these slopes dz/du (Z, U); infinite where undetermined."""
+        return np.where(self.open(slope).any(axis=1), np.inf, np.linalg.norm(slope @ self.known, axis=1))
+
+    def open(self, slope: np.ndarray) -> np.ndarray:
+        """Return which parameters with these slopes move along which of the directions without end (Z, k)."""
+        known, unknown = slope @ self.known, slope @ self.unknown
+        total = np.linalg.norm(np.concatenate([known, unknown], axis=1), axis=1, keepdims=True)
+        return np.abs(unknown) > SHARE * total
+
+
+def information(hessian: np.ndarray, change: np.ndarray, covariance: np.ndarray) -> Information:
+    """Split the normals into directions with curvature and those that have no more of it than its `change` along them.
+
+    The change is that of the curvature when the steps of its differences are halved, and so bounds their error.
+    """
+    root = np.linalg.cholesky(covariance)
+    values, vectors = np.linalg.eigh(root.T @ hessian @ root)
+    directions = root @ vectors
+    known = values > np.abs(np.sum(directions * (change @ directions), axis=0)) + NEGLIGIBLE
+    return Information(directions[:, known] / np.sqrt(values[known]), directions[:, ~known])
+
+
 def climb(
-    marginal: Marginal,
+    density: Density,
     origin: Origin,
     covariance: np.ndarray,
     free: np.ndarray | None = None,
+    decrement: float = DECREMENT,
 ) -> tuple[Origin, bool]:
     """Go from an origin to the mode near it, by BFGS with gradients by differences; return whether it was reached.
 
-    Of the parameters only some are `free` to move, if these are given.
+    Those parameters move that are `free`, or that the density depends on.
     """
-    L = _factor(covariance, free)
-    size, g = L.shape[1], _gradient(marginal, origin, L)
+    L = _factor(covariance, density.free if free is None else free)
+    size, g = L.shape[1], _gradient(density, origin, L)
     inverse = np.eye(size)
     for _ in range(ITERATIONS):
-        marginal.stages.update()
+        density.stages.update()
         p = inverse @ g
-        if float(g @ p) < DECREMENT:
+        if float(g @ p) < decrement:
             return origin, True
         p *= min(1.0, LONGEST / np.abs(L @ p).max())
-        moved = _step(marginal, origin, L @ p, float(g @ p))
+        moved = _step(density, origin, L @ p, float(g @ p))
         if moved is None:
             if np.array_equal(inverse, np.eye(size)):
                 return origin, False
             inverse = np.eye(size)
             continue
         s, y = np.linalg.lstsq(L, moved.u - origin.u)[0], -g
-        origin, g = moved, _gradient(marginal, moved, L)
+        origin, g = moved, _gradient(density, moved, L)
         y = -(g + y)  # of minus the log density
         inverse = _updated(inverse, s, y)
     return origin, False
 
 
-def _factor(covariance: np.ndarray, free: np.ndarray | None) -> np.ndarray:
+def _factor(covariance: np.ndarray, free: np.ndarray) -> np.ndarray:
     """Return L (U, free) with L L^T the covariance of the free parameters given the others; 0 for these."""
-    if free is None:
+    if free.all():
         return np.linalg.cholesky(covariance)
     L = np.zeros((len(covariance), int(free.sum())))
     L[free] = np.linalg.cholesky(np.linalg.inv(np.linalg.inv(covariance)[np.ix_(free, free)]))
     return L
 
 
-def _step(marginal: Marginal, origin: Origin, change: np.ndarray, slope: float) -> Origin | None:
+def _step(density: Density, origin: Origin, change: np.ndarray, slope: float) -> Origin | None:
     """Return the first of ever shorter steps that gains enough."""
-    fraction = 1.0
+    fraction, moving = 1.0, change != 0.0
     while fraction >= SHORTEST:
         u = origin.u + fraction * change
-        if np.abs(u).max() < FARTHEST:
-            moved = marginal.reached(u, origin)
+        if np.abs(u[moving]).max() < FARTHEST:
+            moved = density.reached(u, origin)
             if moved is not None and moved.log_density > origin.log_density + SLOPE * fraction * slope:
                 return moved
         fraction *= 0.5
@@ -100,25 +149,34 @@ def _updated(inverse: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
     return left @ inverse @ left.T + np.outer(s, s) / along
 
 
-def _gradient(marginal: Marginal, origin: Origin, L: np.ndarray) -> np.ndarray:
+def _gradient(density: Density, origin: Origin, L: np.ndarray) -> np.ndarray:
     """The gradient of the log density by s, by central differences, or one-sided ones where a value is missing."""
-    h = DIFFERENCE
+    h = density.difference
     steps = h * np.concatenate([L.T, -L.T])
-    up, down = np.split(marginal.values(origin.u + steps, origin), 2)
+    up, down = np.split(density.values(origin.u + steps, origin), 2)
     known, here = np.isfinite(up) & np.isfinite(down), origin.log_density
     one_sided = np.where(np.isfinite(up), up - here, np.where(np.isfinite(down), here - down, 0.0))
     return np.where(known, 0.5 * (up - down), one_sided) / h
 
 
-def curvature(marginal: Marginal, origin: Origin, covariance: np.ndarray) -> np.ndarray:
+def curvature(
+    density: Density,
+    origin: Origin,
+    covariance: np.ndarray,
+    free: np.ndarray | None = None,
+    step: float = SECOND_DIFFERENCE,
+) -> np.ndarray:
     """Minus the second derivatives of the log density by u, by differences of values; unknown ones are the prior's.
 
     Differences are taken along coordinates in which the covariance, a guess of the posterior's, is the identity.
+    Parameters that are not `free` have the identity.
     """
-    L, size, here = np.linalg.cholesky(covariance), marginal.size, origin.log_density
+    free = density.free if free is None else free
+    L, here = _factor(covariance, free), origin.log_density
+    size = L.shape[1]
 
     def values(steps: np.ndarray) -> np.ndarray:
-        found = marginal.values(origin.u + steps @ L.T, origin)
+        found = density.values(origin.u + steps @ L.T, origin)
         return np.where(np.isfinite(found), found - here, np.nan)
 
     def diagonal(h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -126,10 +184,10 @@ def curvature(marginal: Marginal, origin: Origin, covariance: np.ndarray) -> np.
         return up, down, -(up + down) / h**2
 
     if not size:
-        return np.zeros((0, 0))
+        return np.eye(len(free))
     _, _, rough = diagonal(np.full(size, 0.05))
-    widths = 1.0 / np.sqrt(np.clip(np.where(np.isfinite(rough), rough, 1.0), 0.01, 1e4))
-    h = SECOND_DIFFERENCE * widths
+    widths = 1.0 / np.sqrt(np.clip(np.where(np.isfinite(rough), rough, 1.0), 1.0, 1e4))
+    h = step * widths
     up, down, own = diagonal(h)
     pairs = [(i, j) for i in range(size) for j in range(i)]
     both = np.zeros((len(pairs), size))
@@ -140,5 +198,6 @@ def curvature(marginal: Marginal, origin: Origin, covariance: np.ndarray) -> np.
     for k, (i, j) in enumerate(pairs):
         mixed = -(forth[k] + back[k] - up[i] - down[i] - up[j] - down[j]) / (2.0 * h[i] * h[j])
         hessian[i, j] = hessian[j, i] = mixed if np.isfinite(mixed) else 0.0
-    inner = np.linalg.inv(L)
-    return inner.T @ hessian @ inner
+    inner, whole = np.linalg.inv(L[free]), np.eye(len(free))
+    whole[np.ix_(free, free)] = inner.T @ hessian @ inner
+    return whole

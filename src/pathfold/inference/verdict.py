@@ -28,7 +28,8 @@ class Sign(NamedTuple):
 @dataclass(frozen=True)
 class Signs:
     """What a fit went through: shares of points and pairs that failed, effective share and tail of the weights, spread
-    of the pairs' logs, shift of the means by the correction (in standard deviations, by parameter), number of modes."""
+    of the pairs' logs, shift of the means by the correction (in standard deviations, by parameter), number of modes; and
+    what the pairs are of."""
 
     converged: bool
     pareto_k: float
@@ -39,6 +40,7 @@ class Signs:
     shift: float
     shifted: str
     modes: int
+    paths: str = "paths"
 
     def listed(self) -> Iterator[Sign]:
         yield Sign(
@@ -51,7 +53,7 @@ class Signs:
             self.modes - 1,
             0.0,
             1.0,
-            f"{self.modes} modes of parameters and path are about as probable, of which it knows one",
+            f"{self.modes} modes of parameters and {self.paths} are about as probable, of which it knows one",
         )
         yield Sign(self.pareto_k, 0.6, 0.7, f"weights of parameters have a heavy tail (Pareto k {self.pareto_k:.2f})")
         yield Sign(
@@ -64,21 +66,21 @@ class Signs:
             self.points_failed,
             0.02,
             0.1,
-            f"at {100 * self.points_failed:.1f} % of the parameters tried no path was found",
+            f"at {100 * self.points_failed:.1f} % of the parameters tried no {self.paths} were found",
         )
         if self.pairs_failed is None:
-            yield Sign(0.5, 0.0, 1.0, "the approximation was not compared with paths (pairs=False)")
+            yield Sign(0.5, 0.0, 1.0, f"the approximation was not compared with draws of {self.paths} (pairs=False)")
             return
         yield Sign(
-            self.pairs_failed, 0.1, 0.2, f"{100 * self.pairs_failed:.0f} % of the paths drawn did not reach the data"
+            self.pairs_failed, 0.1, 0.2, f"{100 * self.pairs_failed:.0f} % of the {self.paths} drawn did not reach the data"
         )
         yield Sign(
             self.pair_spread,
             0.5,
             1.5,
-            f"paths are far from Gaussian: the logs of their weights spread by {self.pair_spread:.2f}",
+            f"{self.paths} are far from Gaussian: the logs of their weights spread by {self.pair_spread:.2f}",
         )
-        yield Sign(self.shift, 0.1, 0.5, f"paths move {self.shifted} by {self.shift:.2f} standard deviations")
+        yield Sign(self.shift, 0.1, 0.5, f"{self.paths} move {self.shifted} by {self.shift:.2f} standard deviations")
 
     def reasons(self) -> list[str]:
         """Return the sentences of all signs that are not fine, the one that matters most first."""

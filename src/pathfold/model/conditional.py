@@ -33,6 +33,7 @@ class ConditionalMap:
     then: Callable[..., Array] | None = None  # a function of the vector and z, applied last
     constant: NormalMap | None = None  # the map if it does not depend on z: its constants are computed once
     support: Any = None  # numpyro's constraint on the values, if there is one that does not depend on z
+    asks: frozenset[str] = frozenset()  # the parameters of the model that it depends on
 
     @classmethod
     def build(
@@ -133,7 +134,17 @@ class GroupMap(ConditionalMap):
     def of(cls, each: ConditionalMap, groups: int, beside: Iterable[str]) -> "GroupMap":
         shape, size = (groups, *each.shape), groups * each.size
         own = {"each": each, "groups": groups, "beside": frozenset(beside)}
-        return cls(each.name, each.given, shape, size, each.gaussian, each.quantiles, support=each.support, **own)
+        return cls(
+            each.name,
+            each.given,
+            shape,
+            size,
+            each.gaussian,
+            each.quantiles,
+            support=each.support,
+            asks=each.asks,
+            **own,
+        )
 
     def _of_each(self, function: Callable[..., Any], z: dict[str, Any], of_groups: Any) -> Any:
         """Apply a function of z and of something that each group has, to all groups."""

@@ -1,7 +1,7 @@
 """The named parameters z and their map z = g_z(u) from standard normals; those that vary between series."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -88,12 +88,35 @@ class Parameters:
     @property
     def excess(self) -> Callable[..., Array] | None:
         """The non-Gaussian term of the potential of u, as a function of u and the given parameters, or None."""
-        return None if all(m.gaussian for m in self.maps.values()) else self._excess
+        return self.excess_of(self.names)
 
-    def _excess(self, u: Array, given: Mapping[str, Any] | None = None) -> Array:
+    def excess_of(self, names: Sequence[str]) -> Callable[..., Array] | None:
+        """The same of some of the parameters."""
+        known = all(self.maps[name].gaussian for name in names)
+        return None if known else lambda u, given=None: self._excess(names, u, given)
+
+    def _excess(self, names: Sequence[str], u: Array, given: Mapping[str, Any] | None = None) -> Array:
         values = self._values(u, given)
-        parts = [(m.excess, self._parts[name]) for name, m in self.maps.items()]
+        parts = [(self.maps[name].excess, self._parts[name]) for name in names]
         return jnp.sum(jnp.stack([excess(values, u[part]) for excess, part in parts if excess is not None]))
+
+    @cached_property
+    def latent(self) -> tuple[str, ...]:
+        """Those whose prior is a law with parameters or one of groups, so that it belongs to the likelihood."""
+        depending = set[str]()  # on normals
+        found = list[str]()
+        for name in self.sequence:
+            m = self.maps[name]
+            if m.size and (isinstance(m, GroupMap) or m.asks & depending):
+                found.append(name)
+            if m.size or m.asks & depending:
+                depending.add(name)
+        return tuple(found)
+
+    @cached_property
+    def latent_normals(self) -> np.ndarray:
+        """Which of the normals u belong to latent parameters, (U,)."""
+        return np.array([name in self.latent for name, m in self.maps.items() for _ in range(m.size)], dtype=bool)
 
     def structs(self) -> dict[str, jax.ShapeDtypeStruct]:
         return {name: struct(*shape) for name, shape in self.shapes.items()}
@@ -226,6 +249,7 @@ class _Building:
         if is_function(prior) and not isinstance(prior, type):
             z = self._asked(name, what, prior)
             m = ConditionalMap.of_any_shape(what, _by_name(prior), z, compilable=self.compilable)
+            m = replace(m, asks=frozenset(z) - {*self.covariates})
         else:
             _check_prior(name, prior)
             m = ConditionalMap.of_any_shape(what, prior, {}, compilable=self.compilable)

@@ -107,6 +107,7 @@ def _run(
     alone = only_chain(settings)
     if settings.checkpoint is not None:
         make_folder(settings.checkpoint)
+    check_path_fits(model, grid)
     check_draws_fit(shape, settings)
     begin = time.perf_counter()
     compile_sampler(kind_of(sampler), announce=settings.progress)
@@ -196,11 +197,15 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
     )
 
 
-def check_draws_fit(shape: Shape, settings: Settings) -> None:
-    """Raise SettingsError if a path, or the draws of all chains, are too large: for the disk with a checkpoint, for the
-    memory otherwise, with their copy in the results."""
-    path = 8 * shape.intervals * shape.steps * shape.augmented_dim
+def check_path_fits(model: DiffusionModel, grid: TimeGrid) -> None:
+    """Raise SettingsError if a path and a copy of it are larger than the memory."""
+    path = 8 * len(grid.starts) * grid.steps * model.augmented_dim
     check_memory("the fine steps of one path", 2 * path, "fewer steps_per_interval or a longer max_step")
+
+
+def check_draws_fit(shape: Shape, settings: Settings) -> None:
+    """Raise SettingsError if the draws of all chains are too large: for the disk with a checkpoint, for the memory
+    otherwise, with their copy in the results."""
     less = {"all": "keep_path='nodes' or 'none', ", "nodes": "keep_path='none', ", "none": ""}[settings.keep_path]
     fewer, size = f"{less}fewer draws, a shorter warmup or fewer chains", settings.chains * shape.nbytes
     if settings.checkpoint is None:

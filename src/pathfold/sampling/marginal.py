@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from queue import SimpleQueue
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from pathfold.engine import Engine, LaplaceEngine
@@ -77,8 +79,11 @@ class Room:
 class Marginal:
     """log p~(u, y) at many parameters at once, and draws of paths given them.
 
-    `prior` says whether p(u) counts, `progress` whether to say what is being done with it.
+    Without `prior` it is that of the likelihood: of p(u) the laws of latent parameters alone count. `progress` says
+    whether to say what is being done with it.
     """
+
+    difference = 1e-3  # of a coordinate, for gradients
 
     def __init__(self, full: Engine, *, threads: int | None, prior: bool = True, progress: bool = False) -> None:
         self.full, self.prior = full, prior
@@ -86,6 +91,11 @@ class Marginal:
         for record, field in (("settings", "state_scale"), ("grid", "row_scale")):
             values = full.get("problem", full.problem, record, field)
             self.engine.set("problem", self.engine.problem, record, field, values)
+        parameters = full.model.parameters
+        self.free = np.ones(full.sizes.U, dtype=bool)
+        self.counted = self.free if prior else parameters.latent_normals
+        excess = None if prior else parameters.excess_of(parameters.latent)
+        self._excess = None if excess is None else jax.jit(excess)
         self.constant = float(row_constants(full.model, full.grid, np.arange(full.intervals)).sum())
         self.workers = threads or os.cpu_count() or 1
         self._rooms: SimpleQueue[Room] = SimpleQueue()
@@ -96,6 +106,14 @@ class Marginal:
     @property
     def size(self) -> int:
         return self.full.sizes.U
+
+    @cached_property
+    def has_paths(self) -> bool:
+        """Whether noise moves the path anywhere, at the centre of the prior."""
+        full, point = self.full, self.full.block("point")
+        with np.errstate(all="ignore"):
+            prepare(full.layout, full.problem, point, full.block("scratch"))
+        return bool(full.get("point", point, "node", "Q").any())
 
     @contextmanager
     def _room(self) -> Iterator[Room]:
@@ -119,8 +137,13 @@ class Marginal:
         status, potential, log_det, _ = inner_mode(self.engine.layout, *blocks)
         if status != CONVERGED:
             return -np.inf
-        excess = float(self.engine.get("point", room.points[AT], "theta", "excess_u")[()])
-        log_prior = -0.5 * float(u @ u) - 0.5 * u.size * np.log(2 * np.pi) - excess if self.prior else 0.0
+        counted, excess = u[self.counted], 0.0
+        if self.prior:
+            excess = float(self.engine.get("point", room.points[AT], "theta", "excess_u")[()])
+        elif self._excess is not None:
+            with jax.enable_x64(True):
+                excess = float(self._excess(u))
+        log_prior = -0.5 * float(counted @ counted) - 0.5 * counted.size * np.log(2 * np.pi) - excess
         value = log_prior + self.constant - potential - 0.5 * log_det
         return value if np.isfinite(value) else -np.inf
 

@@ -107,7 +107,7 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Point
         nodes[rows] = np.stack([np.interp(grid.ends[rows], times, x) for x in states.T], axis=1)
         if series < len(before):
             v0[series] = earlier.v0[k, series]
-            same, where = _same_times(earlier.ends[old], grid.ends[rows])
+            same, where = same_times(earlier.ends[old], grid.ends[rows])
             if earlier.w.shape[-1]:
                 w[rows[where]] = earlier.w[k, old[same]]
             fine = (
@@ -141,9 +141,9 @@ def _nodes(earlier: Earlier, chain: int, rows: np.ndarray, series: int) -> tuple
     return times, np.vstack([earlier.x0[chain, series], earlier.nodes[chain, rows]])
 
 
-def _same_times(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the times that both have, up to rounding."""
-    nearest = np.abs(old[:, None] - new).argmin(axis=0)
+def same_times(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of the times that both have, up to rounding; both are in order."""
+    nearest = np.searchsorted(0.5 * (old[1:] + old[:-1]), new)
     same = np.isclose(old[nearest], new, rtol=1e-9, atol=1e-12)
     return nearest[same], np.flatnonzero(same)
 

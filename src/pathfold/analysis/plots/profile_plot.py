@@ -46,16 +46,19 @@ def plot_profile(profile: xr.Dataset) -> Figure:
         ax.set_title(f"regions of {', '.join(f'{100 * level:.0f}' for level in LEVELS)} %", fontsize="medium")
         return figure
     ax.plot(profile[names[0]].values, values, color=POSTERIOR.line, marker="o", markersize=3)
-    low, high = profile["interval"].values
-    for end in (low, high):
+    for end in profile["parts"].values.ravel():
         if np.isfinite(end):
             ax.axvline(end, color=ALARM, linewidth=1.0, linestyle=":")
     ax.axhline(-0.5 * float(chdtri(1, 1.0 - profile.attrs["level"])), color=ALARM, linewidth=1.0, linestyle=":")
     what = "log posterior" if profile.attrs.get("prior") else "log likelihood"
     ax.set_ylabel(f"{what}, less its maximum")
-    told_ends = [f"{end:.3g}" if np.isfinite(end) else "no bound" for end in (low, high)]
-    ax.set_title(f"{100 * profile.attrs['level']:.0f} %: {told_ends[0]} to {told_ends[1]}", fontsize="medium")
+    parts = " and ".join(" to ".join(map(_told_end, part)) for part in profile["parts"].values)
+    ax.set_title(f"{100 * profile.attrs['level']:.0f} %: {parts}", fontsize="medium")
     return figure
+
+
+def _told_end(end: float) -> str:
+    return "not reached" if np.isnan(end) else f"{end:.3g}" if np.isfinite(end) else "no bound"
 
 
 def _between(axes: list[np.ndarray], log_density: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:

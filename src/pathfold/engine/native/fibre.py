@@ -12,14 +12,14 @@ from numpy import fabs, inf
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
 
-from .inner_mode import AT, inner_potential, simulate
+from .inner_mode import AT, inner_potential, largest, simulate
 from .jit import compiled
 from .lanes import of_interval, of_series
 from .manifold import factorise, linearise, sums_of
 from .parts import NONE, by_series, over_chunks, over_series, sums_in, sweep
 from .projection import clear_multipliers, copy_nodes, shoot, solve_position
 from .shares import displace, newton_sums
-from .small import finite, semidefinite_root, solve_semidefinite, times, times_transposed
+from .small import finite, invert, semidefinite_root, solve_semidefinite, times, times_transposed
 from .thresholds import HELD
 from .vector import copy, draw_normals
 
@@ -98,6 +98,15 @@ def draw_loose_starts(layout, work, rng, scratch):
 
 
 @compiled
+def back_substitute(root, b, n):
+    """b <- L^{-T} b."""
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            b[i] -= root[k * n + i] * b[k]
+        b[i] /= root[i * n + i]
+
+
+@compiled
 def tie_observation(layout, point, vector, n, x, work, scratch):
     """Move the drawn noise of an observation so that its rows are met to first order, given the change x of the state.
 
@@ -116,10 +125,7 @@ def tie_observation(layout, point, vector, n, x, work, scratch):
             for j in range(W):
                 matrix[i * W + j] = curvature[(X + i) * N + X + j] + (1.0 if i == j else 0.0)
         good = semidefinite_root(matrix, matrix, root, W)
-        for i in range(W - 1, -1, -1):  # w = L^{-T} normals
-            for k in range(i + 1, W):
-                w[i] -= root[k * W + i] * w[k]
-            w[i] /= root[i * W + i]
+        back_substitute(root, w, W)
         for i in range(W):
             b[i] = 0.0
             for j in range(X):
@@ -205,37 +211,47 @@ def tie_nodes(layout, point, vector, work, rng, scratch):
 
 @compiled
 def tie_start(layout, point, vector, k, x, work, scratch):
-    """Move the drawn noise of an initial state so that it changes by x; return its square, and if all went well."""
+    """Move the drawn noise of an initial state so that it changes by x; return its square, and if all went well.
+
+    Its precision R need not be positive, since observations come later. Given x the law is the same if B0 v is held by
+    a precision of its own.
+    """
     X, V0, abreast = layout[at.X], layout[at.V0], layout[at.ABREAST]
-    (R_inv, matrix, root, _), (_, v, b, r) = rooms(layout, work)
-    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_R0_INV, k), abreast, V0 * V0, R_inv)
-    good = semidefinite_root(R_inv, R_inv, root, V0)
+    (precision, matrix, root, rows), (_, v, r, _) = rooms(layout, work)
+    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_R0_INV, k), abreast, V0 * V0, matrix)
+    invert(matrix, precision, V0)
+    copy(precision[: V0 * V0], matrix)
+    B0, size = of_series(layout, at.POINT_START, at.START_B0, k), largest(precision[: V0 * V0])
+    for i in range(X):
+        square = 0.0
+        for j in range(V0):
+            rows[i * V0 + j] = point[B0 + (i * V0 + j) * abreast]
+            square += rows[i * V0 + j] ** 2
+        held = HELD * size / square if square > 0.0 else 0.0
+        for j in range(V0):
+            for m in range(V0):
+                matrix[j * V0 + m] += held * rows[i * V0 + j] * rows[i * V0 + m]
+    good = semidefinite_root(matrix, matrix, root, V0)
     place = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
-    gather(vector, place, abreast, V0, b)
-    times(root, b, v, V0, V0)
-    B0 = of_series(layout, at.POINT_START, at.START_B0, k)
+    gather(vector, place, abreast, V0, v)
+    back_substitute(root, v, V0)
     for i in range(X):
         r[i] = -x[i]
         for j in range(V0):
-            r[i] += point[B0 + (i * V0 + j) * abreast] * v[j]
-    gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_P0, k), abreast, X * X, matrix)
+            r[i] += rows[i * V0 + j] * v[j]
+        solve_semidefinite(root, rows[i * V0 : (i + 1) * V0], V0)
+    for i in range(X):
+        for m in range(X):
+            matrix[i * X + m] = 0.0
+            for j in range(V0):
+                matrix[i * X + m] += point[B0 + (i * V0 + j) * abreast] * rows[m * V0 + j]
     good = semidefinite_root(matrix, matrix, root, X) and good
     solve_semidefinite(root, r, X)
-    for j in range(V0):
-        b[j] = 0.0
-        for i in range(X):
-            b[j] += point[B0 + (i * V0 + j) * abreast] * r[i]
-    for i in range(V0):
+    for i in range(X):
         for j in range(V0):
-            v[i] -= R_inv[i * V0 + j] * b[j]
+            v[j] -= rows[i * V0 + j] * r[i]
     scatter(v, vector, place, abreast, V0)
-    copy(v[:V0], b)
-    good = semidefinite_root(R_inv, R_inv, root, V0) and good
-    solve_semidefinite(root, b, V0)
-    squares = 0.0
-    for i in range(V0):
-        squares += v[i] * b[i]
-    return squares, good
+    return quadratic(precision, v, V0), good
 
 
 @compiled

@@ -6,7 +6,7 @@ from numpy import fabs, inf, log, sqrt
 
 from .jit import compiled
 
-EATEN, CLEARLY = 1e-12, 1e-6  # pivots below this fraction of their size count as zero, below minus that as negative
+EATEN, CLEARLY = 1e-12, 1e-3  # pivots below this fraction of their size count as zero, below minus that as negative
 
 
 @compiled
