@@ -49,7 +49,7 @@ def panel() -> dict[str, pf.Observations]:
     """One series with doses, missing values and a time at which all are missing; one with an input of its own."""
     first = np.array([[0.3, np.nan], [0.4, 1.0], [np.nan, np.nan], [1.1, 3.0]])
     second = np.array([[0.1, 2.0], [0.2, 0.0], [-0.1, 1.0]])
-    own = {"heat": pf.Input([0.0, 1.0], [0.3, 0.1], kind="previous")}
+    own = {"heat": pf.Input([0.0, 1.0], [0.3, 0.1], kind="hold")}
     return {
         "fed": pf.Observations([0.5, 1.0, 1.5, 2.0], first, events=DOSES),
         "other": pf.Observations([0.75, 1.5, 2.25], second, initial_time=0.25, inputs=own),

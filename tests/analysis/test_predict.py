@@ -104,6 +104,15 @@ def test_a_scenario_has_its_doses_inputs_and_accumulators():
     assert np.abs(of_series(without, "fed") - expected).max() > 0.1
 
 
+def test_a_scenario_ends_where_its_input_does():
+    """The last of three equal steps lasts from 3.0 to 3.5; what holds on says so."""
+    heat = np.array([2.0, 2.5, 3.0]), np.array([1.0, 4.0, 2.0])
+    with pytest.raises(pf.DataError, match=r"'heat' is known from 2.0 to 3.5, but .* from 2.0 to 4.0: .*pf.predict"):
+        still(AHEAD, inputs={"heat": pf.Input(*heat, kind="previous")}, series="fed")
+    tree = still(AHEAD, inputs={"heat": pf.Input(*heat, kind="hold")}, series="fed")
+    assert np.isfinite(of_series(tree, "fed")).all()
+
+
 def test_between_nodes_draws_go_on_from_the_node_before():
     """At 1.3 there is a dose, which ends an interval but is no time of the data: what was eaten goes on."""
     tree = still([0.2, 1.4, 1.6], series=["fed"], max_step=2e-3)

@@ -124,7 +124,7 @@ class Case:
             )
             inputs = {
                 "a": Input([0.0, 0.7, 9.0], [0.2, 1.0, -2.0]),
-                "b": Input([0.0, 0.5, 1.2], [0.3, -0.7, 1.1], kind="previous"),
+                "b": Input([0.0, 0.5, 1.2], [0.3, -0.7, 1.1], kind="hold"),
             }
         a, b, h, h_noisy, f = functions
         schemes: dict[str, Scheme] = {"taylor": StrongOrder1p5(), "custom": CustomScheme(f, B)}

@@ -94,18 +94,88 @@ def test_a_value_of_an_input_that_rows_of_one_time_repeat_counts_once():
     assert data.inputs["u"].written() == {"times": [1.0, 2.0], "values": [5.0, 6.0], "kind": "linear"}
 
 
-def test_inputs_hold_from_the_start_until_another_value_follows():
+def test_inputs_that_hold_do_so_until_another_value_follows():
     table = {"id": [1, 2, 1, 1], "t": [3, 1, 2, 4], "y": [0.1, 0.2, 0.3, 0.4], "w": [70.0, 60.0, 70.0, 72.0]}
     table["old"] = [None, 0, 1, None]
     given: dict[str, Any] = {"series": "id", "time": "t", "values": "y"}
-    inputs = {name: (name, "previous") for name in ("w", "old")}
+    inputs = {name: (name, "hold") for name in ("w", "old")}
     panel = pf.Observations.from_frame(table, inputs=inputs, **given)
-    assert panel[1].inputs["w"].written() == {"times": [0.0, 4.0], "values": [70.0, 72.0], "kind": "previous"}
-    assert panel[1].inputs["old"].written() == {"times": [0.0], "values": [1.0], "kind": "previous"}
+    assert panel[1].inputs["w"].written() == {"times": [2.0, 4.0], "values": [70.0, 72.0], "kind": "hold"}
+    assert panel[1].inputs["w"].at(np.array([0.0, 3.0, 9.0])).tolist() == [70.0, 70.0, 72.0]
+    assert panel[1].inputs["old"].written() == {"times": [2.0], "values": [1.0], "kind": "hold"}
     assert panel[2].inputs["w"].values.tolist() == [60.0]
     dated = {**table, "t": [f"2026-03-0{day}" for day in table["t"]]}
-    panel = pf.Observations.from_frame(dated, inputs={"w": ("w", "previous")}, unit="days", **given)
+    panel = pf.Observations.from_frame(dated, inputs={"w": ("w", "hold")}, unit="days", **given)
     assert panel[1].inputs["w"].times.tolist() == [0.0, 2.0]
+
+
+def test_inputs_are_as_long_as_the_table():
+    """A dry end of the table is known, and what comes after it is not."""
+    table = {"t": [0, 1, 2, 3, 4], "y": [1.0, None, 2.0, None, 3.0], "rain": [4.0, 4.0, 0.0, 0.0, 0.0]}
+    data = pf.Observations.from_frame(table, time="t", values="y", inputs={"rain": ("rain", "previous")})
+    assert data.inputs["rain"].times.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert data.inputs["rain"].span == (0.0, 5.0)
+
+
+@pytest.mark.parametrize("kind", ["previous", "linear"])
+def test_an_input_that_is_not_known_in_a_row_is_refused(kind):
+    days = pd.date_range("2026-03-01", periods=3)
+    table = pd.DataFrame({"day": days, "y": [1.0, 2.0, 3.0], "rain": [4.0, None, 0.0]})
+    with pytest.raises(pf.DataError, match=r"row 1, column 'rain' is empty at time 2026-03-02"):
+        pf.Observations.from_frame(table, time="day", values="y", inputs={"rain": ("rain", kind)}, unit="days")
+
+
+def test_rows_of_inputs_alone_are_no_times_of_the_data():
+    hours = np.arange(13)
+    table = {"t": hours, "rain": np.ones(13), "y": np.where(hours % 6 == 0, 6.0, np.nan)}
+    data = pf.Observations.from_frame(table, time="t", values="y", inputs={"rain": ("rain", "previous")})
+    assert data.times.tolist() == [0.0, 6.0, 12.0]
+    assert data.inputs["rain"].times.size == 13
+
+
+def test_dates_may_be_the_index():
+    days = pd.date_range("2026-03-01", periods=3)
+    table = pd.DataFrame({"y": [1.0, 2.0, 3.0]}, index=days)
+    with pytest.raises(
+        pf.DataError, match=r"no column called 'day'.*its index has dates: name it, .rename"
+    ):
+        pf.Observations.from_frame(table, time="day", values="y", unit="d")
+    data = pf.Observations.from_frame(table.rename_axis("day"), time="day", values="y", unit="d")
+    assert data.times.tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("days", "initial_time", "words"),
+    [
+        (["2026-03-01", "2026-03-02"], None, ("times are dates", "unit='days'")),
+        (["2026-03-01", "2026-03-02T00:00Z"], None, ("row 1, column 't' is '2026-03-02T00:00Z'", "has a time zone")),
+        (
+            [pd.Timestamp("2026-03-01", tz="UTC"), pd.Timestamp("2026-03-02")],
+            None,
+            ("row 1, column 't'", "which has none"),
+        ),
+        (
+            pd.date_range("2026-03-01", periods=2, tz="Europe/Berlin"),
+            "2026-02-28",
+            ("times have a time zone, and initial_time none",),
+        ),
+    ],
+)
+def test_dates_that_could_be_mistaken_are_refused(days, initial_time, words):
+    table, unit = {"t": days, "y": [1.0, 2.0]}, "days" if "unit='days'" not in words else None
+    with pytest.raises(pf.DataError) as caught:
+        pf.Observations.from_frame(table, time="t", values="y", initial_time=initial_time, unit=unit)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize("unit", ["hours", "hour", "h"])
+def test_text_with_other_offsets_from_utc_is_read(unit):
+    table = {"t": ["2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00", "2026-03-29T02:00Z"], "y": [1.0, 2.0, 3.0]}
+    data = pf.Observations.from_frame(table, time="t", values="y", unit=unit)
+    assert data.times.tolist() == [0.0, 1.0, 2.0]
+    assert data.calendar is not None
+    assert data.calendar.aware
+    assert type(data.calendar).read(data.calendar.written()) == data.calendar
 
 
 @pytest.mark.parametrize("kind", ["frame", "dict", "pandas' own types", "categories"])
@@ -155,8 +225,8 @@ def test_bounds_have_columns_of_their_own():
         ({}, {"values": "height", "censored": "leaves"}, ("series 'b'", "-1 (below the value)")),
         ({}, {"events": "leaves"}, ("events must be a dict",)),
         ({}, {"inputs": {"u": ("leaves",)}}, ("a column, or a pair",)),
-        ({}, {"inputs": {"u": ("leaves", "stairs")}}, ("series 'b'", "'linear' or 'previous'")),
-        ({"u": [1.0, None, None, None, None]}, {"inputs": {"u": "u"}}, ("series 'a'", "input 'u' has no value")),
+        ({}, {"inputs": {"u": ("leaves", "stairs")}}, ("series 'b'", "'linear', 'previous' or 'hold'")),
+        ({"u": [1.0, None, None, None, None]}, {"inputs": {"u": "u"}}, ("series 'b'", "row 2, column 'u' is empty")),
         (
             {"u": [1.0, 1.0, 1.0, None, 1.0]},
             {"inputs": {"v": ("u", "previous")}},
@@ -172,7 +242,7 @@ def test_bounds_have_columns_of_their_own():
         ({"u": [1.0, 2.0, 1.0, 2.0, 2.5]}, {"covariates": "u"}, ("'a': row 4, column 'u' is 2.5", "before it 2.0")),
         ({"u": [1.0, None, 1.0, None, None]}, {"covariates": "u"}, ("series 'a': column 'u' is empty",)),
         ({"u": [1.0, "x", 1.0, "x", "x"]}, {"covariates": "u"}, ("row 1, column 'u' is 'x', which is not a number",)),
-        ({"height": [None] * 5}, {"values": "height", "events": {"e": "leaves"}}, ("'b': every row is an event",)),
+        ({"height": [None] * 5}, {"values": "height", "events": {"e": "leaves"}}, ("'b': no row has a value",)),
     ],
 )
 def test_mistakes_are_told(table, changes, words):

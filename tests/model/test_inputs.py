@@ -7,14 +7,16 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 
 import pathfold as pf
 from pathfold.model import TimeGrid, clocks
-from pathfold.model.check_data import check_data
+from pathfold.model.check_data import check_data, check_panel
+from pathfold.results.model_text import model_text
 from tests.sampling.comparing import mean_scores, threshold
 
-STAIRS = pf.Input([0.0, 0.5], [1.0, 3.0], kind="previous")
+STAIRS = pf.Input([0.0, 0.5], [1.0, 3.0], kind="hold")
 
 
 def build(**changes: Any) -> pf.DiffusionModel:
@@ -95,15 +97,16 @@ def test_a_transformed_model_keeps_its_inputs():
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (([0.0, 1.0], [1.0, 2.0], "cubic"), "'linear' or 'previous'"),
+        (([0.0, 1.0], [1.0, 2.0], "cubic"), "'linear', 'previous' or 'hold'"),
         (([0.0, 1.0], [1.0]), "one value per time"),
         (([1.0, 0.0], [1.0, 2.0]), "increase"),
         (([0.0, 1.0], [1.0, np.nan]), "fill in"),
-        ((["a"], [1.0]), "an input's times must be an array of real numbers"),
+        ((["a"], [1.0]), "an input's times are text, such as 'a'"),
         (([0.0, 1.0], np.ma.masked_array([1.0, 9.0], [False, True])), "an input's values have 1 masked"),
         ((np.ma.masked_array([0.0, 1.0], [False, True]), [1.0, 9.0]), "an input's times have 1 masked"),
-        ((np.array(["2020", "2021"], "M8[D]"), [1.0, 9.0]), "an input's times are dates"),
-        (([0.0, 1.0], [1.0, 2.0], ["linear"]), "kind must be 'linear' or 'previous'"),
+        ((np.array(["2021", "2020"], "M8[D]"), [1.0, 9.0]), "increase"),
+        (([pd.Timestamp("2021"), pd.NaT], [1.0, 9.0]), "finite"),
+        (([0.0, 1.0], [1.0, 2.0], ["linear"]), "kind must be 'linear', 'previous' or 'hold'"),
     ],
 )
 def test_bad_inputs_are_refused(arguments, word):
@@ -111,12 +114,16 @@ def test_bad_inputs_are_refused(arguments, word):
         pf.Input(*arguments)
 
 
+LATE = pf.Input([0.5, 1.0, 1.5], [1.0, 3.0, 2.0], kind="previous")
+
+
 @pytest.mark.parametrize(
     ("times", "initial_time", "inputs", "words"),
     [
-        ([1.0, 11.0], 0.0, {}, ("input 'u'", "0.0 to 10.0", "0.0 to 11.0")),
-        ([1.0, 2.0], -1.0, {}, ("input 'u'", "-1.0 to 2.0")),
-        ([1.0, 2.0], -1.0, {"u": STAIRS}, ("input 'u'", "-1.0 to 2.0")),
+        ([1.0, 11.0], 0.0, {}, ("input 'u'", "0.0 to 10.0", "0.0 to 11.0", "values after that", "pf.predict")),
+        ([1.0, 2.0], -1.0, {}, ("input 'u'", "-1.0 to 2.0", "values before that, or a later initial_time")),
+        ([1.0, 2.0], 0.0, {"u": LATE}, ("input 'u'", "0.5 to 2.0", "0.0 to 2.0", "values before that", "'hold'")),
+        ([1.0, 2.1], 0.5, {"u": LATE}, ("input 'u'", "0.5 to 2.0", "0.5 to 2.1", "values after that", "'hold'")),
         ([1.0, 2.0], 0.0, {"v": STAIRS}, ("input 'v'", "the model does not")),
     ],
 )
@@ -129,7 +136,89 @@ def test_inputs_must_cover_the_data(times, initial_time, inputs, words):
         with pytest.raises(pf.DataError) as caught:
             attempt()
         assert all(word in str(caught.value) for word in words), str(caught.value)
-    check_data(build(), pf.Observations([1.0, 99.0], np.zeros(2), inputs={"u": STAIRS}))  # the last value stays
+
+
+@pytest.mark.parametrize(
+    ("given", "span"),
+    [
+        (pf.Input([0.0, 1.0, 2.0], [1.0, 0.0, 1.0], kind="previous"), (0.0, 3.0)),  # equal steps: one more
+        (pf.Input([0.0, 1.0, 3.0], [1.0, 0.0, 1.0], kind="previous"), (0.0, 3.0)),
+        (pf.Input([0.0, 1.0], [1.0, 0.0], kind="previous"), (0.0, 1.0)),
+        (pf.Input([0.0, 1.0, 2.0], [1.0, 0.0, 1.0]), (0.0, 2.0)),
+        (pf.Input([5.0], [1.0], kind="previous"), (-np.inf, np.inf)),
+        (pf.Input([5.0], [1.0]), (-np.inf, np.inf)),
+        (STAIRS, (-np.inf, np.inf)),
+    ],
+)
+def test_when_an_input_is_known(given, span):
+    assert given.span == span
+    data = pf.Observations([1.0, 4.0], np.zeros(2), 0.0, {"u": given})
+    if np.isfinite(span[1]):
+        with pytest.raises(pf.DataError, match=r"known from 0.0 to \d.0"):
+            check_data(build(), data)
+    else:
+        check_data(build(), data)
+
+
+def test_an_input_that_is_declared_by_name_comes_with_the_data():
+    for names in ("u", ("u",), {"u": None}):
+        model = build(inputs=names)
+        with pytest.raises(pf.DataError, match=r"no input 'u', which the model uses: .*inputs=\{'u': pf.Input"):
+            check_data(model, pf.Observations([1.0], [1.0]))
+        check_data(model, pf.Observations([1.0], [1.0], inputs={"u": STAIRS}))
+    assert model_text(model)["input u"] == "given by the data"
+    assert model.transform(lambda x: 2.0 * x, lambda y: y / 2.0).inputs == {"u": None}
+    given, by_name = (
+        pf.simulate(each, {}, [1.0, 2.0], inputs={"u": STAIRS}, steps_per_interval=2).values
+        for each in (build(), model)
+    )
+    np.testing.assert_array_equal(by_name, given)
+
+
+def test_inputs_with_dates_are_counted_like_the_data():
+    days = ["2026-03-01", "2026-03-02", "2026-03-04"]
+    rain = pf.Input(days, [1.0, 0.0, 2.0], kind="previous")
+    data = pf.Observations(days, np.zeros(3), unit="hours", inputs={"u": rain})
+    assert data.inputs["u"].written() == {"times": [0.0, 24.0, 72.0], "values": [1.0, 0.0, 2.0], "kind": "previous"}
+    with pytest.raises(pf.DataError, match="times of the input 'u' are dates, but the times of the series are numbers"):
+        pf.Observations([1.0], [1.0], inputs={"u": rain})
+    with pytest.raises(pf.ModelError, match=r"input 'u' has dates.* name it in the model"):
+        build(inputs={"u": rain})
+    early = pf.Observations(days, np.zeros(3), "2026-02-28", {"u": rain}, unit="hours")
+    with pytest.raises(pf.DataError, match=r"known from 2026-03-01 00:00:00 to .* runs from 2026-02-28 00:00:00"):
+        check_data(build(), early)
+
+
+def test_an_input_that_seems_to_be_in_another_unit_gives_a_warning():
+    hourly = pf.Input(np.arange(721.0), np.sin(np.arange(721.0)), kind="previous")
+    with pytest.warns(
+        UserWarning, match="input 'u' runs from 0 to 720, the series from 0 to 30: count both"
+    ):
+        check_panel(build(), pf.Observations([1.0, 30.0], np.zeros(2), inputs={"u": hourly}))
+    check_panel(build(), pf.Observations([1.0, 700.0], np.zeros(2), inputs={"u": hourly}))
+
+
+def test_totals_in_a_table_with_rows_of_inputs_alone():
+    """Six-hourly totals of 1 an hour are 6, and where one may be missing nobody can tell from such a table."""
+    model = build(
+        drift=lambda x, z, t, inputs: inputs["u"][None],
+        parameters={"sigma": 0.0},
+        initial_state=[0.0],
+        scheme=pf.EulerMaruyama(),
+        accumulators=0,
+        inputs="u",
+    )
+    hours = np.arange(25)
+    table = pd.DataFrame({"t": hours, "u": 1.0, "y": np.where((hours % 6 == 0) & (hours > 0), 6.0, np.nan)})
+    read: dict[str, Any] = {"time": "t", "values": "y", "inputs": {"u": ("u", "previous")}}
+    data = pf.Observations.from_frame(table, **read)
+    y = pf.prior_predictive(model, data, draws=2, max_step=1.0).prior_predictive["y"].values
+    np.testing.assert_allclose(y, 6.0)
+    gone = pf.Observations.from_frame(table.assign(y=table["y"].where(hours != 12)), **read)
+    with pytest.raises(
+        pf.DataError, match=r"and 22 rows .* inputs alone.*6 to 12 apart.*NaN where one is"
+    ):
+        check_data(model, gone)
 
 
 @pytest.mark.parametrize(

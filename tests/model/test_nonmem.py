@@ -176,7 +176,7 @@ def test_infusions_are_rates_that_add_up_and_end_where_fine_steps_do():
     assert rates.written() == {
         "times": [0.0, 0.5, 1.5, 4.5, 5.0, 6.5],
         "values": [2.0, 3.0, 1.0, 0.0, 2.0, 0.0],
-        "kind": "previous",
+        "kind": "hold",
     }
     assert panel["b"].inputs["drip"].values.tolist() == [0.0]
     assert panel["a"].times.tolist() == [0.5, 0.7, 1.0, 1.5, 4.5, 5.0, 6.5, 9.0]
@@ -198,7 +198,7 @@ def test_a_duration_says_how_long_an_infusion_takes(name):
     table = with_cells(**{name: [4.0, 0.0, 0.0, None, None, None]})
     for given in (table, table.assign(RATE=[25.0, 0, 0, 0, 0, 0])):
         panel = pf.read_nonmem(given)
-        assert panel[1].inputs["infusion"].written() == {"times": [0.0, 4.0], "values": [25.0, 0.0], "kind": "previous"}
+        assert panel[1].inputs["infusion"].written() == {"times": [0.0, 4.0], "values": [25.0, 0.0], "kind": "hold"}
         assert panel[1].events == {}
         assert events(panel[2]) == {"dose": [[5.0], [80.0]]}
 
@@ -227,8 +227,8 @@ def test_covariates_are_the_same_in_all_rows_of_a_subject():
 def test_inputs_hold_until_another_value_follows():
     table = with_cells(wt=[70.0, None, 72.0, 60.0, 60.0, 60.0], AGE=[30, 30, 30, 40, 40, 41])
     panel = pf.read_nonmem(table, inputs=["wt", "AGE"])
-    assert panel[1].inputs["wt"].written() == {"times": [0.0, 3.0], "values": [70.0, 72.0], "kind": "previous"}
-    assert panel[2].inputs["wt"].written() == {"times": [5.0], "values": [60.0], "kind": "previous"}
+    assert panel[1].inputs["wt"].written() == {"times": [0.0, 3.0], "values": [70.0, 72.0], "kind": "hold"}
+    assert panel[2].inputs["wt"].written() == {"times": [5.0], "values": [60.0], "kind": "hold"}
     assert panel[2].inputs["AGE"].values.tolist() == [40.0, 41.0]
     assert [*pf.read_nonmem(table, inputs="AGE")[1].inputs] == ["AGE"]
 

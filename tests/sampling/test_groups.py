@@ -228,8 +228,8 @@ def subjects() -> dict[str, pf.Observations]:
             np.concatenate([each.values for each in own]),
             events={"begin": (begins, weights)},
             inputs={
-                "weight": pf.Input(begins, weights, kind="previous"),
-                "occasion": pf.Input(begins, np.arange(len(own)), kind="previous"),
+                "weight": pf.Input(begins, weights, kind="hold"),
+                "occasion": pf.Input(begins, np.arange(len(own)), kind="hold"),
             },
             covariates={"sex": own[0].covariates["sex"]},
         )

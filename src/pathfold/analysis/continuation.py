@@ -151,4 +151,5 @@ def _part(asked: Observations, times: np.ndarray, begin: float) -> Observations:
         for name, (at, amounts) in asked.events.items()
     }
     nothing = np.zeros((times.size, asked.observation_dim))
-    return Observations(times, nothing, begin, asked.inputs, events=events, covariates=asked.covariates)
+    known: dict[str, Any] = {"events": events, "covariates": asked.covariates, "unit": asked.calendar}
+    return Observations(times, nothing, begin, asked.inputs, **known)

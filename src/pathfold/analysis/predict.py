@@ -20,7 +20,7 @@ from pathfold.errors import DataError, SettingsError, told, warn
 from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
 from pathfold.model.checks import truth, whole
 from pathfold.model.covariates import Label, read_covariates
-from pathfold.model.dates import Calendar, counted
+from pathfold.model.dates import Calendar, as_dates, counted, dates_of, told_time
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.events import Events, merged, read_events
@@ -69,10 +69,11 @@ def predict(
     posterior
         Results of `pf.sample`, with `keep_path="nodes"` or `"all"`.
     times
-        Increasing times (T,), in the unit of the data, not before the series begin; or dates, where the data have
-        dates. Accumulators begin anew after each of them, as after a time of the data.
+        Increasing times (T,), in the unit of the data, not before the series begin; or dates (also as text), where the
+        data have dates. Accumulators begin anew after each of them, as after a time of the data.
     inputs
-        A dict of name -> `pf.Input`, in the place of those of the model or of a series.
+        A dict of name -> `pf.Input`, in the place of those of the model or of a series. A forecast needs those that the
+        data know up to their end alone.
     events
         A dict of name -> (times, amounts): what happens after the node that a draw goes on from. What the data have of
         events is in the draws.
@@ -162,7 +163,7 @@ def predict(
     coordinates = {"time": (dim, np.concatenate([observations.times for observations in asked]))}
     if is_panel(tree):
         coordinates["node_series"] = (dim, np.array(outset.names)[series_of_rows])
-    if (dates := _dates(outset.calendars, asked)) is not None:
+    if (dates := dates_of([each.calendar for each in asked], coordinates["time"][1], series_of_rows)) is not None:
         coordinates["date"] = (dim, dates)
     variables: dict[str, Any] = {
         **{name: (["chain", "draw", *dimensions(name, v.ndim - 1)], v) for name, v in outset.shown.items()},
@@ -184,11 +185,10 @@ def predict(
 
 @dataclass(frozen=True)
 class _Outset:
-    """What predictions begin with: of each series its name, its calendar and what is asked of it; draws of all
-    parameters, and where draws go on from; values (D, ...) of parameters to be shown, and attributes."""
+    """What predictions begin with: of each series its name and what is asked of it; draws of all parameters, and where
+    draws go on from; values (D, ...) of parameters to be shown, and attributes."""
 
     names: list[Any]
-    calendars: list[Calendar | None]
     asked: list[Observations]
     ensemble: Ensemble
     ahead: Continuation
@@ -217,10 +217,10 @@ class _Asking:
             self._asked(begins[k], inputs[k], read_events(self.events, calendar), own, calendar)
             for k, own, calendar in zip(numbers, covariates, calendars, strict=True)
         ]
-        _warn_of_a_far_forecast(tree, asked)
+        _check_far_forecast(tree, asked, self.times)
         ensemble = self._ensemble(known_values(self.chosen, model, self.changes, numbers), covariates)
         names = tree.constant_data["series"].values[numbers].tolist()
-        return _Outset(names, calendars, asked, ensemble, along_paths(model, self.chosen, numbers, asked))
+        return _Outset(names, asked, ensemble, along_paths(model, self.chosen, numbers, asked))
 
     def about_new(self, covariates: Any, initial_time: Any) -> _Outset:
         """Begin a series that was not observed."""
@@ -232,7 +232,7 @@ class _Asking:
         asked = self._asked(begin, {}, read_events(self.events, calendar), labels, calendar)
         ahead = from_the_start(asked, ensemble.draw_starts(self.rng)[:, 0])
         shown = {name: v for name, v in _of_first(ensemble).items() if name in {*model.varying.names, *model.groups}}
-        return _Outset([NEW], [calendar], [asked], ensemble, ahead, shown)
+        return _Outset([NEW], [asked], ensemble, ahead, shown)
 
     def about_observed(self, data: Observations, covariates: Any, filtering: Filtering) -> _Outset:
         """Go on from the last observation of a series that the posterior does not know."""
@@ -244,7 +244,7 @@ class _Asking:
         shown = {name: v for name, v in _of_first(ensemble).items() if name in self.model.priors}
         told_of = {"effective_draws": effective}
         ahead = from_the_last(data, asked, states)
-        return _Outset([NEW], [data.calendar], [asked], ensemble, ahead, shown, told_of)
+        return _Outset([NEW], [asked], ensemble, ahead, shown, told_of)
 
     def _of_new_series(self, covariates: Any, own: Mapping[str, Label]) -> tuple[dict[str, Label], dict[str, Any]]:
         """Return the covariates of a new series, and the parameters of the draws without those of groups not known.
@@ -288,19 +288,26 @@ class _Asking:
         if times.ndim != 1:
             raise DataError(f"times must be a list of times, such as [1.0, 2.0], not {told(self.times)}")
         nothing = np.zeros((times.size, self.model.observation_dim))
-        return Observations(times, nothing, begin, inputs | self.inputs, events=events, covariates=covariates)
+        known: dict[str, Any] = {"events": events, "covariates": covariates, "unit": calendar}
+        return Observations(times, nothing, begin, inputs | self.inputs, **known)
 
 
-def _warn_of_a_far_forecast(tree: xr.DataTree, asked: Sequence[Observations]) -> None:
-    """Warn if all times asked for are so far from the data, as 1921 is from years 0 to 20, that they are mistaken."""
-    constant = tree.constant_data
+def _check_far_forecast(tree: xr.DataTree, asked: Sequence[Observations], times: Any) -> None:
+    """Warn if all times asked for are so far from the data, as 1921 is from years 0 to 20, that they are mistaken.
+
+    Numbers in the place of dates are refused then.
+    """
+    constant, calendar = tree.constant_data, asked[0].calendar
     begin, end = float(constant["interval_start"].min()), float(constant["interval_end"].max())
     first = min(observations.times[0] for observations in asked)
     if first - end > FAR * (end - begin):
-        warn(
+        sentence = (
             f"predictions begin at {first:g}, and the data run from {begin:g} to {end:g}: the model runs unseen for "
-            f"more than {FAR:g} times as long; count times as those of the data are counted",
+            f"more than {FAR:g} times as long; "
         )
+        if calendar and calendar.origin is not None and as_dates("times", times) is None:
+            raise DataError(f"{sentence}give dates, such as {told_time(end, calendar)}, where the data have them")
+        warn(f"{sentence}count times as those of the data are counted")
 
 
 def _check_level(model: DiffusionModel, name: str, value: Label, new: bool) -> None:
@@ -356,13 +363,6 @@ def _begins(tree: xr.DataTree) -> np.ndarray:
     return constant["interval_start"].values[constant["first_interval"].values]
 
 
-def _dates(calendars: Sequence[Calendar | None], asked: Sequence[Observations]) -> np.ndarray | None:
-    """Return the dates of the times of all series, one after the other, if all of them have dates."""
-    dates = [calendar and calendar.dates(series.times) for calendar, series in zip(calendars, asked, strict=True)]
-    known = [of_series for of_series in dates if of_series is not None]
-    return np.concatenate(known) if len(known) == len(dates) else None
-
-
 def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:
     """Return what the model's functions take as the times of all series, one after the other."""
     values = np.zeros((sum(series.times.size for series in asked), model.known_dim))
@@ -370,7 +370,7 @@ def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:
     for series in asked:
         rows = slice(begin, begin := begin + series.times.size)
         for i, (name, given) in enumerate((model.inputs | series.inputs).items()):
-            given.check_cover(name, series.times[0], series.times[-1])
+            given.check_cover(name, series.times[0], series.times[-1], series.calendar)
             values[rows, i] = given.at(series.times)
         values[rows, len(model.inputs) :] = [*model.numbers(series.covariates).values()]
     with jax.enable_x64(True):

@@ -22,7 +22,7 @@ TRUTH = {
 }
 NEURONS, BIN = 5, 0.05
 ONSETS = np.arange(0.5, 8.0, 2.0)  # of stimuli that last a quarter of a second
-STIMULUS = Input([0.0, *np.sort([*ONSETS, *(ONSETS + 0.25)])], [0.0, *[1.0, 0.0] * len(ONSETS)], kind="previous")
+STIMULUS = Input([0.0, *np.sort([*ONSETS, *(ONSETS + 0.25)])], [0.0, *[1.0, 0.0] * len(ONSETS)], kind="hold")
 
 
 def counted() -> DiffusionModel:

@@ -22,7 +22,7 @@ from pathfold.model import DiffusionModel, Input, Likelihood, Observations, Reac
 TRUTH = {"alpha_U": 4.0, "alpha_V": 5.0, "n": 2.0, "eta": 0.5, "tau": 0.1}
 K = 100.0
 INITIAL_AMOUNTS = {"U": 370.0, "V": 35.0}
-PULSE = Input([0.0, 5.0, 12.0], [0.0, 1.0, 0.0], kind="previous")
+PULSE = Input([0.0, 5.0, 12.0], [0.0, 1.0, 0.0], kind="hold")
 
 
 def made_u(y, z):

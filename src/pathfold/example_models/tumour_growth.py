@@ -20,7 +20,7 @@ from pathfold.model import DiffusionModel, Input, Likelihood, Observations, Vary
 TRUTH = {"a_mean": 0.6, "a_spread": 0.15, "b": 0.1, "effect": 0.2, "sigma": 0.08, "tau": 0.1}
 ANIMALS, START_OF_THERAPY = 10, 8.0
 DAYS = np.array([2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 12.0, 14.0, 17.0, 20.0, 24.0])
-NONE, THERAPY = Input([0.0], [0.0], kind="previous"), Input([0.0, START_OF_THERAPY], [0.0, 1.0], kind="previous")
+NONE, THERAPY = Input([0.0], [0.0], kind="previous"), Input([0.0, START_OF_THERAPY], [0.0, 1.0], kind="hold")
 
 
 def drift(x, z, t, inputs):

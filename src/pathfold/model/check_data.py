@@ -31,6 +31,7 @@ def check_panel(model: DiffusionModel, data: Data, *, in_results: bool = False) 
             check_data(model, observations)
             if not in_results:
                 _warn_of_a_far_start(observations)
+                _warn_of_another_unit(model, observations)
     events = any(observations.events for observations in panel.values())
     if model.jumps.events and not events and not in_results:
         name = next(iter(model.jumps.events))
@@ -51,6 +52,7 @@ def check_data(model: DiffusionModel, observations: Observations) -> None:
         )
     _check_columns(observations.components or (), model.observed or ())
     check_inputs_and_events(model, observations)
+    _check_totals(model, observations)
     with jax.enable_x64(True):
         values, known = observations.values, ~np.isnan(observations.values)
         data = Seen(np.where(known, values, MISSING), known, observations.censored, observations.upper)
@@ -77,7 +79,27 @@ def check_inputs_and_events(model: DiffusionModel, observations: Observations) -
     if unknown := [name for name in observations.inputs if name not in model.inputs]:
         raise DataError(f"the data have an input {unknown[0]!r} that the model does not: name it in its inputs too")
     for name, given in (model.inputs | observations.inputs).items():
-        given.check_cover(name, observations.initial_time, observations.times[-1])
+        if given is None:
+            raise DataError(
+                f"the series has no input {name!r}, which the model uses: give it with the data, as in "
+                f"pf.Observations(..., inputs={{{name!r}: pf.Input(times, values)}})"
+            )
+        given.check_cover(name, observations.initial_time, observations.times[-1], observations.calendar)
+
+
+def _check_totals(model: DiffusionModel, observations: Observations) -> None:
+    """Raise DataError if a total over two intervals, one of them missing, could be taken for one over one interval.
+
+    In a table, rows with inputs alone may or may not be times at which a total is missing. Equal intervals tell.
+    """
+    intervals = np.diff(observations.times, prepend=observations.initial_time)
+    intervals = intervals[intervals > 0.0]
+    if model.jumps.accumulators and observations.unseen and np.ptp(intervals) > 1e-6 * intervals.max():
+        raise DataError(
+            f"the model has accumulators, and {observations.unseen} rows of the table have inputs alone: it is not "
+            f"known at which of them a total is missing (totals are {intervals.min():g} to {intervals.max():g} apart). "
+            "Give pf.Observations(times, values, inputs=...), with the times of all totals and NaN where one is missing"
+        )
 
 
 def _warn_of_a_far_start(observations: Observations) -> None:
@@ -88,6 +110,17 @@ def _warn_of_a_far_start(observations: Observations) -> None:
             f"the first observation is at {times[0]:g}, long after initial_time, which is 0 by default: the model runs "
             f"for all that time unseen; give initial_time={times[0]:g}, or a time shortly before, if it begins there"
         )
+
+
+def _warn_of_another_unit(model: DiffusionModel, observations: Observations) -> None:
+    """Warn if an input begins with the series and goes on so much longer that it seems to be counted otherwise."""
+    begin, end = observations.initial_time, observations.times[-1]
+    for name, given in (model.inputs | observations.inputs).items():
+        if given and given.looks_otherwise_counted(begin, end):
+            warn(
+                f"the input {name!r} runs from {given.times[0]:g} to {given.times[-1]:g}, the series from {begin:g} to "
+                f"{end:g}: count both in one unit, such as hours; if they are, leave out values that come much later"
+            )
 
 
 def _check_columns(columns: tuple[str, ...], observed: tuple[str, ...]) -> None:

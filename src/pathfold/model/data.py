@@ -32,9 +32,9 @@ class Observations:
     Parameters
     ----------
     times
-        Increasing times (T,): numbers, or dates or durations with a `unit`. Or a pandas DataFrame or Series (times in
-        its index, which must not be the one that counts rows) or an xarray.DataArray (with a coordinate of times),
-        given alone, without `values`; the names of its columns label the observed components.
+        Increasing times (T,): numbers, or dates (also as text, 2026-03-31) or durations with a `unit`. Or a pandas
+        DataFrame or Series (times in its index, which must not be the one that counts rows) or an xarray.DataArray
+        (with a coordinate of times), given alone, without `values`; the names of its columns label the components.
     values
         Observed values (T, Y), or (T,) for one component. NaN and masked entries are missing ones.
     initial_time
@@ -44,7 +44,8 @@ class Observations:
         A dict of name -> `pf.Input`, in the place of the model's inputs of the same name.
     unit
         What dates and durations are counted in: "seconds", "minutes", "hours", "days", "weeks", or "years" of 365.25
-        days. Dates count from `initial_time` if that is a date, which then is time 0, and else from the first of them.
+        days; short "s", "min", "h", "d", "w", "y". Dates count from `initial_time` if that is a date, which then is
+        time 0, and else from the first of them.
     censored
         Which values are bounds: an array (T, Y) of -1 (the true value is at most this), 0, and 1 (at least this); or a
         pair (low, high) of arrays of bounds, infinite on an open side, NaN where the value is what was observed.
@@ -75,6 +76,7 @@ class Observations:
     covariates: dict[str, Label]
     name: str | int | None
     calendar: Calendar | None
+    unseen: int  # rows of the table it comes from that have inputs alone
 
     def __init__(
         self,
@@ -83,7 +85,7 @@ class Observations:
         initial_time: Any = 0.0,
         inputs: Mapping[str, Input] | None = None,
         *,
-        unit: str | None = None,
+        unit: str | Calendar | None = None,
         censored: Any = None,
         events: Mapping[str, tuple[Any, Any]] | None = None,
         covariates: Mapping[str, Any] | None = None,
@@ -111,7 +113,8 @@ class Observations:
             index = int(np.argmax(np.diff(times) <= 0)) + 1
             raise DataError(
                 f"times must increase, but times[{index}] = {times[index]} comes after {times[index - 1]}; "
-                "sort them, and merge what was observed at one time into one row"
+                "sort them, and merge what was observed at one time into one row (a table of several series is for "
+                "pf.Observations.from_frame(table, series=..., time=..., values=...))"
             )
         if times[0] < initial_time:
             raise DataError(
@@ -130,13 +133,15 @@ class Observations:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "initial_time", initial_time)
         object.__setattr__(self, "components", components)
-        object.__setattr__(self, "inputs", check_inputs({} if inputs is None else inputs, DataError))
+        given = check_inputs({} if inputs is None else inputs, DataError)
+        object.__setattr__(self, "inputs", {name: each.counted(name, calendar) for name, each in given.items()})
         object.__setattr__(self, "censored", kinds)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "events", events)
         object.__setattr__(self, "covariates", read_covariates(covariates))
         object.__setattr__(self, "name", None if name is None else _series_name(name))
         object.__setattr__(self, "calendar", calendar)
+        object.__setattr__(self, "unseen", 0)
 
     @classmethod
     def from_frame(
@@ -161,7 +166,7 @@ class Observations:
             A pandas DataFrame, what pandas makes one of (a dict of columns), or the path of a CSV file (commas, UTF-8)
             with a line of names. Empty cells are missing.
         time
-            The column of times: numbers, or dates or durations with a `unit`.
+            The column of times, or the name of the index: numbers, or dates or durations with a `unit`.
         values
             The column, or a list of the columns, of observed values.
         series
@@ -174,7 +179,8 @@ class Observations:
             empty. Such a row needs no values, and then is no time of the data.
         inputs
             A dict from the model's inputs to the columns of their values, which go into a `pf.Input` of kind "linear",
-            or to a pair of column and kind. The first value of a "previous" one holds from the start of the series on.
+            or to a pair of column and kind. Every row has a value, save with "hold": there the value before holds. A
+            row with inputs needs no other values, and then is no time of the data.
         covariates
             The column, or a list of the columns, of covariates: numbers or names of groups, each the same in all rows
             of a series. What changes within a series is an input.
@@ -201,12 +207,20 @@ class Observations:
         """
         table = LongTable.read(frame, time, values, censored, events, inputs, covariates, initial_time, unit)
         if series is None:
-            return cls(**table.of_series(np.arange(len(table.times))))
+            return cls._of_rows(table, np.arange(len(table.times)), None)
         panel = Panel()
         for name, rows in table.table.series(series):
             with naming_series(name):
-                panel[name] = cls(**table.of_series(rows), name=name)
+                panel[name] = cls._of_rows(table, rows, name)
         return panel
+
+    @classmethod
+    def _of_rows(cls, table: LongTable, rows: np.ndarray, name: Any) -> Observations:
+        arguments = table.of_series(rows)
+        unseen = arguments.pop("unseen")
+        series = cls(**arguments, name=name)
+        object.__setattr__(series, "unseen", unseen)
+        return series
 
     def with_covariates(self, covariates: Mapping[str, Any]) -> Observations:
         """Return the series with other covariates."""

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pathfold.errors import DataError, told
+from pathfold.model.dates import is_aware, text_dates
 from pathfold.model.inputs import Input
 from pathfold.model.real_arrays import is_date
 
@@ -47,10 +48,17 @@ class DataTable:
     def column(self, name: Any) -> pd.Series:
         """Return the column of this name, or raise DataError if there is none, or more than one."""
         if (count := [*self.frame.columns].count(name)) != 1:
+            if not count and name is not None and name in self.frame.index.names:
+                return self.frame.index.get_level_values(name).to_series(index=self.frame.index)
             known = told([*self.frame.columns])
             problem = "two columns" if count else "no column"
-            raise DataError(f"the table has {problem} called {told(name)}; its columns are {known}")
+            dated = f"; its index has dates: name it, .rename_axis({told(name)})" if self._has_dates_as_labels else ""
+            raise DataError(f"the table has {problem} called {told(name)}; its columns are {known}{dated}")
         return self.frame[name]
+
+    @property
+    def _has_dates_as_labels(self) -> bool:
+        return self.frame.index.name is None and self.frame.index.dtype.kind == "M"
 
     def place(self, row: int, name: Any) -> str:
         """Name a cell, as it is called in a sentence."""
@@ -74,21 +82,33 @@ class DataTable:
             )
         return numbers
 
-    def times(self, name: Any, unit: str | None) -> np.ndarray:
-        """Return a column of times: numbers, dates or durations; with a `unit`, text is read as ISO 8601 dates."""
+    def times(self, name: Any) -> np.ndarray:
+        """Return a column of times: numbers, dates or durations; text is read as numbers, or as ISO 8601 dates."""
         cells = self.column(name)
         if (empty := _missing(cells)).any():
             raise DataError(f"{self.place(int(np.argmax(empty)), name)} has no time; leave out rows without one")
         if all(map(is_date, cells)):
-            return cells.to_numpy()
-        is_number = ~np.isnan(_as_numbers(cells))
-        if unit is None or is_number.all():
+            times, aware = cells.to_numpy(), np.array([is_aware(cell) for cell in cells])
+        elif (is_number := ~np.isnan(_as_numbers(cells))).all():
             return self.numbers(name)
-        dates = pd.to_datetime(cells, format="ISO8601", errors="coerce")
-        if (odd := dates.isna().to_numpy() | is_number).any():
-            row = int(np.argmax(odd))
-            raise DataError(f"{self.place(row, name)} is {told(cells.iloc[row])}; write dates like 2026-03-31")
-        return dates.to_numpy()
+        else:
+            dates, aware = text_dates([str(cell) for cell in cells])
+            if (odd := np.isnat(dates)).any():
+                row = int(np.argmax(odd & ~is_number)) if (odd & ~is_number).any() else int(np.argmax(odd))
+                what = "a number, and others are dates" if is_number[row] else "which is not a number"
+                raise DataError(
+                    f"{self.place(row, name)} is {told(cells.iloc[row])}, {what}; write dates like 2026-03-31, or "
+                    "numbers in all rows"
+                )
+            times = pd.DatetimeIndex(dates, tz="UTC").astype(object).to_numpy() if aware.all() else dates
+        if (other := aware != aware[0]).any():
+            row = int(np.argmax(other))
+            has = ("has a time zone", "has none")[:: 1 if aware[row] else -1]
+            raise DataError(
+                f"{self.place(row, name)} is {told(cells.iloc[row])}, which {has[0]}, and the first row {has[1]}: "
+                "give all rows one, with .tz_localize(...) of pandas, or none"
+            )
+        return times
 
     def series(self, name: Any) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield the name of each series in the column and the numbers of its rows, series in the order of the table."""
@@ -134,20 +154,27 @@ class DataTable:
             )
         return column[known[0]]
 
-    def held(self, name: Any, column: np.ndarray, rows: np.ndarray, times: np.ndarray, start: float) -> Input:
-        """Return a column of a series as an input that keeps each value until another follows.
+    def known(self, name: Any, column: np.ndarray, rows: np.ndarray, times: np.ndarray, kind: Any) -> Input:
+        """Return a column of a series as an input, from rows in the order of their `times`.
 
-        The rows are in the order of their `times`; of those of one time the last counts. The first value holds from the
-        `start` of the series on, and has to be known.
+        Each row has a value, and rows of one time have the same. One of kind "hold" keeps a value until another row has
+        one, from the first row on, whose value holds before, too; of those of one time the last counts.
         """
-        if np.isnan(column[rows[0]]):
-            raise DataError(f"{self.place(int(rows[0]), name)} is empty; give the value from the first row on")
-        known = ~np.isnan(column[rows])
-        times, values = times[known], column[rows[known]]
-        last = np.append(np.diff(times) > 0.0, True)
-        times, values = times[last], values[last]
-        new = np.append(True, np.diff(values) != 0.0)
-        return Input(np.append(min(start, times[0]), times[new][1:]), values[new], kind="previous")
+        values = column[rows]
+        if kind == "hold" and not np.isnan(values[0]):
+            times, values = times[~np.isnan(values)], values[~np.isnan(values)]
+            last = np.append(times[1:] != times[:-1], True)
+            times, values = times[last], values[last]
+            new = np.append(True, np.diff(values) != 0.0)
+            return Input(times[new], values[new], kind)
+        if (empty := np.isnan(values)).any():
+            row = int(np.argmax(empty))
+            raise DataError(
+                f"{self.place(int(rows[row]), name)} is empty at time {times[row]}: an input has to be known in every "
+                "row; fill it in, or take the kind 'hold' if the value before holds on"
+            )
+        new = np.append(True, (times[1:] != times[:-1]) | (np.diff(values) != 0.0))
+        return Input(times[new], values[new], kind)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from pathfold.model.functions import (
     try_twice,
     with_time,
 )
-from pathfold.model.inputs import Input, check_inputs
+from pathfold.model.inputs import Input, check_model_inputs
 from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.kept import Kept
 from pathfold.model.likelihood import Several
@@ -107,7 +107,8 @@ class DiffusionModel:
         How a fine step is made: `pf.EulerMaruyama()`, the default, `pf.Milstein()`, `pf.StrongOrder1p5()`,
         `pf.ExactLinearDrift()`, `pf.LinearlyImplicit()` or `pf.CustomScheme(...)`.
     inputs
-        A dict of name -> `pf.Input`: known functions of time that the model's functions use.
+        Known functions of time that the model's functions use: their names, such as `("rain",)`, if the data have them;
+        or a dict of name -> `pf.Input`, for data without an input of this name, or None.
     covariates
         A dict of name -> typical value, or list of levels: numbers that each series has, or names of the groups that it
         may belong to. All functions find the number of the series, or the place of its level (0.0, 1.0, ...), in z
@@ -138,7 +139,7 @@ class DiffusionModel:
     (1, ('rate', 'sigma'))
     """
 
-    inputs: dict[str, Input]
+    inputs: dict[str, Input | None]
     covariates: dict[str, Covariate]
     scheme: Scheme
     sde: SDE
@@ -167,7 +168,7 @@ class DiffusionModel:
         initial_state: Any,
         observation: Observation | Sequence[Observation],
         scheme: Scheme | None = None,
-        inputs: Mapping[str, Input] | None = None,
+        inputs: Mapping[str, Input | None] | Sequence[str] | None = None,
         states: Sequence[str] | None = None,
         observed: Sequence[str] | None = None,
         accumulators: str | int | Sequence[str | int] = (),
@@ -184,7 +185,7 @@ class DiffusionModel:
             "scheme": self.scheme,
             **{f"event {name}": jump for name, jump in (events if isinstance(events, Mapping) else {}).items()},
         }
-        self.inputs = check_inputs({} if inputs is None else inputs, ModelError)
+        self.inputs = check_model_inputs({} if inputs is None else inputs)
         self.covariates = check_model_covariates({} if covariates is None else covariates)
         if both := [name for name in self.inputs if name in self.covariates]:
             raise ModelError(f"{both[0]!r} is the name of an input and of a covariate; give one of them another")
@@ -571,7 +572,7 @@ class DiffusionModel:
         rng, points = np.random.default_rng(20), []
         for i, t in enumerate((0.0, 0.7, 2.3, 5.1)):
             if self.known_dim:
-                inputs = {name: series.values[i % series.values.size] for name, series in self.inputs.items()}
+                inputs = {name: series.example(i) if series else 1.0 for name, series in self.inputs.items()}
                 t = Clock(t, inputs, dict.fromkeys(inputs, 0.0), self.typical(i))
             u = jnp.asarray(rng.standard_normal(self.parameters.size))
             v0 = jnp.asarray(rng.standard_normal(self.start_dim))

@@ -76,8 +76,8 @@ def with_time(name: str, function: Any, arguments: Sequence[str]) -> OfTime:
     def with_inputs(*values):
         if not getattr(values[-1], "inputs", None):
             raise ModelError(
-                f"{name} takes arguments {signature}, the last one for inputs, but the model has none: give "
-                "pf.DiffusionModel(..., inputs={name: pf.Input(times, values)})"
+                f"{name} takes arguments {signature}, the last one for inputs, but the model has none: name "
+                "them, as in pf.DiffusionModel(..., inputs=('rain',)), or give inputs={name: pf.Input(times, values)}"
             )
         return function(*values[:-1], *time_arguments(values[-1]))
 

@@ -41,7 +41,8 @@ def _parts(model: DiffusionModel) -> dict[str, Any]:
     for name, prior in {"initial_state": model.initial_state, **_priors(model)}.items():
         functions[name] = (_map_with_excess(prior), functions[name][1])
     parts: dict[str, Any] = {name: computation(function, *shapes) for name, (function, shapes) in functions.items()}
-    parts |= {f"input {name!r}": (series.kind, series.times, series.values) for name, series in model.inputs.items()}
+    given = {name: (own.kind, own.times, own.values) if own else () for name, own in model.inputs.items()}
+    parts |= {f"input {name!r}": own for name, own in given.items()}
     groups: dict[str, Any] = {name: (each.levels, model.groups) for name, each in model.covariates.items()}
     parts |= {f"covariate {name!r}": each for name, each in groups.items()}
     labels = {"names of the states": model.states, "names of the observed components": model.observed}

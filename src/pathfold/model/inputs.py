@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from pathfold.errors import DataError, PathfoldError, told
+from pathfold.errors import DataError, ModelError, PathfoldError, told
+from pathfold.model.dates import Calendar, as_dates, counted, told_time
+from pathfold.model.events import close
 from pathfold.model.names import check_name
 from pathfold.model.real_arrays import check_same_rows, real_array
 
-InputKind = Literal["linear", "previous"]
+InputKind = Literal["linear", "previous", "hold"]
+
+REGULAR = 1e-6  # steps that differ by less, relative to the longest, are equal
+LONGER, ROWS = 20.0, 10  # lengths of a series, and values: a table that goes on for so long is counted otherwise
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class Input:
     """A known function of time that drives the model: a dose, a temperature, a stimulus.
 
+    It is known from its first to its last time, and what needs it at another time is refused. With equal steps between
+    three or more times, the last value of a "previous" input lasts one step. A single value is a constant, known at all
+    times.
+
     Parameters
     ----------
     times
-        Increasing times (K,), in the unit of the observations.
+        Increasing times (K,), in the unit of the observations; or dates, for observations that have dates.
     values
         Values (K,).
     kind
-        "linear": straight lines between the values; "previous": each value holds until the next time.
+        "linear": straight lines between the values; "previous": each value holds until the next time; "hold": the same,
+        and the first value holds at all times before, the last one at all times after.
     """
 
     times: np.ndarray
@@ -35,29 +45,62 @@ class Input:
 
     def __init__(self, times: Any, values: Any, kind: InputKind = "linear"):
         if not isinstance(kind, str) or kind not in get_args(InputKind):
-            raise DataError(f"an input's kind must be 'linear' or 'previous', not {told(kind)}")
+            raise DataError(f"an input's kind must be 'linear', 'previous' or 'hold', not {told(kind)}")
         check_same_rows({"an input's times": times, "an input's values": values})
-        times = real_array("an input's times", times).astype(np.float64)
+        if (dates := as_dates("an input's times", times)) is None:
+            times = steps = real_array("an input's times", times).astype(np.float64)
+        else:
+            times = np.asarray(times)
+            steps = np.where(np.isnat(dates.array), np.nan, dates.array.astype(np.int64))
         values = real_array("an input's values", values).astype(np.float64)
-        if times.ndim != 1 or times.size == 0 or times.shape != values.shape:
-            raise DataError(f"an input has times {times.shape} and values {values.shape}, expected one value per time")
-        if not (np.all(np.isfinite(times)) and np.all(np.isfinite(values)) and np.all(np.diff(times) > 0)):
+        if steps.ndim != 1 or steps.size == 0 or steps.shape != values.shape:
+            raise DataError(f"an input has times {steps.shape} and values {values.shape}, expected one value per time")
+        if not (np.all(np.isfinite(steps)) and np.all(np.isfinite(values)) and np.all(np.diff(steps) > 0)):
             raise DataError("an input's times must increase, and times and values be finite: fill in what is missing")
         for name, value in (("times", times), ("values", values), ("kind", kind)):
             object.__setattr__(self, name, value)
 
-    def check_cover(self, name: str, start: float, end: float) -> None:
-        """Raise DataError unless the input is known from start to end; one of kind "previous" keeps its last value."""
-        if start < self.times[0] or (self.kind == "linear" and end > self.times[-1]):
+    def counted(self, name: str, calendar: Calendar | None) -> Input:
+        """Return the input of this name with times that are numbers, counted like those of a series."""
+        if self.times.dtype == np.float64:
+            return self
+        return Input(counted(f"the times of the input {name!r}", self.times, calendar), self.values, self.kind)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The first and the last time at which the input is known."""
+        if self.kind == "hold" or self.times.size == 1:
+            return -np.inf, np.inf
+        steps = np.diff(self.times)
+        lasts = self.kind == "previous" and steps.size > 1 and np.ptp(steps) <= REGULAR * steps.max()
+        return self.times[0], self.times[-1] + (steps.mean() if lasts else 0.0)
+
+    def check_cover(self, name: str, start: float, end: float, calendar: Calendar | None = None) -> None:
+        """Raise DataError unless the input is known from start to end, up to rounding."""
+        first, last = self.span
+        before, after = start < first - close(start), end > last + close(end)
+        if before or after:
+            span, needed = (" to ".join(told_time(t, calendar) for t in ends) for ends in ((first, last), (start, end)))
+            earlier = "values before that, or a later initial_time (in from_frame, None)" if before else ""
+            later = f"values after that (pf.predict takes inputs={{{name!r}: pf.Input(...)}})" if after else ""
             raise DataError(
-                f"the input {name!r} is known from {self.times[0]} to {self.times[-1]}, but the series runs from "
-                f"{start} to {end}; give it for all of that time"
+                f"the input {name!r} is known from {span}, but the series runs from {needed}: give it "
+                f"{' and '.join(filter(None, (earlier, later)))}, or kind='hold' if its first and last value hold on"
             )
+
+    def looks_otherwise_counted(self, start: float, end: float) -> bool:
+        """Tell whether the input begins with the series but goes on so long that its unit seems to be another."""
+        length, (first, last) = end - start, (self.times[0], self.times[-1])
+        return self.times.size >= ROWS and abs(first - start) <= length and last - first > LONGER * length
+
+    def example(self, i: int) -> float:
+        """Return a value at which the model is tried."""
+        return self.values[i % self.values.size]
 
     def at(self, t: np.ndarray) -> np.ndarray:
         if self.kind == "linear":
             return np.interp(t, self.times, self.values)
-        rounding = 1e-12 * (1.0 + np.abs(t))  # for a fine step that is meant to begin where the value changes
+        rounding = close(t)  # for a fine step that is meant to begin where the value changes
         return self.values[np.maximum(np.searchsorted(self.times, t + rounding, side="right") - 1, 0)]
 
     def written(self) -> dict[str, Any]:
@@ -72,3 +115,19 @@ def check_inputs(inputs: Any, error: type[PathfoldError]) -> dict[str, Input]:
     for name in inputs:
         check_name("the input", name, error)
     return dict(inputs)
+
+
+def check_model_inputs(given: Any) -> dict[str, Input | None]:
+    """Return the inputs of a model by name from the user's dict, or names; None for those that data have to give."""
+    names = (given,) if isinstance(given, str) else given
+    by_name = dict.fromkeys(names) if isinstance(names, Sequence) else names
+    own = {n: each for n, each in by_name.items() if each is not None} if isinstance(by_name, Mapping) else by_name
+    known = check_inputs(own, ModelError)
+    for name in by_name:
+        check_name("the input", name, ModelError)
+    if dated := [name for name, each in known.items() if each.times.dtype != np.float64]:
+        raise ModelError(
+            f"the input {dated[0]!r} has dates, which only data with dates can count: name it in the model, inputs="
+            f"{{{dated[0]!r}: None}}, and give it to the data, pf.Observations(..., inputs=)"
+        )
+    return dict(by_name)

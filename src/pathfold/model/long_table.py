@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,6 @@ import pandas as pd
 from pathfold.errors import DataError, told
 from pathfold.model.censoring import check_side
 from pathfold.model.data_table import DataTable
-from pathfold.model.dates import Calendar, counted, in_unit
-from pathfold.model.inputs import Input
-from pathfold.model.real_arrays import real_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +54,7 @@ class LongTable:
         return cls(
             table,
             names,
-            table.times(time, unit),
+            table.times(time),
             np.stack([table.numbers(name) for name in names], axis=1),
             _censoring(table, names, censored),
             {name: table.numbers(column) for name, column in _columns("events", events).items()},
@@ -68,29 +65,36 @@ class LongTable:
         )
 
     def of_series(self, rows: np.ndarray) -> dict[str, Any]:
-        """Return the arguments of the `pf.Observations` that these rows are, in whatever order they stand.
+        """Return the arguments of the series that these rows are, in whatever order they stand, and a count of those
+        that have inputs alone.
 
-        A row that has an event and no value is no time of the data.
+        A row that has an event or an input and no value is no time of the data.
         """
         rows = rows[np.argsort(self.times[rows], kind="stable")]
-        happens = np.zeros(len(rows), dtype=bool)
-        for amounts in self.events.values():
-            happens |= ~np.isnan(amounts[rows])
-        seen = rows[~(happens & np.isnan(self.values[rows]).all(axis=1))]
+        empty, happens = np.isnan(self.values[rows]).all(axis=1), self._any(self.events.values(), rows)
+        driven = self._any((column for _, column, _ in self.inputs.values()), rows)
+        seen = rows[~(empty & (happens | driven))]
         if not seen.size:
-            raise DataError("every row is an event without a value; give at least one value")
+            raise DataError("no row has a value, only events or inputs; give at least one value")
         self._check_once(seen)
-        times = self.times[seen]
-        initial_time = self.times[rows[0]] if self.initial_time is None else self.initial_time
         return {
-            "times": pd.DataFrame(self.values[seen], index=pd.Index(times), columns=self.names),
-            "initial_time": initial_time,
+            "times": pd.DataFrame(self.values[seen], index=pd.Index(self.times[seen]), columns=self.names),
+            "initial_time": self.times[rows[0]] if self.initial_time is None else self.initial_time,
             "unit": self.unit,
             "censored": None if self.censored is None else self.censored[seen],
             "events": {name: self._known(amounts, rows) for name, amounts in self.events.items()},
-            "inputs": self._own_inputs(rows, *in_unit(times, initial_time, self.unit)[1:]),
+            "inputs": {
+                name: self.table.known(label, column, rows, self.times[rows], kind)
+                for name, (label, column, kind) in self.inputs.items()
+            },
             "covariates": {name: self.table.constant(name, column, rows) for name, column in self.covariates.items()},
+            "unseen": int(np.sum(empty & driven & ~happens)),
         }
+
+    @staticmethod
+    def _any(columns: Iterable[np.ndarray], rows: np.ndarray) -> np.ndarray:
+        """Mark the rows in which any of these columns is not empty."""
+        return np.logical_or.reduce([np.zeros(len(rows), dtype=bool), *(~np.isnan(column[rows]) for column in columns)])
 
     def _check_once(self, seen: np.ndarray) -> None:
         """Raise DataError if two rows have the same time."""
@@ -106,21 +110,6 @@ class LongTable:
         """Return times and numbers of a column where it is not empty."""
         rows = rows[~np.isnan(column[rows])]
         return self.times[rows], column[rows]
-
-    def _own_inputs(self, rows: np.ndarray, start: Any, calendar: Calendar | None) -> dict[str, Input]:
-        """Return the inputs of a series; rows of one time that repeat a value count once."""
-        inputs = {}
-        for name, (label, column, kind) in self.inputs.items():
-            if kind == "previous":
-                times = counted("times", self.times[rows], calendar)
-                inputs[name] = self.table.held(label, column, rows, times, real_number("initial_time", start))
-                continue
-            times, values = self._known(column, rows)
-            if not times.size:
-                raise DataError(f"the input {told(name)} has no value; give every series at least one")
-            new = np.append(True, (times[1:] != times[:-1]) | (np.diff(values) != 0.0))
-            inputs[name] = Input(counted("times", times[new], calendar), values[new], kind)
-        return inputs
 
 
 def _censoring(table: DataTable, names: list[Any], censored: Any) -> np.ndarray | None:

@@ -22,6 +22,7 @@ import numpyro.distributions as dist
 
 from pathfold.errors import shorter, told
 from pathfold.model.functions import OfTime
+from pathfold.model.inputs import Input
 from pathfold.model.reactions import ReactionFunction
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def model_text(model: DiffusionModel) -> dict[str, str]:
     """Return each part of the model by name, as text; parameters as "parameter NAME"."""
     texts = {name: text_of(given) for name, given in model.written.items()}
     texts |= {f"parameter {name}": text_of(prior) for name, prior in model.priors.items()}
-    texts |= {f"input {name}": f"{series.kind}, {series.values.size} values" for name, series in model.inputs.items()}
+    texts |= {f"input {name}": _input(given) for name, given in model.inputs.items()}
     texts |= {
         f"covariate {name}": f"one of {len(each.levels)} levels" if each.levels else f"about {each.typical:g}"
         for name, each in model.covariates.items()
@@ -64,6 +65,13 @@ def text_of(given: Any) -> str:
     if hasattr(given, "shape"):
         return _number(given)
     return repr(given) if isinstance(given, str | int | float) else told(given)
+
+
+def _input(given: Input | None) -> str:
+    if given is None:
+        return "given by the data"
+    count = given.values.size
+    return f"constant, {given.values[0]:g}" if count == 1 else f"{given.kind}, {count} values"
 
 
 def _distribution(given: dist.Distribution) -> str:

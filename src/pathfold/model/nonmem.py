@@ -167,7 +167,7 @@ class EventTable:
                 f"the table has a column {dated[0]!r}: let TIME count from one moment on, in hours or days, and leave "
                 "the dates out"
             )
-        time = table.times("TIME", None)
+        time = table.times("TIME")
         if time.dtype != np.float64:
             raise DataError(
                 "the column 'TIME' has dates or durations: let it count from one moment on, in hours or days"
@@ -387,7 +387,7 @@ def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: f
         pd.DataFrame(values, index=pd.Index(times), columns=[*routes.observed.names]),
         initial_time=start,
         inputs=inputs
-        | {key: events.table.held(key, column, rows, time, start) for key, column in routes.inputs.items()},
+        | {key: events.table.known(key, column, rows, time, "hold") for key, column in routes.inputs.items()},
         covariates={key: events.table.constant(key, column, rows) for key, column in routes.covariates.items()},
         events={key: _amounts(given) for key, given in routes.doses.parts(doses).items() if given["row"].size},
         censored=(low, high),
@@ -428,4 +428,4 @@ def _rate(infusions: Doses, start: float) -> Input:
     running = np.zeros((len(changes), len(rates)))
     np.add.at(running, (np.searchsorted(changes, infusions["begin"]), kind), 1.0)
     np.add.at(running, (np.searchsorted(changes, infusions["end"]), kind), -1.0)
-    return Input(changes, np.cumsum(running, axis=0) @ rates, kind="previous")
+    return Input(changes, np.cumsum(running, axis=0) @ rates, kind="hold")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from pathfold.engine.native.trajectory import STATISTIC_TYPES, STATISTICS
 from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
+from pathfold.model.dates import dates_of
 from pathfold.model.identity import identity
 from pathfold.model.model_text import model_text
 from pathfold.results.deterministics import with_deterministics
@@ -207,11 +208,19 @@ def _coordinates(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_pa
     coordinates |= {by: levels for by, levels in group_labels(model).items() if by in kept}
     if keep.components and keep_path != "none":
         dim = "node" if several else "time"
-        coordinates["time"] = (dim, state_times(grid, keep_path))
+        times, counts = cast(np.ndarray, state_times(grid, keep_path)), kept_states(grid, keep_path).sum(axis=1)
+        coordinates["time"] = (dim, times)
         if several:
-            names = np.repeat(_names_of_series(grid), kept_states(grid, keep_path).sum(axis=1))
+            names = np.repeat(_names_of_series(grid), counts)
             coordinates["node_series"] = (dim, names)
+        coordinates |= _dates(grid, dim, times, np.repeat(grid.series_of_intervals, counts))
     return coordinates
+
+
+def _dates(grid: TimeGrid, dim: str, times: np.ndarray, series: np.ndarray) -> dict[str, Any]:
+    """Return a coordinate with the dates of times (R,) of series of these numbers, if the data have dates."""
+    dates = dates_of(grid.calendars, times, series)
+    return {} if dates is None else {"date": (dim, dates)}
 
 
 def group_labels(model: DiffusionModel) -> dict[str, list[Any]]:
@@ -273,11 +282,13 @@ def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
     """Return the data at the times at which anything was observed; `shows` are components of the model, or -1."""
     several = len(grid.first) > 1
     rows = grid.mask.any(axis=1)
+    times = np.asarray(grid.ends)[rows]
     values = np.where(grid.mask, grid.values, np.nan)[rows]
     dim = "node" if several else "time"
     coordinates: dict[str, Any] = {
-        "time": (dim, np.asarray(grid.ends)[rows]),
+        "time": (dim, times),
         "observation": list(model.observed or grid.components),
+        **_dates(grid, dim, times, grid.series_of_intervals[rows]),
     }
     if several:
         coordinates["node_series"] = (dim, _names_of_series(grid)[rows])
