@@ -178,8 +178,7 @@ def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) 
     for array in (np.asarray, jnp.asarray):
         try:
             with _quiet():
-                point = _point(examples, array)
-                first, second = (computed(lambda: function(*point)) for _ in range(2))  # noqa: B023
+                first, second = (computed(lambda array=array: function(*_point(examples, array))) for _ in range(2))
         except Exception:  # it takes JAX arrays alone, with which it has been traced
             continue
         if not np.array_equal(first, second, equal_nan=True):

@@ -7,12 +7,13 @@ constants. Anything NumPy has that is not in the tables below raises TypeError.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pathfold.program.graph import Graph
-from pathfold.program.interpret import Nodes, constants_of
+from pathfold.program.interpret import Nodes, by_element, constants_of
 from pathfold.program.rules_of_algebra import cholesky_nodes, fold
 from pathfold.program.rules_of_products import product
 
@@ -74,24 +75,8 @@ def graph_of(*values: Any) -> Graph:
     return next(each.graph for each in values if isinstance(each, NodeArray))
 
 
-def by_element(g: Graph, f: Callable[..., int], *arrays: Nodes) -> Nodes:
-    """Apply a function of nodes to each element of arrays; what is alike is done once: most of a Jacobian is zero."""
-    first = arrays[0]
-    if any(each.shape != first.shape for each in arrays):
-        arrays = tuple(np.broadcast_arrays(*arrays))
-        first = arrays[0]
-    done: dict[tuple, int] = {}
-    out = []
-    for nodes in zip(*(each.ravel().tolist() for each in arrays), strict=True):
-        node = done.get(nodes)
-        if node is None:
-            node = done[nodes] = f(*nodes)
-        out.append(node)
-    return np.array(out, dtype=np.int64).reshape(first.shape)
-
-
 def _op(name: str) -> Callable:
-    return lambda g, *arrays: by_element(g, lambda *nodes: g.op(name, *nodes), *arrays)
+    return lambda g, *arrays: by_element(partial(g.op, name), *arrays)
 
 
 def _matmul(g: Graph, a: Nodes, b: Nodes) -> Nodes:
@@ -101,17 +86,13 @@ def _matmul(g: Graph, a: Nodes, b: Nodes) -> Nodes:
     return out.reshape((*a.shape[:-1], *b.shape[1:]))
 
 
-def _power(g: Graph, base: Nodes, exponent: Nodes) -> Nodes:
-    return by_element(g, lambda a, n: g.op("pow", a, n), base, exponent)
-
-
 _UFUNCS: dict[Any, Callable] = {
     np.add: _op("add"),
     np.subtract: _op("sub"),
     np.multiply: _op("mul"),
-    np.divide: lambda g, a, b: by_element(g, g.div, a, b),
+    np.divide: lambda g, a, b: by_element(g.div, a, b),
     np.negative: _op("neg"),
-    np.power: _power,
+    np.power: _op("pow"),
     np.absolute: _op("abs"),
     np.maximum: _op("max"),
     np.minimum: _op("min"),
@@ -124,8 +105,8 @@ _UFUNCS: dict[Any, Callable] = {
     np.not_equal: _op("ne"),
     np.less: _op("lt"),
     np.less_equal: _op("le"),
-    np.greater: lambda g, a, b: by_element(g, lambda a, b: g.op("lt", b, a), a, b),
-    np.greater_equal: lambda g, a, b: by_element(g, lambda a, b: g.op("le", b, a), a, b),
+    np.greater: lambda g, a, b: _op("lt")(g, b, a),
+    np.greater_equal: lambda g, a, b: _op("le")(g, b, a),
     np.bitwise_and: _op("and"),
     np.bitwise_or: _op("or"),
     np.matmul: _matmul,
