@@ -17,7 +17,8 @@ def whole(name: str, value: Any, *, least: int) -> int:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= GREATEST:
-        raise SettingsError(f"{name} must be a whole number of at least {least}, below 2^63, not {told(value)}")
+        limit = f"most {GREATEST}" if isinstance(value, int) and value > GREATEST else f"least {least}"
+        raise SettingsError(f"{name} must be a whole number of at {limit}, not {told(value)}")
     return int(value)
 
 
