@@ -99,7 +99,7 @@ MISTAKES = [
     ({"initial_state": lambda z: dist.Normal(RNG.normal(size=2), 1.0)}, ("initial_state gives another value",)),
     ({"initial_state": lambda z: dist.Normal(jnp.log(-jnp.exp(z["theta"])) * jnp.ones(2), 1.0)},
      ("initial_state gave", "drawn from their priors")),
-    ({"initial_state": lambda z: jnp.log(-jnp.exp(z["theta"])) * jnp.ones(2)}, ("initial_state gave", "from their priors")),
+    ({"initial_state": lambda z: jnp.log(-jnp.exp(z["theta"])) * jnp.ones(2)}, ("initial_state gave", "priors")),
     ({"scheme": pf.CustomScheme(lambda x, z, v, delta, t: x + RNG.normal() * v, 2)}, ("step gives another value",)),
     ({"initial_state": dist.Normal}, ("initial_state is the class Normal", "instance")),
     ({"drift": dict}, ("drift must be a function",)),

@@ -257,7 +257,7 @@ class Programs:
     def step_at_rest(self, z, x, delta, t, forcing) -> tuple[Any, Any, Any]:
         """Return the step from x without noise, and its slopes by the state and by the noise."""
         at_rest = self.step(z, x, np.zeros(self.step.shapes[2]), delta, t, forcing)
-        return at_rest.value(), *at_rest.jacobians(1, 2)
+        return at_rest.value(), at_rest.jacobian(1), at_rest.jacobian(2)
 
 
 def curvature(step: Applied, weight: Any, moving: int) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pathfold.program.arrays import Elimination, entries_of, is_entry, result_of
@@ -14,7 +16,7 @@ from pathfold.program.rules_of_algebra import solve_nodes
 SMALL = 4  # up to this order of a matrix, loops do not pay
 
 
-def eliminate(matrix: NodeArray) -> tuple[NodeArray, NodeArray]:
+def eliminate(matrix: Any) -> tuple[Any, Any]:
     """Return the inverse of a small matrix and its pivots, by elimination without exchanges.
 
     It is meant for covariances (positive pivots) and matrices near the identity; a vanishing pivot gives infinities,
@@ -30,7 +32,7 @@ def eliminate(matrix: NodeArray) -> tuple[NodeArray, NodeArray]:
     return NodeArray(g, inverse), NodeArray(g, pivots)
 
 
-def solve_lower(factor: NodeArray, right: NodeArray, *, transposed: bool = False) -> NodeArray:
+def solve_lower(factor: Any, right: Any, *, transposed: bool = False) -> Any:
     """Return L^{-1} b of a lower triangular matrix, or L^{-T} b."""
     g, matrix, nodes = factor.graph, factor.nodes, nodes_in(factor.graph, right)
     triangle = matrix.T if transposed else matrix
@@ -38,7 +40,7 @@ def solve_lower(factor: NodeArray, right: NodeArray, *, transposed: bool = False
     return NodeArray(g, found.reshape(nodes.shape))
 
 
-def invert(matrix: NodeArray) -> NodeArray:
+def invert(matrix: Any) -> Any:
     """Return the inverse of a small matrix of any kind, by elimination with rows exchanged for the largest pivot."""
     n = len(matrix)
     rows = list(np.concatenate([matrix, np.eye(n)], axis=1))
@@ -53,7 +55,7 @@ def invert(matrix: NodeArray) -> NodeArray:
     return np.stack(rows)[:, n:]
 
 
-def lower_mirrored(matrix: NodeArray) -> NodeArray:
+def lower_mirrored(matrix: Any) -> Any:
     """Make a symmetric matrix of its lower triangle; the upper one is never computed.
 
     The result is put into an array in memory of its own where that takes few single entries: views of such an array
@@ -69,7 +71,7 @@ def lower_mirrored(matrix: NodeArray) -> NodeArray:
     return NodeArray(g, mirrored)
 
 
-def ones_where_missing(matrix: NodeArray, mask: NodeArray) -> NodeArray:
+def ones_where_missing(matrix: Any, mask: Any) -> Any:
     """Put ones on the diagonal in the rows of missing components, which are zero.
 
     The ones are selected, not added: the compiler may reorder sums, and a variance of 1e-16 is lost when

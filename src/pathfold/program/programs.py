@@ -22,6 +22,8 @@ from pathfold.program.interpret import Nodes, input_nodes
 from pathfold.program.node_arrays import NodeArray, graph_of, nodes_in
 from pathfold.program.trace import Traceable, second_derivative, trace
 
+NONE = -1  # in the place of the unit vector that is a first direction
+
 
 class Program:
     """A function of arrays of given shapes, which JAX writes down once, when it is first needed."""
@@ -96,9 +98,9 @@ class Program:
         g = graph_of(*arguments)
         nodes = [np.broadcast_to(nodes_in(g, a), s) for a, s in zip(arguments, self.shapes, strict=True)]
         key = id(self), *(n for each in nodes for n in each.ravel().tolist())
-        if key not in g.applied:
-            g.applied[key] = (LargeApplied if self.graph.statements else Applied)(self, g, nodes)
-        return g.applied[key]
+        if (known := g.applied.get(key)) is None:
+            known = g.applied[key] = (LargeApplied if self.graph.statements else Applied)(self, g, nodes)
+        return known
 
 
 class Applied:
@@ -113,12 +115,12 @@ class Applied:
     def _array(self, nodes: Any) -> NodeArray:
         return NodeArray(self.g, np.asarray(nodes, dtype=np.int64))
 
-    def value(self) -> NodeArray:
+    def value(self) -> Any:
         p = self.program
         self._compute(p.needed["value"])
         return self._array([self._values[n] for n in p.out["value"].ravel().tolist()]).reshaped(p.out["value"].shape)
 
-    def jacobian(self, argument: int) -> NodeArray:
+    def jacobian(self, argument: int) -> Any:
         """Return the derivatives by an argument, whose axis comes last."""
         p = self.program
         out = p.out["first"].ravel().tolist()
@@ -128,10 +130,10 @@ class Applied:
             columns.append([self._at(n, values, i) for n in out])
         return self._array(np.array(columns, dtype=np.int64).reshape(-1, len(out)).T.reshape(*p.out["first"].shape, -1))
 
-    def jacobians(self, *arguments: int) -> list[NodeArray]:
+    def jacobians(self, *arguments: int) -> list[Any]:
         return [self.jacobian(argument) for argument in arguments]
 
-    def hessians(self, *arguments: int) -> NodeArray:
+    def hessians(self, *arguments: int) -> Any:
         """Return the lower triangles of the second derivatives by all these arguments, one after the other."""
         p, at = self.program, [i for a in arguments for i in self.program.coordinates(a)]
         out = p.out["mixed"].ravel().tolist()
@@ -143,14 +145,14 @@ class Applied:
                 found[:, place[i], place[j]] = [values.get(n, self._zero) for n in out]
         return self._array(found)
 
-    def pulled(self, weights: Any, *arguments: int) -> list[NodeArray]:
+    def pulled(self, weights: Any, *arguments: int) -> list[Any]:
         """Return <weights, df> as a linear function of the direction: the gradients by the arguments."""
         seeds = zip(
             self.program.out["second"].ravel().tolist(), nodes_in(self.g, weights).ravel().tolist(), strict=True
         )
-        return self._transposed([(n, None, w) for n, w in seeds], arguments)
+        return self._transposed([(n, NONE, w) for n, w in seeds], arguments)
 
-    def contracted(self, weights: Sequence[Any], *arguments: int) -> list[NodeArray]:
+    def contracted(self, weights: Sequence[Any], *arguments: int) -> list[Any]:
         """Return the gradients by the arguments of sum_k <weights_k, derivative by argument k>."""
         p, seeds = self.program, []
         out = p.out["mixed"].ravel().tolist()
@@ -160,7 +162,7 @@ class Applied:
                 seeds += [(n, i, int(w)) for n, w in zip(out, columns[:, k].tolist(), strict=True)]
         return self._transposed(seeds, arguments)
 
-    def contracted_hessian(self, weights: Any, *arguments: int) -> NodeArray:
+    def contracted_hessian(self, weights: Any, *arguments: int) -> Any:
         """Return the second derivatives of <weights, f> by all these arguments, one after the other."""
         nodes = nodes_in(self.g, weights).ravel().tolist()
         seeds, rows = list(zip(self.program.out["mixed"].ravel().tolist(), nodes, strict=True)), list[Nodes]()
@@ -230,25 +232,25 @@ class Applied:
             found[j] = values
         return found
 
-    def _transposed(self, seeds: Sequence[tuple[int, int | None, Node]], arguments: Sequence[int]) -> list[NodeArray]:
+    def _transposed(self, seeds: Sequence[tuple[int, int, Node]], arguments: Sequence[int]) -> list[Any]:
         """Transpose what is linear in the second direction: return the weight of each of its coordinates.
 
-        A seed is a node, the unit vector that is its first direction (None: it has none) and its weight.
+        A seed is a node, the unit vector that is its first direction (NONE: it has none) and its weight.
         """
         p, g, zero = self.program, self.g, self._zero
         self._compute(p.needed["second"])
         self._compute(p.needed["mixed"])
-        weights: dict[int, dict[int | None, Node]] = {}  # of a node, by its first direction
+        weights: dict[int, dict[int, Node]] = {}  # of a node, by its first direction
 
-        def push(n: int, i: int | None, weight: Node) -> None:
+        def push(n: int, i: int, weight: Node) -> None:
             a, b = p.reach[n]
             if not b or weight == zero or (a and not a >> i & 1):
                 return
-            key = i if a else None
+            key = i if a else NONE
             mine = weights.setdefault(n, {})
             mine[key] = g.op("add", mine[key], weight) if key in mine else weight
 
-        def value(n: int, i: int | None) -> Node:
+        def value(n: int, i: int) -> Node:
             return self._values[n] if p.reach[n] == (0, 0) else self._first(i).get(n, zero)
 
         for n, i, weight in seeds:
@@ -291,20 +293,20 @@ class LargeApplied(Applied):
             written[key] = Traceable(function, *given)
         return jax.tree.map(self._array, written[key](self.g, *given))
 
-    def value(self) -> NodeArray:
+    def value(self) -> Any:
         return self._of("value", self.program.function)
 
-    def jacobian(self, argument: int) -> NodeArray:
+    def jacobian(self, argument: int) -> Any:
         return self._of(("jacobian", argument), jax.jacfwd(self.program.function, argnums=argument))
 
-    def hessians(self, *arguments: int) -> NodeArray:
+    def hessians(self, *arguments: int) -> Any:
         def function(*values):
             at, of_one = self._of_one(values, arguments)
             return jax.jacfwd(jax.jacfwd(lambda q: jnp.ravel(of_one(q))))(at)
 
         return self._of(("hessians", *arguments), function)
 
-    def contracted_hessian(self, weights: Any, *arguments: int) -> NodeArray:
+    def contracted_hessian(self, weights: Any, *arguments: int) -> Any:
         def function(*values):
             at, of_one = self._of_one(values[:-1], arguments)
             return jax.jacfwd(jax.grad(lambda q: jnp.sum(values[-1] * of_one(q))))(at)
@@ -322,14 +324,14 @@ class LargeApplied(Applied):
 
         return jnp.concatenate([jnp.ravel(values[a]) for a in arguments]), of_one
 
-    def pulled(self, weights: Any, *arguments: int) -> list[NodeArray]:
+    def pulled(self, weights: Any, *arguments: int) -> list[Any]:
         def function(*values):
             *values, weight = values
             return jax.grad(lambda *v: jnp.sum(weight * self.program.function(*v)), argnums=arguments)(*values)
 
         return list(self._of(("pulled", *arguments), function, weights))
 
-    def contracted(self, weights: Sequence[Any], *arguments: int) -> list[NodeArray]:
+    def contracted(self, weights: Sequence[Any], *arguments: int) -> list[Any]:
         count = len(self.nodes)
 
         def function(*values):
