@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs
 from pathfold.model import Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.faults import build_anew
@@ -104,12 +104,14 @@ def test_a_planted_fault_is_seen(monkeypatch):
     """Without the excess the prior in these coordinates would be standard normal, which it is not."""
     d, q, _, _ = on_the_manifold()
     assert d.potential_error(q) < TOLERANCE
-    sound = ModelFunctions.in_coordinates
+    sound = Programs.in_coordinates
 
-    def faulty(f, centre, factor):
-        return sound(f, centre, factor)[0], lambda q: f.parameter_excess(centre + factor @ q)
+    def faulty(f, q, centre, factor):
+        excess = f.parameter_excess(centre + factor @ q)
+        gradient = factor.T @ excess.jacobian(0)
+        return sound(f, q, centre, factor)._replace(excess=excess.value(), excess_gradient=gradient)
 
-    monkeypatch.setattr(ModelFunctions, "in_coordinates", faulty)
+    monkeypatch.setattr(Programs, "in_coordinates", faulty)
     build_anew(monkeypatch)
     wrong = Driven(
         d.engine.model, d.engine.grid, dense=d.dense, lanes=4, coordinates=some_coordinates(d.engine.sizes.U)

@@ -24,6 +24,8 @@ from pathfold.program.kernel import (
 )
 from pathfold.program.layout import BLOCKS, Record, Use
 from pathfold.program.machine import Loaded, assemble
+from pathfold.program.node_arrays import NodeArray
+from pathfold.program.trace import trace
 
 LANES = 5  # odd, so that vectorised loops have a remainder
 
@@ -128,8 +130,10 @@ def evaluate(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
     result = Record("result", "lane", {f"out{i}": s.shape for i, s in enumerate(jax.tree.leaves(shapes))})
 
     def final(**values):
-        out = function(*(values[f"in{i}"] for i in range(len(arrays))))
-        return {f"out{i}": leaf for i, leaf in enumerate(jax.tree.leaves(out))}
+        given = [values[f"in{i}"] for i in range(len(arrays))]
+        graph = given[0].graph
+        out = trace(graph, function, *(each.nodes for each in given))
+        return {f"out{i}": NodeArray(graph, nodes) for i, nodes in enumerate(jax.tree.leaves(out))}
 
     final.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in given.fields]

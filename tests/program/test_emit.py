@@ -2,7 +2,6 @@
 
 import re
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -52,7 +51,7 @@ def walk_kernel(memory: Memory, reverse: bool = False) -> LaneScan:
         return {"state": begin, "sum": 0.0}
 
     def body(decay, push, noise, state, sum, s):
-        after = jnp.sin(decay) * state + jnp.exp(push) * noise + s
+        after = np.sin(decay) * state + np.exp(push) * noise + s
         return {"path": state, "state": after, "sum": sum + after[0] * after[1]}
 
     def final(state, sum):
@@ -125,10 +124,10 @@ def test_carried_quantities_that_no_step_changes_leave_the_loop_with_what_depend
     memory = lane_memory()
 
     def init(begin, push):
-        return {"state": begin, "rate": jnp.sin(push)}
+        return {"state": begin, "rate": np.sin(push)}
 
     def body(noise, state, rate):
-        return {"path": state, "state": jnp.exp(rate) * state + noise, "rate": rate}
+        return {"path": state, "state": np.exp(rate) * state + noise, "rate": rate}
 
     def final(state, rate):
         return {"end": state * rate}
@@ -165,10 +164,10 @@ def test_kernels_run_one_after_the_other():
     path, _, _ = walk(memory, reverse=False)
 
     def init():
-        return {"best": jnp.full(2, -jnp.inf)}
+        return {"best": np.full(2, -np.inf)}
 
     def body(path, best):
-        return {"best": jnp.maximum(best, path)}
+        return {"best": np.maximum(best, path)}
 
     def final(best):
         return {"end": best}
@@ -201,8 +200,8 @@ def test_truth_values_between_sections():
     push, noise, decay = memory["interval", "push"], memory["fine", "noise"].copy(), memory["constants", "decay"]
 
     def body(push, noise, decay):
-        chosen = jnp.where((push[0] > 0) == (decay[0] > 0), noise, -noise)
-        return {"path": jnp.where((push[1] > 0) & (noise[0] > 0), chosen, decay)}
+        chosen = np.where((push[0] > 0) == (decay[0] > 0), noise, -noise)
+        return {"path": np.where((push[1] > 0) & (noise[0] > 0), chosen, decay)}
 
     memory.run(LaneScan("choose", memory.uses(), body=body))
     same = (push[:, 0] > 0) == (decay[0] > 0)
@@ -237,7 +236,7 @@ def test_node_scan(reverse):
         return {"state": start, "fixed": start[0]}
 
     def body(matrix, state, fixed, input, start):
-        after = jnp.tanh(matrix @ state) + input + start[1]
+        after = np.tanh(matrix @ state) + input + start[1]
         return {"state": after, "fixed": fixed, "level": state, "turned": after[0] * fixed}
 
     def final(state, fixed, matrix):
@@ -294,12 +293,12 @@ def test_series_abreast(abreast, lanes, reverse, largest):
         return {"state": start, "total": total, "most": most}
 
     def body(matrix, state, total, most, input, start):
-        after = jnp.tanh(matrix @ state) + input + start[1]
+        after = np.tanh(matrix @ state) + input + start[1]
         outer = after[:, None] * state
-        return {"state": after, "level": state, "total": total + outer @ matrix, "most": jnp.maximum(most, after[0])}
+        return {"state": after, "level": state, "total": total + outer @ matrix, "most": np.maximum(most, after[0])}
 
     def final(state, total, most, start):
-        return {"stop": state + start, "total": total + jnp.diag(start), "most": most}
+        return {"stop": state + start, "total": total + np.diag(start), "most": most}
 
     level, stop = np.where(np.isnan(given), 0.0, np.nan), np.zeros_like(start)
     for place in present:
@@ -352,10 +351,10 @@ def test_constant_entries_reach_the_readers():
     memory = lane_memory(chunks=1)
 
     def write(push):
-        return {"end": jnp.stack([push[0], 2.0])}
+        return {"end": np.stack([push[0], 2.0])}
 
     def read(end):
-        return {"total": jnp.log(end[1]) * end[0]}
+        return {"total": np.log(end[1]) * end[0]}
 
     writer = LaneScan("write", memory.uses(), final=write, fixes=("end",))
     reader = LaneScan("read", memory.uses(), final=read)
@@ -372,8 +371,8 @@ def test_constant_entries_reach_the_readers():
 
 def test_constants_that_kernels_alone_read_are_not_written():
     memory = lane_memory(chunks=1)
-    writer = LaneScan("write", memory.uses(), final=lambda push: {"end": jnp.stack([push[0], 2.0])}, fixes=("end",))
-    again = LaneScan("again", memory.uses(), final=lambda push: {"end": jnp.stack([3.0 * push[0], 2.0])})
+    writer = LaneScan("write", memory.uses(), final=lambda push: {"end": np.stack([push[0], 2.0])}, fixes=("end",))
+    again = LaneScan("again", memory.uses(), final=lambda push: {"end": np.stack([3.0 * push[0], 2.0])})
     tracing = Tracing([writer, again], inside={("interval", "end")})
 
     def written(kernel) -> list[bool]:
@@ -390,11 +389,11 @@ def test_carried_entries_that_stay_at_a_constant_are_constants(scan):
     memory = lane_memory(chunks=1)
 
     def init():
-        return {"matrix": jnp.eye(2), "moving": jnp.zeros(3)}
+        return {"matrix": np.eye(2), "moving": np.zeros(3)}
 
     def body(matrix, moving, push):
-        step = jnp.array([[push[0], push[1]], [0.0, 1.0]])
-        return {"matrix": matrix @ step, "moving": jnp.stack([moving[1], moving[2], push[0]])}
+        step = np.stack([push[:2], [0.0, 1.0]])
+        return {"matrix": matrix @ step, "moving": np.stack([moving[1], moving[2], push[0]])}
 
     def final(matrix, moving):
         return {"end": matrix[1], "total": matrix[0, 1] + moving[0]}
@@ -410,14 +409,14 @@ def test_a_scan_with_constant_entries_gives_the_same_numbers():
     memory = lane_memory(chunks=2, steps=5)
 
     def init():
-        return {"matrix": jnp.eye(2), "late": jnp.zeros(2)}
+        return {"matrix": np.eye(2), "late": np.zeros(2)}
 
     def body(matrix, late, noise):
-        step = jnp.array([[noise[0], noise[1]], [0.0, 1.0]])
-        return {"path": matrix[0], "matrix": matrix @ step, "late": jnp.stack([late[1], noise[0]])}
+        step = np.stack([noise[:2], [0.0, 1.0]])
+        return {"path": matrix[0], "matrix": matrix @ step, "late": np.stack([late[1], noise[0]])}
 
     def final(matrix, late):
-        return {"end": matrix @ jnp.array([1.0, 2.0]), "total": late[0]}
+        return {"end": matrix @ np.array([1.0, 2.0]), "total": late[0]}
 
     memory.run(LaneScan("triangular", memory.uses(), init=init, body=body, final=final, fixes=("end",)))
     noise = memory["fine", "noise"]
@@ -434,8 +433,8 @@ def test_a_scan_with_constant_entries_gives_the_same_numbers():
 def test_constant_entries_of_a_suffixed_field():
     record = Record("point", "lane", {"value": (2,)})
     uses = [Use(record, "other", LAYOUT_HEAD, "_new"), Use(record, "point", LAYOUT_HEAD)]
-    writer = LaneScan("write", uses, final=lambda: {"value_new": jnp.array([1.0, 2.0])}, fixes=("value_new",))
-    reader = LaneScan("read", uses, final=lambda value: {"value_new": jnp.log(value)})
+    writer = LaneScan("write", uses, final=lambda: {"value_new": np.array([1.0, 2.0])}, fixes=("value_new",))
+    reader = LaneScan("read", uses, final=lambda value: {"value_new": np.log(value)})
     assert "pathfold.log" in emit(Traced(reader), LANES).text
     assert "pathfold.log" not in emit(Tracing([reader, writer])(reader), LANES).text
 
@@ -454,10 +453,10 @@ def test_wrong_shapes_are_refused(scan):
     uses = lane_memory().uses()
 
     def init():
-        return {"state": jnp.zeros(2)}
+        return {"state": np.zeros(2)}
 
     def grown(state):
-        return {"state": jnp.zeros(3)}
+        return {"state": np.zeros(3)}
 
     def misfit(push):
         return {"end": push[0]}
@@ -474,10 +473,10 @@ def test_constants_and_copies_are_written():
     memory = lane_memory(steps=2)
 
     def body(push):
-        return {"path": jnp.stack([jnp.asarray(-1.5), push[0]])}
+        return {"path": np.stack([-1.5, push[0]])}
 
     def final(decay):
-        return {"end": decay, "total": jnp.inf}
+        return {"end": decay, "total": np.inf}
 
     memory.run(LaneScan("plain", memory.uses(), body=body, final=final))
     assert_close(memory["fine", "path"][..., 0], -1.5)

@@ -12,7 +12,6 @@ from scipy.linalg import expm
 import pathfold as pf
 from pathfold.engine import Engine
 from pathfold.engine.equations import linearise, log_det
-from pathfold.engine.model_functions import ModelFunctions
 from pathfold.errors import ModelError
 from pathfold.model import TimeGrid
 from pathfold.program.kernel import INNER, OUTER, Traced
@@ -277,7 +276,7 @@ def test_exponentials_are_computed_once_an_interval_though_rates_vary_between_se
     """No kernel over fine steps computes an exponential or a reciprocal of the matrices in its innermost loop."""
     panel = [pf.Observations([1.0, 2.5], [0.5, 0.3]), pf.Observations([0.5, 1.5], [0.4, 0.6])]
     engine = Engine(absorbed(), TimeGrid.build(panel, steps_per_interval=3))
-    f, records, sizes = ModelFunctions(engine.model), engine.records, engine.sizes
+    f, records, sizes = engine.functions, engine.records, engine.sizes
     kernels = {kernel.name: kernel for part in (linearise, log_det) for kernel in part.kernels(f, records, sizes)}
     for name in ("simulate", "linearise", "spread", "curvature"):
         traced = Traced(kernels[name])

@@ -18,13 +18,12 @@ from importlib import metadata
 from operator import add
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from pathfold.engine import model_cache
 from pathfold.engine import table as at
 from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton, segments
-from pathfold.engine.model_functions import ModelFunctions, check_size
+from pathfold.engine.model_functions import ModelFunctions, Programs, check_size
 from pathfold.engine.native.parted_work import address_of_do_parts
 from pathfold.engine.native.segment_states import address_of_hand_states
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
@@ -32,11 +31,9 @@ from pathfold.engine.records import INSIDE, Records, SegmentedRecords, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
 from pathfold.program.emit import Code, emit
-from pathfold.program.graph import Graph
-from pathfold.program.interpret import input_nodes
 from pathfold.program.kernel import Kernel, SegmentScan, Tracing
 from pathfold.program.machine import Loaded, assemble, machine_name
-from pathfold.program.trace import check_compilable, is_compilable, second_derivative, trace
+from pathfold.program.trace import check_compilable, is_compilable
 
 _HERE = Path(__file__).parent
 
@@ -47,7 +44,7 @@ class Method:
 
     number: int
     records: type[Records]
-    kernels: tuple[Callable[[ModelFunctions, Records, Sizes], list[Kernel]], ...]
+    kernels: tuple[Callable[[Programs, Records, Sizes], list[Kernel]], ...]
     max_depth: int
     observation_noise: bool  # whether the noise of the observations is part of the position
     segmented: bool = False  # whether series are cut into segments
@@ -190,6 +187,7 @@ class CompiledModel:
         if not variant.tempered:
             self.records.settings.known["coldness"] = np.ones(())
         self.functions = ModelFunctions(model, conditioned=variant.conditioned, tempered=variant.tempered)
+        self.programs = self.functions.programs(self.sizes, self.censored)
         self.program = self._find_or_build()
         self.records.carry.size = self.lanes * self.program.carried
 
@@ -207,8 +205,8 @@ class CompiledModel:
         method = v.method.number, v.method.segmented
         what = (*method, v.regular, v.complete, v.conditioned, v.metric, self.lanes, v.abreast, self.censored)
         digest.update(repr((*made_with, *what, astuple(self.sizes))).encode())
-        for function, shapes in self.functions.of_arrays(self.sizes, self.censored):
-            digest.update(written(function, shapes).encode())
+        for text in self.programs.texts(density=not v.method.observation_noise):
+            digest.update(text.encode())
         return digest.hexdigest()
 
     def _build(self) -> model_cache.Entry:
@@ -226,7 +224,7 @@ class CompiledModel:
 
     def assembly(self) -> Iterator[Code]:
         """Yield the assembly of all kernels, the same for every machine; one file's together, which is faster."""
-        parts = [part(self.functions, self.records, self.sizes) for part in self.variant.method.kernels]
+        parts = [part(self.programs, self.records, self.sizes) for part in self.variant.method.kernels]
         kernels = [kernel for kernels in parts for kernel in kernels]
         tracing = Tracing(kernels, abreast=self.variant.abreast, inside=INSIDE)
         for kernels in parts:
@@ -234,14 +232,6 @@ class CompiledModel:
 
     def _lanes_of(self, kernel: Kernel) -> int:
         return self.variant.abreast if isinstance(kernel, SegmentScan) else self.lanes
-
-
-def written(function: Callable, shapes: Sequence[tuple[int, ...]]) -> str:
-    """Return the program of a function and its derivatives as text: nodes, loops over arrays in memory, results."""
-    graph, structs = Graph(), [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
-    given = [input_nodes(graph, str(i), s.shape) for i, s in enumerate(3 * structs)]
-    out = trace(graph, second_derivative(function, len(shapes)), *given)
-    return repr((graph.ops, graph.statements, [nodes.tolist() for nodes in jax.tree.leaves(out)]))
 
 
 def choose_lanes(n: Sizes, abreast: int) -> int:

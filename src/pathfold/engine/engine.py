@@ -100,7 +100,7 @@ class Engine:
         variant = Variant(method, grid.regular, complete, censored, conditioned, metric, tempered, lanes, self.abreast)
         compiled = compile_model(model, variant)
         self.model, self.sizes, self.lanes = compiled.model, compiled.sizes, compiled.lanes
-        self.records, self.functions, self.program = compiled.records, compiled.functions, compiled.program
+        self.records, self.functions, self.program = compiled.records, compiled.programs, compiled.program
         self.assembly = compiled.assembly
         self.slots = self._arrange()
         self.chunks = -(-self.slots.count // self.lanes)

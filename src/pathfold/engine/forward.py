@@ -10,7 +10,7 @@ import ctypes
 
 import numpy as np
 
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import ModelFunctions, step_program
 from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.program.emit import emit
@@ -40,9 +40,9 @@ class Forward:
     """x <- f(z, x, v_s; delta, t_start + s delta) for s = 0, 1, ..., draws abreast (method.md, section 1)."""
 
     def __init__(self, model: DiffusionModel) -> None:
-        self.model, f = model, ModelFunctions(model)
-        self.sizes = model.parameters.z_size, model.augmented_dim, model.noise_dim, model.forcing_dim
-        Z, X, V, F = self.sizes
+        self.model = model
+        self.sizes = Z, X, V, F = model.parameters.z_size, model.augmented_dim, model.noise_dim, model.forcing_dim
+        step = step_program(ModelFunctions(model), Z, X, V, F)
         uses = [
             Use(Record("clock", "shared", {"delta": (), "t_start": ()}), "problem", CLOCK),
             Use(Record("draw", "lane", {"z": (Z,), "x": (X,)}), "point", DRAW),
@@ -55,7 +55,7 @@ class Forward:
             return {"state": x}
 
         def body(z, state, v, delta, t_start, s, forcing):
-            return {"state": f.step(z, state, v, delta, f.clock(t_start + s * delta, forcing))}
+            return {"state": step(z, state, v, delta, t_start + s * delta, forcing).value()}
 
         def final(state):
             return {"x": state}

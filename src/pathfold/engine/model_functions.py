@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
 
 from pathfold.engine.records import Sizes
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, Seen
+from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Seen
 from pathfold.program.matrices import lower_mirrored
+from pathfold.program.programs import Applied, Program
 
 LARGEST_HESSIAN = 4000  # entries of second derivatives that are written out
 LARGEST_MATRIX = 30_000  # entries: at 120 states compiling takes minutes and a gigabyte
@@ -56,20 +59,6 @@ class ModelFunctions:
         excess = self.model.parameters.excess
         return 0.0 if excess is None else excess(u)
 
-    def in_coordinates(self, centre, factor):
-        """Return z and the excess as functions of what is sampled: q with u = m + L q if there is a metric, else u.
-
-        The excess then has what distinguishes the prior of q from standard normals (method.md, section 7).
-        """
-        if not factor.size:
-            return self.parameters, self.parameter_excess
-
-        def excess(q):
-            u = centre + factor @ q
-            return self.parameter_excess(u) + 0.5 * (u @ u - q @ q)
-
-        return lambda q: self.parameters(centre + factor @ q), excess
-
     def start(self, z, v0, covariates):
         return self.model.start(self._of_series(z, covariates), v0)
 
@@ -88,13 +77,6 @@ class ModelFunctions:
     def node_clock(self, t, inputs):
         """Return what the model's functions take as the time t of a node."""
         return self.model.node_clock(t, inputs)
-
-    def along(self, x, x_start):
-        """Return a state within an interval, with what varies between series as the interval began with it.
-
-        It is the same number; taken from there, whatever depends on it alone is computed once an interval.
-        """
-        return jnp.concatenate([x[: self.model.state_dim], x_start[self.model.state_dim :]])
 
     def seen_state(self, x, y, mask):
         """Return the state that observations and the next interval see: the given one where it is conditioned on."""
@@ -135,80 +117,172 @@ class ModelFunctions:
         state = self.seen_state(x, seen.value, seen.mask)
         return self.model.parameters.unflatten(z), state, w, t, seen.part(slice(0, self.model.observation_dim))
 
-    def row_jacobians(self, z, x, w, t, seen, coldness=1.0):
-        """Return the derivatives of the rows with respect to z, x, w."""
-        return jax.jacfwd(self.rows, argnums=(0, 1, 2))(z, x, w, t, seen, coldness)
+    def step(self, z, x, v, delta, t):
+        """x' = f(z, x, v; delta, t)."""
+        return self.model.step(self.model.parameters.unflatten(z), x, v, delta, t)
 
-    def of_arrays(self, n: Sizes, censored: int) -> list[tuple[Callable, tuple[tuple[int, ...], ...]]]:
-        """Return all functions that kernels are made of, as functions of arrays, with the shapes of these."""
-        z, x = (n.Z,), (n.X,)
+    def misfit(self, z, x, t, seen):
+        """Return -log p(y | x, z) of what is seen: of Gaussian noise 1/2 |r|^2 + log|scale|, else by its root.
+
+        Factors of p that depend on y alone are left out.
+        """
+        (x, named), total = self.model.in_series(self.model.parameters.unflatten(z), x, t), 0.0
+        for columns, part in self.model.observation.parts:
+            of_part = seen.part(columns)
+            if isinstance(part, GaussianNoise):
+                total += _gaussian_misfit(part, named, x, t, of_part)
+            elif isinstance(part, Likelihood):
+                split = part.split(x, named, t, of_part)
+                total += of_part.of_observed(0.5 * split.root**2 + split.remainder)
+        return total
+
+    def programs(self, n: Sizes, censored: int) -> Programs:
+        """Return all these functions as programs."""
+        z, x, noise = (n.Z,), (n.X,), (self.model.observation_noise_dim,)
         seen = ((), (n.IN,), (n.Y,), (n.Y,), (censored,), (censored,))
 
-        def step(z, x, v, delta, t, forcing):
-            return self.step(z, x, v, delta, self.clock(t, forcing))
+        def rows(z, x, w, t, inputs, y, mask, kinds, upper, coldness):
+            return self.rows(z, x, w, self.node_clock(t, inputs), Seen(y, mask, kinds, upper), coldness)
 
-        def rows(z, x, w, t, inputs, *seen):
-            return self.rows(z, x, w, self.node_clock(t, inputs), Seen(*seen))
+        def excess(z, x, w, t, inputs, y, mask, kinds, upper, coldness):
+            return self.node_excess(z, x, w, self.node_clock(t, inputs), Seen(y, mask, kinds, upper), coldness)
 
-        def excess(z, x, w, t, inputs, *seen):
-            return self.node_excess(z, x, w, self.node_clock(t, inputs), Seen(*seen))
+        def loss(z, x, t, inputs, *seen):
+            return self.loss(z, x, self.node_clock(t, inputs), Seen(*seen))
 
-        noise = self.model.observation_noise_dim
-        return [
-            (self.parameters, ((n.U,),)),
-            (_real(self.parameter_excess), ((n.U,),)),
-            (self.start, (z, (n.V0,), (n.C,))),
-            (_real(self.start_excess), (z, (n.V0,), (n.C,))),
-            (step, (z, x, (n.V,), (), (), (n.F,))),
-            (rows, (z, x, (noise,), *seen)),
-            (_real(excess), (z, x, (noise,), *seen)),
-        ]
+        def misfit(z, x, t, inputs, *seen):
+            return self.misfit(z, x, self.node_clock(t, inputs), Seen(*seen))
 
-    # JAX keeps the traces of jitted functions: the kernels that share these trace them once.
+        return Programs(
+            of=self,
+            parameters=Program(self.parameters, ((n.U,),)),
+            parameter_excess=Program(_real(self.parameter_excess), ((n.U,),)),
+            start=Program(self.start, (z, (n.V0,), (n.C,))),
+            start_excess=Program(_real(self.start_excess), (z, (n.V0,), (n.C,))),
+            step=step_program(self, n.Z, n.X, n.V, n.F),
+            rows=Program(rows, (z, x, noise, *seen, ())),
+            node_excess=Program(_real(excess), (z, x, noise, *seen, ())),
+            loss=Program(loss, (z, x, *seen)),
+            misfit=Program(_real(misfit), (z, x, *seen)),
+        )
 
-    @cached_property
-    def step(self):
-        """x' = f(z, x, v; delta, t)."""
-        return jax.jit(lambda z, x, v, delta, t: self.model.step(self.model.parameters.unflatten(z), x, v, delta, t))
 
-    @cached_property
-    def step_jacobians(self):
-        """x', and E = df/dz, F = df/dx, Sv = df/dv."""
-        jacobians = jax.jacfwd(self.step, argnums=(0, 1, 2))
-        return jax.jit(lambda z, x, v, delta, t: (self.step(z, x, v, delta, t), *jacobians(z, x, v, delta, t)))
+def step_program(f: ModelFunctions, Z: int, X: int, V: int, F: int) -> Program:
+    """Return the step as a program of (z, x, v, delta, t, forcing)."""
 
-    def curvature(self, z, x, v, delta, t):
-        """Return a function of weights: the gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms to be added up.
+    def step(z, x, v, delta, t, forcing):
+        return f.step(z, x, v, delta, f.clock(t, forcing))
 
-        Weights and Jacobians are those of the states that move.
+    return Program(step, ((Z,), (X,), (V,), (), (), (F,)))
 
-        Second derivatives being symmetric, each row of weights multiplies the Hessian of one component of f. A small
-        model's Hessians are written out; those of a large one are mostly zeros, which would take long to find: there
-        it is one gradient.
+
+def _gaussian_misfit(noise: GaussianNoise, z, x, t, seen: Seen):
+    mean, scale, mask = noise.state_function(x, z, t), noise.scale_matrix(z, t), seen.mask
+    censored = 0.0
+    if seen.any_censored:
+        censored = seen.of_observed(0.5 * noise.censored_root(x, z, t, seen) ** 2)
+        mask = mask * (seen.censored == 0.0)
+    covariance = jnp.where(jnp.diag(mask == 0.0), 1.0, mask[:, None] * mask * (scale @ scale.T))
+    factor = jnp.linalg.cholesky(covariance, symmetrize_input=False)
+    away = solve_triangular(factor, mask * (seen.value - mean), lower=True)
+    return 0.5 * (away @ away) + jnp.sum(jnp.log(jnp.diag(factor))) + censored
+
+
+class Coordinates(NamedTuple):
+    """What parameters are at the coordinates that are sampled (method.md, section 7)."""
+
+    push: Applied
+    factor: Any
+    z: Any
+    D: Any
+    excess: Any
+    excess_gradient: Any
+
+    def contracted(self, weight):
+        """Return the gradient by the coordinates of <weight, D>."""
+        if not self.factor.size:
+            return self.push.contracted((weight,), 0)[0]
+        return self.factor.T @ self.push.contracted((weight @ self.factor.T,), 0)[0]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The functions of a model as programs: what equations call with arrays of nodes."""
+
+    of: ModelFunctions
+    parameters: Program
+    parameter_excess: Program
+    start: Program
+    start_excess: Program
+    step: Program
+    rows: Program
+    node_excess: Program
+    loss: Program
+    misfit: Program
+
+    def texts(self, *, density: bool) -> Iterator[str]:
+        """Yield all that the programs are, for the key of a model; the misfit where a method needs the density."""
+        for each in vars(self).values():
+            if isinstance(each, Program) and (density or each is not self.misfit):
+                yield each.text
+
+    def in_coordinates(self, q, centre, factor) -> Coordinates:
+        """Return what parameters are at what is sampled: q with u = m + L q if there is a metric, else u.
+
+        The excess then has what distinguishes the prior of q from standard normals (method.md, section 7).
         """
+        u = centre + factor @ q if factor.size else q
+        push, excess = self.parameters(u), self.parameter_excess(u)
+        D, value, gradient = push.jacobian(0), excess.value(), excess.jacobian(0)
+        if factor.size:
+            D, value, gradient = D @ factor, value + 0.5 * (u @ u - q @ q), factor.T @ (gradient + u) - q
+        return Coordinates(push, factor, push.value(), D, value, gradient)
 
-        def step(zxv):
-            z_, x_, v_ = jnp.split(zxv, (z.size, z.size + x.size))
-            return self.step(z_, x_, v_, delta, t)[:moving]
+    def seen_state(self, x, y, mask):
+        """Return the state that observations and the next interval see: the given one where it is conditioned on."""
+        return self.of.seen_state(x, y, mask)
 
-        moving = self.model.state_dim
-        zxv = jnp.concatenate([z, x, v])
-        if x.size * zxv.size**2 > LARGEST_HESSIAN:
-            return lambda weight: [jax.grad(lambda q: jnp.sum(weight * jax.jacfwd(step)(q)))(zxv)]
-        hessian = jax.jacfwd(jax.jacfwd(step))(zxv)
-        return lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(moving))
+    def free(self, mask):
+        """Return 0 where the state is conditioned on, else 1."""
+        return self.of.free(mask)
 
-    def step_curvature(self, z, x, v, delta, t, mu):
-        """Return the Hessian of mu.f by (x, v)."""
+    def along(self, x, x_start):
+        """Return a state within an interval, with what varies between series as the interval began with it.
 
-        def step(xv):
-            return self.step(z, xv[: x.size], xv[x.size :], delta, t)
+        It is the same number; taken from there, whatever depends on it alone is computed once an interval.
+        """
+        moving = self.of.model.state_dim
+        return np.concatenate([x[:moving], x_start[moving:]])
 
-        xv = jnp.concatenate([x, v])
-        if x.size * xv.size**2 > LARGEST_HESSIAN:
-            return lower_mirrored(jax.jacfwd(jax.grad(lambda q: mu @ step(q)))(xv))
-        hessian = jax.jacfwd(jax.jacfwd(step))(xv)
-        return sum(mu[k] * lower_mirrored(hessian[k]) for k in range(x.size))
+    def step_at_rest(self, z, x, delta, t, forcing) -> tuple[Any, Any, Any]:
+        """Return the step from x without noise, and its slopes by the state and by the noise."""
+        at_rest = self.step(z, x, np.zeros(self.step.shapes[2]), delta, t, forcing)
+        return at_rest.value(), at_rest.jacobian(1), at_rest.jacobian(2)
+
+
+def curvature(step: Applied, weight: Any, moving: int) -> list[Any]:
+    """Return the gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms to be added up.
+
+    Weights and Jacobians are those of the states that move. Second derivatives being symmetric, each row of weights
+    multiplies the Hessian of one component of f. A small model's Hessians are written out; those of a large one are
+    mostly zeros, which would take long to find: there it is one gradient.
+    """
+    z, x, v = (math.prod(shape) for shape in step.program.shapes[:3])
+    if x * (z + x + v) ** 2 > LARGEST_HESSIAN:
+        still = np.zeros((x - moving, z + x + v))
+        weights = np.split(np.concatenate([weight, still]) if len(still) else weight, (z, z + x), axis=1)
+        return [np.concatenate(step.contracted(weights, 0, 1, 2))]
+    hessians = step.hessians(0, 1, 2)
+    return [lower_mirrored(hessians[k]) @ weight[k] for k in range(moving)]
+
+
+def contracted_hessian(of: Applied, weights: Any, *arguments: int) -> Any:
+    """Return the Hessian of <weights, f> by these arguments, one after the other."""
+    size = sum(math.prod(of.program.shapes[a]) for a in arguments)
+    if weights.size * size**2 > LARGEST_HESSIAN:
+        return lower_mirrored(of.contracted_hessian(weights, *arguments))
+    hessians = of.hessians(*arguments)
+    return sum((lower_mirrored(hessians[k]) * weights[k] for k in range(weights.size)), np.zeros((size, size)))
 
 
 def _real(function: Callable) -> Callable:

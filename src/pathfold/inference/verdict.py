@@ -72,7 +72,10 @@ class Signs:
             yield Sign(0.5, 0.0, 1.0, f"the approximation was not compared with draws of {self.paths} (pairs=False)")
             return
         yield Sign(
-            self.pairs_failed, 0.1, 0.2, f"{100 * self.pairs_failed:.0f} % of the {self.paths} drawn did not reach the data"
+            self.pairs_failed,
+            0.1,
+            0.2,
+            f"{100 * self.pairs_failed:.0f} % of the {self.paths} drawn did not reach the data",
         )
         yield Sign(
             self.pair_spread,

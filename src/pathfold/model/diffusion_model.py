@@ -44,6 +44,7 @@ from pathfold.model.roots import Split
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import TimeGrid, clocks
 from pathfold.model.transform import transformed
+from pathfold.program.trace import computed
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme
 from pathfold.schemes.ito import Clock
 
@@ -567,6 +568,11 @@ class DiffusionModel:
                     shown[columns] = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
         return shown
 
+    def _drawn(self, u: Array, v0: Array, t: Any, covariates: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the initial state and the parameters that normals are mapped to."""
+        z = self.parameters.unflatten(self.parameters.push(u))
+        return self.in_series(z, self.start(self.of_series(z, covariates), v0), t)
+
     def points(self) -> list[tuple[np.ndarray, dict[str, Any], Any]]:
         """Return points (x, z, t) at which requirements are checked: prior draws, x at and around initial states."""
         rng, points = np.random.default_rng(20), []
@@ -574,12 +580,8 @@ class DiffusionModel:
             if self.known_dim:
                 inputs = {name: series.example(i) if series else 1.0 for name, series in self.inputs.items()}
                 t = Clock(t, inputs, dict.fromkeys(inputs, 0.0), self.typical(i))
-            u = jnp.asarray(rng.standard_normal(self.parameters.size))
-            v0 = jnp.asarray(rng.standard_normal(self.start_dim))
-            z = self.parameters.unflatten(self.parameters.push(u))
-            with at_values("initial_state", "parameters drawn from their priors"):
-                x, z = self.in_series(z, self.start(self.of_series(z, self.typical(i)), v0), t)
-                x = np.asarray(x)
+            u, v0 = rng.standard_normal(self.parameters.size), rng.standard_normal(self.start_dim)
+            x, z = computed(self._drawn, u, v0, t, self.typical(i))
             with np.errstate(invalid="ignore"):  # what is not finite is told of by whoever asked
                 near = x + 0.3 * (1 + np.abs(x)) * rng.standard_normal(self.state_dim)
             points += [(x, z, t), (near, z, t), (np.abs(near), z, t)]

@@ -15,6 +15,7 @@ from jax import Array
 from jax.experimental import checkify
 
 from pathfold.errors import ModelError, PathfoldError, told
+from pathfold.program.trace import computed
 from pathfold.schemes.ito import Clock, time_arguments
 
 type Struct = jax.ShapeDtypeStruct
@@ -177,7 +178,7 @@ def try_twice(name: str, function: Callable[..., Any], examples: Sequence[Any]) 
     for array in (np.asarray, jnp.asarray):
         try:
             with _quiet():
-                first, second = (np.asarray(function(*_point(examples, array))) for _ in range(2))
+                first, second = (computed(lambda array=array: function(*_point(examples, array))) for _ in range(2))
         except Exception:  # it takes JAX arrays alone, with which it has been traced
             continue
         if not np.array_equal(first, second, equal_nan=True):
@@ -210,7 +211,7 @@ def _fault_of_numpy(function: Callable[..., Any], examples: Sequence[Any], scale
     """Return numpy's message about an index of an argument that is out of range, or nothing."""
     try:
         with _quiet():
-            function(*_point(examples, np.asarray, scale))
+            jax.make_jaxpr(lambda: function(*_point(examples, np.asarray, scale)))()
     except IndexError as error:
         return str(error)
     except Exception:  # the function needs JAX arrays

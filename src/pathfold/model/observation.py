@@ -32,6 +32,7 @@ from pathfold.model.kept import Kept
 from pathfold.model.real_arrays import real_array
 from pathfold.model.roots import Split
 from pathfold.model.seen import Seen
+from pathfold.program.trace import computed
 
 type Points = tuple[Any, list[dict[str, Any]], Any]
 """States (P, X), parameters of each, and the times of the values."""
@@ -321,7 +322,7 @@ class GaussianNoise(StateFunction):
         return scale if scale.ndim == 2 else scale * jnp.eye(self.dim)
 
     def exact(self, draws):
-        scales = [np.asarray(self._scale(*draw)) for draw in draws]
+        scales = [computed(self._scale, *draw) for draw in draws]
         if scales[0].ndim == 2:
             return np.zeros(self.dim, dtype=bool)
         return np.all([np.broadcast_to(scale == 0.0, self.dim) for scale in scales], axis=0)
@@ -352,7 +353,7 @@ class GaussianNoise(StateFunction):
                 function = with_time("the observation scale", self.scale, ("z",))
             shape = result_shape("the observation scale", function, (z, t))
             try_twice("the observation scale", function, (z, t))
-            values = [np.asarray(self._scale(*draw)) for draw in draws]
+            values = [computed(self._scale, *draw) for draw in draws]
             remedy = "give it a positive prior, or take jnp.exp(...)"
         else:
             try:

@@ -16,7 +16,9 @@ spends milliseconds on each before LLVM sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pathfold.program.assembly import Function
@@ -24,7 +26,7 @@ from pathfold.program.emit_loops import emit_loops
 from pathfold.program.group import Group
 from pathfold.program.kernel import LAYOUT_STEPS, OUTER, SHARED, Kernel, LaneScan, Traced, flat, nodes_of
 from pathfold.program.layout import BLOCKS
-from pathfold.program.sections import Section, frontier, lanes_in_use, levels_of, needed
+from pathfold.program.sections import ABREAST, Section, frontier, lanes_in_use, levels_of, needed
 
 
 @dataclass(frozen=True)
@@ -79,31 +81,52 @@ def _entry(kernel: Kernel, arrays: dict[str, int]) -> list[str]:
 def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
     kernel, graph, levels = traced.kernel, traced.graph, levels_of(traced)
     bases = {use.array: f"%{use.array}" for use in kernel.uses}
-    in_use = lanes_in_use(f, lanes)
+    width = math.gcd(ABREAST, lanes)
+    groups = f.integer("udiv exact", lanes_in_use(f, lanes), str(width))
+
+    @contextmanager
+    def lane_loop() -> Iterator[str]:
+        with f.abreast(width), f.loop(groups) as (group, _, _):
+            yield f.integer("mul nuw nsw", group, str(width))
 
     def place(name: str, i: int, lane: str) -> str:
         use = traced.use_of(name)
         at = use.offset(name) + i
         if use.record.kind == "shared":
             return f.address(bases[use.array], str(at))
-        return f.address(bases[use.array], f.integer("add nuw nsw", lane, str(at * lanes)))
+        return f.address(in_lane(bases[use.array], lane), str(at * lanes))
 
     def carried(at: int, lane: str) -> str:
-        return f.address("%carry", f.integer("add nuw nsw", lane, str(at * lanes)))
+        return f.address(in_lane("%carry", lane), str(at * lanes))
+
+    def in_lane(base: str, lane: str) -> str:
+        if (base, lane) not in begun:
+            begun[base, lane] = f.record(base, lane)
+        return begun[base, lane]
+
+    begun: dict[tuple[str, str], str] = {}  # where records of a lane begin
 
     def loader(lane: str, s: str = "") -> Callable[[tuple], str]:
         def load(op: tuple) -> str:
             if op[1] == "s":
-                return f.value(f"sitofp i64 {s} to double")
+                with f.abreast(1):
+                    number = f.value(f"sitofp i64 {s} to double")
+                return f.spread(number)
             if op[1] == "carry":
                 return f.load(carried(traced.carry.offset(op[2]) + op[3], lane))
-            return f.load(place(op[2], op[3], lane))
+            if traced.use_of(op[2]).record.kind != "shared":
+                return f.load(place(op[2], op[3], lane))
+            with f.abreast(1):
+                number = f.load(place(op[2], op[3], lane))
+            return f.spread(number)
 
         return load
 
     outputs = nodes_of(traced.init) + nodes_of(traced.body) + nodes_of(traced.final)
     top = Section(traced, f, {}, loader(""))
     top.compute(frontier(graph, levels, needed(graph, outputs, {}), SHARED))
+    with f.abreast(width):
+        top.scope = {n: f.spread(value, traced.kinds[n]) for n, value in top.scope.items()}
     for use in kernel.uses:
         if use.record.kind == "lane":
             bases[use.array] = f.address(f"%{use.array}", f.integer("mul", "%i", str(use.record.size * lanes)))
@@ -114,7 +137,7 @@ def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
     first = [(traced.carry.offset(name) + i, n) for name, i, n in flat(traced.init)]
     first += [(size + k, n) for k, n in enumerate(hoisted)]
     if first:
-        with f.loop(in_use) as (lane, _, _):
+        with lane_loop() as lane:
             section = Section(traced, f, top.scope, loader(lane))
             section.compute(nodes_of(traced.init))
             section.scope |= {n: section.scope[value] for n, value in traced.held().items()}
@@ -131,7 +154,7 @@ def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
             for use in kernel.uses:
                 if use.record.kind == "step":
                     bases[use.array] = f.address(f"%{use.array}", f.integer("mul", at, str(use.record.size * lanes)))
-            with f.loop(in_use) as (lane, _, _):
+            with lane_loop() as lane:
                 section = Section(traced, f, top.scope, loader(lane, s))
                 for k, n in enumerate(hoisted):
                     section.scope[n] = f.of_kind(f.load(carried(size + k, lane)), traced.kinds[n])
@@ -143,7 +166,7 @@ def _emit_lane_scan(traced: Traced, f: Function, lanes: int) -> int:
                         f.store(value, place(name, i, lane))
 
     if traced.final:
-        with f.loop(in_use) as (lane, _, _):
+        with lane_loop() as lane:
             values = Section(traced, f, top.scope, loader(lane)).compute(nodes_of(traced.final))
             for (name, i, n), value in zip(flat(traced.final), values, strict=True):
                 if traced.is_needed(name, i, n):

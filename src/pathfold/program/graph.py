@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import scipy.special
@@ -73,6 +74,7 @@ class Graph:
     def __init__(self, largest: int = WRITTEN_OUT, *, abreast: bool = True) -> None:
         self.ops: list[tuple] = []
         self._known: dict[tuple, Node] = {}
+        self.applied: dict[tuple, Any] = {}  # programs with the nodes that were substituted (programs.py)
         # Arrays in memory (arrays.py).
         self.largest = largest
         self.abreast = abreast  # lanes stand side by side in memory; otherwise the entries of arrays do, ...

@@ -51,7 +51,7 @@ class Group:
         f, rows = self.f, str(self.lanes // self.width)
         chunk, lane = f.integer("udiv", row, rows), f.integer("mul", f.integer("urem", row, rows), str(self.width))
         begin = f.integer("mul", chunk, str(use.record.size * self.lanes))
-        return f.address(f"%{use.array}", f.integer("add", begin, lane))
+        return f.record(f"%{use.array}", f.integer("add", begin, lane))
 
     def _count(self, row: str) -> str:
         return self.f.layout(self.f.integer("add", self.f.layout(LAYOUT_ACTIVE), row))

@@ -11,6 +11,7 @@ The rules, functions of (graph, equation, argument nodes), are in the files `rul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -85,20 +86,22 @@ def known(g: Graph, nodes: Nodes, primitive: str, advice: str | None = None) -> 
     return np.array(values).reshape(nodes.shape)
 
 
-def elementwise(f: Callable) -> Callable:
-    def rule(g: Graph, eqn, args):
-        arrays = np.broadcast_arrays(*args)
-        # Many entries are alike: most of a Jacobian is zero. In a dictionary each is computed once.
-        done: dict[tuple, int] = {}
-        out = []
-        for nodes in zip(*(a.ravel().tolist() for a in arrays), strict=True):
-            node = done.get(nodes)
-            if node is None:
-                node = done[nodes] = f(g, *nodes)
-            out.append(node)
-        return np.array(out, dtype=np.int64).reshape(arrays[0].shape)
+def by_element(f: Callable[..., int], *arrays: Nodes) -> Nodes:
+    """Apply a function of nodes to each entry of arrays; what is alike is done once: most of a Jacobian is zero."""
+    if any(each.shape != arrays[0].shape for each in arrays):
+        arrays = tuple(np.broadcast_arrays(*arrays))
+    done: dict[tuple, int] = {}
+    out = []
+    for nodes in zip(*(a.ravel().tolist() for a in arrays), strict=True):
+        node = done.get(nodes)
+        if node is None:
+            node = done[nodes] = f(*nodes)
+        out.append(node)
+    return np.array(out, dtype=np.int64).reshape(arrays[0].shape)
 
-    return rule
+
+def elementwise(f: Callable) -> Callable:
+    return lambda g, eqn, args: by_element(partial(f, g), *args)
 
 
 # The logical operation that an operation on numbers becomes when it is applied to truth values.

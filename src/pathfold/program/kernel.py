@@ -1,4 +1,4 @@
-"""Kernels: scans written as small JAX functions of named arrays, traced into one scalar graph.
+"""Kernels: scans written as small NumPy functions of named arrays, traced into one scalar graph.
 
 `init` gives the carried quantities, `body` maps them (and the fields of one step) to their next values (and new field
 values), `final` writes the last results. Argument names say what is read; the keys of the returned dictionary say what
@@ -12,12 +12,11 @@ import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
-import jax.numpy as jnp
 import numpy as np
 
 from pathfold.program.graph import WRITTEN_OUT, Graph
 from pathfold.program.layout import Use, size_of
-from pathfold.program.trace import Traceable
+from pathfold.program.node_arrays import NodeArray, nodes_in
 
 KernelPart = Callable[..., dict]
 
@@ -123,7 +122,6 @@ class Traced:
         self.abreast = abreast if isinstance(kernel, NodeScan) and kernel.by_series else 1
         in_lanes = isinstance(kernel, LaneScan) or self.abreast > 1
         self._new_graph = lambda: Graph(_largest(kernel) if largest is None else largest, abreast=in_lanes)
-        self._written: dict[KernelPart, Traceable] = {}
         self.carry = Carry()
         self._trace_scan(kernel)
         self.final = self._trace(kernel.final, carried=True) if kernel.final else {}
@@ -209,10 +207,8 @@ class Traced:
 
     def _trace(self, function: KernelPart, *, carried: bool) -> dict[str, np.ndarray]:
         arguments = {name: self._argument(name, carried) for name in inspect.signature(function).parameters}
-        if function not in self._written:
-            in_arrays = lambda a: {k: _array(v) for k, v in function(**a).items()}  # noqa: E731
-            self._written[function] = Traceable(in_arrays, arguments)
-        out = self._written[function](self.graph, arguments)
+        written = function(**{name: NodeArray(self.graph, nodes) for name, nodes in arguments.items()})
+        out = {name: nodes_in(self.graph, value).copy() for name, value in written.items()}
         if carried:
             for name, nodes in out.items():
                 expected = self.carry.shapes.get(name)
@@ -289,10 +285,6 @@ class Tracing:
             return use.known(name)
         kernel, written = writer
         return self(kernel).fixed(written)
-
-
-def _array(value):
-    return jnp.asarray(value, dtype=float)
 
 
 def flat(outputs: dict[str, np.ndarray]) -> list[tuple[str, int, int]]:

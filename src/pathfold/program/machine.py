@@ -44,11 +44,13 @@ def optimised(code: Code, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module = llvm.parse_assembly("\n\n".join([*sorted(code.declared), code.text]), llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    # Vectors come from the lanes, and loops worth unrolling are written out already: looking for more gains nothing.
-    options.loop_vectorization, options.slp_vectorization, options.loop_unrolling = True, False, False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    # What passes find, the graph has found before: constants, common terms, what is invariant. They are left to sums.
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()  # exponential and logarithm
+    passes.add_instruction_combine_pass()
+    passes.add_reassociate_pass()
+    passes.add_instruction_combine_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3)))
     return module
 
 

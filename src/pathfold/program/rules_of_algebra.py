@@ -90,22 +90,26 @@ def _triangular_solve(g: Graph, eqn, args):
     a, b = args
     out = np.empty_like(b)
     for k in np.ndindex(*a.shape[:-2]):
-        matrix, rhs = a[k], b[k]
-        lower = p["lower"]
+        matrix, rhs, lower = a[k], b[k], p["lower"]
         if p["transpose_a"]:
             matrix, lower = matrix.T, not lower
         if not p["left_side"]:  # x a = b  <=>  a^T x^T = b^T
             matrix, lower, rhs = matrix.T, not lower, rhs.T
-        n = matrix.shape[0]
-        x = rhs.copy()
-        for i in range(n) if lower else reversed(range(n)):
-            known = range(i) if lower else range(i + 1, n)
-            for c in range(rhs.shape[1]):
-                rest = g.sum(g.op("mul", int(matrix[i, j]), int(x[j, c])) for j in known)
-                entry = g.op("sub", int(rhs[i, c]), rest)
-                x[i, c] = entry if p["unit_diagonal"] else g.div(entry, int(matrix[i, i]))
+        x = solve_nodes(g, matrix, rhs, lower=lower, unit=p["unit_diagonal"])
         out[k] = x if p["left_side"] else x.T
     return out
+
+
+def solve_nodes(g: Graph, matrix: Nodes, rhs: Nodes, *, lower: bool, unit: bool = False) -> Nodes:
+    """Solve with a small triangular matrix, whose diagonal may count as ones."""
+    n, x = len(matrix), rhs.copy()
+    for i in range(n) if lower else reversed(range(n)):
+        known = range(i) if lower else range(i + 1, n)
+        for c in range(rhs.shape[1]):
+            rest = g.sum(g.op("mul", int(matrix[i, j]), int(x[j, c])) for j in known)
+            entry = g.op("sub", int(rhs[i, c]), rest)
+            x[i, c] = entry if unit else g.div(entry, int(matrix[i, i]))
+    return x
 
 
 def fold(g: Graph, name: str, nodes: list[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable
+from functools import cache
 
 from pathfold.program.arrays import arguments
 from pathfold.program.assembly import Function
@@ -53,16 +54,18 @@ def levels_of(traced: Traced) -> list[int]:
     """Return how often each node changes: never (SHARED), with the outer or with the inner loop."""
     graph, held = traced.graph, traced.held() if isinstance(traced.kernel, LaneScan) else {}
     levels: list[int] = []
+    of_memory = cache(lambda memory: _level(traced, memory))
     for n, op in enumerate(graph.ops):
+        if op[0] == "input" and op[1] != "array" and n not in held:
+            levels.append(of_memory(op[1:3]))
+            continue
         level = max((levels[a] for a in arguments(graph, n)), default=SHARED)
         if op[:2] == ("input", "array") and op[3] == 0:
             # Every lane has an array of its own, even where all lanes have the same values.
             views = graph.statements[op[2]].views()
-            level = max(level, OUTER if graph.abreast else SHARED, *(_level(traced, v.memory) for v in views))
+            level = max(level, OUTER if graph.abreast else SHARED, *(of_memory(v.memory) for v in views))
         elif n in held:
             level = OUTER
-        elif op[0] == "input" and op[1] != "array":
-            level = _level(traced, op[1:3])
         levels.append(level)
     return levels
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,8 +20,10 @@ from pathfold.program import (  # noqa: F401
     rules_of_products,
 )
 from pathfold.program.graph import Graph
-from pathfold.program.interpret import evaluate, input_nodes
+from pathfold.program.interpret import constants_of, evaluate, input_nodes, known
 from pathfold.program.unsupported import UnsupportedPrimitive
+
+ALL = 10**12  # multiplications: products of constants are never loops
 
 
 def trace(graph: Graph, function: Callable, *args: Any) -> Any:
@@ -44,6 +47,19 @@ class Traceable:
         with jax.enable_x64(True):
             out = evaluate(graph, self._closed.jaxpr, self._closed.consts, nodes)
         return jax.tree.unflatten(self._tree, out)
+
+
+def computed(function: Callable, *values: Any) -> Any:
+    """Apply a function to numbers, by the operations that JAX writes down: XLA compiles none of them.
+
+    Where scalar programs do not know an operation, JAX does it all.
+    """
+    graph = Graph(largest=ALL)
+    try:
+        out = trace(graph, function, *(jax.tree.map(partial(constants_of, graph), value) for value in values))
+    except UnsupportedPrimitive:
+        return jax.tree.map(np.asarray, function(*jax.tree.map(jnp.asarray, values)))
+    return jax.tree.map(lambda nodes: known(graph, nodes, "a number"), out)
 
 
 def second_derivative(function: Callable, count: int) -> Callable:

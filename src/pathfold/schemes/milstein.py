@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 
 from pathfold.schemes.ito import noise_operator
@@ -34,7 +35,7 @@ class Milstein(Scheme):
         return x_new
 
     def check(self, sde, points):
-        if sde.diffusion(*points[0]).shape[1] == 1:
+        if jax.eval_shape(sde.diffusion, *points[0]).shape[1] == 1:
             return
 
         def commutator(x, z, t):

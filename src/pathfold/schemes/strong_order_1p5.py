@@ -56,7 +56,7 @@ class StrongOrder1p5(Scheme):
         return x_new
 
     def check(self, sde, points):
-        if sde.diffusion(*points[0]).shape[1] == 1:
+        if jax.eval_shape(sde.diffusion, *points[0]).shape[1] == 1:
             return
 
         def slope(x, z, t):

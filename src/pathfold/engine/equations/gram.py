@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.matrices import eliminate, lower_mirrored, ones_where_missing
@@ -17,11 +17,11 @@ from pathfold.program.matrices import eliminate, lower_mirrored, ones_where_miss
 SINGULAR = 1e-13  # a pivot below this fraction of its variance has no digits left
 
 
-def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     return [_factorise(f, r, n), _push(r, n), filter_vector(f, r), _unexplained(r), smooth_vector(f, r), _pull(r)]
 
 
-def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _factorise(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Forward filter: M = A P A^T + Q, Sig = H M H^T + W W^T, K = M H^T Sig^{-1}, and the U columns d, eU with it.
 
     P is updated in Joseph's form, (I - K H) M (I - K H)^T + K W W^T K^T: it stays accurate when the path noise is much
@@ -30,7 +30,7 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """
 
     def init(B0, E0, C, P_in, d_in):
-        return {"P": B0 @ B0.T + P_in, "d": E0 + d_in, "C": C, "log_sig": jnp.zeros(())}
+        return {"P": B0 @ B0.T + P_in, "d": E0 + d_in, "C": C, "log_sig": np.zeros(())}
 
     def body(P, d, C, log_sig, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
         Q, noise = relaxed(Q, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale)
@@ -57,8 +57,8 @@ def _factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 def relaxed(Q, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
     """Return the covariances of the path noise of an interval and of the rows' noise, with the relaxations."""
-    rows = jnp.diag(row_relaxation * mask * row_scale**2)
-    return Q + jnp.diag(gap_relaxation * state_scale**2), lower_mirrored(Hw @ Hw.T + rows)
+    rows = np.diag(row_relaxation * mask * row_scale**2)
+    return Q + np.diag(gap_relaxation * state_scale**2), lower_mirrored(Hw @ Hw.T + rows)
 
 
 class Look(NamedTuple):
@@ -82,7 +82,7 @@ def look(P, d, A, E, Q, H, Hu, noise, mask, free) -> Look:
     Sig_inv, pivots = eliminate(Sig)
     Sig_inv = lower_mirrored(Sig_inv)
     K = M @ H.T @ Sig_inv
-    I_KH = jnp.eye(len(M)) - K @ H
+    I_KH = np.eye(len(M)) - K @ H
     dm = A @ d + E
     eU = H @ dm + Hu
     P = free * lower_mirrored(I_KH @ M @ I_KH.T + K @ noise @ K.T)
@@ -91,14 +91,14 @@ def look(P, d, A, E, Q, H, Hu, noise, mask, free) -> Look:
 
 def _log_pivot(pivot, variance):
     """Return the log of a pivot; NaN where rounding has eaten it, since the noise cannot tell rows apart."""
-    return jnp.where(pivot > SINGULAR * variance, jnp.log(pivot), jnp.nan)
+    return np.where(pivot > SINGULAR * variance, np.log(pivot), np.nan)
 
 
 def _push(r: Records, n: Sizes) -> Kernel:
     """sum_s B_{n,s} p_{v,n,s}: the movement of the node by the path noise of a vector."""
 
     def init():
-        return {"total": jnp.zeros(n.X)}
+        return {"total": np.zeros(n.X)}
 
     def body(total, B, v):
         return {"total": total + B @ v}
@@ -109,7 +109,7 @@ def _push(r: Records, n: Sizes) -> Kernel:
     return LaneScan("push", r.uses(point="path", vector="v", scratch="work"), init=init, body=body, final=final)
 
 
-def filter_vector(f: ModelFunctions, r: Records) -> NodeScan:
+def filter_vector(f: Programs, r: Records) -> NodeScan:
     """Innovations e of J p, with gaps and misfits of the path added; c is the filtered movement of the nodes."""
 
     def init(E0, B0, u, v0, c_in):
@@ -145,7 +145,7 @@ def _unexplained(r: Records) -> Kernel:
     return NodeScan("unexplained", uses, init=init, body=body, final=final)
 
 
-def smooth_vector(f: ModelFunctions, r: Records) -> NodeScan:
+def smooth_vector(f: Programs, r: Records) -> NodeScan:
     """Backward pass: lam = (G^{-1} r)_n and eta_n, with J^T G^{-1} r = (a; B0^T rho_0; W^T lam; B^T eta)."""
 
     def init(rho_in):

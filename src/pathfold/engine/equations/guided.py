@@ -10,20 +10,16 @@ u, v0 and v: standard normals that the guide turns into the noise of the start a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-from jax.scipy.linalg import solve_triangular
+import numpy as np
 
-from pathfold.engine.equations.lebesgue import node_misfit
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs
 from pathfold.engine.records import Records, Sizes
-from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
-from pathfold.program.matrices import lower_mirrored, ones_where_missing
+from pathfold.program.matrices import lower_mirrored, ones_where_missing, solve_lower
+from pathfold.program.programs import Applied
 
 
 class GuidedRecords(Records):
@@ -60,7 +56,7 @@ class GuidedRecords(Records):
         }
 
 
-def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     return [
         _parameters(f, r),
         _guided_start(f, r, n),
@@ -74,51 +70,58 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     ]
 
 
+class Seen(NamedTuple):
+    """The end of a step as programs take it: its time and inputs, and what is observed there."""
+
+    t: Any
+    inputs: Any
+    value: Any
+    mask: Any
+    censored: Any
+    upper: Any
+
+
 class Rows(NamedTuple):
     """Observations as the guide sees them: r + D dx + E w = 0 near a state, with w standard normal.
 
     `root` is a lower factor of E E^T, `unit` the same with ones on the diagonal for the rows that have no noise.
     """
 
-    r: Array
-    D: Array
-    root: Array
-    unit: Array
-    noisy: Array
+    r: Any
+    D: Any
+    root: Any
+    unit: Any
+    noisy: Any
 
 
-def linear_rows(f: ModelFunctions, z, x, t, seen: Seen) -> Rows:
+def linear_rows(f: Programs, z, x, seen: Seen) -> Rows:
     """The rows of the constraint (method.md, section 14), linearised at the state x and at no noise.
 
     Noisy rows that are no numbers there tell the guide nothing.
     """
-    w = jnp.zeros(f.model.observation_noise_dim)
-    r, (D, E) = f.rows(z, x, w, t, seen), jax.jacfwd(f.rows, argnums=(1, 2))(z, x, w, t, seen)
-    noisy = seen.mask * (1.0 - f.model.exactly_observed)
-    known = jnp.abs(r) + jnp.sum(jnp.abs(D), axis=1) < jnp.inf
-    r, D = jnp.where(known, r, 0.0), jnp.where(known[:, None], D, 0.0)
-    E = jnp.where(noisy[:, None] > 0.0, E, 0.0)
-    unit = _factor(ones_where_missing(E @ E.T, noisy))
+    rows = _rows_at_rest(f, z, x, seen)
+    r, (D, E) = rows.value(), rows.jacobians(1, 2)
+    noisy = seen.mask * (1.0 - f.of.model.exactly_observed)
+    known = np.abs(r) + np.abs(D) @ np.ones(len(x)) < np.inf
+    r, D = np.where(known, r, 0.0), np.where(known[:, None], D, 0.0)
+    E = np.where(noisy[:, None] > 0.0, E, 0.0)
+    unit = np.linalg.cholesky(ones_where_missing(E @ E.T, noisy))
     return Rows(r, D, noisy[:, None] * unit, unit, noisy)
 
 
-def _factor(matrix):
-    return jnp.linalg.cholesky(matrix, symmetrize_input=False)
-
-
-def _solve(factor, right):
-    """C^{-1} b."""
-    return solve_triangular(factor, right, lower=True)
+def _rows_at_rest(f: Programs, z, x, seen: Seen) -> Applied:
+    """The rows at no noise."""
+    return f.rows(z, x, np.zeros(f.rows.shapes[2]), *seen, np.ones(()))
 
 
 def _solve_transposed(factor, right):
     """C^{-T} b."""
-    return solve_triangular(factor, right, lower=True, trans=1)
+    return solve_lower(factor, right, transposed=True)
 
 
 def _log_det(factor):
     """log|C|."""
-    return jnp.sum(jnp.log(jnp.diag(factor)))
+    return np.sum(np.log(np.diag(factor)))
 
 
 def _look_back(H, F, A, L, a, rows: Rows | None, x_node, mask):
@@ -127,29 +130,23 @@ def _look_back(H, F, A, L, a, rows: Rows | None, x_node, mask):
     P = I + L^T H L = C C^T, J = C^{-1} L^T. The innovation of the rows, given the guide from there on, is e - T x; both
     are divided by the root of its covariance.
     """
-    J = _solve(_factor(jnp.eye(L.shape[1]) + L.T @ H @ L), L.T)
+    J = solve_lower(np.linalg.cholesky(np.eye(L.shape[1]) + L.T @ H @ L), L.T)
     W, r = J @ H, F - H @ a
     q = J @ r
     earlier_H, earlier_F = A.T @ (H - W.T @ W) @ A, A.T @ (r - W.T @ q)
     if rows is not None:
         B = rows.D @ J.T
-        root = _factor(ones_where_missing(B @ B.T + rows.root @ rows.root.T, mask))
-        T = _solve(root, rows.D @ (A - J.T @ (W @ A)))
-        e = _solve(root, -(rows.r + rows.D @ (a + J.T @ q - x_node)))
+        root = np.linalg.cholesky(ones_where_missing(B @ B.T + rows.root @ rows.root.T, mask))
+        T = solve_lower(root, rows.D @ (A - J.T @ (W @ A)))
+        e = solve_lower(root, -(rows.r + rows.D @ (a + J.T @ q - x_node)))
         earlier_H, earlier_F = earlier_H + T.T @ T, earlier_F + T.T @ e
     return lower_mirrored(earlier_H), earlier_F
 
 
-def _step_at(f: ModelFunctions, n: Sizes, z, x, delta, t):
-    """The step from x without noise, and its slopes A by the state and L by the noise."""
-    at = (z, x, jnp.zeros(n.V), delta, t)
-    return f.step(*at), *jax.jacfwd(f.step, argnums=(1, 2))(*at)
-
-
 def _tilt(H, F, m, L):
     """C with P = I + L^T H L = C C^T and mu = P^{-1} L^T (F - H m): noise N(mu, P^{-1}) follows the guide from m."""
-    C = _factor(jnp.eye(L.shape[1]) + L.T @ H @ L)
-    return C, _solve_transposed(C, _solve(C, L.T @ (F - H @ m)))
+    C = np.linalg.cholesky(np.eye(L.shape[1]) + L.T @ H @ L)
+    return C, _solve_transposed(C, solve_lower(C, L.T @ (F - H @ m)))
 
 
 def _follow(C, mu, eta):
@@ -159,19 +156,19 @@ def _follow(C, mu, eta):
 
 
 def _log_ratio(C, v, eta):
-    return 0.5 * jnp.sum(eta**2) - 0.5 * jnp.sum(v**2) - _log_det(C)
+    return 0.5 * (eta @ eta) - 0.5 * (v @ v) - _log_det(C)
 
 
-def _parameters(f: ModelFunctions, r: Records) -> Kernel:
+def _parameters(f: Programs, r: Records) -> Kernel:
     """z = g_z(u), and the part of the prior that is not standard normal."""
 
     def final(u):
-        return {"z": f.parameters(u), "excess_u": f.parameter_excess(u)}
+        return {"z": f.parameters(u).value(), "excess_u": f.parameter_excess(u).value()}
 
     return NodeScan("parameters", r.uses(point="u theta"), final=final)
 
 
-def _guided_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _guided_start(f: Programs, r: Records, n: Sizes) -> Kernel:
     """x_0 of the series that a piece begins, guided by what is ahead of it."""
 
     def final(z, v0, covariates, H_begin, F_begin):
@@ -183,7 +180,7 @@ def _guided_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("guided_start", r.uses(problem="about", point="theta v0 piece"), final=final)
 
 
-def _innovations_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _innovations_start(f: Programs, r: Records, n: Sizes) -> Kernel:
     """The inverse of `_guided_start`: omega_0 of the given noise, and the start that it makes."""
 
     def final(z, noise0, covariates, H_begin, F_begin):
@@ -196,28 +193,28 @@ def _innovations_start(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("innovations_start", r.uses(problem="about", point="theta v0 piece"), final=final)
 
 
-def _start_tilt(f: ModelFunctions, n: Sizes, z, covariates, H, F):
-    nothing = (z, jnp.zeros(n.V0), covariates)
-    return _tilt(H, F, f.start(*nothing), jax.jacfwd(f.start, argnums=1)(*nothing))
+def _start_tilt(f: Programs, n: Sizes, z, covariates, H, F):
+    at_rest = f.start(z, np.zeros(n.V0), covariates)
+    return _tilt(H, F, at_rest.value(), at_rest.jacobian(1))
 
 
-def _begun(f: ModelFunctions, z, noise, covariates, log_ratio):
+def _begun(f: Programs, z, noise, covariates, log_ratio):
     """The start that the noise makes, and the two parts of its log weight, of which the first may be huge."""
-    begin = (z, noise, covariates)
-    return {"x_begin": f.start(*begin), "log_ratio": log_ratio, "excess": f.start_excess(*begin)}
+    begin, excess = f.start(z, noise, covariates), f.start_excess(z, noise, covariates)
+    return {"x_begin": begin.value(), "log_ratio": log_ratio, "excess": excess.value()}
 
 
 _OF_STEPS = {"problem": "settings grid forcing", "point": "theta v node guide piece"}
 
 
-def _guide(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _guide(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Backward over steps without observations, linearised along the path that the point has."""
 
     def init(H_end, F_end):
         return {"H_here": H_end, "F_here": F_end}
 
     def body(H_here, F_here, z, x_start, delta, t_start, forcing):
-        m, A, L = _step_at(f, n, z, x_start, delta, f.clock(t_start, forcing))
+        m, A, L = f.step_at_rest(z, x_start, delta, t_start, forcing)
         earlier = _look_back(H_here, F_here, A, L, m - A @ x_start, None, None, None)
         return {"H": H_here, "F": F_here, "H_here": earlier[0], "F_here": earlier[1]}
 
@@ -227,15 +224,15 @@ def _guide(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("guide", r.uses(**_OF_STEPS), init=init, body=body, final=final, reverse=True)
 
 
-def _guide_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _guide_node(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Backward over the step that ends at an observation, linearised along the path that the point has."""
 
     def init(H_end, F_end):
         return {"H_here": H_end, "F_here": F_end}
 
     def body(H_here, F_here, z, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
-        m, A, L = _step_at(f, n, z, x_start, delta, f.clock(t_start, forcing))
-        rows = linear_rows(f, z, x_node, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+        m, A, L = f.step_at_rest(z, x_start, delta, t_start, forcing)
+        rows = linear_rows(f, z, x_node, Seen(t_end, inputs_end, y, mask, censored, upper))
         earlier = _look_back(H_here, F_here, A, L, m - A @ x_start, rows, x_node, mask)
         return {"H": H_here, "F": F_here, "H_here": earlier[0], "F_here": earlier[1]}
 
@@ -245,17 +242,16 @@ def _guide_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("guide_node", r.uses(**_OF_STEPS), init=init, body=body, final=final, reverse=True)
 
 
-def _guided_path(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _guided_path(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Forward over steps without observations: the noise that the guide makes of omega, the path, its log weight."""
 
     def init(x_begin):
-        return {"state": x_begin, "total": jnp.zeros(())}
+        return {"state": x_begin, "total": np.zeros(())}
 
     def body(state, total, z, v, H, F, delta, t_start, forcing):
-        t = f.clock(t_start, forcing)
-        m, _, L = _step_at(f, n, z, state, delta, t)
+        m, _, L = f.step_at_rest(z, state, delta, t_start, forcing)
         noise, log_ratio = _follow(*_tilt(H, F, m, L), v)
-        x = f.step(z, state, noise, delta, t)
+        x = f.step(z, state, noise, delta, t_start, forcing).value()
         return {"x_start": state, "x_node": x, "noise": noise, "state": x, "total": total + log_ratio}
 
     def final(state, total):
@@ -264,17 +260,16 @@ def _guided_path(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("guided_path", r.uses(**_OF_STEPS), init=init, body=body, final=final)
 
 
-def _innovations(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _innovations(f: Programs, r: Records, n: Sizes) -> Kernel:
     """The inverse of `_guided_path`: omega of the given noise, the path that it makes, and the same log weight."""
 
     def init(x_begin):
-        return {"state": x_begin, "total": jnp.zeros(())}
+        return {"state": x_begin, "total": np.zeros(())}
 
     def body(state, total, z, noise, H, F, delta, t_start, forcing):
-        t = f.clock(t_start, forcing)
-        m, _, L = _step_at(f, n, z, state, delta, t)
+        m, _, L = f.step_at_rest(z, state, delta, t_start, forcing)
         C, mu = _tilt(H, F, m, L)
-        omega, x = C.T @ (noise - mu), f.step(z, state, noise, delta, t)
+        omega, x = C.T @ (noise - mu), f.step(z, state, noise, delta, t_start, forcing).value()
         total = total + _log_ratio(C, noise, omega)
         return {"x_start": state, "x_node": x, "v": omega, "state": x, "total": total}
 
@@ -290,29 +285,29 @@ class Meeting(NamedTuple):
     `root` is a factor of Sig = B B^T + R, with ones on the diagonal for the rows that are missing.
     """
 
-    C: Array
-    mu: Array
+    C: Any
+    mu: Any
     rows: Rows
-    B: Array
-    e: Array
-    root: Array
+    B: Any
+    e: Any
+    root: Any
 
     @property
     def mean(self):
         """The mean of eta given the rows: B^T Sig^{-1} e."""
-        return self.B.T @ _solve_transposed(self.root, _solve(self.root, self.e))
+        return self.B.T @ _solve_transposed(self.root, solve_lower(self.root, self.e))
 
 
-def _meeting(f: ModelFunctions, n: Sizes, z, x, H, F, delta, start, end, seen: Seen) -> Meeting:
-    m, _, L = _step_at(f, n, z, x, delta, start)
-    rows = linear_rows(f, z, m, end, seen)
+def _meeting(f: Programs, z, x, H, F, delta, t_start, forcing, seen: Seen) -> Meeting:
+    m, _, L = f.step_at_rest(z, x, delta, t_start, forcing)
+    rows = linear_rows(f, z, m, seen)
     C, mu = _tilt(H, F, m, L)
-    B, e = _solve(C, (rows.D @ L).T).T, -(rows.r + rows.D @ (L @ mu))
-    root = _factor(ones_where_missing(B @ B.T + rows.root @ rows.root.T, seen.mask))
+    B, e = solve_lower(C, (rows.D @ L).T).T, -(rows.r + rows.D @ (L @ mu))
+    root = np.linalg.cholesky(ones_where_missing(B @ B.T + rows.root @ rows.root.T, seen.mask))
     return Meeting(C, mu, rows, B, e, root)
 
 
-def _met(f: ModelFunctions, z, x, met: Meeting, noise, free, end, seen: Seen):
+def _met(f: Programs, z, x, met: Meeting, noise, free, seen: Seen):
     """The log weight of the step that ended at x: the prior of its noise over the density that it was drawn with, times
     the likelihood of the rows with noise.
 
@@ -320,12 +315,12 @@ def _met(f: ModelFunctions, z, x, met: Meeting, noise, free, end, seen: Seen):
     positive: a path that is far from the data, where the squares of eta and e are huge, has a small weight, and not the
     rounding errors of a large one.
     """
-    likelihood = -node_misfit(f, z, x, end, seen._replace(mask=met.rows.noisy))
+    likelihood = -f.misfit(z, x, *seen._replace(mask=met.rows.noisy)).value()
     volume = _log_det(met.rows.unit) - _log_det(met.root) - _log_det(met.C)
-    return 0.5 * free - 0.5 * jnp.sum(noise**2) + volume + likelihood
+    return 0.5 * free - 0.5 * (noise @ noise) + volume + likelihood
 
 
-def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _guided_node(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Forward over the step that ends at an observation, which its noise is drawn to meet: eta given the rows is
 
         B^T Sig^{-1} e + (I - B^T Sig^{-T/2} (Sig^{1/2} + R^{1/2})^{-1} B) omega
@@ -335,19 +330,20 @@ def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """
 
     def init(x_begin):
-        return {"state": x_begin, "total": jnp.zeros(()), "off": jnp.zeros(())}
+        return {"state": x_begin, "total": np.zeros(()), "off": np.zeros(())}
 
     def body(state, z, v, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
-        t, end, seen = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
-        met = _meeting(f, n, z, state, H, F, delta, t, end, seen)
-        fixed = _solve(met.root + met.rows.root, met.B @ v)
+        seen = Seen(t_end, inputs_end, y, mask, censored, upper)
+        met = _meeting(f, z, state, H, F, delta, t_start, forcing, seen)
+        fixed = solve_lower(met.root + met.rows.root, met.B @ v)
         eta = met.mean + v - met.B.T @ _solve_transposed(met.root, fixed)
         noise = met.mu + _solve_transposed(met.C, eta)
-        x = f.step(z, state, noise, delta, t)
+        x = f.step(z, state, noise, delta, t_start, forcing).value()
         exact = mask * (1.0 - met.rows.noisy)
-        left = f.rows(z, x, jnp.zeros(f.model.observation_noise_dim), end, seen)
-        off = jnp.sum(exact * jnp.abs(left) / (jnp.abs(y) + jnp.abs(met.rows.r) + 1e-300))
-        total = _met(f, z, x, met, noise, jnp.sum(v**2) - jnp.sum((exact * fixed) ** 2), end, seen)
+        left = _rows_at_rest(f, z, x, seen).value()
+        off = np.sum(exact * np.abs(left) / (np.abs(y) + np.abs(met.rows.r) + 1e-300))
+        free = v @ v - (exact * fixed) @ (exact * fixed)
+        total = _met(f, z, x, met, noise, free, seen)
         return {"x_start": state, "x_node": x, "noise": noise, "state": x, "total": total, "off": off}
 
     def final(state, total, off):
@@ -356,21 +352,21 @@ def _guided_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("guided_node", r.uses(**_OF_STEPS), init=init, body=body, final=final)
 
 
-def _innovations_node(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _innovations_node(f: Programs, r: Records, n: Sizes) -> Kernel:
     """The inverse of `_guided_node` if every row has noise: omega = (I + B^T (Sig^{1/2} + R^{1/2})^{-T} R^{-1/2} B)
     (eta - B^T Sig^{-1} e), by Woodbury's formula."""
 
     def init(x_begin):
-        return {"state": x_begin, "total": jnp.zeros(())}
+        return {"state": x_begin, "total": np.zeros(())}
 
     def body(state, z, noise, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
-        t, end, seen = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
-        met = _meeting(f, n, z, state, H, F, delta, t, end, seen)
+        seen = Seen(t_end, inputs_end, y, mask, censored, upper)
+        met = _meeting(f, z, state, H, F, delta, t_start, forcing, seen)
         eta = met.C.T @ (noise - met.mu)
         away = eta - met.mean
-        scaled = _solve_transposed(met.root + met.rows.root, _solve(met.rows.unit, met.B @ away))
-        omega, x = away + met.B.T @ scaled, f.step(z, state, noise, delta, t)
-        total = _met(f, z, x, met, noise, jnp.sum(omega**2), end, seen)
+        scaled = _solve_transposed(met.root + met.rows.root, solve_lower(met.rows.unit, met.B @ away))
+        omega, x = away + met.B.T @ scaled, f.step(z, state, noise, delta, t_start, forcing).value()
+        total = _met(f, z, x, met, noise, omega @ omega, seen)
         return {"x_start": state, "x_node": x, "v": omega, "state": x, "total": total}
 
     def final(state, total):

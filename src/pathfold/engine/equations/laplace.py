@@ -13,18 +13,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
+import numpy as np
 
 from pathfold.engine.equations import gram, linearise, newton
 from pathfold.engine.equations.gram import SINGULAR
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs, contracted_hessian
 from pathfold.engine.records import Records, Sizes
-from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.layout import Record
-from pathfold.program.matrices import eliminate, lower_mirrored, ones_where_missing
+from pathfold.program.matrices import eliminate, lower_mirrored, ones_where_missing, solve_lower
 
 
 class LaplaceRecords(Records):
@@ -66,7 +63,7 @@ class LaplaceRecords(Records):
         self.blocks["scratch"] = [*self.blocks["scratch"], "element", "element_start", "gains", "tied"]
 
 
-def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     """Return the kernels of the path given the parameters: its linearisation, factor and solves, and those below."""
     n = replace(n, U=0)
     shared = [*linearise.kernels(f, r, n), *gram.kernels(f, r, n), *newton.kernels(f, r, n)]
@@ -86,15 +83,15 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     ]
 
 
-def _given_parameters(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _given_parameters(f: Programs, r: Records, n: Sizes) -> Kernel:
     """z = g_z(u) of the parameters that the problem gives, and the part of their prior that is not standard normal."""
 
     def final(centre):
         return {
-            "z": f.parameters(centre),
-            "D": jnp.zeros((n.Z, 0)),
-            "excess_u": f.parameter_excess(centre),
-            "excess_u_gradient": jnp.zeros(0),
+            "z": f.parameters(centre).value(),
+            "D": np.zeros((n.Z, 0)),
+            "excess_u": f.parameter_excess(centre).value(),
+            "excess_u_gradient": np.zeros(0),
         }
 
     return NodeScan("parameters", r.uses(problem="coordinates", point="theta"), final=final, fixes=("D",))
@@ -102,17 +99,17 @@ def _given_parameters(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
 def _log(pivots):
     """Return log|det| of what was eliminated, and whether it is negative, as 0 or 1."""
-    return sum(jnp.log(jnp.abs(each)) for each in pivots), _is_negative(pivots)
+    return sum(np.log(np.abs(each)) for each in pivots), _is_negative(pivots)
 
 
 def _is_negative(pivots):
     sign = 1.0
     for each in pivots:
-        sign = jnp.where(each < 0.0, -sign, sign)
+        sign = np.where(each < 0.0, -sign, sign)
     return 0.5 - 0.5 * sign
 
 
-def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _elements(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Backward inside an interval, with the costate mu: the element of all steps from s on, and the gains of step s.
 
     Lam = d^2 (mu.f) by (x, v), R = I + Lam_vv; a step is the element (F - Sv R^{-1} Lam_vx, Sv R^{-1} Sv^T,
@@ -122,22 +119,22 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """
 
     def init(eta_at, end_precision):
-        element = {"eA": jnp.eye(n.X), "eQ": jnp.zeros((n.X, n.X)), "eO": jnp.diag(end_precision)}
-        return {"mu": eta_at, **element, "eb": jnp.zeros(n.X), "eg": jnp.zeros(n.X), "el": 0.0, "en": 0.0}
+        element = {"eA": np.eye(n.X), "eQ": np.zeros((n.X, n.X)), "eO": np.diag(end_precision)}
+        return {"mu": eta_at, **element, "eb": np.zeros(n.X), "eg": np.zeros(n.X), "el": 0.0, "en": 0.0}
 
     def body(mu, eA, eQ, eO, eb, eg, el, en, z, x, x_start, v, delta, t_start, s, forcing, curved):
-        t, x = f.clock(t_start + s * delta, forcing), f.along(x, x_start)
-        _, _, F, Sv = f.step_jacobians(z, x, v, delta, t)
-        Lam = curved * f.step_curvature(z, x, v, delta, t, mu)
+        step = f.step(z, f.along(x, x_start), v, delta, t_start + s * delta, forcing)
+        F, Sv = step.jacobians(1, 2)
+        Lam = curved * contracted_hessian(step, mu, 1, 2)
         xx, vx, vv = Lam[: n.X, : n.X], Lam[n.X :, : n.X], Lam[n.X :, n.X :]
-        R_inv, R_pivots = eliminate(jnp.eye(n.V) + vv)
+        R_inv, R_pivots = eliminate(np.eye(n.V) + vv)
         R_inv = lower_mirrored(R_inv)
         A, Q, own = F - Sv @ (R_inv @ vx), lower_mirrored(Sv @ R_inv @ Sv.T), lower_mirrored(xx - vx.T @ R_inv @ vx)
         b, g = -Sv @ (R_inv @ v), -vx.T @ (R_inv @ v)
-        D, pivots = eliminate(jnp.eye(n.X) + Q @ eO)
+        D, pivots = eliminate(np.eye(n.X) + Q @ eO)
         Gx, Gr, g_state = D @ A, -D @ Q @ eA.T, D @ (b - Q @ eg)
         pulled = Sv @ R_inv  # (R^{-1} Sv^T)^T
-        root = jnp.linalg.cholesky(jnp.eye(n.V) + vv + lower_mirrored(Sv.T @ eO @ Sv), symmetrize_input=False)
+        root = np.linalg.cholesky(np.eye(n.V) + vv + lower_mirrored(Sv.T @ eO @ Sv))
         log_R, negative_R = _log(R_pivots)
         log_D, negative_D = _log(pivots)
         return {
@@ -148,7 +145,7 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
             "Kr": -pulled.T @ (eA.T + eO @ Gr),
             "k_noise": -R_inv @ v - pulled.T @ (eO @ g_state + eg),
             "root": root,
-            "spread": solve_triangular(root, Sv.T, lower=True).T,
+            "spread": solve_lower(root, Sv.T).T,
             "mu": F.T @ mu,
             "eA": eA @ Gx,
             "eQ": lower_mirrored(eQ - eA @ Gr),
@@ -166,39 +163,30 @@ def _elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return LaneScan("elements", uses, init=init, body=body, final=final, reverse=True, fixes=("eA", "eQ", "eb"))
 
 
-def _row_curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _row_curvature(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Lam_h = d^2 (eps + lam.h) and the gradient of eps, by (x, w), at the nodes."""
 
     def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, lam_at, curved):
-        t, seen = f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
-
-        def excess(xw):
-            return jnp.asarray(f.node_excess(z, xw[: n.X], xw[n.X :], t, seen), z.dtype)
-
-        def lagrangian(xw):
-            return excess(xw) + lam_at @ f.rows(z, xw[: n.X], xw[n.X :], t, seen)
-
-        xw = jnp.concatenate([x_node, w])
-        curvature = lower_mirrored(jax.jacfwd(jax.jacfwd(lagrangian))(xw))
-        return {"curv_h": curved * curvature, "slope_h": jax.jacfwd(excess)(xw)}
+        node = (z, x_node, w, t_end, inputs_end, y, mask, censored, upper, np.ones(()))
+        rows, excess = f.rows(*node), f.node_excess(*node)
+        curvature = contracted_hessian(excess, np.ones(1), 1, 2) + contracted_hessian(rows, lam_at, 1, 2)
+        return {"curv_h": curved * curvature, "slope_h": np.concatenate(excess.jacobians(1, 2))}
 
     uses = r.uses(problem="settings grid", point="theta w node dual", scratch="element")
     return LaneScan("row_curvature", uses, final=final, fixes=("curv_h", "slope_h"))
 
 
-def _start_elements(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _start_elements(f: Programs, r: Records, n: Sizes) -> Kernel:
     """P_0 = B0 (I + Lam_0)^{-1} B0^T with Lam_0 = d^2 (eps_0 + rho_0.x_0) by v0, and the mean that goes with it."""
 
     def final(z, v0, covariates, B0, rho_at, excess_v0_gradient, curved):
         if not n.V0:
-            none = {"R0_inv": jnp.zeros((0, 0)), "pull0": jnp.zeros(0), "l0": 0.0, "negatives0": 0.0}
-            return {"P0": jnp.zeros((n.X, n.X)), "m0": jnp.zeros(n.X), **none}
+            none = {"R0_inv": np.zeros((0, 0)), "pull0": np.zeros(0), "l0": 0.0, "negatives0": 0.0}
+            return {"P0": np.zeros((n.X, n.X)), "m0": np.zeros(n.X), **none}
 
-        def lagrangian(v0):
-            return jnp.asarray(f.start_excess(z, v0, covariates), z.dtype) + rho_at @ f.start(z, v0, covariates)
-
-        curvature = lower_mirrored(jax.jacfwd(jax.jacfwd(lagrangian))(v0))
-        R_inv, pivots = eliminate(jnp.eye(n.V0) + curved * curvature)
+        start, excess = f.start(z, v0, covariates), f.start_excess(z, v0, covariates)
+        curvature = contracted_hessian(excess, np.ones(1), 1) + contracted_hessian(start, rho_at, 1)
+        R_inv, pivots = eliminate(np.eye(n.V0) + curved * curvature)
         R_inv, pull = lower_mirrored(R_inv), v0 + excess_v0_gradient
         l0, negatives = _log(pivots)
         return {
@@ -225,21 +213,21 @@ def _eliminate_nodes(r: Records, n: Sizes) -> Kernel:
         return {"P": P0, "m": m0, "log_det": log_det + l0, "negatives": negatives + negatives0}
 
     def body(P, m, log_det, negatives, eA, eQ, eO, eb, eg, el, en, gap, o, H, Hw, w, curv_h, slope_h, mask):
-        E, pivots = eliminate(jnp.eye(n.X) + P @ eO)
+        E, pivots = eliminate(np.eye(n.X) + P @ eO)
         ahead, gain = E @ (m - P @ eg), E @ P @ eA.T
         M, mean = lower_mirrored(eA @ gain + eQ), eA @ ahead + eb + gap
-        none, N = jnp.zeros((n.X, n.W)), n.X + n.W
-        free = jnp.block([[M, none], [none.T, jnp.eye(n.W)]])
-        tilt, node_pivots = eliminate(jnp.eye(N) + curv_h @ free)
+        none, N = np.zeros((n.X, n.W)), n.X + n.W
+        free = np.block([[M, none], [none.T, np.eye(n.W)]])
+        tilt, node_pivots = eliminate(np.eye(N) + curv_h @ free)
         cov = lower_mirrored(free @ tilt)
-        mean = jnp.concatenate([mean, -w])
+        mean = np.concatenate([mean, -w])
         mean = mean - cov @ (curv_h @ mean + slope_h)
-        rows = jnp.concatenate([H, Hw], axis=1)
+        rows = np.concatenate([H, Hw], axis=1)
         Sig = lower_mirrored(ones_where_missing(rows @ cov @ rows.T, mask))
         Sig_inv, row_pivots = eliminate(Sig)
         Sig_inv = lower_mirrored(Sig_inv)
         K = cov @ rows.T @ Sig_inv
-        I_KH = jnp.eye(N) - K @ rows
+        I_KH = np.eye(N) - K @ rows
         misfit = o + rows @ mean
         seen_mean, seen_cov = mean - K @ misfit, lower_mirrored(I_KH @ cov @ I_KH.T)
         logs = [_log(pivots), _log(node_pivots), _log_rows(row_pivots, Sig)]
@@ -270,8 +258,8 @@ def _log_rows(pivots, covariance):
 
     A negative one makes up for one that was negative before: K has as many negative eigenvalues as there are rows.
     """
-    known = [jnp.abs(p) > SINGULAR * jnp.abs(covariance[j, j]) for j, p in enumerate(pivots)]
-    logs = sum(jnp.where(ok, jnp.log(jnp.abs(p)), jnp.nan) for ok, p in zip(known, pivots, strict=True))
+    known = [np.abs(p) > SINGULAR * np.abs(covariance[j, j]) for j, p in enumerate(pivots)]
+    logs = sum(np.where(ok, np.log(np.abs(p)), np.nan) for ok, p in zip(known, pivots, strict=True))
     return logs, -_is_negative(pivots)
 
 
@@ -279,7 +267,7 @@ def _multipliers(r: Records, n: Sizes) -> Kernel:
     """Backward over nodes: new multipliers lam, eta, rho_0, and the changes of node states, w and v0."""
 
     def init():
-        return {"rho": jnp.zeros(n.X)}
+        return {"rho": np.zeros(n.X)}
 
     def body(rho, H, curv_h, slope_h, S_inv, misfit_h, HD, seen_mean, seen_cov, ahead, gain, eA, eO, eg):
         lam = S_inv @ (misfit_h - HD @ rho)
@@ -322,7 +310,7 @@ def _loose_nodes(r: Records, n: Sizes) -> Kernel:
         return {"P": P0}
 
     def body(P, eA, eQ, eO, seen_cov):
-        E, _ = eliminate(jnp.eye(n.X) + P @ eO)
+        E, _ = eliminate(np.eye(n.X) + P @ eO)
         ahead = lower_mirrored(E @ P)
         gain = ahead @ eA.T
         return {"P_ahead": ahead, "gain": gain, "M_ahead": lower_mirrored(eA @ gain + eQ), "P": seen_cov[: n.X]}
@@ -340,7 +328,7 @@ def _loose_noise(r: Records) -> Kernel:
         return {"dx": dx_loose}
 
     def body(dx, Gx, Kx, root, spread, v_g):
-        return {"v_g": Kx @ dx + solve_triangular(root, v_g, lower=True, trans=1), "dx": Gx @ dx + spread @ v_g}
+        return {"v_g": Kx @ dx + solve_lower(root, v_g, transposed=True), "dx": Gx @ dx + spread @ v_g}
 
     def final(dx):
         return {"end_loose": dx}
@@ -378,7 +366,7 @@ def _mixed_log_det(r: Records, n: Sizes) -> Kernel:
         M = A_new @ P @ A.T + cross
         S_inv, pivots = eliminate(ones_where_missing(H_new @ M @ H.T + Hw_new @ Hw.T, mask))
         logs, negative = _log(pivots)
-        return {"P": M - M @ H.T @ S_inv @ H_new @ M, "log_det": log_det + jnp.where(negative > 0.0, jnp.nan, logs)}
+        return {"P": M - M @ H.T @ S_inv @ H_new @ M, "log_det": log_det + np.where(negative > 0.0, np.nan, logs)}
 
     def final(log_det):
         return {"log_det": log_det}

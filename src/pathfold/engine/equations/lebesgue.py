@@ -8,16 +8,13 @@ The path is one sequence: every fine step is an interval of its own, and kernels
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
 from pathfold.engine.equations.linearise import parameters, start_states
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs
 from pathfold.engine.records import Records, Sizes
-from pathfold.model import GaussianNoise, Likelihood, Seen
 from pathfold.program.kernel import Kernel, NodeScan
 from pathfold.program.layout import Record
-from pathfold.program.matrices import eliminate, ones_where_missing
 
 
 class LebesgueRecords(Records):
@@ -43,7 +40,7 @@ class LebesgueRecords(Records):
         }
 
 
-def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     return [
         parameters(f, r),
         start_states(f, r),
@@ -54,57 +51,15 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     ]
 
 
-@jax.custom_jvp
-def _precision(covariance):
-    """P = C^{-1} and log|C|; dP = -P dC P, d log|C| = <P, dC>."""
-    precision, pivots = eliminate(covariance)
-    return precision, jnp.sum(jnp.log(pivots))
-
-
-@_precision.defjvp
-def _precision_derivative(primals, tangents):
-    (change,) = tangents
-    precision, log_det = _precision(*primals)
-    return (precision, log_det), (-precision @ change @ precision, jnp.sum(precision * change))
-
-
-def node_misfit(f: ModelFunctions, z, x, t, seen: Seen):
-    """-log p(y | x, z) of the observed components: of Gaussian noise 1/2 |r|^2 + log|scale|, else by its root.
-
-    Factors of p that depend on y alone are left out.
-    """
-    (x, named), total = f.model.in_series(f.model.parameters.unflatten(z), x, t), 0.0
-    for columns, part in f.model.observation.parts:
-        of_part = seen.part(columns)
-        if isinstance(part, GaussianNoise):
-            total += _gaussian(part, named, x, t, of_part)
-        elif isinstance(part, Likelihood):
-            split = part.split(x, named, t, of_part)
-            total += of_part.of_observed(0.5 * split.root**2 + split.remainder)
-    return total
-
-
-def _gaussian(noise: GaussianNoise, z, x, t, seen: Seen):
-    mean, scale, mask = noise.state_function(x, z, t), noise.scale_matrix(z, t), seen.mask
-    censored = 0.0
-    if seen.any_censored:
-        censored = seen.of_observed(0.5 * noise.censored_root(x, z, t, seen) ** 2)
-        mask = mask * (seen.censored == 0.0)
-    covariance = ones_where_missing(mask[:, None] * mask * (scale @ scale.T), mask)
-    precision, log_det = _precision(covariance)
-    away = mask * (seen.value - mean)
-    return 0.5 * (away @ precision @ away) + 0.5 * log_det + censored
-
-
-def _path(f: ModelFunctions, r: Records) -> Kernel:
+def _path(f: Programs, r: Records) -> Kernel:
     """Forward: x_n = f(z, x_{n-1}, v_n), and the sum of misfits."""
 
     def init(x0, misfit):
         return {"state": x0, "misfit": misfit}
 
     def body(state, misfit, z, v, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
-        x = f.step(z, state, v, delta, f.clock(t_start, forcing))
-        misfit = misfit + node_misfit(f, z, x, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper))
+        x = f.step(z, state, v, delta, t_start, forcing).value()
+        misfit = misfit + f.misfit(z, x, t_end, inputs_end, y, mask, censored, upper).value()
         return {"x_start": state, "x_node": x, "state": x, "misfit": misfit}
 
     def final(misfit):
@@ -114,18 +69,16 @@ def _path(f: ModelFunctions, r: Records) -> Kernel:
     return NodeScan("path", uses, init=init, body=body, final=final)
 
 
-def _path_gradient(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _path_gradient(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Backward: the gradient of the misfits by the noise of each step, by z and by the initial state."""
 
     def init(gz):
-        return {"eta": jnp.zeros(n.X), "gz": gz}
+        return {"eta": np.zeros(n.X), "gz": gz}
 
     def body(eta, gz, z, v, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
-        start, end = f.clock(t_start, forcing), f.node_clock(t_end, inputs_end)
-        seen = Seen(y, mask, censored, upper)
-        gz_misfit, gx = jax.grad(lambda z, x: node_misfit(f, z, x, end, seen), argnums=(0, 1))(z, x_node)
-        _, pull = jax.vjp(lambda z, x, v: f.step(z, x, v, delta, start), z, x_start, v)
-        gz_step, gx_start, gv = pull(eta + gx)
+        misfit = f.misfit(z, x_node, t_end, inputs_end, y, mask, censored, upper)
+        gz_misfit, gx = misfit.pulled(np.ones(()), 0, 1)
+        gz_step, gx_start, gv = f.step(z, x_start, v, delta, t_start, forcing).pulled(eta + gx, 0, 1, 2)
         return {"v_g": gv, "eta": gx_start, "gz": gz + gz_misfit + gz_step}
 
     def final(eta, gz):

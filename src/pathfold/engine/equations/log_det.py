@@ -6,17 +6,15 @@ model functions enter only contracted with these weights. All derivatives are ta
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs, curvature
 from pathfold.engine.records import Records, Sizes
-from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.matrices import lower_mirrored
 
 
-def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     return [
         _weights(f, r, n),
         _spread(f, r, n),
@@ -29,11 +27,7 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     ]
 
 
-def _inner(a, b):
-    return jnp.sum(a * b)
-
-
-def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _weights(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Backward over nodes: information matrix Om, U columns R, and the weights of H, Hz, Hw and of the interval.
 
     An interval has Jacobians of the states that move alone, and so have their weights.
@@ -47,7 +41,7 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
         free = f.free(mask)
         dm = A @ d_start + E
         Om, R = free * Om, free * R
-        I_KH = jnp.eye(n.X) - K @ H
+        I_KH = np.eye(n.X) - K @ H
         lamU = Sig_inv @ eU - K.T @ R
         Om_n = lower_mirrored(H.T @ Sig_inv @ H + I_KH.T @ Om @ I_KH)
         R_n = R + H.T @ lamU
@@ -74,21 +68,21 @@ def _weights(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return NodeScan("weights", uses, init=init, body=body, final=final, reverse=True)
 
 
-def _spread(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _spread(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Forward inside an interval: Lam_s = F_s Lam_{s-1} + Sv_s B_s^T Th + E_s Gam^T, kept before each step."""
 
     def init(Lam0):
         return {"running": Lam0}
 
     def body(running, z, x, x_start, v, delta, t_start, s, forcing, B, Th, Gam):
-        _, E, F, Sv = f.step_jacobians(z, f.along(x, x_start), v, delta, f.clock(t_start + s * delta, forcing))
+        E, F, Sv = f.step(z, f.along(x, x_start), v, delta, t_start + s * delta, forcing).jacobians(0, 1, 2)
         return {"Lam": running, "running": F @ running + Sv @ (B[: n.M].T @ Th) + E @ Gam.T}
 
     uses = r.uses(problem="settings grid forcing", point="theta v node path", scratch="work slope")
     return LaneScan("spread", uses, init=init, body=body)
 
 
-def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _curvature(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Backward inside an interval: gradient of <Phi^T Gam, E> + <Phi^T Lam^T, F> + <Phi^T Th B, Sv> + <eta, f>.
 
     gv is the gradient by the path noise as far as it acts inside the interval (plus v itself when 1/2 q.q belongs to
@@ -96,17 +90,16 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     """
 
     def init():
-        return {"Phi": jnp.eye(n.X), "eta": jnp.zeros(n.X), "gz": jnp.zeros(n.Z), "Bg": jnp.zeros(n.X)}
+        return {"Phi": np.eye(n.X), "eta": np.zeros(n.X), "gz": np.zeros(n.Z), "Bg": np.zeros(n.X)}
 
     def body(Phi, eta, gz, Bg, z, x, x_start, v, delta, t_start, s, forcing, B, Lam, Th, Gam, verlet):
-        t, x = f.clock(t_start + s * delta, forcing), f.along(x, x_start)
-        _, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
-        curvature = f.curvature(z, x, v, delta, t)
-        weight = Phi[: n.M, : n.M].T @ jnp.concatenate([Gam, Lam.T, Th @ B[: n.M]], axis=1)
-        total = eta @ jnp.concatenate([E, F, Sv], axis=1)
-        for term in curvature(weight):
-            total += term
-        gz_s, gx_s, gv = jnp.split(total, (n.Z, n.Z + n.X))
+        step = f.step(z, f.along(x, x_start), v, delta, t_start + s * delta, forcing)
+        E, F, Sv = step.jacobians(0, 1, 2)
+        weight = Phi[: n.M, : n.M].T @ np.concatenate([Gam, Lam.T, Th @ B[: n.M]], axis=1)
+        total = eta @ np.concatenate([E, F, Sv], axis=1)
+        for term in curvature(step, weight, n.M):
+            total = total + term
+        gz_s, gx_s, gv = np.split(total, (n.Z, n.Z + n.X))
         gv = gv + verlet * v
         return {"gv": gv, "Phi": Phi @ F, "eta": gx_s, "gz": gz + gz_s, "Bg": Bg + B @ gv}
 
@@ -117,31 +110,23 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return LaneScan("curvature", uses, init=init, body=body, final=final, reverse=True)
 
 
-def _observe_curvature(f: ModelFunctions, r: Records) -> Kernel:
+def _observe_curvature(f: Programs, r: Records) -> Kernel:
     """Gradient by (z, x_n, w_n) of <wH, H> + <wHz, Hz> + <wHw, Hw>, and of the excess of the node."""
 
     def final(z, x_node, w, t_end, inputs_end, y, mask, censored, upper, coldness, wH, wHz, wHw, verlet):
-        t, seen = f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
-
-        def contraction(z, x, w):
-            Hz, H, Hw = f.row_jacobians(z, x, w, t, seen, coldness)
-            return _inner(wHz, Hz) + _inner(wH, H) + _inner(wHw, Hw)
-
-        def excess(z, x, w):
-            return jnp.asarray(f.node_excess(z, x, w, t, seen, coldness), z.dtype)
-
+        node = (z, x_node, w, t_end, inputs_end, y, mask, censored, upper, coldness)
         # At a node without rows they may be no numbers; forward derivatives see to that themselves.
-        of_rows = jax.grad(contraction, argnums=(0, 1, 2))(z, x_node, w)
-        of_excess = jax.jacfwd(excess, argnums=(0, 1, 2))(z, x_node, w)
-        looked_at = jnp.any(mask > 0.0)
-        gz, gx, gw = (jnp.where(looked_at, a, 0.0) + b for a, b in zip(of_rows, of_excess, strict=True))
+        of_rows = f.rows(*node).contracted((wHz, wH, wHw), 0, 1, 2)
+        of_excess = f.node_excess(*node).jacobians(0, 1, 2)
+        looked_at = np.any(mask > 0.0)
+        gz, gx, gw = (np.where(looked_at, a, 0.0) + b for a, b in zip(of_rows, of_excess, strict=True))
         return {"gz_node": gz, "gx_node": gx, "w_g": gw + verlet * w}
 
     uses = r.uses(problem="settings grid", point="theta w node", gradient="w", scratch="work")
     return LaneScan("observe_curvature", uses, final=final)
 
 
-def pull_back(f: ModelFunctions, r: Records) -> NodeScan:
+def pull_back(f: Programs, r: Records) -> NodeScan:
     """State gradients back through the path, zeta_{n-1} = A_n^T zeta_n + gx_path_n + gx_node_{n-1}; sums for z, u.
 
     Rows of J may be added to the gradient, since it will be projected; with multipliers -K^T zeta they turn A into
@@ -174,7 +159,7 @@ def pull_back(f: ModelFunctions, r: Records) -> NodeScan:
         gap_relaxation,
     ):
         zeta = f.free(mask) * later + gx_node
-        lam = jnp.where(row_relaxation + gap_relaxation > 0.0, 0.0, -K.T @ zeta)
+        lam = np.where(row_relaxation + gap_relaxation > 0.0, 0.0, -K.T @ zeta)
         zeta = zeta + H.T @ lam
         return {
             "zeta": zeta,
@@ -193,28 +178,24 @@ def pull_back(f: ModelFunctions, r: Records) -> NodeScan:
     return NodeScan("pull_back", uses, init=init, body=body, final=final, reverse=True)
 
 
-def _start_curvature(f: ModelFunctions, r: Records) -> Kernel:
+def _start_curvature(f: Programs, r: Records) -> Kernel:
     """The initial state's share: gradient of <wE0, E0> + <wB0, B0> + <zeta_0, x_0>, and of its prior's excess."""
 
     def final(z, v0, covariates, begins, wE0, wB0, zeta0x, excess_z_gradient, excess_v0_gradient, gz, verlet):
-        def contraction(z, v0):
-            E0, B0 = jax.jacfwd(f.start, argnums=(0, 1))(z, v0, covariates)
-            return _inner(wE0, E0) + _inner(wB0, B0) + _inner(zeta0x, f.start(z, v0, covariates))
-
-        of_start = jax.grad(contraction, argnums=(0, 1))(z, v0)
-        gz_start, gv0 = (jnp.where(begins > 0.0, each, 0.0) for each in of_start)
+        start = f.start(z, v0, covariates)
+        of_jacobians, of_state = start.contracted((wE0, wB0), 0, 1), start.pulled(zeta0x, 0, 1)
+        gz_start, gv0 = (np.where(begins > 0.0, a + b, 0.0) for a, b in zip(of_jacobians, of_state, strict=True))
         return {"gz": gz + gz_start + excess_z_gradient, "v0_g": gv0 + excess_v0_gradient + verlet * v0}
 
     uses = r.uses(problem="settings about", point="theta v0 start sums", gradient="v0", scratch="start_weights")
     return NodeScan("start_curvature", uses, final=final)
 
 
-def _parameter_gradient(f: ModelFunctions, r: Records) -> Kernel:
+def _parameter_gradient(f: Programs, r: Records) -> Kernel:
     """g_u = gu + D^T gz + grad_u <wD, D(u)> + gradient of the prior's excess."""
 
     def final(u, centre, factor, gz, gu, wD, D, excess_u_gradient, verlet):
-        push, _ = f.in_coordinates(centre, factor)
-        through_D = jax.grad(lambda u: _inner(wD, jax.jacfwd(push)(u)))(u)
+        through_D = f.in_coordinates(u, centre, factor).contracted(wD)
         return {"u_g": gu + D.T @ gz + through_D + excess_u_gradient + verlet * u}
 
     uses = r.uses(problem="settings coordinates", point="u theta sums", gradient="u")

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs
 from pathfold.engine.records import Records, Sizes
-from pathfold.model import Seen
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.matrices import eliminate, ones_where_missing
 
 
-def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     return [
         _move_nodes(f, r),
         _shoot(f, r),
@@ -31,7 +30,7 @@ def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     ]
 
 
-def _move_nodes(f: ModelFunctions, r: Records) -> Kernel:
+def _move_nodes(f: Programs, r: Records) -> Kernel:
     """Node states moved with a first-order change of position: c - d a - P rho, with rho = eta - H^T lam.
 
     P and d at the node are (I - K H) M and A d + E - K eU, with d at the node before.
@@ -46,7 +45,7 @@ def _move_nodes(f: ModelFunctions, r: Records) -> Kernel:
     return LaneScan("move_nodes", uses, final=final)
 
 
-def _shoot(f: ModelFunctions, r: Records) -> Kernel:
+def _shoot(f: Programs, r: Records) -> Kernel:
     """Move the path noise, v' -= B^T eta, and simulate every interval from its node: gap_n = f-chain - xhat_n."""
 
     def init(x_start_new):
@@ -54,7 +53,7 @@ def _shoot(f: ModelFunctions, r: Records) -> Kernel:
 
     def body(state, z_new, v_new, delta, t_start, s, forcing, B, eta):
         v = v_new - B.T @ eta
-        return {"v_new": v, "state": f.step(z_new, state, v, delta, f.clock(t_start + s * delta, forcing))}
+        return {"v_new": v, "state": f.step(z_new, state, v, delta, t_start + s * delta, forcing).value()}
 
     def final(state, x_node_new):
         return {"gap": state - x_node_new}
@@ -63,17 +62,18 @@ def _shoot(f: ModelFunctions, r: Records) -> Kernel:
     return LaneScan("shoot", uses, init=init, body=body, final=final)
 
 
-def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _shoot_linearised(f: Programs, r: Records, n: Sizes) -> Kernel:
     """As `_shoot`, with the Jacobians carried forward: A' = dx_n/dx_{n,0}, E' = dx_n/du, cross = sum_s B'_s B_s^T."""
 
     def init(x_start_new):
-        zeros = {"A": jnp.eye(n.X), "Ez": jnp.zeros((n.X, n.Z)), "cross": jnp.zeros((n.X, n.X))}
+        zeros = {"A": np.eye(n.X), "Ez": np.zeros((n.X, n.Z)), "cross": np.zeros((n.X, n.X))}
         return {"state": x_start_new, **zeros}
 
     def body(state, A, Ez, cross, z_new, v_new, delta, t_start, s, forcing, B, eta):
         v = v_new - B.T @ eta
-        state, E, F, Sv = f.step_jacobians(z_new, state, v, delta, f.clock(t_start + s * delta, forcing))
-        return {"v_new": v, "state": state, "A": F @ A, "Ez": F @ Ez + E, "cross": F @ cross + Sv @ B.T}
+        step = f.step(z_new, state, v, delta, t_start + s * delta, forcing)
+        E, F, Sv = step.jacobians(0, 1, 2)
+        return {"v_new": v, "state": step.value(), "A": F @ A, "Ez": F @ Ez + E, "cross": F @ cross + Sv @ B.T}
 
     def final(state, A, Ez, cross, x_node_new, D_new):
         return {"gap": state - x_node_new, "A_new": A, "E_new": Ez @ D_new, "cross": cross}
@@ -82,32 +82,32 @@ def _shoot_linearised(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
     return LaneScan("shoot_linearised", uses, init=init, body=body, final=final, fixes=("cross",))
 
 
-def _residual(f: ModelFunctions, r: Records) -> Kernel:
+def _residual(f: Programs, r: Records) -> Kernel:
     """Move the observation noise, w' -= W^T lam, and compare with the data: o_n = h(u', xhat_n, w'_n) - y_n."""
 
     def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, coldness, Hw, lam):
         w = w_new - Hw.T @ lam
-        t, seen = f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper)
-        return {"w_new": w, "o": f.rows(z_new, x_node_new, w, t, seen, coldness)}
+        rows = f.rows(z_new, x_node_new, w, t_end, inputs_end, y, mask, censored, upper, coldness)
+        return {"w_new": w, "o": rows.value()}
 
     uses = r.uses(problem="settings grid", origin="node", target="theta w node", scratch="newton")
     return LaneScan("residual", uses, final=final)
 
 
-def _residual_linearised(f: ModelFunctions, r: Records) -> Kernel:
+def _residual_linearised(f: Programs, r: Records) -> Kernel:
     """As `_residual`, with the Jacobians of the observation at the moving point."""
 
     def final(z_new, x_node_new, w_new, t_end, inputs_end, y, mask, censored, upper, coldness, Hw, lam, D_new):
         w = w_new - Hw.T @ lam
-        node = (z_new, x_node_new, w, f.node_clock(t_end, inputs_end), Seen(y, mask, censored, upper), coldness)
-        Hz, H, Hw = f.row_jacobians(*node)
-        return {"w_new": w, "o": f.rows(*node), "H_new": H, "Hu_new": Hz @ D_new, "Hw_new": Hw}
+        rows = f.rows(z_new, x_node_new, w, t_end, inputs_end, y, mask, censored, upper, coldness)
+        Hz, H, Hw = rows.jacobians(0, 1, 2)
+        return {"w_new": w, "o": rows.value(), "H_new": H, "Hu_new": Hz @ D_new, "Hw_new": Hw}
 
     uses = r.uses(problem="settings grid", origin="node", target="theta w node", scratch="newton")
     return LaneScan("residual_linearised", uses, final=final)
 
 
-def _cross_factorise(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
+def _cross_factorise(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Filter of the mixed matrix J(q') J(q)^T: covariances between the two linearised paths, not symmetric."""
 
     def init(B0, B0_new, E0, E0_new, C, Pc_in, dl_in, dr_in):
@@ -162,7 +162,7 @@ def cross_look(P, dl, dr, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, H
     return CrossLook(S_inv, Kl, Kr, eUl, S_inv.T @ eR, free * P, free * dl, free * dr)
 
 
-def cross_filter(f: ModelFunctions, r: Records) -> NodeScan:
+def cross_filter(f: Programs, r: Records) -> NodeScan:
     """Closed-loop innovations of the residuals, cm = A' c + gap, e = o + H' cm, c = cm - K' e.
 
     And the largest residual, in units of the scales of states and rows.
@@ -175,8 +175,8 @@ def cross_filter(f: ModelFunctions, r: Records) -> NodeScan:
         cm = A_new @ running + gap
         e = o + H_new @ cm
         c = f.free(mask) * (cm - Kl @ e)
-        largest = jnp.maximum(jnp.max(jnp.abs(gap / state_scale)), jnp.max(jnp.abs(o / row_scale)))
-        return {"e": e, "c": c, "running": c, "residual": jnp.maximum(residual, largest)}
+        largest = np.maximum(np.max(np.abs(gap / state_scale)), np.max(np.abs(o / row_scale)))
+        return {"e": e, "c": c, "running": c, "residual": np.maximum(residual, largest)}
 
     def final(residual):
         return {"residual": residual}
@@ -201,7 +201,7 @@ def _cross_unexplained(r: Records) -> Kernel:
     return NodeScan("cross_unexplained", uses, init=init, body=body, final=final)
 
 
-def cross_smooth(f: ModelFunctions, r: Records) -> NodeScan:
+def cross_smooth(f: Programs, r: Records) -> NodeScan:
     """Backward: multipliers lam, eta of the change dq = -J(q)^T lam, and the node states moved with it.
 
     `change` is the largest 2-norm of dq over the noise of one interval or observation, squared; it bounds |dq|_inf.
@@ -215,18 +215,18 @@ def cross_smooth(f: ModelFunctions, r: Records) -> NodeScan:
         lam = Sc_inv @ (e - eUl @ a) - Kr @ zeta
         eta = H.T @ lam + zeta
         dw = Hw.T @ lam
-        moved = jnp.maximum(eta @ (Q @ eta), dw @ dw)
+        moved = np.maximum(eta @ (Q @ eta), dw @ dw)
         return {
             "lam": lam,
             "eta": eta,
             "x_node_new": x_node_new + c - dl_node @ a - Pc @ zeta,
             "zeta": A.T @ eta,
-            "change": jnp.maximum(change, moved),
+            "change": np.maximum(change, moved),
         }
 
     def final(zeta, change, B0):
         zeta0 = B0.T @ zeta
-        return {"zeta0": zeta0, "change": jnp.maximum(change, zeta0 @ zeta0)}
+        return {"zeta0": zeta0, "change": np.maximum(change, zeta0 @ zeta0)}
 
     scratch = "newton start_multipliers newton_sums handed"
     uses = r.uses(problem="grid", origin="start node", target="node", scratch=scratch)

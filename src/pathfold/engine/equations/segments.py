@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import wraps
 from inspect import signature
 
-import jax.numpy as jnp
+import numpy as np
 
 from pathfold.engine.equations import gram, log_det, newton
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, KernelPart, NodeScan, SegmentScan
 from pathfold.program.matrices import invert, lower_mirrored
@@ -23,7 +23,7 @@ from pathfold.program.matrices import invert, lower_mirrored
 LITTLE = 1e-4  # a variance, in units of the squared scales
 
 
-def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     return [
         _reference(r, n),
         _survey(r, n),
@@ -48,16 +48,16 @@ def _reference(r: Records, n: Sizes) -> Kernel:
     """
 
     def init():
-        return {"P": jnp.zeros((n.X, n.X))}
+        return {"P": np.zeros((n.X, n.X))}
 
     def body(P, A, Q, H, Hw, mask, gap_relaxation, state_scale, row_scale):
         Q, noise = gram.relaxed(Q, Hw, mask, LITTLE, gap_relaxation, state_scale, row_scale)
-        no_columns = jnp.zeros((n.X, 0)), jnp.zeros((n.Y, 0))
+        no_columns = np.zeros((n.X, 0)), np.zeros((n.Y, 0))
         return {"P": gram.look(P, no_columns[0], A, no_columns[0], Q, H, no_columns[1], noise, mask, 1.0).P}
 
     def final(P, begins, state_scale):
-        unreached = jnp.where(jnp.diag(P) > 0.0, 0.0, LITTLE * state_scale**2)
-        return {"P_ref": jnp.where(begins > 0.0, 0.0, P + jnp.diag(unreached))}
+        unreached = np.where(np.diag(P) > 0.0, 0.0, LITTLE * state_scale**2)
+        return {"P_ref": np.where(begins > 0.0, 0.0, P + np.diag(unreached))}
 
     uses = r.uses(problem="settings grid about", point="node segment")
     return NodeScan("reference", uses, init=init, body=body, final=final, most=n.X + 1)
@@ -73,8 +73,8 @@ def _survey(r: Records, n: Sizes) -> Kernel:
     X, U = n.X, n.U
 
     def init(B0, E0, P_ref):
-        begin = {"P": B0 @ B0.T + P_ref, "d": E0, "Phi": jnp.eye(X), "Psi": jnp.eye(X)}
-        return begin | {"Om": jnp.zeros((X, X)), "r": jnp.zeros((X, U))}
+        begin = {"P": B0 @ B0.T + P_ref, "d": E0, "Phi": np.eye(X), "Psi": np.eye(X)}
+        return begin | {"Om": np.zeros((X, X)), "r": np.zeros((X, U))}
 
     def body(P, d, Phi, Psi, Om, r, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
         Q, noise = gram.relaxed(Q, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale)
@@ -105,11 +105,11 @@ def _join_factors(r: Records, n: Sizes) -> Kernel:
     """
 
     def init():
-        return {"P": jnp.zeros((n.X, n.X)), "d": jnp.zeros((n.X, n.U))}
+        return {"P": np.zeros((n.X, n.X)), "d": np.zeros((n.X, n.U))}
 
     def body(P, d, P_ref, P_end, d_end, Phi, Om, r):
         D = P - P_ref
-        J = invert(jnp.eye(n.X) + D @ Om)
+        J = invert(np.eye(n.X) + D @ Om)
         through = Phi @ J
         return {
             "P_in": P,
@@ -128,7 +128,7 @@ def _join_weights(r: Records, n: Sizes) -> Kernel:
     """What the segments after one say of the state at its end, and of it for the parameters' columns."""
 
     def init():
-        return {"ahead": jnp.zeros((n.X, n.X)), "R_ahead": jnp.zeros((n.X, n.U))}
+        return {"ahead": np.zeros((n.X, n.X)), "R_ahead": np.zeros((n.X, n.U))}
 
     def body(ahead, R_ahead, Om, r, Phi):
         before = {"ahead": lower_mirrored(Om + Phi.T @ ahead @ Phi), "R_ahead": Phi.T @ R_ahead - r}
@@ -137,7 +137,7 @@ def _join_weights(r: Records, n: Sizes) -> Kernel:
     return _join("join_weights", r, init, body, reverse=True, point="segment")
 
 
-def _filters(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def _filters(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     def begin(E0, B0, u, v0):
         return {"running": E0 @ u + B0 @ v0}
 
@@ -147,13 +147,13 @@ def _filters(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     def body(c, c_end, Phi):
         return {"c_in": c, "c": c_end + Phi @ c}
 
-    join = _join("join_filters", r, lambda: {"c": jnp.zeros(n.X)}, body, point="segment", scratch="handed")
+    join = _join("join_filters", r, lambda: {"c": np.zeros(n.X)}, body, point="segment", scratch="handed")
     return [_ends("filter_ends", gram.filter_vector(f, r), begin, final), join]
 
 
-def _smoothers(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def _smoothers(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     def begin():
-        return {"rho": jnp.zeros(n.X)}
+        return {"rho": np.zeros(n.X)}
 
     def final(rho):
         return {"rho_end": rho}
@@ -165,15 +165,15 @@ def _smoothers(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [_ends("smooth_ends", gram.smooth_vector(f, r), begin, final), join]
 
 
-def _pulls(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def _pulls(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     def begin():
-        return {"later": jnp.zeros(n.X)}
+        return {"later": np.zeros(n.X)}
 
     def final(later):
         return {"later_end": later}
 
     def body(later, later_end, Phi, Psi, row_relaxation, gap_relaxation):
-        through = jnp.where(row_relaxation + gap_relaxation > 0.0, Psi, Phi)
+        through = np.where(row_relaxation + gap_relaxation > 0.0, Psi, Phi)
         return {"later_in": later, "later": later_end + through.T @ later}
 
     blocks = {"problem": "settings", "point": "segment", "scratch": "handed"}
@@ -189,8 +189,8 @@ def _cross_survey(r: Records, n: Sizes) -> Kernel:
     X, U = n.X, n.U
 
     def init(B0, B0_new, E0, E0_new, P_in):
-        begin = {"P": B0_new @ B0.T + P_in, "dl": E0_new, "dr": E0, "Phi_l": jnp.eye(X), "Phi_r": jnp.eye(X)}
-        return begin | {"Om_c": jnp.zeros((X, X)), "r_l": jnp.zeros((X, U)), "r_r": jnp.zeros((X, U))}
+        begin = {"P": B0_new @ B0.T + P_in, "dl": E0_new, "dr": E0, "Phi_l": np.eye(X), "Phi_r": np.eye(X)}
+        return begin | {"Om_c": np.zeros((X, X)), "r_l": np.zeros((X, U)), "r_r": np.zeros((X, U))}
 
     def body(
         P, dl, dr, Phi_l, Phi_r, Om_c, r_l, r_r, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new, mask
@@ -222,12 +222,12 @@ def _join_cross_factors(r: Records, n: Sizes) -> Kernel:
     """As `_join_factors`, for the mixed matrix."""
 
     def init():
-        return {"P": jnp.zeros((n.X, n.X)), "dl": jnp.zeros((n.X, n.U)), "dr": jnp.zeros((n.X, n.U))}
+        return {"P": np.zeros((n.X, n.X)), "dl": np.zeros((n.X, n.U)), "dr": np.zeros((n.X, n.U))}
 
     def body(P, dl, dr, P_in, Pc_end, dl_end, dr_end, Phi_l, Phi_r, Om_c, r_l, r_r):
         D = P - P_in
-        left = Phi_l @ invert(jnp.eye(n.X) + D @ Om_c)
-        right = Phi_r @ invert(jnp.eye(n.X) + D.T @ Om_c.T)
+        left = Phi_l @ invert(np.eye(n.X) + D @ Om_c)
+        right = Phi_r @ invert(np.eye(n.X) + D.T @ Om_c.T)
         return {
             "Pc_in": P,
             "dl_in": dl,
@@ -242,9 +242,9 @@ def _join_cross_factors(r: Records, n: Sizes) -> Kernel:
     return _join("join_cross_factors", r, init, body, origin="segment", scratch="handed")
 
 
-def _cross_filters(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def _cross_filters(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     def begin():
-        return {"running": jnp.zeros(n.X)}
+        return {"running": np.zeros(n.X)}
 
     def final(running):
         return {"running_end": running}
@@ -256,9 +256,9 @@ def _cross_filters(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
     return [_ends("cross_filter_ends", newton.cross_filter(f, r), begin, final), join]
 
 
-def _cross_smoothers(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def _cross_smoothers(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     def begin():
-        return {"zeta": jnp.zeros(n.X)}
+        return {"zeta": np.zeros(n.X)}
 
     def final(zeta):
         return {"zeta_end": zeta}

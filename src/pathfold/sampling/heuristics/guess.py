@@ -29,7 +29,7 @@ _HEURISTICS: dict[Heuristic, Callable[[Paths], Attempt]] = {
 def guess_starts(engine: Engine, choice: Heuristic, seed: int, chains: Iterable[int]) -> dict[int, Point]:
     """Return a guess for each of the chains; raise InitialisationError if there is none."""
     with jax.enable_x64(True):
-        attempt = _HEURISTICS[choice](Paths(engine.functions, engine.grid))
+        attempt = _HEURISTICS[choice](Paths(engine.functions.of, engine.grid))
         return {chain: _guess(engine, choice, attempt, seed, chain) for chain in chains}
 
 
