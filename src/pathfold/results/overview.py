@@ -57,17 +57,23 @@ def _overview(tree: xr.DataTree) -> Overview | None:
         return None
     try:
         table, note = shortened(summary(tree), ROWS)
-    except SettingsError:
+        head, sentences = _verdict(tree)
+    except (SettingsError, KeyError):
         return None
-    if is_fit(tree):
-        what = "posterior" if "posterior" in tree.children else "likelihood"
-        head = f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}"
-        sentences = reasons_of(tree)
-    else:
-        sizes = tree.posterior.sizes
-        head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs.get('sampler')}"
-        sentences = [*troubles(tree, kept_parameters(tree))] if "sample_stats" in tree.children else []
-        sentences = sentences or ["the chains agree, and nothing is amiss with the sampling"]
     if len(sentences) > SENTENCES:
         sentences = [*sentences[: SENTENCES - 1], f"and {len(sentences) - SENTENCES + 1} more"]
     return Overview(head, [f"- {each}" for each in sentences], table, note, f"groups: {', '.join(tree.children)}")
+
+
+def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
+    """Return what made the results, and sentences on how far they can be trusted."""
+    if is_fit(tree):
+        what = "posterior" if "posterior" in tree.children else "likelihood"
+        return f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}", reasons_of(
+            tree
+        )
+    sizes = tree.posterior.sizes
+    head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
+    return head, [*troubles(tree, kept_parameters(tree))] or [
+        "the chains agree, and nothing is amiss with the sampling"
+    ]
