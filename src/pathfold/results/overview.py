@@ -11,7 +11,7 @@ import xarray as xr
 from pathfold.errors import SettingsError
 from pathfold.results.diagnostics import troubles
 from pathfold.results.prior import kept_parameters
-from pathfold.results.reading import is_fit, reasons_of
+from pathfold.results.reading import check_posterior, is_fit, reasons_of
 from pathfold.results.summary import shortened, summary, written
 
 SENTENCES, ROWS = 3, 15  # that are printed
@@ -72,7 +72,7 @@ def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
         return f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}", reasons_of(
             tree
         )
-    sizes = tree.posterior.sizes
+    sizes = check_posterior(tree, "sample_stats").posterior.sizes
     head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
     return head, [*troubles(tree, kept_parameters(tree))] or [
         "the chains agree, and nothing is amiss with the sampling"
