@@ -44,12 +44,8 @@ def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
 
 
 def told(value: Any) -> str:
-    """Write a value for a sentence: its repr on one line, cut short, or its type if the repr fails."""
-    try:
-        text = repr(value)
-    except Exception:  # the repr may be the user's own, and its failure must not hide our sentence
-        text = f"a {type(value).__name__}"
-    return shorter(text)
+    """Write a value for a sentence: its repr on one line, cut short."""
+    return shorter(repr(value))
 
 
 def shorter(text: str) -> str:

@@ -128,11 +128,11 @@ DECAY = pf.Observations(0.25 * np.arange(1, 9), np.exp(-0.25 * np.arange(1, 9))[
 def test_identifiability_in_words():
     fit = pf.fit(product(), DECAY, steps_per_interval=3, threads=1)
     best, worst = fit.attrs["identifiability"]
-    assert best.startswith(("the data know a * b to", "the data know b * a to"))
+    assert best.startswith(("the posterior determines a * b to", "the posterior determines b * a to"))
     assert 2.0 < float(best.split()[-2]) < 30.0
     assert worst in {
-        "the data say next to nothing of a - 1.0 b (in prior standard deviations)",
-        "the data say next to nothing of b - 1.0 a (in prior standard deviations)",
+        "the posterior of a - 1.0 b is as wide as the prior (in prior standard deviations)",
+        "the posterior of b - 1.0 a is as wide as the prior (in prior standard deviations)",
     }
     profile = pf.profile(product(), DECAY, "a", steps_per_interval=3, threads=1)
     assert np.isinf(profile["interval"].values).all(), "a by itself is not identified by the likelihood"

@@ -79,8 +79,7 @@ MISTAKES = [
     ({"parameters": {"theta": np.inf}}, ("'theta'", "finite")),
     ({"parameters": {1: dist.Normal(0.0, 1.0)}}, ("names must be strings",)),
     ({"parameters": {"": dist.Normal(0.0, 1.0)}}, ("parameter ''", "another name")),
-    ({"parameters": {"a/b": dist.Normal(0.0, 1.0)}}, ("parameter 'a/b'", "another name", "no '/'")),
-    ({"parameters": {"..": dist.Normal(0.0, 1.0)}}, ("parameter '..'", "another name")),
+    ({"parameters": {"a/b": dist.Normal(0.0, 1.0)}}, ("parameter 'a/b'", "another name", "without '/'")),
     ({"parameters": {"k": dist.Normal(jnp.zeros(2), 1.0), "k_dim_0": 1.0}}, ("'k_dim_0' needs another name", "'k'")),
     ({"parameters": {"theta": dist.Uniform(-jnp.inf, jnp.inf)}}, ("'theta'", "low = ", "finite", "proper")),
     ({"parameters": {"theta": dist.Normal(jnp.nan, 1.0, validate_args=False)}}, ("'theta'", "loc = ", "finite")),
@@ -90,7 +89,6 @@ MISTAKES = [
     ({"parameters": {"theta": dist.Normal(jnp.zeros(0), 1.0)}}, ("'theta'", "no entry")),
     ({"parameters": {"theta": ROOT_OF_NORMAL, "sigma": 1.0}}, ("prior of parameter 'theta' gave", "nan", "finite")),
     ({"parameters": {"theta": np.ma.masked_array([1.0], [True])}}, ("'theta'", "masked")),
-    ({"parameters": {"theta": 10**400}}, ("'theta'", "float can hold")),
     ({"drift": lambda x, z: x + np.random.normal()}, ("drift gives another value each time", "random")),  # noqa: NPY002
     ({"drift": lambda x, z: (x * 1.0).at[0].add(random.random())}, ("drift gives another value", "random")),
     ({"diffusion": lambda x, z: random.random() * jnp.eye(2)}, ("diffusion gives another value",)),

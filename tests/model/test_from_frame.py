@@ -143,6 +143,7 @@ def test_bounds_have_columns_of_their_own():
         ({"day": [4.0, None, 1.0, 1.0, 2.0]}, {}, ("row 1, column 'day' has no time",)),
         ({"day": ["4", "x", "1", "1", "2"]}, {}, ("row 1, column 'day' is 'x', which is not a number",)),
         ({"day": ["2026-03-01", "31.3.26", *["2026-03-02"] * 3]}, {"unit": "days"}, ("row 1", "'31.3.26'", "dates")),
+        ({"day": ["2026-03-01", "1500", *["2026-03-02"] * 3]}, {"unit": "days"}, ("row 1", "'1500'", "dates")),
         ({"day": pd.date_range("2026-01-01", periods=5)}, {}, ("series 'b'", "unit='days'")),
         ({"height": pd.date_range("2026-01-01", periods=5)}, {}, ("'height' has dates",)),
         ({"plant": ["b", None, "b", "a", "a"]}, {}, ("row 1, column 'plant' does not say",)),
@@ -184,7 +185,6 @@ def test_mistakes_are_told(table, changes, words):
     ("table", "words"),
     [
         (PLANTS[:0], "no rows"),
-        (3.0, "must be a pandas DataFrame"),
         ("nowhere.csv", "'nowhere.csv' cannot be read"),
         (pd.concat([PLANTS, PLANTS["day"]], axis=1), "two columns called 'day'"),
     ],
@@ -192,6 +192,98 @@ def test_mistakes_are_told(table, changes, words):
 def test_what_is_no_table_is_refused(table, words):
     with pytest.raises(pf.DataError, match=words):
         pf.Observations.from_frame(table, **NAMES)
+
+
+def written(tmp_path, text, encoding="utf-8"):
+    path = tmp_path / "table.csv"
+    path.write_text(text, encoding=encoding)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("codes", "names"),
+    [
+        (("007", "7"), ["007", "7"]),
+        (("1e3", "1000"), ["1e3", "1000"]),
+        (("1", "1.0"), ["1", "1.0"]),
+        (("01", "02"), ["01", "02"]),
+        (("-3", "12"), [-3, 12]),
+        (("3.0", "12.0"), [3, 12]),
+        (("3", "12a"), ["3", "12a"]),
+        (("9007199254740993", "9007199254740992"), ["9007199254740993", "9007199254740992"]),
+    ],
+)
+def test_codes_of_series_in_a_file_stay_apart(tmp_path, codes, names):
+    one, other = codes
+    path = written(tmp_path, f"plot,day,h,site\n{one},1,2.5,{one}\n{one},2,3.5,{one}\n{other},3,4,{other}\n")
+    panel = pf.Observations.from_frame(path, series="plot", time="day", values="h")
+    assert [*panel] == names
+    assert [data.times.tolist() for data in panel.values()] == [[1.0, 2.0], [3.0]]
+
+
+def test_covariates_of_a_file_are_numbers_unless_they_are_codes(tmp_path):
+    path = written(
+        tmp_path, "id,t,y,w,site,old,sex\na,1,2.5,70,007,TRUE,F\na,2,NA,70.0,007,TRUE,\nb,1,3,6e1,7,FALSE,M\n"
+    )
+    given = {"series": "id", "time": "t", "values": "y", "covariates": ["w", "site", "old", "sex"]}
+    panel = pf.Observations.from_frame(path, **given)
+    assert panel["a"].covariates == {"w": 70.0, "site": "007", "old": 1.0, "sex": "F"}
+    assert panel["b"].covariates == {"w": 60.0, "site": "7", "old": 0.0, "sex": "M"}
+
+
+SHEET = "plant,day,height\na,1,0.5\na,2,0.7\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("plant,day,height,,\na,1,0.5,,\na,2,0.7,,\n,,,,\n", "utf-8"),
+        ("plant,day,height\na,1,0.5,\na,2,0.7,\n", "utf-8"),
+        (" plant, day ,height \r\n\r\na,1,0.5\r\n a ,2, 0.7\r\n", "utf-8-sig"),
+        ('"","plant","day","height"\n"1","a",1,0.5\n"2","a",2,0.7\n"3","a",3,NA\n', "utf-8"),
+    ],
+)
+def test_files_of_other_programs_are_read(tmp_path, text, encoding):
+    """Of spreadsheets, with empty columns and rows or a mark of the byte order, and of R, with names of rows."""
+    data = pf.Observations.from_frame(written(tmp_path, text, encoding), **NAMES | {"values": "height"})["a"]
+    np.testing.assert_array_equal(data.times[:2], [1.0, 2.0])
+    np.testing.assert_array_equal(data.values[:2], [[0.5], [0.7]])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SHEET.replace("0.7", "0,7"), ("line 3", "4 cells, but its line of names 3")),
+        (SHEET.replace(",", ";").replace("0.7", "0,7"), ("';' between its cells", "sep=';'", "decimal=','")),
+        (SHEET.replace(",", "\t"), ("'\\t' between its cells",)),
+        (SHEET.replace("day", "height"), ("no column called 'day'",)),
+        (SHEET.replace("plant", "height"), ("two columns called 'height'",)),
+        (SHEET.replace("0.7", '"1,234"'), ("line 3, column 'height' is '1,234', which is not a number",)),
+        (SHEET.replace("0.7", "1_234"), ("line 3, column 'height' is '1_234', which is not a number",)),
+        (SHEET.replace("0.7", '"0.7'), ("cannot be read",)),
+        ("", ("no rows",)),
+    ],
+)
+def test_files_that_would_be_misread_are_refused(tmp_path, text, words):
+    with pytest.raises(pf.DataError) as caught:
+        pf.Observations.from_frame(written(tmp_path, text), **NAMES | {"values": "height"})
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize("flags", [[False, True], [None, True], ["false", "true"]])
+def test_truth_values_do_not_say_on_which_side_a_bound_is(tmp_path, flags):
+    table: Any = {"t": [1, 2], "y": [0.1, 0.2], "below": flags}
+    if "true" in flags:
+        table = written(tmp_path, "t,y,below\n1,0.1,false\n2,0.2,true\n")
+    with pytest.raises(pf.DataError, match="on which side"):
+        pf.Observations.from_frame(table, time="t", values="y", censored="below")
+
+
+def test_numbers_in_text_are_no_dates():
+    """1500 is a year of ISO 8601; here it counts minutes."""
+    for times in (["1000", "1500"], ["0800", "1500"]):
+        with pytest.raises(pf.DataError, match="unit='minutes' is for times that are dates"):
+            pf.Observations.from_frame({"t": times, "y": [1.0, 2.0]}, time="t", values="y", unit="minutes")
 
 
 def test_a_file_is_spoken_of_by_its_lines(tmp_path):

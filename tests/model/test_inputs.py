@@ -138,7 +138,7 @@ def test_inputs_must_cover_the_data(times, initial_time, inputs, words):
         ({"inputs": None}, ("drift takes arguments (x, z, t, inputs)", "the model has none", "pf.Input")),
         ({"inputs": {"u": [1.0, 2.0]}}, ("inputs must be a dict", "pf.Input")),
         ({"inputs": {"": STAIRS}}, ("the input ''", "another name")),
-        ({"inputs": {"a/b": STAIRS}}, ("the input 'a/b'", "no '/'")),
+        ({"inputs": {"a/b": STAIRS}}, ("the input 'a/b'", "without '/'")),
         ({"inputs": {"v": STAIRS}}, ("drift asks for parameter or input 'u'", "'sigma', 'v'")),
     ],
 )

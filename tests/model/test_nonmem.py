@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import jax.numpy as jnp
@@ -103,6 +104,20 @@ def test_a_sample_in_a_row_before_the_dose_was_drawn_before_it():
     assert seen.values[:, 0].tolist() == [9.0, 27.0]
 
 
+def test_samples_after_a_dose_of_their_time_were_drawn_after_it():
+    """Also those of another component, and of the same one: then it was seen twice, before and after."""
+    table = pd.DataFrame({"ID": 1, "TIME": [0.0] + 5 * [12.0] + [24.0], "AMT": [9.0, 0.0, 9.0, 0.0, 5.0, 0.0, 0.0]})
+    table = table.assign(
+        DV=[None, 1.0, None, 2.0, None, 3.0, 4.0], DVID=[0, 1, 0, 2, 0, 2, 1], ADDL=[2] + 6 * [0], II=12.0
+    )
+    (data,) = pf.read_nonmem(table, observed={1: "a", 2: "b"}).values()
+    before, after, last, end = data.times
+    assert (before, end) == (12.0, 24.0)
+    assert 12.0 < after < last < 12.0 + 1e-6
+    np.testing.assert_array_equal(data.values, [[1.0, np.nan], [np.nan, 2.0], [np.nan, 3.0], [4.0, np.nan]])
+    assert events(data) == {"dose": [[0.0, 12.0, after, last, 24.0], [9.0, 9.0, 9.0, 5.0, 9.0]]}
+
+
 def test_compartments_choose_events_and_columns():
     table = with_cells(
         CMT=[1, 2, 3, 2, 3, 2], AMT=[100.0, 0.0, 0.0, 80.0, 0.0, 0.0], EVID=[1, 0, 0, 1, 0, 0], TIME=[0, 1, 1, 5, 6, 9]
@@ -114,8 +129,10 @@ def test_compartments_choose_events_and_columns():
     np.testing.assert_array_equal(panel[1].values, [[2.0, 4.0]])
     np.testing.assert_array_equal(panel[2].values, [[3.0, np.nan], [np.nan, np.nan]])
     by_kind = table.assign(DVID=[0, 7, 8, 0, 8, 7])
-    again = pf.read_nonmem(by_kind, doses={1: "oral", 2: "iv"}, observed={8: "effect", 7: "plasma"})
-    np.testing.assert_array_equal(again[1].values, panel[1].values)
+    for given in (by_kind, by_kind.rename(columns={"CMT": "ADM", "DVID": "ytype"})):
+        again = pf.read_nonmem(given, doses={1: "oral", 2: "iv"}, observed={8: "effect", 7: "plasma"})
+        np.testing.assert_array_equal(again[1].values, panel[1].values)
+        assert events(again[2]) == events(panel[2])
 
 
 def test_values_beyond_a_limit_are_bounds():
@@ -136,13 +153,15 @@ def test_values_beyond_a_limit_are_bounds():
     assert not ignored[1].censored.any()
 
     both = with_cells(
-        DV=[None, 4.0, 0.5, None, 3.0, 0.2], CENS=[0, -1, 1, 0, 0, 1], LIMIT=[None, None, 0.1] + [None] * 3
+        DV=[None, 4.0, 0.5, None, 5.0, 0.2], CENS=[0, -1, 1, 0, -1, 1], LIMIT=[None, None, 0.1, None, 8.0, None]
     )
     panel = pf.read_nonmem(both)
     np.testing.assert_array_equal(panel[1].censored, [[1.0], [2.0]])
     np.testing.assert_array_equal(panel[1].values, [[4.0], [0.1]])
     np.testing.assert_array_equal(panel[1].upper, [[0.0], [0.5]])
-    np.testing.assert_array_equal(panel[2].values, [[3.0], [0.2]])
+    np.testing.assert_array_equal(panel[2].censored, [[2.0], [-1.0]])
+    np.testing.assert_array_equal(panel[2].values, [[5.0], [0.2]])
+    np.testing.assert_array_equal(panel[2].upper, [[8.0], [0.0]])
 
 
 def test_infusions_are_rates_that_add_up_and_end_where_fine_steps_do():
@@ -172,6 +191,29 @@ def test_infusions_are_rates_that_add_up_and_end_where_fine_steps_do():
     )
     seen = pf.simulate(model, {}, panel["a"].times, inputs=panel["a"].inputs, steps_per_interval=1)
     np.testing.assert_allclose(seen.values[:, 0], [1.0, 1.6, 2.5, 4.0, 7.0, 7.0, 10.0, 10.0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["DUR", "tinf"])
+def test_a_duration_says_how_long_an_infusion_takes(name):
+    table = with_cells(**{name: [4.0, 0.0, 0.0, None, None, None]})
+    for given in (table, table.assign(RATE=[25.0, 0, 0, 0, 0, 0])):
+        panel = pf.read_nonmem(given)
+        assert panel[1].inputs["infusion"].written() == {"times": [0.0, 4.0], "values": [25.0, 0.0], "kind": "previous"}
+        assert panel[1].events == {}
+        assert events(panel[2]) == {"dose": [[5.0], [80.0]]}
+
+
+def test_times_that_differ_by_rounding_are_one():
+    """Of infusions that meet, of one that ends at a dose or a sample, and of rows."""
+    table = pd.DataFrame({"ID": 1, "TIME": [0.1, 0.1, 0.3, 0.6, 0.3 * 3, 1.0], "AMT": [0.2, 0.1, 0.7, 5.0, 0.0, 0.0]})
+    table = table.assign(RATE=[1.0, 0.0, 1.0, 0.0, 0.0, 0.0], ADDL=[0, 2, 0, 0, 0, 0], II=[0, 0.4, 0, 0, 0, 0])
+    (data,) = pf.read_nonmem(table.assign(DV=[None] * 4 + [1.0, 2.0])).values()
+    assert data.inputs["infusion"].written()["times"] == [0.1, 0.3, 1.0]
+    assert data.inputs["infusion"].values.tolist() == [1.0, 1.0, 0.0]
+    assert data.times.tolist() == [0.3, 0.3 * 3, 1.0]
+    assert events(data) == {"dose": [[0.1, 0.5, 0.6, 0.3 * 3], [0.1, 0.1, 5.0, 0.1]]}
+    rows = {"ID": 1, "TIME": [0.0, 0.1 + 0.2, 0.3], "DV": [None, 1.0, 2.0], "DVID": [0, 1, 2], "AMT": [1.0, 0, 0]}
+    assert pf.read_nonmem(pd.DataFrame(rows), observed={1: "a", 2: "b"})[1].times.tolist() == [0.3]
 
 
 def test_covariates_are_the_same_in_all_rows_of_a_subject():
@@ -222,7 +264,24 @@ NO, HERE = [0] * 6, "row 4, column"
         ({"ADDL": [0.5, *NO[1:]]}, {}, ("row 0, column 'ADDL' is 0.5",)),
         ({"ADDL": [2, *NO[1:]], "II": NO}, {}, ("row 0, column 'II' is 0", "above 0")),
         ({"ADDL": [2, *NO[1:]]}, {}, ("row 0, column 'II' is not there",)),
+        ({"ADDL": [10**9, *NO[1:]], "II": [12.0, *NO[1:]]}, {}, ("row 0, column 'ADDL' is 1000000000", "10000")),
+        ({"DUR": [-2, *NO[1:]]}, {}, ("row 0, column 'DUR' is -2", "not supported")),
+        ({"DUR": [4, *NO[1:]], "RATE": [50, *NO[1:]]}, {}, ("row 0, column 'DUR' is 4", "AMT / RATE")),
+        ({"RATE": [1e15, *NO[1:]]}, {}, ("row 0, column 'AMT' is 100.0", "leave RATE out")),
+        ({"ID": [1, 1, 2, 2, 1, 2]}, {}, ("series 1: its rows end in row 1, and row 4 has the same ID", "sort")),
+        (
+            {"CENS": [0, -1, 0, 0, 0, 0], "LIMIT": [0, 4, 0, 0, 0, 0]},
+            {},
+            ("row 1, column 'LIMIT' is 4", "above for -1"),
+        ),
+        ({"BLQ": [0, 1, 0, 0, 0, 0], "LIMIT": [0, 5, 0, 0, 0, 0]}, {}, ("row 1, column 'LIMIT' is 5", "other end")),
+        (
+            {"RATE": [50, *NO[1:]], "infusion": NO},
+            {"inputs": "infusion"},
+            ("inputs names the column 'infusion'", "infusions="),
+        ),
         ({"DV": [5.0, 4.0, 2.0, None, 3.0, 1.0], "MDV": NO}, {}, ("row 0, column 'DV' is 5.0", "row of its own")),
+        ({"DV": [5.0, 4.0, 2.0, None, 3.0, 1.0]}, {}, ("row 0, column 'DV' is 5.0", "MDV 1")),
         ({"CMT": [1, 2, 2, 1, -2, 2]}, {}, (HERE, "'CMT' is -2", "not turned off")),
         ({"CMT": [1, 2, 2, 2, 2, 2]}, {}, ("rows of doses have different CMT", "doses={1: 'name 1', 2: 'name 2'}")),
         ({"CMT": [1, 2, 2, 1, 3, 2]}, {}, ("observed={2: 'name 1', 3: 'name 2'}",)),
@@ -231,6 +290,9 @@ NO, HERE = [0] * 6, "row 4, column"
         ({"TIME": [0.0, 1.0, 3.0, 5.0, 4.0, 9.0]}, {}, ("series 2: row 4, column 'TIME' is 4", "order of time")),
         ({"TIME": ["0", "1", "3", "5", "8:30", "9"]}, {}, (HERE, "'TIME' is '8:30'", "not a number")),
         ({"DATE": ["2026-01-01"] * 6}, {}, ("column 'DATE'", "let TIME count")),
+        ({"TIME": pd.date_range("2026-01-01", periods=6)}, {}, ("column 'TIME' has dates", "count from one moment")),
+        ({"TIME": pd.to_timedelta(range(6), "h")}, {}, ("column 'TIME' has dates or durations",)),
+        ({"TIME": [dt.date(2026, 1, 1)] * 6}, {}, ("column 'TIME' has dates",)),
         ({"TIME": [0.0, 1.0, 1.0, 5.0, 6.0, 9.0]}, {}, ("series 1: row 2, column 'DV'", "second observation of 'DV'")),
         ({"DV": [None, 4.0, 2.0, None, None, None]}, {}, ("series 2: no row has an observation",)),
         ({"DV": [None, 4.0, 2.0, None, "BLQ", None]}, {}, (HERE, "'DV' is 'BLQ'")),
@@ -248,7 +310,7 @@ NO, HERE = [0] * 6, "row 4, column"
         ({}, {"initial_time": 0.5}, ("series 1: the first row is at time 0, before initial_time = 0.5",)),
         ({"ID": [1, 1, None, 2, 2, 2]}, {}, ("row 2, column 'ID'",)),
         ({"amt": NO}, {}, ("two columns called 'AMT'",)),
-        ({}, {"covariates": 3}, ("covariates must be names of columns, not 3",)),
+        ({}, {"covariates": {"WT": "ID"}}, ("covariates must be names of columns, not {'WT': 'ID'}",)),
     ],
 )
 def test_what_is_not_supported_or_amiss_is_told(cells, settings, words):

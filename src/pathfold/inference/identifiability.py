@@ -1,4 +1,4 @@
-"""Which combinations of parameters the data determine, and how well, in words: from the curvature at the mode."""
+"""How well the posterior determines combinations of parameters, in words: from its curvature at the mode."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from pathfold.sampling.marginal import Marginal
 
 NAMED = 0.25  # parameters with less than this share of the largest weight are not named
-OPEN = 1.5  # curvature, in units of the prior's, below which the data say next to nothing
+OPEN = 1.5  # curvature, in units of the prior's, below which the posterior is hardly narrower than the prior
 
 
 def sentences(marginal: Marginal, u: np.ndarray, hessian: np.ndarray, labels: list[str]) -> list[str]:
     """Return a sentence for every principal direction of the curvature, the best known first.
 
-    Parameters that are logarithmically normal combine to products, which are known to a percentage; others to sums in
-    prior standard deviations. The curvature has that of the prior, 1, in it.
+    Parameters that are logarithmically normal combine to products, with an error in percent; others to sums in prior
+    standard deviations. The curvature is that of the posterior: the prior adds 1 to it.
     """
     scales = _logarithmic(marginal, u)
     values, vectors = np.linalg.eigh(hessian)
@@ -27,15 +27,17 @@ def _said(values: np.ndarray, vectors: np.ndarray, scales: np.ndarray, labels: l
     for value, vector in zip(values, vectors, strict=True):
         named = np.flatnonzero(np.abs(vector) >= NAMED * np.abs(vector).max())
         if value < OPEN:
-            yield f"the data say next to nothing of {_sum(vector, named, labels)} (in prior standard deviations)"
+            known = _sum(vector, named, labels)
+            yield f"the posterior of {known} is as wide as the prior (in prior standard deviations)"
         elif np.all(scales[named] > 0.0):
             powers = vector[named] / scales[named]
             largest = powers[np.argmax(np.abs(powers))]
             error = np.expm1(1.0 / np.sqrt(value) / abs(largest))
-            yield f"the data know {_product(powers / largest, [labels[i] for i in named])} to {100 * error:.2g} %"
+            known = _product(powers / largest, [labels[i] for i in named])
+            yield f"the posterior determines {known} to {100 * error:.2g} %"
         else:
-            known = 1.0 / np.sqrt(value)
-            yield f"the data know {_sum(vector, named, labels)} to {known:.2g} of its prior standard deviation"
+            error = 1.0 / np.sqrt(value)
+            yield f"the posterior determines {_sum(vector, named, labels)} to {error:.2g} prior standard deviations"
 
 
 def _product(powers: np.ndarray, labels: list[str]) -> str:

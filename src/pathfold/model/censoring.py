@@ -25,11 +25,7 @@ def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.nda
         if len(censored) != 2:
             raise DataError(f"censored must be an array of -1, 0 and 1, or a pair (low, high), not {told(censored)}")
         return _of_bounds(values, *(_shaped("bounds", bound, values) for bound in censored))
-    if _are_truth_values(censored):
-        raise DataError(
-            "censored is of True and False, which does not say on which side the true value lies: give -1 where it is "
-            "at most the value given, 1 where it is at least that, 0 elsewhere; such as censored=np.where(mask, -1, 0)"
-        )
+    check_side(unmasked("censored", censored)[0])
     kinds[:] = _shaped("censored", censored, values)
     if not np.all(np.isin(kinds, (BELOW, EXACT, ABOVE))):
         odd = kinds[~np.isin(kinds, (BELOW, EXACT, ABOVE))][0]
@@ -45,9 +41,13 @@ def read_censored(values: np.ndarray, censored: Any) -> tuple[np.ndarray, np.nda
     return values, kinds, upper
 
 
-def _are_truth_values(given: Any) -> bool:
-    flat = unmasked("censored", given)[0].ravel()
-    return flat.size > 0 and all(isinstance(entry, bool | np.bool_) for entry in flat)
+def check_side(censored: np.ndarray) -> None:
+    """Raise DataError for truth values, which do not say on which side of a bound the true value lies."""
+    if censored.size and all(isinstance(entry, bool | np.bool_) for entry in censored.flat):
+        raise DataError(
+            "censored is of True and False, which does not say on which side the true value lies: give -1 where it is "
+            "at most the value given, 1 where it is at least that, 0 elsewhere; such as censored=np.where(mask, -1, 0)"
+        )
 
 
 def told_value(value: float, kind: float, upper: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,27 +17,20 @@ def whole(name: str, value: Any, *, least: int) -> int:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= GREATEST:
-        limit = f"of at least {least}" if not _is_beyond(value) else f"of at most {GREATEST}"
-        raise SettingsError(f"{name} must be a whole number {limit}, not {told(value)}")
+        limit = f"most {GREATEST}" if isinstance(value, int) and value > GREATEST else f"least {least}"
+        raise SettingsError(f"{name} must be a whole number of at {limit}, not {told(value)}")
     return int(value)
-
-
-def _is_beyond(value: Any) -> bool:
-    return isinstance(value, int) and value > GREATEST
 
 
 def positive(name: str, value: Any, *, below: float = math.inf) -> float:
     """Return a number that lies strictly between 0 and a bound."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    number = math.nan
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        with suppress(OverflowError):  # an integer may be too large for a float
-            number = float(value)
-    if not 0.0 < number < below:
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not 0.0 < value < below:
         wanted = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"
         raise SettingsError(f"{name} must be {wanted}, not {told(value)}")
-    return number
+    return float(value)
 
 
 def truth(name: str, value: Any) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pathfold.errors import DataError, told
 from pathfold.model.censoring import ABOVE, BELOW, BETWEEN, read_censored
@@ -32,8 +33,8 @@ class Observations:
     ----------
     times
         Increasing times (T,): numbers, or dates or durations with a `unit`. Or a pandas DataFrame or Series (times in
-        its index) or an xarray.DataArray (with a coordinate of times), given alone, without `values`; the names of its
-        columns label the observed components.
+        its index, which must not be the one that counts rows) or an xarray.DataArray (with a coordinate of times),
+        given alone, without `values`; the names of its columns label the observed components.
     values
         Observed values (T, Y), or (T,) for one component. NaN and masked entries are missing ones.
     initial_time
@@ -157,14 +158,14 @@ class Observations:
         Parameters
         ----------
         frame
-            A pandas DataFrame, what pandas makes one of (a dict of columns), or the path of a CSV file with a line of
-            names. Empty cells are missing.
+            A pandas DataFrame, what pandas makes one of (a dict of columns), or the path of a CSV file (commas, UTF-8)
+            with a line of names. Empty cells are missing.
         time
             The column of times: numbers, or dates or durations with a `unit`.
         values
             The column, or a list of the columns, of observed values.
         series
-            The column that names the series. Without it the table is one series.
+            The column that names the series. Without it the table is one series. In a file, 007 and 7 are two series.
         censored
             The column that says which values are bounds, by -1, 0 and 1 as in `pf.Observations`; or, where there are
             several columns of values, a dict from these to theirs.
@@ -321,16 +322,22 @@ def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
     return times, values, None if list(names) == [None] else tuple(map(str, names))
 
 
-def _refuse_row_numbers(frame: Any) -> None:
-    """Raise DataError if the index of a table only counts its rows while one of its columns has the times."""
-    if not hasattr(frame, "columns") or frame.index.tolist() != [*range(len(frame))]:
+def _refuse_row_numbers(data: Any) -> None:
+    """Raise DataError if rows have the numbers that pandas gives them, which are no times.
+
+    These count from 0, in a part of a table from later, where a column called like times says that it has these.
+    """
+    index, columns = data.index, getattr(data, "columns", ())
+    called = [name for name in columns if str(name).lower() in TIMES]
+    counts = isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
+    if index.name is not None or not (counts or (called and index.dtype.kind == "i")):
         return
-    for name in frame.columns[[str(name).lower() in TIMES for name in frame.columns]]:
-        if (column := frame[name]).ndim == 1 and column.is_monotonic_increasing and column.dtype.kind in "iufmM":
-            raise DataError(
-                f"the index of the table counts its rows, and its column {told(name)} looks like the times: give "
-                f"table.set_index({told(name)}), or pf.Observations.from_frame(table, time={told(name)}, values=[...])"
-            )
+    where = told(called[0] if called else "day")
+    raise DataError(
+        f"the index of the {type(data).__name__} counts its rows and has no times: give table.set_index({where}), or "
+        f"pf.Observations.from_frame(table, time={where}, values=...); if its numbers are the times, name it: "
+        ".rename_axis('time')"
+    )
 
 
 def _regularised(times: np.ndarray, initial_time: float) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +17,17 @@ from pathfold.errors import DataError, told
 from pathfold.model.inputs import Input
 from pathfold.model.real_arrays import is_date
 
+EMPTY = {"", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>"}  # cells of a file
+TRUTH = {"true": True, "false": False}
+WHOLE = re.compile(r"(-?(?:0|[1-9]\d{0,14}))(?:\.0*)?")  # 7 and 7.0; 007 and 1e3 are codes
+
 
 @dataclass(frozen=True, eq=False)
 class DataTable:
-    """A table with named columns; the labels of its index are rows of a frame or lines of a file."""
+    """A table with named columns; the labels of its index are rows of a frame or lines of a file.
+
+    A file has text in its cells: what it stands for depends on what the column is used for.
+    """
 
     frame: pd.DataFrame
     label: str
@@ -29,7 +38,8 @@ class DataTable:
         if isinstance(given, str | os.PathLike):
             table = cls(_read_file(given), "line")
         else:
-            table = cls(_frame_of(given), "row")
+            given = given.to_pandas() if hasattr(given, "to_pandas") else given
+            table = cls(given if isinstance(given, pd.DataFrame) else pd.DataFrame(given), "row")
         if table.frame.empty:
             raise DataError("the table has no rows; give at least one")
         return table
@@ -55,7 +65,7 @@ class DataTable:
         cells = self.column(name)
         if pd.api.types.is_datetime64_any_dtype(cells) or pd.api.types.is_timedelta64_dtype(cells):
             raise DataError(f"the column {told(name)} has dates or durations; give real numbers")
-        numbers = np.asarray(pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan))
+        numbers = _as_numbers(cells)
         if (odd := np.isnan(numbers) & ~_missing(cells)).any():
             row = int(np.argmax(odd))
             raise DataError(
@@ -71,10 +81,11 @@ class DataTable:
             raise DataError(f"{self.place(int(np.argmax(empty)), name)} has no time; leave out rows without one")
         if all(map(is_date, cells)):
             return cells.to_numpy()
-        if unit is None or pd.api.types.is_numeric_dtype(cells):
+        is_number = ~np.isnan(_as_numbers(cells))
+        if unit is None or is_number.all():
             return self.numbers(name)
         dates = pd.to_datetime(cells, format="ISO8601", errors="coerce")
-        if (odd := dates.isna().to_numpy()).any():
+        if (odd := dates.isna().to_numpy() | is_number).any():
             row = int(np.argmax(odd))
             raise DataError(f"{self.place(row, name)} is {told(cells.iloc[row])}; write dates like 2026-03-31")
         return dates.to_numpy()
@@ -85,6 +96,8 @@ class DataTable:
         if (empty := _missing(cells)).any():
             raise DataError(f"{self.place(int(np.argmax(empty)), name)} does not say to which series the row belongs")
         codes, names = pd.factorize(cells)
+        if self.label == "line":
+            names = _names(names)
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         for each, own in zip(names, rows, strict=True):
             yield int(each) if isinstance(each, float) and each.is_integer() else each, own
@@ -92,14 +105,19 @@ class DataTable:
     def listed(self, what: str, names: Any) -> list[str]:
         """Return the names of columns that the user gives, one or several, each of which is there."""
         listed = [names] if isinstance(names, str) else names
-        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+        if isinstance(listed, Mapping):
             raise DataError(f"{what} must be names of columns, not {told(names)}")
         return [name for name in listed if self.column(name) is not None]
 
     def labels(self, name: str) -> np.ndarray:
-        """Return a column of covariates: as text if all its cells are text, else as numbers; None where it is empty."""
+        """Return a column of covariates: as text if all its cells are text, else as numbers; None where it is empty.
+
+        Text of a file that reads as numbers is numbers, unless a cell such as 007 shows that they are codes.
+        """
         cells, empty = self.column(name), _missing(self.column(name))
         texts = all(isinstance(cell, str) for cell in cells[~empty])
+        if self.label == "line" and not cells[~empty].astype(str).str.match(r"[+-]?0\d").any():
+            texts = texts and np.isnan(_as_numbers(cells[~empty])).any()
         labels = cells.astype(object).to_numpy(copy=True) if texts else self.numbers(name).astype(object)
         labels[empty] = None
         return labels
@@ -142,25 +160,54 @@ def naming_series(name: Any) -> Iterator[None]:
 
 
 def _read_file(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Return the table of a CSV file, with the numbers of lines as labels of rows."""
-    try:
-        frame = pd.read_csv(path, na_values=["."], skipinitialspace=True, skip_blank_lines=False)
-    except (OSError, ValueError) as problem:  # of a parser, ValueError too
-        raise DataError(f"the table {told(os.fspath(path))} cannot be read: {problem}") from problem
-    frame.index = pd.RangeIndex(2, len(frame) + 2)
-    return frame.dropna(how="all")
+    """Return the cells of a CSV file as text, or True and False, with the numbers of lines as labels of rows.
 
-
-def _frame_of(given: Any) -> pd.DataFrame:
-    if isinstance(given, pd.DataFrame):
-        return given
+    The first line that is not empty has the names. Blanks around cells, and empty cells after the last name, count for
+    nothing.
+    """
+    named = told(os.fspath(path))
     try:
-        return given.to_pandas() if hasattr(given, "to_pandas") else pd.DataFrame(given)
-    except Exception as problem:  # pandas raises many kinds
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, skipinitialspace=True, strict=True)
+            lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+    except (OSError, ValueError, csv.Error) as problem:
+        raise DataError(f"the table {named} cannot be read: {problem}") from problem
+    (_, names), *lines = [line for line in lines if any(line[1])] or [(0, [])]
+    while names and not names[-1]:
+        names.pop()
+    if len(names) == 1 and (separator := re.search("[;\t|]", names[0])):
         raise DataError(
-            f"the table must be a pandas DataFrame, columns that pandas makes one of, or the path of a CSV file, not "
-            f"{told(given)}"
-        ) from problem
+            f"the table {named} has {told(separator[0])} between its cells: give pandas.read_csv({named}, "
+            f"sep={told(separator[0])}), with decimal=',' if it writes 0,5"
+        )
+    for number, cells in lines:
+        if any(cells[len(names) :]):
+            raise DataError(
+                f"line {number} of the table {named} has {len(cells)} cells, but its line of names {len(names)}: give "
+                "every column a name, and write numbers like 1234.5, without other commas"
+            )
+    rows = [[*cells, *[""] * len(names)][: len(names)] for _, cells in lines]
+    columns = {i: _cells([row[i] for row in rows]) for i in range(len(names))}
+    return pd.DataFrame(columns, index=[number for number, _ in lines], dtype=object).set_axis(names, axis=1)
+
+
+def _cells(texts: list[str]) -> list[Any]:
+    """Return a column of a file: None for empty cells, truth values if all others are such, else text."""
+    cells = [None if text in EMPTY else text for text in texts]
+    truth = [cell and TRUTH.get(cell.lower()) for cell in cells]
+    return cells if any(cell and known is None for cell, known in zip(cells, truth, strict=True)) else truth
+
+
+def _names(codes: Any) -> list[Any]:
+    """Return the names of series in a file: whole numbers if all are such, and no two the same; else as text."""
+    whole = [WHOLE.fullmatch(str(code)) for code in codes]
+    numbers = [int(each[1]) for each in whole if each]
+    return numbers if len({*numbers}) == len(codes) else [*codes]
+
+
+def _as_numbers(cells: pd.Series) -> np.ndarray:
+    """Return the cells of a column as numbers, NaN for those that are none."""
+    return np.asarray(pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan))
 
 
 def _missing(cells: pd.Series) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pathfold.errors import DataError, told
+from pathfold.model.censoring import check_side
 from pathfold.model.data_table import DataTable
 from pathfold.model.dates import Calendar, counted, in_unit
 from pathfold.model.inputs import Input
@@ -135,6 +136,8 @@ def _censoring(table: DataTable, names: list[Any], censored: Any) -> np.ndarray 
         censored = {names[0]: censored}
     if odd := [name for name in censored if name not in names]:
         raise DataError(f"censored names {told(odd[0])}, which is none of the columns of values, {told(names)}")
+    for column in censored.values():
+        check_side(table.column(column).dropna().to_numpy())
     zero = np.zeros(len(table.frame))
     return np.stack([np.nan_to_num(table.numbers(censored[n])) if n in censored else zero for n in names], axis=1)
 

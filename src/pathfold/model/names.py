@@ -14,11 +14,8 @@ def check_name(what: str, name: Any, error: type[PathfoldError]) -> None:
     """Raise unless a variable in the results can have this name, in memory and in a file."""
     if not isinstance(name, str):
         raise error(f"{what} names must be strings, not {told(name)}")
-    if not name.strip() or not name.isprintable() or "/" in name or not name.strip("."):
-        raise error(
-            f"{what} {told(name)} needs another name: at least one character besides dots and blanks, no '/' and "
-            "nothing that cannot be printed, since it names a variable in files too"
-        )
+    if not name.strip() or not name.isprintable() or "/" in name:
+        raise error(f"{what} {told(name)} needs another name: not blank, on one line and without '/', as files need it")
     if name in RESERVED:
         raise error(f"{what} {name!r} needs another name: the results use {', '.join(RESERVED)} themselves")
 

@@ -13,15 +13,17 @@ import pandas as pd
 from pathfold.errors import DataError, told
 from pathfold.model.data import Observations, Panel
 from pathfold.model.data_table import DataTable, naming_series
-from pathfold.model.events import Events, close
+from pathfold.model.events import close
 from pathfold.model.inputs import Input
 from pathfold.model.real_arrays import real_number
 
 SAMPLE, DOSE, OTHER = 0, 1, 2  # values of EVID
 FLAGS = ("CENS", "BLQ", "BQL", "BLOQ")
 CALENDARS = ("DATE", "DAT1", "DAT2", "DAT3")
-RESERVED = {"ID", "TIME", "DV", "AMT", "RATE", "ADDL", "II", "SS", "EVID", "MDV", "CMT", "DVID", "LLOQ", "LIMIT"}
+RESERVED = {"ID", "TIME", "DV", "AMT", "RATE", "DUR", "ADDL", "II", "SS", "EVID", "MDV", "CMT", "DVID", "LLOQ", "LIMIT"}
+MONOLIX = {"YTYPE": "DVID", "ADM": "CMT", "TINF": "DUR"}
 LATER = 1e-9  # relative to 1 + |t|: how much later a dose is given than a sample that was drawn just before it
+MOST_ADDITIONAL = 10_000  # doses that a row may add: one a day for 27 years
 
 
 def read_nonmem(
@@ -37,10 +39,11 @@ def read_nonmem(
 ) -> dict[str | int, Observations]:
     """Read a panel from an event table of pharmacometrics, with the columns that NONMEM reserves.
 
-    The table has ID, TIME and DV, and may have AMT, RATE, ADDL, II, EVID, MDV, CMT, DVID, a flag CENS or BLQ, LLOQ and
-    LIMIT, in capitals or not. Rows of one ID are in the order of time. A sample in a row before a dose of the same time
-    was drawn before it. What pathfold cannot do as the table asks is a `pf.DataError` that names row and column: resets
-    (EVID 3 and 4), steady states (SS), rates that the model is to find (RATE below 0).
+    The table has ID, TIME and DV, and may have AMT, RATE or DUR, ADDL, II, EVID, MDV, CMT, DVID, a flag CENS or BLQ,
+    LLOQ and LIMIT, in capitals or not; YTYPE, ADM and TINF, as Monolix has them, are DVID, CMT and DUR. Rows of one ID
+    follow each other, in the order of time. A sample in a row before a dose of the same time was drawn before it. What
+    pathfold cannot do as the table asks is a `pf.DataError` that names row and column: resets (EVID 3 and 4), steady
+    states (SS), rates that the model is to find (RATE below 0).
 
     Parameters
     ----------
@@ -50,9 +53,9 @@ def read_nonmem(
         The event of the model that a dose is; or a dict from CMT to events, where doses go to several compartments.
         Additional doses (ADDL, II) are written out.
     infusions
-        The input of the model that has the total rate of the infusions (doses with a RATE) at each time; or a dict from
-        CMT to inputs. The times at which a rate changes become times of the data at which all is missing, so that fine
-        steps end there.
+        The input of the model that has the total rate of the infusions (doses with a RATE, or a duration DUR) at each
+        time; or a dict from CMT to inputs. The times at which a rate changes become times of the data at which all is
+        missing, so that fine steps end there.
     observed
         The name of the observed component; or a dict from DVID, or from CMT in a table without DVID, to names. They
         are the columns of the data, in the order of the dict.
@@ -63,8 +66,8 @@ def read_nonmem(
         until another follows.
     lloq
         The lower limit of quantification, in a table without a column LLOQ. Values that the flag marks by 1 are known
-        to be at most the limit, or at most DV if none is given; those marked by -1 (CENS) at least DV. In a table
-        without flag, values below the limit are marked.
+        to be at most the limit, or at most DV if none is given; those marked by -1 (CENS) at least DV. A cell of LIMIT
+        is the other end of the interval. In a table without flag, values below the limit are marked.
     initial_time
         When each series begins; without it, in the first row of its ID.
 
@@ -90,19 +93,29 @@ def read_nonmem(
     events = EventTable.read(table)
     events.check()
     routes = Routes(
-        events.routed("doses", doses, "CMT", events.is_dose & (events.rate == 0.0)),
-        events.routed("infusions", infusions, "CMT", events.is_dose & (events.rate > 0.0)),
+        events.routed("doses", doses, "CMT", events.is_bolus),
+        events.routed("infusions", infusions, "CMT", events.is_dose & ~events.is_bolus),
         events.routed("observed", observed, "DVID" if events.has("DVID") else "CMT", events.is_sample),
         events.bounds(None if lloq is None else real_number("lloq", lloq)),
         {name: events.table.labels(name) for name in events.table.listed("covariates", covariates)},
         {name: events.table.numbers(name) for name in events.table.listed("inputs", inputs)},
     )
+    if taken := [name for name in routes.infusions.names if name in routes.inputs]:
+        raise DataError(
+            f"inputs names the column {taken[0]!r}, but the rate of the infusions has this name; give infusions="
+            "'another name', or leave the column out"
+        )
     start = None if initial_time is None else real_number("initial_time", initial_time)
     panel = Panel()
     for name, rows in events.table.series("ID"):
         with naming_series(name):
+            events.check_together(rows)
             panel[name] = _observations(events, routes, rows, start, name)
     return panel
+
+
+type Doses = dict[str, np.ndarray]
+"""By name, each (D,): the row and the amount of each dose, when it begins and ends, and its rate, 0 if at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +124,11 @@ class Routed:
 
     names: tuple[str, ...]
     of_rows: np.ndarray
+
+    def parts(self, doses: Doses) -> dict[str, Doses]:
+        """Return by name the doses whose rows belong to it."""
+        own = self.of_rows[doses["row"]]
+        return {name: {key: each[own == i] for key, each in doses.items()} for i, name in enumerate(self.names)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,14 +167,19 @@ class EventTable:
                 f"the table has a column {dated[0]!r}: let TIME count from one moment on, in hours or days, and leave "
                 "the dates out"
             )
-        amt, rate = _filled(table, "AMT"), _filled(table, "RATE")
+        time = table.times("TIME", None)
+        if time.dtype != np.float64:
+            raise DataError(
+                "the column 'TIME' has dates or durations: let it count from one moment on, in hours or days"
+            )
+        amt, rate, duration = (_filled(table, name) for name in ("AMT", "RATE", "DUR"))
         evid = _filled(table, "EVID", np.where((amt != 0.0) | (rate != 0.0), DOSE, SAMPLE))
         return cls(
             table,
-            table.times("TIME", None),
+            time,
             table.numbers("DV"),
             amt,
-            rate,
+            np.divide(amt, duration, out=rate.copy(), where=(duration > 0.0) & (rate == 0.0)),
             _filled(table, "ADDL"),
             _filled(table, "II"),
             _filled(table, "SS"),
@@ -170,6 +193,10 @@ class EventTable:
     @cached_property
     def is_dose(self) -> np.ndarray:
         return self.evid == DOSE
+
+    @cached_property
+    def is_bolus(self) -> np.ndarray:
+        return self.is_dose & (self.rate == 0.0)
 
     @cached_property
     def is_sample(self) -> np.ndarray:
@@ -188,7 +215,7 @@ class EventTable:
         """Raise DataError for the first row that asks for something that cannot be done, or that has no meaning."""
         dose = self.is_dose
         if self.has("C"):
-            marked = self.table.frame["C"].astype(str).str.strip().str.upper() == "C"
+            marked = self.table.column("C").astype(str).str.strip().str.upper() == "C"
             self.refuse(marked.to_numpy(), "C", "the row is marked as a comment; leave such rows out")
         self.refuse(
             np.isin(self.evid, (3, 4)),
@@ -212,15 +239,33 @@ class EventTable:
         self.refuse(~dose & (self.rate != 0.0), "RATE", "this is an infusion, but EVID is not 1; give one or the other")
         unknown = np.isnan(_filled(self.table, "AMT", np.nan))
         self.refuse(dose & unknown | (self.amt < 0.0), "AMT", "give the amount of the dose, not below 0")
+        duration = _filled(self.table, "DUR")
+        self.refuse(duration < 0.0, "DUR", "a duration that the model is to find is not supported; give it, or RATE")
+        otherwise = (duration > 0.0) & ~np.isclose(self.rate * duration, self.amt)
+        self.refuse(otherwise, "DUR", "this is not AMT / RATE; give one of DUR and RATE")
         self.refuse(
-            (self.rate > 0.0) & (self.amt == 0.0), "AMT", "an infusion needs an amount, which says when it ends"
+            (self.rate > 0.0) & (self.amt <= self.rate * close(self.time)),
+            "AMT",
+            "an infusion needs an amount, which says when it ends; leave RATE out for a dose at once",
         )
-        self.refuse((self.addl < 0) | (self.addl % 1 != 0), "ADDL", "give the number of additional doses")
+        uncounted = (self.addl < 0) | (self.addl % 1 != 0) | (self.addl > MOST_ADDITIONAL)
+        self.refuse(uncounted, "ADDL", f"give the number of additional doses, at most {MOST_ADDITIONAL}")
         self.refuse((self.addl > 0) & ~(self.ii > 0.0), "II", "additional doses need the time between them, above 0")
-        told_twice = dose & (self.mdv == 0.0) & (np.nan_to_num(self.dv) != 0.0)
-        self.refuse(told_twice, "DV", "a row is a dose or an observation; give the observation a row of its own")
+        told_twice = dose & (_filled(self.table, "MDV") == 0.0) & (np.nan_to_num(self.dv) != 0.0)
+        self.refuse(
+            told_twice, "DV", "a row is a dose or an observation; give the observation a row of its own, or MDV 1"
+        )
         if self.has("CMT"):
             self.refuse(self.table.numbers("CMT") < 0.0, "CMT", "compartments are not turned off; give one from 1 on")
+
+    def check_together(self, rows: np.ndarray) -> None:
+        """Raise DataError if the rows of a subject do not follow each other: in NONMEM a new subject would begin."""
+        if (apart := np.diff(rows) > 1).any():
+            again, ended = (self.table.named(int(own[apart][0])) for own in (rows[1:], rows[:-1]))
+            raise DataError(
+                f"its rows end in {self.table.label} {ended}, and {self.table.label} {again} has the same ID, which in "
+                "NONMEM is another subject; sort the table by ID and TIME, or give each subject an ID of its own"
+            )
 
     def routed(self, what: str, given: Any, column: str, rows: np.ndarray) -> Routed:
         """Return the names of these rows (R,), which is one for all, or found by what they have in the column."""
@@ -260,21 +305,54 @@ class EventTable:
             below & np.isnan(at_most), "DV", "the value is below a limit that is not given; give lloq, or a column LLOQ"
         )
         self.refuse(above & np.isnan(self.dv), "DV", "the value is above a limit, which DV has to be")
-        lowest = _filled(self.table, "LIMIT", np.full(len(self.dv), -np.inf))
-        low = np.where(below, lowest, np.where(above, self.dv, np.nan))
-        return low, np.where(below, at_most, np.where(above, np.inf, np.nan))
+        low = np.where(below, _filled(self.table, "LIMIT", -np.inf), np.where(above, self.dv, np.nan))
+        high = np.where(below, at_most, np.where(above, _filled(self.table, "LIMIT", np.inf), np.nan))
+        self.refuse(
+            low >= high, "LIMIT", "it is the other end of the interval: below the value for CENS 1, above for -1"
+        )
+        return low, high
 
-    def written_out(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times (D,) of the doses of these rows and of all additional ones, and the row (D,) of each."""
-        counts = self.addl[rows].astype(int) + 1
-        row = np.repeat(rows, counts)
+    def moments(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """Return when what is in the rows of a subject happens, whose times (R,) do not decrease.
+
+        A dose at once is a little later than a sample of the same time in a row before it, and so are rows after it.
+        """
+        later, seen = np.zeros(len(rows)), False
+        for i, row in enumerate(rows):
+            if i > 0 and time[i] == time[i - 1]:
+                given = seen and self.is_bolus[row]
+                later[i], seen = later[i - 1] + given, seen and not given
+            else:
+                seen = False
+            seen = seen or self.is_sample[row]
+        return time + later * LATER * (1.0 + np.abs(time))
+
+    def doses(self, rows: np.ndarray, time: np.ndarray, moments: np.ndarray) -> Doses:
+        """Return the doses of a subject, additional ones too, from times and moments (R,) of its rows."""
+        own = np.flatnonzero(self.is_dose[rows])
+        counts = self.addl[rows[own]].astype(int) + 1
+        at, row = np.repeat(own, counts), np.repeat(rows[own], counts)
         number = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self.time[row] + self.ii[row] * number, row
+        begin = np.where(self.is_bolus[row] & (number == 0), moments[at], time[at] + self.ii[row] * number)
+        amt, rate = self.amt[row], self.rate[row]
+        end = begin + np.divide(amt, rate, out=np.zeros(row.size), where=rate > 0.0)
+        begin, end = np.split(_snapped(np.concatenate([begin, end]), np.concatenate([time, moments])), 2)
+        return {"row": row, "amount": amt, "begin": begin, "end": end, "rate": rate}
+
+
+def _snapped(times: np.ndarray, known: Any) -> np.ndarray:
+    """Return times (D,) as they are in `known`, or else as the first of them, where they differ by rounding alone."""
+    marks = np.unique(np.concatenate([times, known]))
+    new = np.append(True, np.diff(marks) > close(marks[1:]))
+    first, group, is_known = marks[new], np.cumsum(new) - 1, np.isin(marks, known)
+    first[group[is_known]] = marks[is_known]
+    return first[group[np.searchsorted(marks, times)]]
 
 
 def _spelt(name: Any) -> Any:
-    """Return a reserved name in capitals, without the sign of a comment before it, and any other name as it is."""
+    """Return NONMEM's name of a reserved column, without the sign of a comment before it, and others as they are."""
     plain = str(name).strip().lstrip("#").upper()
+    plain = MONOLIX.get(plain, plain)
     return plain if plain in {*RESERVED, *FLAGS, *CALENDARS} else name
 
 
@@ -286,37 +364,42 @@ def _filled(table: DataTable, name: str, otherwise: Any = 0.0) -> np.ndarray:
 
 def _observations(events: EventTable, routes: Routes, rows: np.ndarray, start: float | None, name: Any) -> Observations:
     """Return the series of the subject that these rows belong to."""
-    time = events.time[rows]
+    start = float(events.time[rows[0]]) if start is None else start
+    time = _snapped(events.time[rows], [start])
     if np.any(back := np.diff(time) < 0.0):
         row = int(rows[1:][back][0])
         raise DataError(
             f"{events.table.place(row, 'TIME')} is {events.time[row]:g}, earlier than the row before; put the rows in "
             "the order of time, and give a further occasion an ID of its own"
         )
-    start = float(time[0]) if start is None else start
     if time[0] < start:
         raise DataError(f"the first row is at time {time[0]:g}, before initial_time = {start:g}; give an earlier one")
-    if not events.is_sample[rows].any():
+    is_sample, moments = events.is_sample[rows], events.moments(rows, time)
+    if not is_sample.any():
         raise DataError("no row has an observation; leave the subject out, or give it one")
-    inputs = _infusions(events, routes.infusions, rows, start)
-    seen = rows[~events.is_dose[rows]]
-    times = _with_changes(np.unique(events.time[seen]), [*inputs.values()], start)
-    values, low, high = _columns(events, routes, seen[events.is_sample[seen]], times)
+    doses = events.doses(rows, time, moments)
+    inputs = {key: _rate(infusions, start) for key, infusions in routes.infusions.parts(doses).items()}
+    changes = np.concatenate([[], *(each.times for each in inputs.values())])
+    seen = moments[~events.is_dose[rows]]
+    times = np.union1d(seen, changes[(changes > start) & (changes < seen[-1])])
+    values, low, high = _columns(events, routes, rows[is_sample], moments[is_sample], times)
     return Observations(
         pd.DataFrame(values, index=pd.Index(times), columns=[*routes.observed.names]),
         initial_time=start,
         inputs=inputs
         | {key: events.table.held(key, column, rows, time, start) for key, column in routes.inputs.items()},
         covariates={key: events.table.constant(key, column, rows) for key, column in routes.covariates.items()},
-        events=_doses(events, routes.doses, rows),
+        events={key: _amounts(given) for key, given in routes.doses.parts(doses).items() if given["row"].size},
         censored=(low, high),
         name=name,
     )
 
 
-def _columns(events: EventTable, routes: Routes, rows: np.ndarray, times: np.ndarray) -> list[np.ndarray]:
-    """Return values and bounds (T, Y) of the subject whose samples are in these rows, NaN where there is none."""
-    at, column = np.searchsorted(times, events.time[rows]), routes.observed.of_rows[rows]
+def _columns(
+    events: EventTable, routes: Routes, rows: np.ndarray, moments: np.ndarray, times: np.ndarray
+) -> list[np.ndarray]:
+    """Return values and bounds (T, Y) of a subject with samples in these rows, at these moments, NaN elsewhere."""
+    at, column = np.searchsorted(times, moments), routes.observed.of_rows[rows]
     _, first = np.unique(at * len(routes.observed.names) + column, return_index=True)
     if (again := np.delete(rows, first)).size:
         component = routes.observed.names[routes.observed.of_rows[again[0]]]
@@ -332,38 +415,17 @@ def _columns(events: EventTable, routes: Routes, rows: np.ndarray, times: np.nda
     return filled
 
 
-def _doses(events: EventTable, doses: Routed, rows: np.ndarray) -> Events:
-    """Return times and amounts by event; what is given at one time is one dose.
-
-    A dose comes before what is observed at its time. It is a little later if a row before its own has a sample of the
-    same time.
-    """
-    by_name = {}
-    samples = rows[events.is_sample[rows]]
-    for i, name in enumerate(doses.names):
-        times, row = events.written_out(rows[doses.of_rows[rows] == i])
-        follows = np.any((samples < row[:, None]) & (events.time[samples] == times[:, None]), axis=1)
-        times, place = np.unique(times + follows * LATER * (1.0 + np.abs(times)), return_inverse=True)
-        if times.size:
-            by_name[name] = (times, np.bincount(place, weights=events.amt[row]))
-    return by_name
+def _amounts(doses: Doses) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and amounts (E,): what is given at one time is one dose."""
+    times, place = np.unique(doses["begin"], return_inverse=True)
+    return times, np.bincount(place, weights=doses["amount"])
 
 
-def _infusions(events: EventTable, infusions: Routed, rows: np.ndarray, start: float) -> dict[str, Input]:
-    """Return the total rate of infusions by input: steps up and down, and zero without any."""
-    inputs = {}
-    for i, name in enumerate(infusions.names):
-        begins, row = events.written_out(rows[infusions.of_rows[rows] == i])
-        ends = begins + events.amt[row] / events.rate[row]
-        changes = np.unique(np.concatenate([[start], begins, ends]))
-        running = (begins <= changes[:, None]) & (changes[:, None] < ends)
-        inputs[name] = Input(changes, running @ events.rate[row], kind="previous")
-    return inputs
-
-
-def _with_changes(times: np.ndarray, inputs: list[Input], start: float) -> np.ndarray:
-    """Return the times of a series with those between them at which inputs change."""
-    changes = np.concatenate([[], *(given.times for given in inputs)])
-    between = changes[(changes > start) & (changes < times[-1])]
-    apart = [np.abs(times - t).min() > close(t) for t in between]
-    return np.unique(np.concatenate([times, between[np.array(apart, dtype=bool)]]))
+def _rate(infusions: Doses, start: float) -> Input:
+    """Return the total rate of infusions: steps up and down, and zero without any."""
+    changes = np.unique(np.concatenate([[start], infusions["begin"], infusions["end"]]))
+    rates, kind = np.unique(infusions["rate"], return_inverse=True)
+    running = np.zeros((len(changes), len(rates)))
+    np.add.at(running, (np.searchsorted(changes, infusions["begin"]), kind), 1.0)
+    np.add.at(running, (np.searchsorted(changes, infusions["end"]), kind), -1.0)
+    return Input(changes, np.cumsum(running, axis=0) @ rates, kind="previous")

@@ -11,7 +11,7 @@ from pathfold.errors import DataError, PathfoldError, told
 
 
 def real_array(name: str, given: Any, *, error: type[PathfoldError] = DataError, missing: bool = False) -> np.ndarray:
-    """Return the user's array as float32 if it is one, otherwise as float64; refuse dates, text and complex numbers.
+    """Return the user's array as float32 if it is one, otherwise as float64; refuse dates and text.
 
     With `missing`, entries that are masked or marked as missing (None, pandas.NA) become NaN, as those of observed
     values do. Otherwise they are refused, since the number under a mask means nothing, and so are truth values.
@@ -27,15 +27,13 @@ def real_array(name: str, given: Any, *, error: type[PathfoldError] = DataError,
         raise error(f"{name} have {np.sum(masked)} masked or missing entries; leave these out or fill them in")
     if array.dtype.kind == "b" and not missing:
         raise error(f"{name} are True or False, {told(given)}; give real numbers")
-    if array.dtype.kind == "c" or (array.dtype == object and any(isinstance(entry, complex) for entry in array.flat)):
-        raise error(f"{name} are complex; give real numbers")
     if array.dtype.kind not in "biuf" and not _all_numbers(array):
         text = any(isinstance(entry, str) for entry in array.flat)
         remedy = "; turn text into numbers, or into dates with pandas.to_datetime" if text else ""
         raise error(f"{name} must be an array of real numbers, not {told(given)}{remedy}")
     try:
         real = array if array.dtype == np.float32 else array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as problem:
+    except (TypeError, ValueError) as problem:
         raise error(f"{name} must be an array of real numbers that a float can hold, not {told(given)}") from problem
     return np.where(masked, np.array(np.nan, real.dtype), real) if masked.any() else real
 
@@ -59,7 +57,7 @@ def unmasked(name: str, given: Any, error: type[PathfoldError] = DataError) -> t
             given = np.ma.array(given)
         masked = np.array(np.ma.getmaskarray(given)) if np.ma.isMaskedArray(given) else None
         array = np.asarray(given)
-    except Exception as problem:  # an object may raise anything when it is asked for its numbers
+    except (TypeError, ValueError) as problem:  # an xarray.Dataset; rows of different lengths
         raise error(f"{name} must be an array of real numbers, not {told(given)}") from problem
     return array, np.zeros(array.shape, dtype=bool) if masked is None else masked
 
@@ -104,5 +102,5 @@ def is_date(value: Any) -> bool:
 def _all_numbers(array: np.ndarray) -> bool:
     """Tell whether all objects are numbers; text that reads like a number is not one."""
     return array.dtype == object and all(
-        hasattr(entry, "__float__") and not isinstance(entry, str | bytes | complex) for entry in array.flat
+        hasattr(entry, "__float__") and not isinstance(entry, str) for entry in array.flat
     )

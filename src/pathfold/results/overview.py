@@ -69,11 +69,9 @@ def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
     """Return what made the results, and sentences on how far they can be trusted."""
     if is_fit(tree):
         what = "posterior" if "posterior" in tree.children else "likelihood"
-        return f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}", reasons_of(
-            tree
-        )
+        head = f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}"
+        return head, reasons_of(tree)
     sizes = check_posterior(tree, "sample_stats").posterior.sizes
     head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
-    return head, [*troubles(tree, kept_parameters(tree))] or [
-        "the chains agree, and nothing is amiss with the sampling"
-    ]
+    fine = "the chains agree, and nothing is amiss with the sampling"
+    return head, [*troubles(tree, kept_parameters(tree))] or [fine]

@@ -1,6 +1,7 @@
 """Chains at the end of warm-up: one that is in a mode without mass begins again where a better one is.
 
-No draw counts before that, so that the draws are from the posterior as they would be without it.
+No draw counts before that, so the law that each chain leaves invariant stays the same. Where chains begin does not: a
+mode that is left has no draws, though its mass, below e^-5 of the best by Laplace's approximation, is not zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A picture of what the data determine: principal directions of the curvature at the mode of a fit."""
+"""A picture of what the posterior determines: principal directions of the curvature at the mode of a fit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SHOWN = 12  # directions, those that are known least; more would be too small to
 
 
 def plot_identifiability(fit: xr.DataTree) -> Figure:
-    """Draw how well the data know each combination of parameters, and which parameters it is made of.
+    """Draw how well the posterior determines each combination of parameters, and which parameters it is made of.
 
     Each row is a principal direction of the posterior, the best known first. Its bar is its standard deviation in units
-    of the prior's: where that is one, the data say nothing. The squares beside it are the weights of the parameters,
-    purple for one sign and orange for the other: two parameters with opposite signs in a row that is well known are
-    known by their difference (of logarithms: by their ratio).
+    of the prior's: where that is one, the data add nothing to the prior. The squares beside it are the weights of the
+    parameters, purple for one sign and orange for the other: two parameters with opposite signs in a row that is well
+    known are known by their difference (of logarithms: by their ratio).
 
     Parameters
     ----------
