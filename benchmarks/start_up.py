@@ -138,7 +138,9 @@ def measure(name: str, repeats: int) -> dict[str, dict[str, float]]:
 def installation() -> dict[str, float]:
     """The sampler's own compilation, with an empty cache of Numba."""
     with tempfile.TemporaryDirectory() as folder:
-        code = "from pathfold.engine.installation import compile_sampler; print(compile_sampler(announce=False))"
+        code = (
+            "from pathfold.engine.installation import compile_sampler; print(compile_sampler('static', announce=False))"
+        )
         done = subprocess.run(
             [sys.executable, "-c", code],
             env=os.environ | {"NUMBA_CACHE_DIR": folder},

@@ -106,7 +106,7 @@ def test_a_base_installation_is_not_blind(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "R-hat" in done.stdout
+    assert "r_hat" in done.stdout
     assert "no pictures: they need Matplotlib" in done.stdout
     assert done.stdout.splitlines()[-1] == "True", "it warns of ten draws"
     assert not (tmp_path / "new").exists()

@@ -126,7 +126,9 @@ def test_results_print_as_a_verdict_and_a_table(results):
 def test_what_selects_from_results_prints_alike_and_what_changes_them_as_xarray_prints(tmp_path):
     for same in (tree().isel(draw=slice(20)), tree().copy(), pickle.loads(pickle.dumps(tree()))):
         assert repr(same).startswith("2 chains of ")
-    for other in (tree().mean("draw"), tree().posterior):
+    damaged = tree().copy()
+    damaged["sample_stats"] = tree().sample_stats.to_dataset().drop_vars("lp")
+    for other in (tree().mean("draw"), tree().posterior, damaged, tree().drop_nodes("sample_stats")):
         assert repr(other).startswith("<xarray.DataTree")
         assert "<table" not in other._repr_html_()
     tree().to_netcdf(tmp_path / "results.nc")

@@ -11,7 +11,7 @@ import xarray as xr
 from pathfold.errors import SettingsError
 from pathfold.results.diagnostics import troubles
 from pathfold.results.prior import kept_parameters
-from pathfold.results.reading import is_fit, reasons_of
+from pathfold.results.reading import check_posterior, is_fit, reasons_of
 from pathfold.results.summary import shortened, summary, written
 
 SENTENCES, ROWS = 3, 15  # that are printed
@@ -57,17 +57,21 @@ def _overview(tree: xr.DataTree) -> Overview | None:
         return None
     try:
         table, note = shortened(summary(tree), ROWS)
-    except SettingsError:
+        head, sentences = _verdict(tree)
+    except (SettingsError, KeyError):
         return None
-    if is_fit(tree):
-        what = "posterior" if "posterior" in tree.children else "likelihood"
-        head = f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}"
-        sentences = reasons_of(tree)
-    else:
-        sizes = tree.posterior.sizes
-        head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs.get('sampler')}"
-        sentences = [*troubles(tree, kept_parameters(tree))] if "sample_stats" in tree.children else []
-        sentences = sentences or ["the chains agree, and nothing is amiss with the sampling"]
     if len(sentences) > SENTENCES:
         sentences = [*sentences[: SENTENCES - 1], f"and {len(sentences) - SENTENCES + 1} more"]
     return Overview(head, [f"- {each}" for each in sentences], table, note, f"groups: {', '.join(tree.children)}")
+
+
+def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
+    """Return what made the results, and sentences on how far they can be trusted."""
+    if is_fit(tree):
+        what = "posterior" if "posterior" in tree.children else "likelihood"
+        head = f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}"
+        return head, reasons_of(tree)
+    sizes = check_posterior(tree, "sample_stats").posterior.sizes
+    head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
+    fine = "the chains agree, and nothing is amiss with the sampling"
+    return head, [*troubles(tree, kept_parameters(tree))] or [fine]
