@@ -175,7 +175,7 @@ def test_the_determinant_is_that_of_both_points(monkeypatch):
 
     def of_the_mode(r, n):
         def body(P, log_det, H, Q):
-            return {"P": P, "log_det": log_det + jnp.log((H @ Q @ H.T)[0, 0])}
+            return {"P": P, "log_det": log_det + np.log((H @ Q @ H.T)[0, 0])}
 
         return replace(declare(r, n), body=body)
 
@@ -242,6 +242,9 @@ def test_curvature_at_an_edge_of_the_density_is_the_priors_where_it_is_unknown()
     def values(u, origin):
         return np.where(u[:, 0] > 0.0, -np.inf, -2.0 * u[:, 1] ** 2)
 
-    marginal, origin = SimpleNamespace(size=3, values=values), SimpleNamespace(u=np.zeros(3), log_density=0.0)
+    marginal, origin = (
+        SimpleNamespace(size=3, values=values, free=np.ones(3, dtype=bool)),
+        SimpleNamespace(u=np.zeros(3), log_density=0.0),
+    )
     found = curvature(cast(Any, marginal), cast(Any, origin), np.eye(3))
     np.testing.assert_allclose(found, np.diag([1.0, 4.0, 0.0]), atol=1e-6)

@@ -21,7 +21,7 @@ SERIES = 12
 
 @cache
 def tree() -> Results:
-    made = population.results(population.panel(SERIES, 4))
+    made = population.results(population.panel(SERIES, 4), noise=True)
     results = Results.from_dict({f"/{name}": group.to_dataset() for name, group in made.children.items()})
     results.attrs = made.attrs
     return results

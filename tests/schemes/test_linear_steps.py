@@ -16,6 +16,7 @@ from pathfold.errors import ModelError
 from pathfold.model import TimeGrid
 from pathfold.program.kernel import INNER, OUTER, Traced
 from pathfold.program.sections import levels_of, needed
+from pathfold.results.noise_group import NOTHING
 from pathfold.schemes import SDE, EulerMaruyama, ExactLinearDrift, LinearlyImplicit, Scheme, StrongOrder1p5
 from pathfold.schemes.small_matrices import cholesky, integrals, inverse
 from tests.by_numpy import by_numpy
@@ -299,12 +300,12 @@ def test_results_say_which_state_each_normal_drives():
         scheme=ExactLinearDrift(),
     )
     data = pf.Observations([0.5, 1.0, 2.0], [0.3, 0.1, -0.2])
-    for model, drives in ((pushed, [0]), (absorbed(), [-1, 1])):
+    for model, drives in ((pushed, [0]), (absorbed(), [NOTHING, 1])):
         found = pf.sample(model, data, steps_per_interval=1, chains=1, warmup=10, draws=8, threads=1, progress=False)
         assert found.noise["drives"].values.tolist() == drives
         assert pf.check(found).passed
 
 
 def test_every_scheme_says_whether_it_is_explicit():
-    schemes = [each for each in vars(pf).values() if isinstance(each, type) and issubclass(each, Scheme)]
+    schemes = [each for each in map(pf.__getattr__, pf.__all__) if isinstance(each, type) and issubclass(each, Scheme)]
     assert {each.__name__ for each in schemes if not each.explicit} == {"ExactLinearDrift", "LinearlyImplicit"}

@@ -128,7 +128,8 @@ class Applied:
         for i in p.coordinates(argument):
             values = self._first(i)
             columns.append([self._at(n, values, i) for n in out])
-        return self._array(np.array(columns, dtype=np.int64).reshape(-1, len(out)).T.reshape(*p.out["first"].shape, -1))
+        shape = (*p.out["first"].shape, len(columns))
+        return self._array(np.array(columns, dtype=np.int64).reshape(len(columns), len(out)).T.reshape(shape))
 
     def jacobians(self, *arguments: int) -> list[Any]:
         return [self.jacobian(argument) for argument in arguments]
