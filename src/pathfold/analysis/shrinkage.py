@@ -70,18 +70,18 @@ def shrinkage(posterior: xr.DataTree) -> Any:
         `sd_of_means`; and whether the deviation is `standard` normal in the prior. If not (a gamma or beta prior), it
         is the logarithm or the log odds of the value, which includes what covariates predict.
     """
-    tree = check_posterior(posterior, "noise")
+    tree, rows = check_posterior(posterior, "noise"), {}
     effects_of(tree)
-    noise = tree.noise["initial_noise"].transpose("chain", "draw", "series", "initial_normal")
-    names, standard = noise["initial_normal"].values.astype(str), np.atleast_1d(noise.attrs["standard"])
-    draws = noise.values.reshape(-1, *noise.shape[2:])
-    rows = {}
-    for name in [name for name in kept_parameters(tree) if name in names]:
-        places, shape = np.flatnonzero(names == name), tree.posterior[name].shape[3:]
-        labels = _labels(name, shape if np.prod(shape, dtype=int) == places.size else places.shape)
-        for label, k in zip(labels, places, strict=True):
-            rows[label] = {**_shrunk(draws[:, :, k]), "standard": bool(standard[k])}
-    return pd.DataFrame.from_dict(rows, orient="index")
+    if "initial_noise" in tree.noise:  # it is not if all effects follow from parameters and covariates
+        noise = tree.noise["initial_noise"].transpose("chain", "draw", "series", "initial_normal")
+        names, standard = noise["initial_normal"].values.astype(str), np.atleast_1d(noise.attrs["standard"])
+        draws = noise.values.reshape(-1, *noise.shape[2:])
+        for name in [name for name in kept_parameters(tree) if name in names]:
+            places, shape = np.flatnonzero(names == name), tree.posterior[name].shape[3:]
+            labels = _labels(name, shape if np.prod(shape, dtype=int) == places.size else places.shape)
+            for label, k in zip(labels, places, strict=True):
+                rows[label] = {**_shrunk(draws[:, :, k]), "standard": bool(standard[k])}
+    return pd.DataFrame([*rows.values()], index=[*rows], columns=["shrinkage", "sd", "sd_of_means", "standard"])
 
 
 def _shrunk(deviations: np.ndarray) -> dict[str, float]:
