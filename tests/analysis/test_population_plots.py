@@ -195,6 +195,13 @@ def test_shrinkage_is_that_of_deviations_given_the_covariates():
         assert ax.get_title(loc="left") == f"shrinkage {table.loc['level', 'shrinkage']:.0%}"
 
 
+def test_effects_that_follow_from_covariates_have_no_shrinkage():
+    results = population.results(population.panel(3, 2), noise=True)
+    results["noise"] = results.noise.to_dataset().drop_vars("initial_noise")
+    assert pf.shrinkage(results).empty
+    assert [ax.get_title(loc="left") for ax in axes(pf.plot_effects(results))] == ["", ""]
+
+
 @pytest.fixture(scope="module")
 def fitted() -> xr.DataTree:
     """A fit of levels that a covariate determines, of which the data tell little besides; priors are known."""

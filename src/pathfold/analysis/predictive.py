@@ -24,8 +24,8 @@ from pathfold.results.reading import calendars_of, covariates_of, inputs_of, is_
 from pathfold.results.same_model import results_of
 
 BETWEEN = 8  # times between two nodes at which data are simulated for pictures, ...
-PATHS = 200  # ... from so many draws of each chain at most, ...
-MOST = 10_000_000  # ... if these are fewer numbers for a chain
+PATHS = 200  # ... from about so many draws, ...
+MOST = 2_000_000  # ... if these are fewer numbers
 
 
 def posterior_predictive(
@@ -101,8 +101,9 @@ def posterior_predictive(
     groups = {"posterior_predictive": replicated.assign_attrs(given=given, seed=int(seed))}
     moved = (grid.events or model.inputs) and not model.jumps.accumulators
     tree = tree.drop_nodes("replicated_path", errors="ignore")
-    if moved and given != "population" and len(grid.ends) * BETWEEN * PATHS * model.observation_dim < MOST:
-        groups["replicated_path"] = _between(Chosen.of(tree, min(chosen.shape[1], PATHS)), model, grid, given, rng)
+    some = Chosen.of(tree, min(chosen.shape[1], -(-PATHS // chosen.shape[0])))
+    if moved and given != "population" and some.count * len(grid.ends) * BETWEEN * model.observation_dim < MOST:
+        groups["replicated_path"] = _between(some, model, grid, given, rng)
     return extended(tree, groups)
 
 

@@ -69,7 +69,8 @@ def shrinkage(posterior: xr.DataTree) -> Any:
     """
     tree = check_posterior(posterior, "noise")
     effects_of(tree)
-    return pd.DataFrame.from_dict(shrunk_effects(tree), orient="index")
+    rows = shrunk_effects(tree)
+    return pd.DataFrame([*rows.values()], index=[*rows], columns=["shrinkage", "sd", "sd_of_means", "standard"])
 
 
 def shrunk_effects(tree: xr.DataTree) -> dict[str, dict[str, Any]]:
