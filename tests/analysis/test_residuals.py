@@ -138,8 +138,9 @@ def test_scores_rise_with_the_value_as_far_as_one_looks():
 def test_outliers_are_far_out_and_counts_keep_to_their_ranks():
     rng = np.random.default_rng(2)
     drawn, y = rng.normal(size=(LENGTH, PARTICLES)), rng.normal(size=LENGTH)
-    y[::100], y[50::100] = 10.0, -6.0
+    y[::100], y[50::100], y[1] = 10.0, -6.0, 1e6
     scores = scores_of(y, drawn, rng)
+    assert 100.0 < scores[1] < 1e6, "finite, however far out"
     assert np.min(scores[::100]) > 4.5
     assert np.max(scores[50::100]) < -3.5
     many = np.random.default_rng(3).poisson(3.0, (5000, PARTICLES + 1)).astype(float)
@@ -148,6 +149,7 @@ def test_outliers_are_far_out_and_counts_keep_to_their_ranks():
     assert not stats.kstest(scores * 1.2, "norm").pvalue > FALSE_ALARMS
     few = rng.normal(size=(LENGTH, 4))
     assert np.isfinite(scores_of(few[:, 0], few[:, 1:], rng)).all(), "three draws have no tail"
+    assert scores_of(np.zeros(0), np.zeros((0, PARTICLES)), rng).shape == (0,), "nor has a column without values"
 
 
 @pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, ndtri_exp
 
 from pathfold.inference.exploration import generalised_pareto
 
@@ -55,7 +55,7 @@ def placed(y: np.ndarray, drawn: np.ndarray, weights: np.ndarray, uniform: np.nd
 
 
 def _lower_tail(y: np.ndarray, drawn: np.ndarray, weights: np.ndarray, size: np.ndarray, every: int) -> Tail:
-    blocks = [slice(begin, begin + TOGETHER) for begin in range(0, len(y), TOGETHER)]
+    blocks = [slice(begin, begin + TOGETHER) for begin in range(0, max(1, len(y)), TOGETHER)]
     parts = [_excesses(y[some], drawn[some], weights[some], every) for some in blocks]
     excess, beyond, *pooled = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Tail(excess, size * beyond / (size + 1.0), *pooled)
@@ -72,7 +72,7 @@ def _excesses(y: np.ndarray, drawn: np.ndarray, weights: np.ndarray, every: int)
     order = np.argsort(some, axis=1)
     x, w = np.take_along_axis(some, order, axis=1), np.take_along_axis(weights, order, axis=1)
     mass, moment = np.cumsum(w, axis=1), np.cumsum(w * np.where(w > 0.0, x, 0.0), axis=1)
-    most = 1 + int(np.sum(mass < TAIL, axis=1).max())  # draws at a time that may lie beyond
+    most = 1 + int(np.sum(mass < TAIL, axis=1).max(initial=0))  # draws at a time that may lie beyond
     values, own = np.column_stack([y, x[:, :most]]), np.column_stack([np.zeros(len(y)), w[:, :most]])
     row = 2.0 * time[:, None]  # of each time above those of the one before: one search serves all
     found = np.searchsorted((row + mass).ravel(), (row + own + TAIL * (1.0 - own)).ravel())
@@ -94,29 +94,29 @@ def normal_scores(draws: Sequence[Placed]) -> np.ndarray:
         tails: list[Tail] = [getattr(each, side) for each in draws]
         excess = np.stack([tail.excess for tail in tails])
         pooled = (np.concatenate([getattr(tail, name) for tail in tails]) for name in ("drawn", "weights"))
-        probability = np.stack([tail.probability for tail in tails]) * exceeded(excess, *pooled)
-        scores = np.where(excess > 0.0, sign * ndtri(probability), scores)
+        log_chance = np.log(np.stack([tail.probability for tail in tails])) + log_exceeded(excess, *pooled)
+        scores = np.where(excess > 0.0, sign * ndtri_exp(log_chance), scores)
     return scores
 
 
-def exceeded(x: np.ndarray, drawn: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return P(X > x) for positive x by weighted draws of X, and beyond the largest by a generalised Pareto tail.
+def log_exceeded(x: np.ndarray, drawn: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return log P(X > x) for positive x by weighted draws of X, and beyond most by a generalised Pareto tail.
 
     Its shape is not negative: a light tail is taken for an exponential one.
     """
     if drawn.size < 2:
-        return np.ones_like(x)
+        return np.zeros_like(x)
     order = np.argsort(drawn)
     drawn, weights = drawn[order], weights[order] / weights.sum()
     above = np.cumsum(weights[::-1])[::-1]
-    chances = np.interp(x, np.append(0.0, drawn), np.append(1.0, above - 0.5 * weights))
+    near = np.log(np.interp(x, np.append(0.0, drawn), np.append(1.0, above - 0.5 * weights)))
     edge = drawn[-1 - int(np.sqrt(drawn.size))]
     beyond = drawn > edge
     if beyond.sum() < FEWEST:
-        return chances
+        return near
     share = weights[beyond].sum()
     far, own = drawn[beyond] - edge, weights[beyond] / share
     shape, scale = generalised_pareto(far, own)
     away = np.maximum(x - edge, 0.0)
-    tail = (1.0 + shape * away / scale) ** (-1.0 / shape) if shape > 0.0 else np.exp(-away / (far @ own))
-    return np.where(x > edge, share * tail, chances)
+    tail = -np.log1p(shape * away / scale) / shape if shape > 0.0 else -away / (far @ own)
+    return np.where(x > edge, np.log(share) + tail, near)

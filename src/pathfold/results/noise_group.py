@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -111,19 +112,25 @@ def _scores(run: Run, noise: Noise) -> np.ndarray:
     model, grid = run.model, run.grid
     uniform = np.random.default_rng(run.settings["seed"]).random((*noise.nodes.shape[:3], model.observation_dim))
 
-    def log_ranks(z, x, uniform, t, seen):
-        x, named = model.in_series(model.parameters.unflatten(z), x, t)
-        return model.observation.log_ranks(x, named, uniform, t, seen)
-
     found = np.full(uniform.shape, np.nan)
     with jax.enable_x64(True):
-        compiled = jax.jit(jax.vmap(log_ranks, (None, 0, 0, 0, 0)))
+        compiled = model.kept.get(_compiled_ranks, model)
         at_nodes = jax.tree.map(lambda array: jnp.asarray(array, float), (model.clocks(grid)[1], grid.seen()))
         for k, i in np.ndindex(*noise.z.shape[:2]):
             logs = np.minimum(compiled(noise.z[k, i], _with_own(run, noise, k, i), uniform[k, i], *at_nodes), 0.0)
             below, above = ndtri_exp(np.moveaxis(logs, 1, 0))
             found[k, i] = np.where(below < 0.0, below, -above)
     return np.where(grid.mask, found, np.nan)
+
+
+def _compiled_ranks(model: DiffusionModel) -> Callable[..., Any]:
+    """Return `log_ranks` of the observation as a function of parameters and, at each node, state and value."""
+
+    def log_ranks(z, x, uniform, t, seen):
+        x, named = model.in_series(model.parameters.unflatten(z), x, t)
+        return model.observation.log_ranks(x, named, uniform, t, seen)
+
+    return jax.jit(jax.vmap(log_ranks, (None, 0, 0, 0, 0)))
 
 
 def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
