@@ -28,8 +28,10 @@ class Sign(NamedTuple):
 @dataclass(frozen=True)
 class Signs:
     """What a fit went through: shares of points and pairs that failed, effective share and tail of the weights, spread
-    of the pairs' logs, shift of the means by the correction (in standard deviations, by parameter), number of modes; and
-    what the pairs are of."""
+    of the pairs' logs, shift of the means by the correction (in standard deviations, by parameter), number of modes.
+
+    `paths` is what is integrated out: paths, or the effects of a model without noise in them.
+    """
 
     converged: bool
     pareto_k: float
@@ -72,7 +74,10 @@ class Signs:
             yield Sign(0.5, 0.0, 1.0, f"the approximation was not compared with draws of {self.paths} (pairs=False)")
             return
         yield Sign(
-            self.pairs_failed, 0.1, 0.2, f"{100 * self.pairs_failed:.0f} % of the {self.paths} drawn did not reach the data"
+            self.pairs_failed,
+            0.1,
+            0.2,
+            f"{100 * self.pairs_failed:.0f} % of the {self.paths} drawn did not reach the data",
         )
         yield Sign(
             self.pair_spread,
