@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -17,6 +18,7 @@ from scipy import stats
 import pathfold as pf
 from pathfold.model import Seen
 from pathfold.sampling.proposal import Proposal
+from pathfold.sampling.stages import Counted
 from tests.analysis.test_particle_filter import (
     COARSE,
     HOPS,
@@ -269,6 +271,33 @@ def test_evidence_with_a_density_by_quadrature():
     assert str(found).startswith(f"log evidence {found.log_evidence:.3f} ± ")
     with pytest.warns(UserWarning, match="draws are effective"):
         pf.evidence(model, data, posterior, draws=20, particles=2)
+    _of_the_time_there_is(model, data, posterior, by_quadrature(process, data, 3))
+
+
+def _of_the_time_there_is(model: pf.DiffusionModel, data: pf.Observations, posterior: xr.DataTree, expected: float):
+    """A clock shows a second more whenever it is read: those draws count that there is time for."""
+    with pytest.MonkeyPatch.context() as patch:
+        ticks = itertools.count()
+        patch.setattr("pathfold.analysis.particle_filter.time.monotonic", lambda: float(next(ticks)))
+        with pytest.warns(UserWarning, match="max_seconds were spent: .* of 20000"):
+            found = pf.evidence(model, data, posterior, draws=20_000, max_seconds=1600.0, threads=1, progress=False)
+    assert 100 < found.draws < 1600
+    assert abs(found.log_evidence - expected) < 4.0 * found.standard_error
+    with pytest.raises(pf.SettingsError, match="max_seconds=1e-09 is too short for 10 draws"):
+        pf.evidence(model, data, posterior, max_seconds=1e-9)
+
+
+def test_it_says_how_far_it_is_and_once_how_long_it_takes(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("pathfold.sampling.stages.time.monotonic", lambda: now[0])
+    counted = Counted("draws", 100, show=True)
+    for _ in range(100):
+        now[0] += 1.2
+        counted.advance()
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == ["pathfold: draws, 100: about 120 s in all", "pathfold: draws, 10 of 100, after 12 s"]
+    assert len(said) == 12
+    assert sum("about" in line for line in said) == 1
 
 
 @pytest.mark.parametrize("count", [10, 15, 24])

@@ -211,7 +211,7 @@ DECAY = pf.Observations(0.25 * np.arange(1, 9), np.exp(-0.25 * np.arange(1, 9))[
     ],
 )
 def test_what_data_do_not_determine_has_no_standard_error(priors, open_ones, words):
-    """Of two factors the path knows the product alone; along the ridge there is no information, be it bent or straight."""
+    """Of two factors the path knows the product alone: along the ridge, bent or straight, there is no information."""
     model = pf.DiffusionModel(
         drift=lambda x, z: -z["a"] * (z["b"] if "b" in priors else 1.0) * x,
         diffusion=lambda x, z: jnp.array([[0.1]]),
@@ -273,7 +273,7 @@ def level_of(prior, subjects: list[str]) -> pf.DiffusionModel:
 
 
 def test_the_law_of_groups_belongs_to_the_likelihood():
-    """Where each series is a group, the likelihood is that of a value for each series: the values are integrated out."""
+    """Where each series is a group, the likelihood is that of a value for each series, which is integrated out."""
     levels = {"a": -0.8, "b": 0.1, "c": 1.0, "d": 2.1, "e": 3.5}
     rng = np.random.default_rng(0)
     panel = [
@@ -304,6 +304,36 @@ def test_a_prior_that_depends_on_parameters_belongs_to_the_likelihood(law):
     )
     np.testing.assert_allclose(shared.laplace["aic"], varying.laplace["aic"], rtol=1e-3)
     np.testing.assert_allclose(shared.laplace["mean_at_mode"][0], varying.laplace["mean_at_mode"][0], rtol=1e-2)
+
+
+def test_subjects_without_noise_in_their_paths():
+    """The law of one that is far from the others has a negative curvature at the mode, before its data count; with it
+    every pair used to fail."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: jnp.zeros((1, 1)),
+        parameters={
+            "typical": dist.LogNormal(0.0, 1.0),
+            "spread": dist.LogNormal(-1.0, 0.5),
+            "tau": dist.LogNormal(-2.0, 0.5),
+            "rate": pf.Varying(lambda z: dist.LogNormal(jnp.log(z["typical"]), z["spread"])),
+        },
+        initial_state=[1.0],
+        observation=pf.GaussianNoise(lambda x, z: x, "tau"),
+    )
+    rng, times = np.random.default_rng(0), np.array([0.2, 0.5, 1.0, 2.0])
+    panel = [
+        pf.Observations(times, np.exp(-rate * times) + 0.1 * rng.normal(size=4), 0.0)
+        for rate in (0.5, 0.6, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0, 1.1, 5.0)
+    ]
+    fit = pf.fit(model, panel, max_step=0.1, threads=1)
+    assert fit.attrs["verdict"] == "good", fit.attrs["reasons"]
+    assert float(fit.laplace["pairs_failed"]) < 1e-12
+
+
+def test_words_of_a_model_without_paths():
+    signs = Signs(**(SIGNS | {"pair_spread": 2.0, "pairs_failed": 0.5, "points_failed": 0.5, "paths": "effects"}))
+    assert not any("path" in reason for reason in signs.reasons())
 
 
 SIGNS = {

@@ -169,6 +169,35 @@ def test_pairs_have_no_bias(noise):
     assert abs(log_ratio) > 1e-3, "there is something to correct"
 
 
+def test_pairs_have_no_bias_where_a_start_is_curved_the_other_way():
+    """A rate is two standard deviations from its median. The curvature by its normal, of its prior and of the slope of
+    the likelihood, is 1 - v0 and negative; that of the likelihood makes up for it. No noise moves the path."""
+    times, steps = np.array([0.1, 0.2, 0.3]), 2
+    y = np.exp(-8.0 * times)
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: jnp.zeros((1, 1)),
+        parameters={"tau": dist.LogNormal(-2.0, 0.5), "rate": pf.Varying(dist.LogNormal(0.0, 1.0))},
+        initial_state=[1.0],
+        observation=pf.GaussianNoise(lambda x, z: x, "tau"),
+    )
+    marginal, origin = marginal_of(model, pf.Observations(times, y[:, None], 0.0), steps, prior=False)
+    u = np.array([0.3])
+    (value,) = marginal.values(u[None], origin)
+    pairs = marginal.pairs(np.tile(u, (10_000, 1)), origin, 0)
+    precision = marginal.engine.get("scratch", marginal._rooms.get().scratch, "element_start", "R0_inv")
+    logs = np.array([pair.log_weights for pair in pairs])
+    weights = np.exp(logs).mean(axis=1)
+    v, width = np.linspace(-8.0, np.log(20.0), 4001, retstep=True)  # beyond, Euler's steps change the sign
+    tau, x = np.exp(-2.0 + 0.5 * 0.3), (1.0 - 0.05 * np.exp(v)[:, None]) ** (steps * np.arange(1, 4))
+    density = np.exp(-0.5 * ((y - x) ** 2).sum(axis=1) / tau**2 - 0.5 * v**2) / np.sqrt(2 * np.pi) ** 4 / tau**3
+    expected = density.sum() * width / np.exp(value)
+    assert precision[0, 0, 0] < 0.0
+    assert np.mean(~np.isfinite(logs)) < 0.01
+    assert abs((weights.mean() - expected) / (weights.std() / 100.0)) < 4.0
+    assert abs(np.log(expected)) > 1e-3, "there is something to correct"
+
+
 def test_the_determinant_is_that_of_both_points(monkeypatch):
     """With |J J^T| of the mode in the place of the mixed determinant the weights have a bias."""
     declare = laplace._mixed_log_det

@@ -11,6 +11,7 @@ the mean of likelihood^(b_k - b_l) over the draws of rung l, and p(y) the produc
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -24,17 +25,18 @@ from pathfold.analysis.log_likelihood import PARTICLES
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.errors import SettingsError
 from pathfold.model import Data, DiffusionModel
-from pathfold.model.checks import choice, whole
+from pathfold.model.checks import choice, positive, truth, whole
 from pathfold.model.row_constants import row_constants
 from pathfold.results.convergence import effective_draws
 from pathfold.results.reading import check_posterior
 from pathfold.results.same_model import checked
 from pathfold.sampling.proposal import Proposal, log_normal
+from pathfold.sampling.stages import Counted
 
 Method = Literal["particles", "replicas"]
 DRAWS = 1000
 ROUNDS, SHARE = 3, 5  # of fitting the proposal, each with a fifth as many draws
-FEWEST = 10  # draws of a chain of replica exchange that an estimate is made of
+FEWEST = 10  # draws that anything is made of
 FEW = 50  # effective draws below which a standard error says little
 
 
@@ -78,6 +80,8 @@ def evidence(
     particles: int = PARTICLES,
     seed: int = 0,
     threads: int | None = None,
+    progress: bool = True,
+    max_seconds: float | None = None,
 ) -> Evidence:
     """Estimate the marginal likelihood of a model, for Bayes factors: p(y) with parameters and paths integrated out.
 
@@ -104,26 +108,46 @@ def evidence(
         A whole number: the same gives the same estimate.
     threads
         How many threads run the filter; one per core by default.
+    progress
+        Whether to say how far the filter is, and how long it will take, once that is longer than a second.
+    max_seconds
+        Seconds after which the estimate is made of the draws that there are; a warning says how many.
 
     Returns
     -------
     Evidence
         The log of p(y) with its standard error.
     """
-    draws, particles = whole("draws", draws, least=10), whole("particles", particles, least=1)
+    draws, particles = whole("draws", draws, least=FEWEST), whole("particles", particles, least=1)
     seed, threads = whole("seed", seed, least=0), None if threads is None else whole("threads", threads, least=1)
     tree, grid = checked(model, data, posterior)
     if choice("method", method, get_args(Method)) == "replicas":
         nodes = np.flatnonzero(grid.mask.any(axis=1))
         return _of_replicas(tree, float(row_constants(model, grid, nodes).sum()))
-    integrand = _Integrand(ParticleFilter(model, grid, particles), np.random.SeedSequence(seed), threads)
+    seconds = np.inf if max_seconds is None else positive("max_seconds", max_seconds)
+    counts = [*[max(10, draws // SHARE)] * ROUNDS, draws]
+    counted = Counted("running the particle filter, draws of parameters", sum(counts), show=truth("progress", progress))
+    integrand = _Integrand(ParticleFilter(model, grid, particles), np.random.SeedSequence(seed), threads, counted)
     rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
     proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))
-    for _ in range(ROUNDS):
-        u, log_density = proposal.draw(rng, max(10, draws // SHARE))
-        proposal = proposal.refitted(u, integrand(u) - log_density)
-    u, log_density = proposal.draw(rng, draws)
-    return _estimate(integrand(u) - log_density)
+    ends = time.monotonic() + seconds * np.cumsum(counts) / sum(counts)
+
+    def scored(count: int, end: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return draws of the proposal and the logs of their weights, those that there is time for."""
+        u, log_density = proposal.draw(rng, count)
+        order = rng.permutation(count)
+        log_weights = integrand(u[order], end) - log_density[order]
+        known = ~np.isnan(log_weights)
+        if known.sum() < FEWEST:
+            raise SettingsError(f"max_seconds={seconds:g} is too short for {FEWEST} draws of parameters; give more")
+        return u[order][known], log_weights[known]
+
+    for count, end in zip(counts[:-1], ends[:-1], strict=True):
+        proposal = proposal.refitted(*scored(count, end))
+    _, log_weights = scored(draws, ends[-1])
+    if len(log_weights) < draws:
+        warnings.warn(f"max_seconds were spent: {len(log_weights)} of {draws} draws are counted", stacklevel=2)
+    return _estimate(log_weights)
 
 
 def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
@@ -137,20 +161,23 @@ def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
 class _Integrand:
     """The integrand log p(y | z) p(u), whose first factor is estimated with new particles at every call."""
 
-    def __init__(self, score: ParticleFilter, seeds: np.random.SeedSequence, threads: int | None) -> None:
-        self.filter, self.seeds, self.threads = score, seeds, threads
+    def __init__(
+        self, score: ParticleFilter, seeds: np.random.SeedSequence, threads: int | None, progress: Counted
+    ) -> None:
+        self.filter, self.seeds, self.threads, self.progress = score, seeds, threads, progress
         parameters = score.model.parameters
         excess = parameters.excess or (lambda u: jnp.zeros(()))
         self._pushed = jax.jit(jax.vmap(lambda u: (parameters.push(u), excess(u))))
 
-    def __call__(self, u: np.ndarray) -> np.ndarray:
+    def __call__(self, u: np.ndarray, deadline: float) -> np.ndarray:
+        """Return the log of the integrand at each of u, NaN of those that the deadline comes before."""
         with jax.enable_x64(True):
             z, excess = (np.asarray(array) for array in self._pushed(jnp.asarray(u)))
         log_prior = log_normal(u) - excess
         known = np.isfinite(z).all(axis=1) & np.isfinite(log_prior)
         out = np.full(len(u), -np.inf)
         seed = int(self.seeds.spawn(1)[0].generate_state(1)[0])
-        ahead = self.filter(z[known], seed, threads=self.threads)
+        ahead = self.filter(z[known], seed, threads=self.threads, progress=self.progress, deadline=deadline)
         out[known] = ahead.sum(axis=1) + log_prior[known]
         return out
 

@@ -22,6 +22,7 @@ from pathfold.model.checks import truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.reading import node_places
 from pathfold.results.same_model import checked
+from pathfold.sampling.stages import Counted
 
 PARTICLES = 200
 AHEAD_DRAWS = 100  # of each chain, unless they are given
@@ -38,6 +39,7 @@ def log_likelihood(
     particles: int = PARTICLES,
     seed: int = 0,
     threads: int | None = None,
+    progress: bool = True,
 ) -> xr.DataTree:
     """Compute log likelihoods of the observations at posterior draws, for `arviz.loo` and `arviz.compare`.
 
@@ -65,6 +67,8 @@ def log_likelihood(
         A whole number: the same gives the same particles.
     threads
         How many threads run the filter; one per core by default.
+    progress
+        Whether to say how far the filter is, and how long it will take, once that is longer than a second.
 
     Returns
     -------
@@ -85,7 +89,9 @@ def log_likelihood(
     threads = None if threads is None else whole("threads", threads, least=1)
     if ahead:
         count = min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if count is None else count
-        scored = _ahead(model, grid, Chosen.of(tree, count), particles, seed, threads)
+        chosen = Chosen.of(tree, count)
+        counted = Counted("running the particle filter, draws", chosen.count, show=truth("progress", progress))
+        scored = _ahead(model, grid, chosen, particles, seed, threads, counted)
     else:
         scored = _given_states(model, grid, Chosen.of(tree, count))
     return extended(tree, {"log_likelihood": scored})
@@ -96,10 +102,16 @@ def _dataset(chosen: Chosen, values: np.ndarray, dims: list[str], coords: Any) -
 
 
 def _ahead(
-    model: DiffusionModel, grid: TimeGrid, chosen: Chosen, particles: int, seed: int, threads: int | None
+    model: DiffusionModel,
+    grid: TimeGrid,
+    chosen: Chosen,
+    particles: int,
+    seed: int,
+    threads: int | None,
+    progress: Counted,
 ) -> xr.Dataset:
     score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data
-    values = score(shared_parameters(model, chosen), seed, threads=threads)
+    values = score(shared_parameters(model, chosen), seed, threads=threads, progress=progress)
     if lost := np.flatnonzero(~np.isfinite(values).all(axis=0)).tolist():
         raise SettingsError(
             f"all particles of a draw were lost on the way to t = {score.times[lost[0]]:g}; give more than {particles} "

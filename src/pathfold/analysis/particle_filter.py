@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, NoisyObservation, Seen, TimeGrid
 from pathfold.model.observation import no_density
 from pathfold.model.row_constants import row_constants
+from pathfold.sampling.stages import Counted
 from pathfold.schemes import StrongOrder1p5
 
 
@@ -37,26 +39,49 @@ class ParticleFilter:
     def _constants(self) -> np.ndarray:
         return row_constants(self.model, self.engine.grid, self.engine.nodes)
 
-    def __call__(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> np.ndarray:
+    def __call__(
+        self,
+        z: np.ndarray,
+        seed: int,
+        *,
+        threads: int | None = None,
+        progress: Counted | None = None,
+        deadline: float = np.inf,
+    ) -> np.ndarray:
         """Return log densities (draw, observation) given parameters (draw, Z); -inf where all particles were lost.
 
-        Each draw has a random stream of its own: what comes out does not depend on the number of threads.
+        Each draw has a random stream of its own: what comes out does not depend on the number of threads. Draws that
+        the `deadline`, a time of the monotonic clock, comes before are NaN.
         """
-        constants, ahead = self._constants, np.full((len(z), len(self.engine.nodes)), -np.inf)
+        constants, ahead = self._constants, np.full((len(z), len(self.engine.nodes)), np.nan)
         workers = max(1, min(threads or os.cpu_count() or 1, len(z)))
         with ThreadPoolExecutor(workers) as pool:
             parts = [(z[i::workers], ahead[i::workers], seed, i, workers) for i in range(workers)]
-            statuses = list(pool.map(lambda part: self._run(*part), parts))
+            statuses = list(pool.map(lambda part: self._run(*part, progress, deadline), parts))
         if NOT_AFFINE in statuses:
             raise _not_affine()
         return ahead + constants
 
-    def _run(self, z: np.ndarray, ahead: np.ndarray, seed: int, first: int, stride: int) -> int:
+    def _run(
+        self,
+        z: np.ndarray,
+        ahead: np.ndarray,
+        seed: int,
+        first: int,
+        stride: int,
+        progress: Counted | None,
+        deadline: float,
+    ) -> int:
         """Fill `ahead` for the draws first, first + stride, ...; return the status of the first that fails, or 0."""
         room, nothing = self._room(), (np.zeros((0, 0, 0)), np.zeros((0, 0)))
         for i, row in enumerate(z):
+            if time.monotonic() > deadline:
+                break
+            ahead[i] = -np.inf
             if self._filter(room, row, seed, first + i * stride, ahead[i], *nothing) == NOT_AFFINE:
                 return NOT_AFFINE
+            if progress is not None:
+                progress.advance()
         return CONVERGED
 
     def expected(self, z: np.ndarray, seed: int, draw: int) -> tuple[np.ndarray, np.ndarray]:

@@ -28,8 +28,10 @@ class Sign(NamedTuple):
 @dataclass(frozen=True)
 class Signs:
     """What a fit went through: shares of points and pairs that failed, effective share and tail of the weights, spread
-    of the pairs' logs, shift of the means by the correction (in standard deviations, by parameter), number of modes; and
-    what the pairs are of."""
+    of the pairs' logs, shift of the means by the correction (in standard deviations, by parameter), number of modes.
+
+    `paths` is what is integrated out: paths, or the effects of a model without noise in them.
+    """
 
     converged: bool
     pareto_k: float

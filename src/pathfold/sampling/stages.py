@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from threading import Lock
 
 PATIENCE = 1.0  # seconds before the first line, and from one stage to another
 LOG_SECONDS = 10.0  # from one line to the next of the same stage
@@ -27,6 +28,27 @@ class Stages:
             return
         self.said, self.logged = True, now
         self.show = say(f"{self.stage}, after {now - self.begun:.0f} s", show=self.show)
+
+
+class Counted:
+    """Says how many of so many pieces of work are done; and once, after a second, how long all of them will take."""
+
+    def __init__(self, what: str, total: int, *, show: bool) -> None:
+        self.what, self.total, self.done, self.forecast = what, total, 0, False
+        self.stages, self.lock = Stages(show=show), Lock()
+
+    def advance(self) -> None:
+        """Count one more; threads may call this."""
+        with self.lock:
+            self.done += 1
+            seconds = time.monotonic() - self.stages.begun
+            if not self.forecast and seconds > PATIENCE:
+                self.forecast = True
+                in_all = seconds * self.total / self.done
+                self.stages.show = say(f"{self.what}, {self.total}: about {in_all:.0f} s in all", show=self.stages.show)
+                self.stages.logged, self.stages.said = time.monotonic(), True
+            self.stages.stage = f"{self.what}, {self.done} of {self.total}"
+            self.stages.update()
 
 
 def say(sentence: str, *, show: bool) -> bool:
