@@ -136,9 +136,7 @@ def test_rows_of_inputs_alone_are_no_times_of_the_data():
 def test_dates_may_be_the_index():
     days = pd.date_range("2026-03-01", periods=3)
     table = pd.DataFrame({"y": [1.0, 2.0, 3.0]}, index=days)
-    with pytest.raises(
-        pf.DataError, match=r"no column called 'day'.*its index has dates: name it, .rename"
-    ):
+    with pytest.raises(pf.DataError, match=r"no column called 'day'.*its index has dates: name it, .rename"):
         pf.Observations.from_frame(table, time="day", values="y", unit="d")
     data = pf.Observations.from_frame(table.rename_axis("day"), time="day", values="y", unit="d")
     assert data.times.tolist() == [0.0, 1.0, 2.0]

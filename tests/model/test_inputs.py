@@ -191,9 +191,7 @@ def test_inputs_with_dates_are_counted_like_the_data():
 
 def test_an_input_that_seems_to_be_in_another_unit_gives_a_warning():
     hourly = pf.Input(np.arange(721.0), np.sin(np.arange(721.0)), kind="previous")
-    with pytest.warns(
-        UserWarning, match="input 'u' runs from 0 to 720, the series from 0 to 30: count both"
-    ):
+    with pytest.warns(UserWarning, match="input 'u' runs from 0 to 720, the series from 0 to 30: count both"):
         check_panel(build(), pf.Observations([1.0, 30.0], np.zeros(2), inputs={"u": hourly}))
     check_panel(build(), pf.Observations([1.0, 700.0], np.zeros(2), inputs={"u": hourly}))
 
@@ -215,9 +213,7 @@ def test_totals_in_a_table_with_rows_of_inputs_alone():
     y = pf.prior_predictive(model, data, draws=2, max_step=1.0).prior_predictive["y"].values
     np.testing.assert_allclose(y, 6.0)
     gone = pf.Observations.from_frame(table.assign(y=table["y"].where(hours != 12)), **read)
-    with pytest.raises(
-        pf.DataError, match=r"and 22 rows .* inputs alone.*6 to 12 apart.*NaN where one is"
-    ):
+    with pytest.raises(pf.DataError, match=r"and 22 rows .* inputs alone.*6 to 12 apart.*NaN where one is"):
         check_data(model, gone)
 
 

@@ -22,6 +22,7 @@ from pathfold.analysis.plots.style import (
     quantiles,
     say_how_many,
     selected,
+    time_label,
 )
 from pathfold.analysis.shrinkage import Effect, effects_of
 from pathfold.errors import SettingsError, told
@@ -93,7 +94,7 @@ def plot_vpc(
             below = next(axes)
             _draw_share(below, times, spans, column)
             below.set_ylabel(f"share {column.side}\nthe limit", fontsize="small")
-    figure.axes[-1].set_xlabel("time")
+    figure.axes[-1].set_xlabel(time_label(tree))
     legend_outside(figure)
     return figure
 
@@ -256,7 +257,7 @@ def plot_individuals(
         ax.remove()
     for ax in axes[max(0, len(chosen) - wide) : len(chosen)]:
         ax.tick_params(labelbottom=True)
-    figure.supxlabel("time", fontsize="medium")
+    figure.supxlabel(time_label(tree), fontsize="medium")
     figure.supylabel(known[k], fontsize="medium")
     legend_outside(figure)
     return figure
