@@ -22,6 +22,7 @@ from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.check_data import check_panel
 from pathfold.model.checks import choice, truth, whole
 from pathfold.model.diffusion_model import check_model
+from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.execution import explained
 from pathfold.sampling.held_noise import gathered
@@ -119,6 +120,7 @@ def fit(
     threads = None if threads is None else whole("threads", threads, least=1)
     progress = truth("progress", progress)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
+    warn_of_skipped_values(model.inputs, grid)
     begin = time.perf_counter()
     marginal = prepare_marginal(model, grid, threads=threads, prior=prior, progress=progress)
     compiled = time.perf_counter()

@@ -143,7 +143,7 @@ def known_inputs(
             earlier = "values before that, or a later initial_time (in from_frame, None)" if before else ""
             later = f"values after that (pf.predict takes inputs={{{name!r}: pf.Input(...)}})" if after else ""
             raise DataError(
-                f"the input {name!r} is known from {span}, but the series runs from {needed}: give it "
+                f"the input {name!r} is known from {span}, but needed from {needed}: give it "
                 f"{' and '.join(filter(None, (earlier, later)))}, or kind='hold' if its first and last value hold on"
             )
         known[name] = given

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pathfold.errors import DataError, SettingsError
+from pathfold.errors import DataError, SettingsError, warn
 from pathfold.model.checks import positive, whole
 from pathfold.model.covariates import Label, check_all_have
 from pathfold.model.data import Data, Observations, panel_of
@@ -177,6 +177,21 @@ def clocks(inputs: Mapping[str, Input | None], covariates: dict[str, np.ndarray]
     of_steps = {name: np.repeat(numbers[:, None], grid.steps, axis=1) for name, numbers in of_nodes.items()}
     nothing = {name: np.zeros(len(grid.ends)) for name in inputs}
     return Clock(starts, values, slopes, of_steps), Clock(grid.ends, ends, nothing, of_nodes)
+
+
+def warn_of_skipped_values(inputs: Mapping[str, Input | None], grid: TimeGrid) -> None:
+    """Warn if an input changes twice or more within a fine step, which uses the value at its start alone."""
+    begins = np.split((grid.starts[:, None] + grid.delta[:, None] * np.arange(grid.steps)), grid.first[1:])
+    for of_series, own in zip(begins, grid.inputs, strict=True):
+        for name, given in {**inputs, **own}.items():
+            changes = given.times[1:][np.diff(given.values) != 0.0] if given else np.zeros(0)
+            places = np.searchsorted(of_series.ravel(), changes + close(changes), side="right")
+            if (most := np.bincount(places[(places > 0) & (places < of_series.size)]).max(initial=0)) > 1:
+                warn(
+                    f"the input {name!r} changes up to {most} times within a fine step, which uses its value at the "
+                    f"start alone: take max_step={np.diff(given.times).min():.3g}, or means over longer times as input"
+                )
+                return
 
 
 @dataclass(frozen=True, eq=False)
