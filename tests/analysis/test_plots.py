@@ -147,7 +147,7 @@ def test_predictions_of_a_new_series_are_drawn_with_its_own_data(kind):
 def test_many_series_go_on_further_down_at_one_scale():
     tree = run("panel")
     names = [str(k) for k in range(5)]
-    figure, axes = grid_of_axes(["a", "b"], names)
+    figure, axes = grid_of_axes(["a", "b"], names, tree)
     assert axes.shape == (2, 5)
     assert figure.get_figwidth() == WIDTH == pf.plot_paths(tree).get_figwidth()
     places = [[ax.get_subplotspec().rowspan.start for ax in row] for row in axes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 
 import jax.numpy as jnp
@@ -111,6 +112,47 @@ def test_a_scenario_ends_where_its_input_does():
         still(AHEAD, inputs={"heat": pf.Input(*heat, kind="previous")}, series="fed")
     tree = still(AHEAD, inputs={"heat": pf.Input(*heat, kind="hold")}, series="fed")
     assert np.isfinite(of_series(tree, "fed")).all()
+
+
+@cache
+def dated() -> tuple[pf.DiffusionModel, xr.DataTree]:
+    """A short run with dates, in an hour of rain at the end."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z, t, inputs: inputs["rain"] - z["k"] * x,
+        diffusion=lambda x, z: jnp.array([[0.1]]),
+        parameters={"k": dist.LogNormal(-1.0, 0.1)},
+        initial_state=[1.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+        inputs="rain",
+    )
+    days = np.array(["2026-03-01", "2026-03-02", "2026-03-03"], "M8[D]")
+    table = {"day": days, "rain": [0.0, 0.0, 2.5], "y": [1.0, 0.8, 0.5]}
+    data = pf.Observations.from_frame(table, time="day", values="y", inputs={"rain": ("rain", "previous")}, unit="d")
+    options = {"steps_per_interval": 2, "chains": 1, "warmup": 20, "draws": 20, "seed": 1, "progress": False}
+    with warnings.catch_warnings(action="ignore"):
+        return model, pf.sample(model, data, **options)
+
+
+def test_forecasts_need_the_inputs_that_come():
+    model, tree = dated()
+    with pytest.raises(pf.DataError, match=r"'rain' is known from 2026-03-01 .* to 2026-03-04 .* to 2026-03-06 00"):
+        pf.predict(model, tree, ["2026-03-05", "2026-03-06"])
+    dry = {"rain": pf.Input(["2026-03-03", "2026-03-06"], [0.0, 0.0])}
+    ahead = pf.predict(model, tree, ["2026-03-05", "2026-03-06"], inputs=dry).predictions
+    assert ahead["time"].values.tolist() == [4.0, 5.0]
+    with pytest.raises(pf.DataError, match=r"predictions begin at 1921, .*give dates, such as 2026-03-03"):
+        pf.predict(model, tree, [1921.0], inputs=dry)
+
+
+def test_results_of_dates_have_dates():
+    _, tree = dated()
+    days = np.array(["2026-03-01", "2026-03-02", "2026-03-03"], "M8[us]")
+    assert tree.posterior["state"]["date"].values.tolist() == days.tolist()
+    assert tree.observed_data["date"].values.tolist() == days.tolist()
+    figure = pf.plot_paths(tree)
+    figure.draw_without_rendering()
+    assert figure.axes[0].get_xlabel() == "date"
+    assert {text.get_text() for text in figure.axes[0].get_xticklabels()} >= {"2026-03-01", "2026-03-03"}
 
 
 def test_between_nodes_draws_go_on_from_the_node_before():

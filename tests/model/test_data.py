@@ -41,6 +41,8 @@ from pathfold.model.time_grid import MISSING
             ("times are dates", "unit='days'", "numbers"),
         ),
         (pd.Series([1.0, 2.0], ["a", "b"]), None, 0.0, ("times", "numbers")),
+        (pd.DataFrame({"id": ["a"], "y": [1.0]}, [0.5]), None, 0.0, ("the column 'id'", "text", "from_frame")),
+        (["2026-03-01", "2026-03-02T00Z"], [1.0, 2.0], 0.0, ("with and without a time zone", "'2026-03-02T00Z'")),
         (
             pd.DataFrame({"day": [4, 3], "y": [1.0, 2.0]}),
             None,

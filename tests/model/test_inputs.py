@@ -14,6 +14,7 @@ import pathfold as pf
 from pathfold.model import TimeGrid, clocks
 from pathfold.model.check_data import check_data, check_panel
 from pathfold.model.model_text import model_text
+from pathfold.model.time_grid import warn_of_skipped_values
 from tests.sampling.comparing import mean_scores, threshold
 
 STAIRS = pf.Input([0.0, 0.5], [1.0, 3.0], kind="hold")
@@ -185,7 +186,7 @@ def test_inputs_with_dates_are_counted_like_the_data():
     with pytest.raises(pf.ModelError, match=r"input 'u' has dates.* name it in the model"):
         build(inputs={"u": rain})
     early = pf.Observations(days, np.zeros(3), "2026-02-28", {"u": rain}, unit="hours")
-    with pytest.raises(pf.DataError, match=r"known from 2026-03-01 00:00:00 to .* runs from 2026-02-28 00:00:00"):
+    with pytest.raises(pf.DataError, match=r"known from 2026-03-01 00:00:00 to .* needed from 2026-02-28 00:00:00"):
         check_data(build(), early)
 
 
@@ -194,6 +195,14 @@ def test_an_input_that_seems_to_be_in_another_unit_gives_a_warning():
     with pytest.warns(UserWarning, match="input 'u' runs from 0 to 720, the series from 0 to 30: count both"):
         check_panel(build(), pf.Observations([1.0, 30.0], np.zeros(2), inputs={"u": hourly}))
     check_panel(build(), pf.Observations([1.0, 700.0], np.zeros(2), inputs={"u": hourly}))
+
+
+def test_values_that_fine_steps_leave_out_give_a_warning():
+    hourly = pf.Input(np.arange(13.0), np.arange(13.0) % 2, kind="previous")
+    data = pf.Observations([6.0, 12.0], np.zeros(2), inputs={"u": hourly})
+    warn_of_skipped_values({"u": None}, TimeGrid.build(data, steps_per_interval=6))
+    with pytest.warns(UserWarning, match="input 'u' changes up to 5 times within a fine step.*take max_step=1,"):
+        warn_of_skipped_values({"u": None}, TimeGrid.build(data, steps_per_interval=1))
 
 
 def test_totals_in_a_table_with_rows_of_inputs_alone():

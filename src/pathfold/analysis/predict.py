@@ -25,7 +25,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.events import Events, merged, read_events
 from pathfold.model.functions import listed
-from pathfold.model.inputs import check_inputs
+from pathfold.model.inputs import check_inputs, known_inputs
 from pathfold.model.names import dimensions
 from pathfold.model.real_arrays import real_array, real_number
 from pathfold.results.posterior import observed_dataset
@@ -369,8 +369,8 @@ def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:
     begin = 0
     for series in asked:
         rows = slice(begin, begin := begin + series.times.size)
-        for i, (name, given) in enumerate((model.inputs | series.inputs).items()):
-            given.check_cover(name, series.times[0], series.times[-1], series.calendar)
+        known = known_inputs(model.inputs, series.inputs, series.times[0], series.times[-1], series.calendar)
+        for i, given in enumerate(known.values()):
             values[rows, i] = given.at(series.times)
         values[rows, len(model.inputs) :] = [*model.numbers(series.covariates).values()]
     with jax.enable_x64(True):

@@ -22,6 +22,7 @@ from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot
 from pathfold.analysis.plots.paths_plot import plot_data
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
 from pathfold.errors import SettingsError, told
+from pathfold.model.dates import told_date
 from pathfold.results.convergence import labels
 from pathfold.results.diagnostics import troubles
 from pathfold.results.prior import kept_parameters, parameter_names
@@ -288,7 +289,12 @@ def _data(tree: xr.DataTree) -> Iterator[str]:
     y, times = tree.observed_data["y"].values, tree.observed_data["time"].values
     series = tree.constant_data["first_interval"].size
     few = f", of {series} series" if series > 1 else ""
-    yield f"<p>{np.isfinite(y).sum()} values at {len(times)} times from {times.min():g} to {times.max():g}{few}.</p>"
+    if "date" in tree.observed_data.coords:
+        dates = tree.observed_data["date"].values
+        first, last = told_date(dates.min()), told_date(dates.max())
+    else:
+        first, last = f"{times.min():g}", f"{times.max():g}"
+    yield f"<p>{np.isfinite(y).sum()} values at {len(times)} times from {first} to {last}{few}.</p>"
     rows = []
     for k, name in enumerate(observation_names(tree)):
         column = y[:, k][np.isfinite(y[:, k])]

@@ -34,6 +34,7 @@ from pathfold.model.check_data import check_panel
 from pathfold.model.checks import choice, truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.memory import check_memory
+from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.execution import check_path_fits, explained
 from pathfold.sampling.held_noise import gathered
@@ -135,6 +136,7 @@ def fit(
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     if prior:
         _check_paths_fit(model, grid, CHAINS * draws, points, fine=keep_path == "all")
+    warn_of_skipped_values(model.inputs, grid)
     begin = time.perf_counter()
     marginal = prepare_marginal(model, grid, threads=threads, prior=prior, progress=progress)
     compiled = time.perf_counter()

@@ -13,6 +13,7 @@ from pathfold.errors import DataError, told, warn
 from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.data_table import naming_series
 from pathfold.model.diffusion_model import DiffusionModel
+from pathfold.model.inputs import known_inputs
 from pathfold.model.observation import Points
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import MISSING, TimeGrid
@@ -78,13 +79,8 @@ def check_inputs_and_events(model: DiffusionModel, observations: Observations) -
         )
     if unknown := [name for name in observations.inputs if name not in model.inputs]:
         raise DataError(f"the data have an input {unknown[0]!r} that the model does not: name it in its inputs too")
-    for name, given in (model.inputs | observations.inputs).items():
-        if given is None:
-            raise DataError(
-                f"the series has no input {name!r}, which the model uses: give it with the data, as in "
-                f"pf.Observations(..., inputs={{{name!r}: pf.Input(times, values)}})"
-            )
-        given.check_cover(name, observations.initial_time, observations.times[-1], observations.calendar)
+    span = observations.initial_time, observations.times[-1]
+    known_inputs(model.inputs, observations.inputs, *span, observations.calendar)
 
 
 def _check_totals(model: DiffusionModel, observations: Observations) -> None:

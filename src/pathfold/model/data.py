@@ -15,7 +15,7 @@ from pathfold.errors import DataError, told
 from pathfold.model.censoring import ABOVE, BELOW, BETWEEN, read_censored
 from pathfold.model.covariates import Label, read_covariates
 from pathfold.model.data_table import naming_series
-from pathfold.model.dates import Calendar, in_unit
+from pathfold.model.dates import Calendar, in_unit, told_time
 from pathfold.model.events import check_event_times, read_events
 from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.long_table import LongTable
@@ -112,13 +112,15 @@ class Observations:
         if np.any(np.diff(times) <= 0):
             index = int(np.argmax(np.diff(times) <= 0)) + 1
             raise DataError(
-                f"times must increase, but times[{index}] = {times[index]} comes after {times[index - 1]}; "
+                f"times must increase, but times[{index}] = {told_time(times[index], calendar)} comes after "
+                f"{told_time(times[index - 1], calendar)}; "
                 "sort them, and merge what was observed at one time into one row (a table of several series is for "
                 "pf.Observations.from_frame(table, series=..., time=..., values=...))"
             )
         if times[0] < initial_time:
             raise DataError(
-                f"the first time, {times[0]}, is before initial_time = {initial_time}; give an earlier initial_time"
+                f"the first time, {told_time(times[0], calendar)}, is before initial_time = "
+                f"{told_time(initial_time, calendar)}; give an earlier initial_time"
             )
         values, kinds, upper = read_censored(values, censored)
         check_event_times(events, times, initial_time)
@@ -314,6 +316,7 @@ def _taken_apart(data: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
     """Return times, values and names of components of a labelled series, which is recognised by its attributes."""
     if is_frame(data):
         _refuse_row_numbers(data)
+        _refuse_text(data)
         times, values, names = data.index, data.to_numpy(), getattr(data, "columns", [getattr(data, "name", None)])
     elif hasattr(data, "data_vars"):
         raise DataError(f"times are an xarray.{type(data).__name__}; give one of its variables, a DataArray")
@@ -352,6 +355,16 @@ def _refuse_row_numbers(data: Any) -> None:
         f"pf.Observations.from_frame(table, time={where}, values=...); if its numbers are the times, name it: "
         ".rename_axis('time')"
     )
+
+
+def _refuse_text(data: Any) -> None:
+    """Raise DataError if a column of a table has text, such as names of series."""
+    for i, name in enumerate(getattr(data, "columns", ())):
+        if any(isinstance(cell, str) for cell in data.iloc[:, i]):
+            raise DataError(
+                f"the column {told(name)} of the table is text: give the columns of values alone, or name what columns "
+                f"are in pf.Observations.from_frame(table, time=..., values=..., series={told(name)})"
+            )
 
 
 def _regularised(times: np.ndarray, initial_time: float) -> np.ndarray:

@@ -81,7 +81,12 @@ def dates_of(calendars: Sequence[Calendar | None], times: np.ndarray, series: np
 def told_time(t: float, calendar: Calendar | None) -> str:
     """Write a time of a series: as a date, if it has dates."""
     date = calendar and calendar.dates(np.asarray(t))
-    return f"{t}" if date is None else str(date.astype("M8[s]")).replace("T", " ")
+    return f"{t}" if date is None else told_date(date)
+
+
+def told_date(date: Any) -> str:
+    """Write a NumPy date, to the second."""
+    return str(date.astype("M8[s]")).replace("T", " ")
 
 
 def counted(name: str, given: Any, calendar: Calendar | None) -> Any:
@@ -171,8 +176,8 @@ def as_dates(name: str, given: Any) -> Dates | None:
     if masked.any():
         raise DataError(f"{name} have {np.sum(masked)} masked entries; leave these out")
     if np.any(other := aware != aware.flat[:1]):
-        first, odd = (told(np.asarray(given).flat[place]) for place in (0, int(np.argmax(other))))
-        raise DataError(f"{name} are with a time zone and without one, such as {first} and {odd}; give all one")
+        first, odd = (told(np.asarray(given).ravel().tolist()[place]) for place in (0, int(np.argmax(other))))
+        raise DataError(f"{name} are dates with and without a time zone, such as {first} and {odd}; give all one")
     fine = np.datetime_data(array.dtype)[0] in ("us", "ns", "ps", "fs", "as")
     if array.dtype.kind == "m" and np.datetime_data(array.dtype)[0] in ("Y", "M", "generic"):
         raise DataError(f"{name} are durations of no fixed length ({array.dtype}); give them in days or seconds")

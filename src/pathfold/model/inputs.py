@@ -75,19 +75,6 @@ class Input:
         lasts = self.kind == "previous" and steps.size > 1 and np.ptp(steps) <= REGULAR * steps.max()
         return self.times[0], self.times[-1] + (steps.mean() if lasts else 0.0)
 
-    def check_cover(self, name: str, start: float, end: float, calendar: Calendar | None = None) -> None:
-        """Raise DataError unless the input is known from start to end, up to rounding."""
-        first, last = self.span
-        before, after = start < first - close(start), end > last + close(end)
-        if before or after:
-            span, needed = (" to ".join(told_time(t, calendar) for t in ends) for ends in ((first, last), (start, end)))
-            earlier = "values before that, or a later initial_time (in from_frame, None)" if before else ""
-            later = f"values after that (pf.predict takes inputs={{{name!r}: pf.Input(...)}})" if after else ""
-            raise DataError(
-                f"the input {name!r} is known from {span}, but the series runs from {needed}: give it "
-                f"{' and '.join(filter(None, (earlier, later)))}, or kind='hold' if its first and last value hold on"
-            )
-
     def looks_otherwise_counted(self, start: float, end: float) -> bool:
         """Tell whether the input begins with the series but goes on so long that its unit seems to be another."""
         length, (first, last) = end - start, (self.times[0], self.times[-1])
@@ -131,3 +118,33 @@ def check_model_inputs(given: Any) -> dict[str, Input | None]:
             f"{{{dated[0]!r}: None}}, and give it to the data, pf.Observations(..., inputs=)"
         )
     return dict(by_name)
+
+
+def known_inputs(
+    declared: Mapping[str, Input | None],
+    own: Mapping[str, Input],
+    start: float,
+    end: float,
+    calendar: Calendar | None,
+) -> dict[str, Input]:
+    """Return the inputs of a series by name, its own or the model's; raise DataError unless each is known from start
+    to end, up to rounding."""
+    known = {}
+    for name, given in {**declared, **own}.items():
+        if given is None:
+            raise DataError(
+                f"the series has no input {name!r}, which the model uses: give it with the data, as in "
+                f"pf.Observations(..., inputs={{{name!r}: pf.Input(times, values)}})"
+            )
+        first, last = given.span
+        before, after = start < first - close(start), end > last + close(end)
+        if before or after:
+            span, needed = (" to ".join(told_time(t, calendar) for t in ends) for ends in ((first, last), (start, end)))
+            earlier = "values before that, or a later initial_time (in from_frame, None)" if before else ""
+            later = f"values after that (pf.predict takes inputs={{{name!r}: pf.Input(...)}})" if after else ""
+            raise DataError(
+                f"the input {name!r} is known from {span}, but needed from {needed}: give it "
+                f"{' and '.join(filter(None, (earlier, later)))}, or kind='hold' if its first and last value hold on"
+            )
+        known[name] = given
+    return known

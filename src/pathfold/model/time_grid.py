@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Self
 
 import numpy as np
 
-from pathfold.errors import DataError, SettingsError
+from pathfold.errors import DataError, SettingsError, warn
 from pathfold.model.checks import positive, whole
 from pathfold.model.covariates import Label, check_all_have
 from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.dates import Calendar
 from pathfold.model.events import close
-from pathfold.model.inputs import Input
+from pathfold.model.inputs import Input, known_inputs
 from pathfold.model.seen import Seen
 from pathfold.schemes.ito import Clock
 
@@ -153,7 +153,7 @@ class TimeGrid:
         return bool(np.ptp(self.delta) <= 1e-12 * np.max(self.delta))
 
 
-def clocks(inputs: dict[str, Input], covariates: dict[str, np.ndarray], grid: TimeGrid) -> tuple[Any, Any]:
+def clocks(inputs: Mapping[str, Input | None], covariates: dict[str, np.ndarray], grid: TimeGrid) -> tuple[Any, Any]:
     """Return the times at which fine steps begin (N, S), and those of nodes (N,).
 
     With inputs, or with numbers (K,) of series by name as `covariates`, they are clocks of these shapes. For a step, an
@@ -165,17 +165,33 @@ def clocks(inputs: dict[str, Input], covariates: dict[str, np.ndarray], grid: Ti
     delta = np.broadcast_to(grid.delta[:, None], starts.shape)
     values, slopes, ends = ({name: np.zeros(t.shape) for name in inputs} for t in (starts, starts, grid.ends))
     parts = np.split(np.arange(len(grid.starts)), grid.first[1:])
-    for rows, own in zip(parts, grid.inputs, strict=True):
-        for name, given in (inputs | own).items():
+    for rows, own, calendar in zip(parts, grid.inputs, grid.calendars, strict=True):
+        known = known_inputs(inputs, own, float(grid.starts[rows[0]]), float(grid.ends[rows[-1]]), calendar)
+        for name, given in known.items():
             values[name][rows] = before = given.at(starts[rows])
             ends[name][rows] = given.at(grid.ends[rows])
             if given.kind == "linear":
                 change = given.at(starts[rows] + delta[rows]) - before
                 slopes[name][rows] = np.divide(change, delta[rows], out=np.zeros_like(change), where=delta[rows] > 0)
-    known = {name: numbers[grid.series_of_intervals] for name, numbers in covariates.items()}
-    of_steps = {name: np.repeat(numbers[:, None], grid.steps, axis=1) for name, numbers in known.items()}
+    of_nodes = {name: numbers[grid.series_of_intervals] for name, numbers in covariates.items()}
+    of_steps = {name: np.repeat(numbers[:, None], grid.steps, axis=1) for name, numbers in of_nodes.items()}
     nothing = {name: np.zeros(len(grid.ends)) for name in inputs}
-    return Clock(starts, values, slopes, of_steps), Clock(grid.ends, ends, nothing, known)
+    return Clock(starts, values, slopes, of_steps), Clock(grid.ends, ends, nothing, of_nodes)
+
+
+def warn_of_skipped_values(inputs: Mapping[str, Input | None], grid: TimeGrid) -> None:
+    """Warn if an input changes twice or more within a fine step, which uses the value at its start alone."""
+    begins = np.split((grid.starts[:, None] + grid.delta[:, None] * np.arange(grid.steps)), grid.first[1:])
+    for of_series, own in zip(begins, grid.inputs, strict=True):
+        for name, given in {**inputs, **own}.items():
+            changes = given.times[1:][np.diff(given.values) != 0.0] if given else np.zeros(0)
+            places = np.searchsorted(of_series.ravel(), changes + close(changes), side="right")
+            if (most := np.bincount(places[(places > 0) & (places < of_series.size)]).max(initial=0)) > 1:
+                warn(
+                    f"the input {name!r} changes up to {most} times within a fine step, which uses its value at the "
+                    f"start alone: take max_step={np.diff(given.times).min():.3g}, or means over longer times as input"
+                )
+                return
 
 
 @dataclass(frozen=True, eq=False)

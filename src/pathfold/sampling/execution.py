@@ -27,6 +27,7 @@ from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.check_data import check_panel
 from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
+from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain_task import ChainTask
@@ -90,6 +91,7 @@ def _run(
 ) -> Run | None:
     """Run the chains; return None, before any has begun, if they should be those of replica exchange."""
     check_panel(model, data)
+    warn_of_skipped_values(model.inputs, grid)
     if settings.start is not None:
         check_start(settings.start, model)
         check_same_series(settings.start, grid)

@@ -12,7 +12,16 @@ from scipy.special import betaincinv, ndtri
 from pathfold.analysis.channels import Channel, channels
 from pathfold.analysis.check import LEVEL, check
 from pathfold.analysis.noise_tests import noise_name
-from pathfold.analysis.plots.style import ALARM, POSTERIOR, WIDTH, draw_bands, legend_outside, new_figure, selected
+from pathfold.analysis.plots.style import (
+    ALARM,
+    POSTERIOR,
+    WIDTH,
+    draw_bands,
+    legend_outside,
+    new_figure,
+    selected,
+    time_label,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +62,9 @@ def plot_check(
             if name == noise_name(source) and series in drawn:
                 left.axvspan(*_places(source, series, begin, end), color=ALARM, alpha=0.15, lw=0, label="amiss")
         _draw_quantiles(right, source)
-    axes[-1, 0].set_xlabel("time" if np.ptp(chosen[-1].series) == 0 else "observation times, series by series")
+    axes[-1, 0].set_xlabel(
+        time_label(posterior) if np.ptp(chosen[-1].series) == 0 else "observation times, series by series"
+    )
     axes[-1, 1].set_xlabel("normal")
     verdict = "no sign of misfit" if result.passed else f"{len(result.findings)} findings"
     figure.suptitle(f"{result.caveat}smallest adjusted p-value {result.p_value:.2g}: {verdict}", fontsize="medium")

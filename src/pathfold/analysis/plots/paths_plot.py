@@ -77,7 +77,7 @@ def plot_paths(
     components = [k for k in chosen if k < len(known)]
     replicated = {name: each for k, (name, each) in enumerate(replicated.items(), start=len(known)) if k in chosen}
     labels = [known[k] if natural is None else known[k].removeprefix("log ") for k in components]
-    figure, axes = grid_of_axes([*labels, *replicated], columns)
+    figure, axes = grid_of_axes([*labels, *replicated], columns, tree)
     say_how_many(figure, series, every)
     for j, column in enumerate(columns):
         times, states = _with_start(tree, np.flatnonzero(of_states == column), every.index(column))
@@ -127,7 +127,7 @@ def plot_predictions(
         The series to draw, by name or number; by default the first twelve of those predicted. A new series is called
         "new".
     """
-    tree = check_posterior(posterior, "observed_data", "predictions", "predictions_constant_data")
+    tree = check_posterior(posterior, "observed_data", "constant_data", "predictions", "predictions_constant_data")
     predictions: xr.Dataset = tree["predictions"].to_dataset()
     known = observation_names(tree)
     rows = selected("observation", names, known)
@@ -136,7 +136,7 @@ def plot_predictions(
     every = predicted if series is None else [*dict.fromkeys([*of_data, *of_predictions])]
     columns = [every[k] for k in first_few(series, every)]
     values = predictions["y"].values.reshape(-1, *predictions["y"].shape[2:])
-    figure, axes = grid_of_axes([known[k] for k in rows], columns)
+    figure, axes = grid_of_axes([known[k] for k in rows], columns, tree)
     say_how_many(figure, series, every)
     for j, column in enumerate(columns):
         mine = of_predictions == column
@@ -157,7 +157,7 @@ def plot_data(tree: xr.DataTree, series: Sequence[int]) -> Figure:
     of_data, names = series_of(tree.observed_data), observation_names(tree)
     every = [*dict.fromkeys(of_data)]
     columns = [every[k] for k in series if k < len(every)]
-    figure, axes = grid_of_axes(names, columns)
+    figure, axes = grid_of_axes(names, columns, tree)
     for (k, j), ax in np.ndenumerate(axes):
         draw_data(ax, tree.observed_data, of_data == columns[j], k)
     return figure

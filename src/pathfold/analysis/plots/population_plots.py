@@ -23,6 +23,7 @@ from pathfold.analysis.plots.style import (
     quantiles,
     say_how_many,
     selected,
+    time_label,
 )
 from pathfold.errors import SettingsError, told
 from pathfold.model.censoring import ABOVE, BELOW, BETWEEN
@@ -96,7 +97,7 @@ def plot_vpc(
             below = next(axes)
             _draw_share(below, times, spans, column, side)
             below.set_ylabel(f"share {side}\nthe limit", fontsize="small")
-    figure.axes[-1].set_xlabel("time")
+    figure.axes[-1].set_xlabel(time_label(tree))
     legend_outside(figure)
     return figure
 
@@ -279,7 +280,7 @@ def plot_individuals(
         ax.remove()
     for ax in axes[max(0, len(chosen) - wide) : len(chosen)]:
         ax.tick_params(labelbottom=True)
-        ax.set_xlabel("time")
+        ax.set_xlabel(time_label(tree))
     figure.supylabel(known[k], fontsize="medium")
     legend_outside(figure)
     return figure

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from pathfold.errors import SettingsError, told
+from pathfold.model.dates import told_time
+from pathfold.results.reading import calendars_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +42,7 @@ def new_figure(width: float, height: float) -> Figure:
     return Picture(figsize=(width, height), layout="constrained")
 
 
-def grid_of_axes(rows: Sequence[str], series: Sequence[str]) -> tuple[Figure, np.ndarray]:
+def grid_of_axes(rows: Sequence[str], series: Sequence[str], tree: xr.DataTree) -> tuple[Figure, np.ndarray]:
     """Make a figure and its axes (row, series): a block of rows for each series, a few beside each other.
 
     A row has one scale in all series, and the rows of a series have one time.
@@ -59,12 +62,36 @@ def grid_of_axes(rows: Sequence[str], series: Sequence[str]) -> tuple[Figure, np
             ax.locator_params(axis="x", nbins=10 if across == 1 else 4)
             if place == 0:
                 ax.set_ylabel(rows[i])
-        axes[-1, j].set_xlabel("time")
         if len(series) > 1:
             axes[0, j].set_title(f"series {name}" if name.isdigit() else name, fontsize="medium")
     for ax in set(grid.ravel()) - set(axes.ravel()):
         ax.remove()
+    _name_times(axes[-1], tree)
     return figure, axes
+
+
+def time_label(tree: xr.DataTree) -> str:
+    """Return what an axis of time is called: with its unit, and the date that all series count from, if they do."""
+    first, *others = calendars_of(tree)
+    if first is None or any(other is None or other.unit != first.unit for other in others):
+        return "time"
+    dated = first.origin is not None and all(other == first for other in others)
+    return f"{first.unit} since {told_time(0.0, first)}" if dated else f"time ({first.unit})"
+
+
+def _name_times(axes: np.ndarray, tree: xr.DataTree) -> None:
+    """Write times below these axes as dates, if all series count from one date; and else say their unit."""
+    label, calendar = time_label(tree), calendars_of(tree)[0]
+
+    def date(t: float, place: int) -> str:
+        return told_time(t, calendar).removesuffix(" 00:00:00").replace(" ", "\n")
+
+    for ax in axes:
+        ax.set_xlabel(label)
+        if calendar and "since" in label:
+            ax.xaxis.set_major_formatter(date)
+            ax.locator_params(axis="x", nbins=6 if len(axes) == 1 else 2)
+            ax.set_xlabel("date (UTC)" if calendar.aware else "date")
 
 
 def draw_bands(ax: Axes, times: np.ndarray, values: np.ndarray, tone: Tone, what: str) -> None:
