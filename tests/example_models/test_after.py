@@ -26,6 +26,7 @@ def with_predictions(example: Example, model: pf.DiffusionModel, tree: xr.DataTr
             given.kind,
         )
         for name, given in model.inputs.items()
+        if given is not None
     }
     scenario: dict[str, Any] = {"inputs": longer, "events": {name: ([times[2]], 1.0) for name in model.jumps.events}}
     tree = pf.predict(model, tree, times, draws=10, **scenario)

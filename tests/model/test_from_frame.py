@@ -313,7 +313,7 @@ SHEET = "plant,day,height\na,1,0.5\na,2,0.7\n"
 )
 def test_files_of_other_programs_are_read(tmp_path, text, encoding):
     """Of spreadsheets, with empty columns and rows or a mark of the byte order, and of R, with names of rows."""
-    data = pf.Observations.from_frame(written(tmp_path, text, encoding), **NAMES | {"values": "height"})["a"]
+    data = pf.Observations.from_frame(written(tmp_path, text, encoding), **{**NAMES, "values": "height"})["a"]
     np.testing.assert_array_equal(data.times[:2], [1.0, 2.0])
     np.testing.assert_array_equal(data.values[:2], [[0.5], [0.7]])
 
@@ -334,7 +334,7 @@ def test_files_of_other_programs_are_read(tmp_path, text, encoding):
 )
 def test_files_that_would_be_misread_are_refused(tmp_path, text, words):
     with pytest.raises(pf.DataError) as caught:
-        pf.Observations.from_frame(written(tmp_path, text), **NAMES | {"values": "height"})
+        pf.Observations.from_frame(written(tmp_path, text), **{**NAMES, "values": "height"})
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 

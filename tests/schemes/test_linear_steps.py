@@ -307,5 +307,9 @@ def test_results_say_which_state_each_normal_drives():
 
 
 def test_every_scheme_says_whether_it_is_explicit():
-    schemes = [each for each in map(pf.__getattr__, pf.__all__) if isinstance(each, type) and issubclass(each, Scheme)]
+    schemes = [
+        each
+        for each in (getattr(pf, name) for name in pf.__all__)
+        if isinstance(each, type) and issubclass(each, Scheme)
+    ]
     assert {each.__name__ for each in schemes if not each.explicit} == {"ExactLinearDrift", "LinearlyImplicit"}

@@ -56,8 +56,8 @@ class ParticleFilter:
         constants, ahead = self._constants, np.full((len(z), len(self.engine.nodes)), np.nan)
         workers = max(1, min(threads or os.cpu_count() or 1, len(z)))
         with ThreadPoolExecutor(workers) as pool:
-            parts = [(z[i::workers], ahead[i::workers], seed, i, workers) for i in range(workers)]
-            statuses = list(pool.map(lambda part: self._run(*part, progress, deadline), parts))
+            run = partial(self._run, seed=seed, stride=workers, progress=progress, deadline=deadline)
+            statuses = list(pool.map(lambda i: run(z[i::workers], ahead[i::workers], i), range(workers)))
         if NOT_AFFINE in statuses:
             raise _not_affine()
         return ahead + constants
@@ -66,8 +66,8 @@ class ParticleFilter:
         self,
         z: np.ndarray,
         ahead: np.ndarray,
-        seed: int,
         first: int,
+        seed: int,
         stride: int,
         progress: Counted | None,
         deadline: float,

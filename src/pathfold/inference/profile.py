@@ -232,7 +232,7 @@ def _parts(walk: Walk, k: int, roots: np.ndarray, quantile: float) -> Iterator[t
         return End((beyond - i) * np.inf if flat else float(u[i]), flat)
 
     firsts, lasts = np.flatnonzero(inside[1:] > inside[:-1]), np.flatnonzero(inside[:-1] > inside[1:]) - 1
-    for first, last in zip(firsts, lasts, strict=True):
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
         yield end(first, first - 1, walk.flat[0]), end(last, last + 1, walk.flat[1])
 
 
