@@ -158,7 +158,7 @@ class Applied:
         p, seeds = self.program, []
         out = p.out["mixed"].ravel().tolist()
         for argument, weight in zip(arguments, weights, strict=True):
-            columns = nodes_in(self.g, weight).reshape(len(out), -1)
+            columns = nodes_in(self.g, weight).reshape(len(out), len(p.coordinates(argument)))
             for k, i in enumerate(p.coordinates(argument)):
                 seeds += [(n, i, int(w)) for n, w in zip(out, columns[:, k].tolist(), strict=True)]
         return self._transposed(seeds, arguments)
