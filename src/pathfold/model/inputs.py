@@ -42,6 +42,7 @@ class Input:
     times: np.ndarray
     values: np.ndarray
     kind: InputKind
+    dated: bool  # whether times are, or were, dates, whose unit cannot be mistaken
 
     def __init__(self, times: Any, values: Any, kind: InputKind = "linear"):
         if not isinstance(kind, str) or kind not in get_args(InputKind):
@@ -57,14 +58,16 @@ class Input:
             raise DataError(f"an input has times {steps.shape} and values {values.shape}, expected one value per time")
         if not (np.all(np.isfinite(steps)) and np.all(np.isfinite(values)) and np.all(np.diff(steps) > 0)):
             raise DataError("an input's times must increase, and times and values be finite: fill in what is missing")
-        for name, value in (("times", times), ("values", values), ("kind", kind)):
+        for name, value in (("times", times), ("values", values), ("kind", kind), ("dated", dates is not None)):
             object.__setattr__(self, name, value)
 
     def counted(self, name: str, calendar: Calendar | None) -> Input:
         """Return the input of this name with times that are numbers, counted like those of a series."""
         if self.times.dtype == np.float64:
             return self
-        return Input(counted(f"the times of the input {name!r}", self.times, calendar), self.values, self.kind)
+        numbers = Input(counted(f"the times of the input {name!r}", self.times, calendar), self.values, self.kind)
+        object.__setattr__(numbers, "dated", True)
+        return numbers
 
     @property
     def span(self) -> tuple[float, float]:
@@ -78,7 +81,8 @@ class Input:
     def looks_otherwise_counted(self, start: float, end: float) -> bool:
         """Tell whether the input begins with the series but goes on so long that its unit seems to be another."""
         length, (first, last) = end - start, (self.times[0], self.times[-1])
-        return self.times.size >= ROWS and abs(first - start) <= length and last - first > LONGER * length
+        is_table = self.times.size >= ROWS and not self.dated
+        return is_table and abs(first - start) <= length and last - first > LONGER * length
 
     def example(self, i: int) -> float:
         """Return a value at which the model is tried."""
