@@ -223,6 +223,7 @@ NUMBERS = {"zero", "minus one", "2.5"}
 ACCEPTED: dict[tuple[str, str], set[str]] = {
     ("Observations", "values"): {"masked"},
     ("Observations", "initial_time"): {"zero", "minus one"},
+    ("Input", "times"): {"dates"},
     ("StaticHMC", "integration_time"): {"2.5", "None"},
     ("ReplicaExchange", "integration_time"): {"2.5", "None"},
     ("ReplicaExchange", "rungs"): {"None"},

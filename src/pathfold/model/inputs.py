@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from pathfold.errors import DataError, ModelError, PathfoldError, told
+from pathfold.errors import DataError, ModelError, told
 from pathfold.model.dates import Calendar, as_dates, counted, told_time
 from pathfold.model.events import close
 from pathfold.model.names import check_name
@@ -99,24 +99,24 @@ class Input:
         return {"times": self.times.tolist(), "values": self.values.tolist(), "kind": self.kind}
 
 
-def check_inputs(inputs: Any, error: type[PathfoldError]) -> dict[str, Input]:
-    """Return the user's dict of inputs by name, or raise `error` if it is not one."""
+def check_inputs(inputs: Any) -> dict[str, Input]:
+    """Return the user's dict of inputs by name, or raise DataError if it is not one."""
     if not isinstance(inputs, Mapping) or not all(isinstance(series, Input) for series in inputs.values()):
-        raise error(f"inputs must be a dict of name -> pf.Input(times, values), not {told(inputs)}")
+        raise DataError(f"inputs must be a dict of name -> pf.Input(times, values), not {told(inputs)}")
     for name in inputs:
-        check_name("the input", name, error)
+        check_name("the input", name, DataError)
     return dict(inputs)
 
 
 def check_model_inputs(given: Any) -> dict[str, Input | None]:
     """Return the inputs of a model by name from the user's dict, or names; None for those that data have to give."""
     names = (given,) if isinstance(given, str) else given
-    by_name = dict.fromkeys(names) if isinstance(names, Sequence) else names
-    own = {n: each for n, each in by_name.items() if each is not None} if isinstance(by_name, Mapping) else by_name
-    known = check_inputs(own, ModelError)
-    for name in by_name:
+    for name in names if isinstance(names, Mapping | Sequence) else ():
         check_name("the input", name, ModelError)
-    if dated := [name for name, each in known.items() if each.times.dtype != np.float64]:
+    by_name = dict.fromkeys(names) if isinstance(names, Sequence) else names
+    if not isinstance(by_name, Mapping) or not all(isinstance(each, Input | None) for each in by_name.values()):
+        raise ModelError(f"inputs must be a dict of name -> pf.Input(times, values), or names, not {told(given)}")
+    if dated := [name for name, each in by_name.items() if each and each.dated]:
         raise ModelError(
             f"the input {dated[0]!r} has dates, which only data with dates can count: name it in the model, inputs="
             f"{{{dated[0]!r}: None}}, and give it to the data, pf.Observations(..., inputs=)"
