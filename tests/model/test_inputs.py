@@ -195,6 +195,9 @@ def test_an_input_that_seems_to_be_in_another_unit_gives_a_warning():
     with pytest.warns(UserWarning, match="input 'u' runs from 0 to 720, the series from 0 to 30: count both"):
         check_panel(build(), pf.Observations([1.0, 30.0], np.zeros(2), inputs={"u": hourly}))
     check_panel(build(), pf.Observations([1.0, 700.0], np.zeros(2), inputs={"u": hourly}))
+    dated = pf.Input(pd.date_range("2026-03-01", periods=100), hourly.values[:100])
+    days = ["2026-03-02", "2026-03-03"]
+    check_panel(build(), pf.Observations(days, np.zeros(2), "2026-03-01", {"u": dated}, unit="d"))
 
 
 def test_values_that_fine_steps_leave_out_give_a_warning():

@@ -223,6 +223,7 @@ NUMBERS = {"zero", "minus one", "2.5"}
 ACCEPTED: dict[tuple[str, str], set[str]] = {
     ("Observations", "values"): {"masked"},
     ("Observations", "initial_time"): {"zero", "minus one"},
+    ("Input", "times"): {"dates"},
     ("StaticHMC", "integration_time"): {"2.5", "None"},
     ("ReplicaExchange", "integration_time"): {"2.5", "None"},
     ("ReplicaExchange", "rungs"): {"None"},
@@ -241,7 +242,8 @@ ACCEPTED: dict[tuple[str, str], set[str]] = {
     ("sample", "max_seconds"): {"None", "2.5"},
     ("sample", "checkpoint"): {"None", "text"},
     **{("Observations", name): {"None"} for name in ("inputs", "unit")},
-    **{("DiffusionModel", name): {"None"} for name in ("scheme", "inputs")},
+    ("DiffusionModel", "scheme"): {"None"},
+    ("DiffusionModel", "inputs"): {"None", "text", "empty list"},
     **{("simulate", name): {"None"} for name in ("initial_state", "inputs")},
     **{(name, "observations_per_block"): {"None"} for name in ("StaticHMC", "DynamicHMC")},
     **{("sample", name): {"None"} for name in ("sampler", "deterministics", "executor", "start", "threads")},

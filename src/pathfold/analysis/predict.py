@@ -132,7 +132,7 @@ def predict(
     check_model(model)
     tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
     chosen, changes = Chosen.of(tree, draws), {} if set is None else set
-    inputs = check_inputs({} if inputs is None else inputs, DataError)
+    inputs = check_inputs({} if inputs is None else inputs)
     fine = _fine_steps(tree, steps_per_interval, max_step)
     asking = _Asking(model, chosen, times, inputs, events, changes, rng)
     is_new = isinstance(new_series, Observations) or truth("new_series", new_series)

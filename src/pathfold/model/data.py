@@ -135,7 +135,7 @@ class Observations:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "initial_time", initial_time)
         object.__setattr__(self, "components", components)
-        given = check_inputs({} if inputs is None else inputs, DataError)
+        given = check_inputs({} if inputs is None else inputs)
         object.__setattr__(self, "inputs", {name: each.counted(name, calendar) for name, each in given.items()})
         object.__setattr__(self, "censored", kinds)
         object.__setattr__(self, "upper", upper)

@@ -170,8 +170,8 @@ class DataTable:
         if (empty := np.isnan(values)).any():
             row = int(np.argmax(empty))
             raise DataError(
-                f"{self.place(int(rows[row]), name)} is empty at time {times[row]}: an input has to be known in every "
-                "row; fill it in, or take the kind 'hold' if the value before holds on"
+                f"{self.place(int(rows[row]), name)} is empty at time {times[row]}: give the input in every row, or in "
+                "the first one if it is of kind 'hold', where the value before holds on"
             )
         new = np.append(True, (times[1:] != times[:-1]) | (np.diff(values) != 0.0))
         return Input(times[new], values[new], kind)

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from pathfold.errors import DataError, ModelError, PathfoldError, told
+from pathfold.errors import DataError, ModelError, told
 from pathfold.model.dates import Calendar, as_dates, counted, told_time
 from pathfold.model.events import close
 from pathfold.model.names import check_name
@@ -42,6 +42,7 @@ class Input:
     times: np.ndarray
     values: np.ndarray
     kind: InputKind
+    dated: bool  # whether times are, or were, dates, whose unit cannot be mistaken
 
     def __init__(self, times: Any, values: Any, kind: InputKind = "linear"):
         if not isinstance(kind, str) or kind not in get_args(InputKind):
@@ -57,14 +58,16 @@ class Input:
             raise DataError(f"an input has times {steps.shape} and values {values.shape}, expected one value per time")
         if not (np.all(np.isfinite(steps)) and np.all(np.isfinite(values)) and np.all(np.diff(steps) > 0)):
             raise DataError("an input's times must increase, and times and values be finite: fill in what is missing")
-        for name, value in (("times", times), ("values", values), ("kind", kind)):
+        for name, value in (("times", times), ("values", values), ("kind", kind), ("dated", dates is not None)):
             object.__setattr__(self, name, value)
 
     def counted(self, name: str, calendar: Calendar | None) -> Input:
         """Return the input of this name with times that are numbers, counted like those of a series."""
         if self.times.dtype == np.float64:
             return self
-        return Input(counted(f"the times of the input {name!r}", self.times, calendar), self.values, self.kind)
+        numbers = Input(counted(f"the times of the input {name!r}", self.times, calendar), self.values, self.kind)
+        object.__setattr__(numbers, "dated", True)
+        return numbers
 
     @property
     def span(self) -> tuple[float, float]:
@@ -78,7 +81,8 @@ class Input:
     def looks_otherwise_counted(self, start: float, end: float) -> bool:
         """Tell whether the input begins with the series but goes on so long that its unit seems to be another."""
         length, (first, last) = end - start, (self.times[0], self.times[-1])
-        return self.times.size >= ROWS and abs(first - start) <= length and last - first > LONGER * length
+        is_table = self.times.size >= ROWS and not self.dated
+        return is_table and abs(first - start) <= length and last - first > LONGER * length
 
     def example(self, i: int) -> float:
         """Return a value at which the model is tried."""
@@ -95,24 +99,24 @@ class Input:
         return {"times": self.times.tolist(), "values": self.values.tolist(), "kind": self.kind}
 
 
-def check_inputs(inputs: Any, error: type[PathfoldError]) -> dict[str, Input]:
-    """Return the user's dict of inputs by name, or raise `error` if it is not one."""
+def check_inputs(inputs: Any) -> dict[str, Input]:
+    """Return the user's dict of inputs by name, or raise DataError if it is not one."""
     if not isinstance(inputs, Mapping) or not all(isinstance(series, Input) for series in inputs.values()):
-        raise error(f"inputs must be a dict of name -> pf.Input(times, values), not {told(inputs)}")
+        raise DataError(f"inputs must be a dict of name -> pf.Input(times, values), not {told(inputs)}")
     for name in inputs:
-        check_name("the input", name, error)
+        check_name("the input", name, DataError)
     return dict(inputs)
 
 
 def check_model_inputs(given: Any) -> dict[str, Input | None]:
     """Return the inputs of a model by name from the user's dict, or names; None for those that data have to give."""
     names = (given,) if isinstance(given, str) else given
-    by_name = dict.fromkeys(names) if isinstance(names, Sequence) else names
-    own = {n: each for n, each in by_name.items() if each is not None} if isinstance(by_name, Mapping) else by_name
-    known = check_inputs(own, ModelError)
-    for name in by_name:
+    for name in names if isinstance(names, Mapping | Sequence) else ():
         check_name("the input", name, ModelError)
-    if dated := [name for name, each in known.items() if each.times.dtype != np.float64]:
+    by_name = dict.fromkeys(names) if isinstance(names, Sequence) else names
+    if not isinstance(by_name, Mapping) or not all(isinstance(each, Input | None) for each in by_name.values()):
+        raise ModelError(f"inputs must be a dict of name -> pf.Input(times, values), or names, not {told(given)}")
+    if dated := [name for name, each in by_name.items() if each and each.dated]:
         raise ModelError(
             f"the input {dated[0]!r} has dates, which only data with dates can count: name it in the model, inputs="
             f"{{{dated[0]!r}: None}}, and give it to the data, pf.Observations(..., inputs=)"
