@@ -331,6 +331,20 @@ def test_subjects_without_noise_in_their_paths():
     assert float(fit.laplace["pairs_failed"]) < 1e-12
 
 
+def test_paths_of_idle_lanes_do_not_count():
+    """Three series of three intervals leave lanes idle, whose state is zero: there a root has no slope."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: 0.2 * jnp.sqrt(x)[:, None],
+        parameters={"rate": dist.LogNormal(0.0, 0.5)},
+        initial_state=[1.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+    )
+    panel = [pf.Observations([0.5, 1.0, 1.5], [0.6, 0.4, 0.2], 0.0) for _ in range(3)]
+    fit = pf.fit(model, panel, steps_per_interval=2, threads=1, points=64)
+    assert float(fit.laplace["pairs_failed"]) < 1e-12
+
+
 def test_words_of_a_model_without_paths():
     signs = Signs(**(SIGNS | {"pair_spread": 2.0, "pairs_failed": 0.5, "points_failed": 0.5, "paths": "effects"}))
     assert not any("path" in reason for reason in signs.reasons())

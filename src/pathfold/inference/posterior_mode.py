@@ -28,8 +28,8 @@ SHORTEST = 1.0 / 64.0
 class Density(Protocol):
     """A log density at many parameters u, of which it depends on those that are `free`."""
 
-    difference: float  # of a coordinate, for gradients
-
+    @property
+    def difference(self) -> float: ...  # of a coordinate, for gradients
     @property
     def free(self) -> np.ndarray: ...
     @property
