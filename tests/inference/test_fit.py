@@ -160,7 +160,7 @@ def test_where_no_other_parameters_have_a_path_the_mode_is_left(model, monkeypat
     with pytest.warns(UserWarning, match="should not be relied on"):
         fit = pf.fit(model, DATA, steps_per_interval=STEPS, points=64, threads=1)
     assert np.ptp(fit.posterior["theta"].values) == 0.0
-    assert any("no path was found" in reason for reason in fit.attrs["reasons"])
+    assert any("no paths were found" in reason for reason in fit.attrs["reasons"])
 
 
 def test_quasi_random_points_are_even():
