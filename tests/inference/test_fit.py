@@ -160,7 +160,7 @@ def test_where_no_other_parameters_have_a_path_the_mode_is_left(model, monkeypat
     with pytest.warns(UserWarning, match="should not be relied on"):
         fit = pf.fit(model, DATA, steps_per_interval=STEPS, points=64, threads=1)
     assert np.ptp(fit.posterior["theta"].values) == 0.0
-    assert any("no path was found" in reason for reason in fit.attrs["reasons"])
+    assert any("no paths were found" in reason for reason in fit.attrs["reasons"])
 
 
 def test_quasi_random_points_are_even():
@@ -328,6 +328,20 @@ def test_subjects_without_noise_in_their_paths():
     ]
     fit = pf.fit(model, panel, max_step=0.1, threads=1)
     assert fit.attrs["verdict"] == "good", fit.attrs["reasons"]
+    assert float(fit.laplace["pairs_failed"]) < 1e-12
+
+
+def test_paths_of_idle_lanes_do_not_count():
+    """Three series of three intervals leave lanes idle, whose state is zero: there a root has no slope."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: 0.2 * jnp.sqrt(x)[:, None],
+        parameters={"rate": dist.LogNormal(0.0, 0.5)},
+        initial_state=[1.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+    )
+    panel = [pf.Observations([0.5, 1.0, 1.5], [0.6, 0.4, 0.2], 0.0) for _ in range(3)]
+    fit = pf.fit(model, panel, steps_per_interval=2, threads=1, points=64)
     assert float(fit.laplace["pairs_failed"]) < 1e-12
 
 

@@ -271,9 +271,7 @@ def test_curvature_at_an_edge_of_the_density_is_the_priors_where_it_is_unknown()
     def values(u, origin):
         return np.where(u[:, 0] > 0.0, -np.inf, -2.0 * u[:, 1] ** 2)
 
-    marginal, origin = (
-        SimpleNamespace(size=3, values=values, free=np.ones(3, dtype=bool)),
-        SimpleNamespace(u=np.zeros(3), log_density=0.0),
-    )
+    free = np.ones(3, dtype=bool)
+    marginal, origin = SimpleNamespace(free=free, values=values), SimpleNamespace(u=np.zeros(3), log_density=0.0)
     found = curvature(cast(Any, marginal), cast(Any, origin), np.eye(3))
     np.testing.assert_allclose(found, np.diag([1.0, 4.0, 0.0]), atol=1e-6)

@@ -231,9 +231,9 @@ def _parts(walk: Walk, k: int, roots: np.ndarray, quantile: float) -> Iterator[t
             return End(float(u[i] + share * (u[beyond] - u[i])), True)
         return End((beyond - i) * np.inf if flat else float(u[i]), flat)
 
-    firsts, lasts = np.flatnonzero(inside[1:] > inside[:-1]), np.flatnonzero(inside[:-1] > inside[1:]) - 1
-    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-        yield end(first, first - 1, walk.flat[0]), end(last, last + 1, walk.flat[1])
+    firsts, lasts = np.flatnonzero(inside[1:] > inside[:-1]).tolist(), np.flatnonzero(inside[:-1] > inside[1:]).tolist()
+    for first, last in zip(firsts, lasts, strict=True):
+        yield end(first, first - 1, walk.flat[0]), end(last - 1, last, walk.flat[1])
 
 
 def _joined(parts: list[tuple[End, End]]) -> list[tuple[End, End]]:

@@ -200,9 +200,13 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
 
 
 def check_path_fits(model: DiffusionModel, grid: TimeGrid) -> None:
-    """Raise SettingsError if a path and a copy of it are larger than the memory."""
-    path = 8 * len(grid.starts) * grid.steps * model.augmented_dim
-    check_memory("the fine steps of one path", 2 * path, "fewer steps_per_interval or a longer max_step")
+    """Raise SettingsError if three points are larger than the memory: every sampler and fit has as many, or more.
+
+    Each has states, Jacobians by the noise, noise and gradient of every step.
+    """
+    X, V = model.augmented_dim, model.noise_dim
+    points = 3 * 8 * len(grid.starts) * grid.steps * (X + X * V + 2 * V)
+    check_memory("the fine steps of one path", points, "fewer steps_per_interval or a longer max_step")
 
 
 def check_draws_fit(shape: Shape, settings: Settings) -> None:

@@ -21,7 +21,7 @@ from .projection import clear_multipliers, copy_nodes, shoot, solve_position
 from .shares import displace, newton_sums
 from .small import finite, invert, semidefinite_root, solve_semidefinite, times, times_transposed
 from .thresholds import HELD
-from .vector import copy, draw_normals
+from .vector import clear_idle, copy, draw_normals, position
 
 PLUS, MINUS, FIBRE_POINTS = range(1, 4)  # rows of the table of points, after that of the mode
 
@@ -296,6 +296,7 @@ def onto_fibre(layout, problem, origin, target, tangent, sign, scratch, counts):
     if solve_position(layout, problem, origin, target, tangent[:0], scratch, counts) != CONVERGED:
         return inf
     log_det = mixed_log_det(layout, problem, origin, target, scratch)
+    clear_idle(layout, position(layout, target))
     simulate(layout, problem, target, scratch)
     return inner_potential(layout, target) + log_det
 
