@@ -8,6 +8,7 @@ from functools import cache
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -301,3 +302,15 @@ def test_the_noise_of_an_observation_is_drawn_anew():
     noise = ((tree.predictions["y"].values - tree.predictions["state"].values) / SCALE).ravel()
     scores = [noise.mean() * np.sqrt(noise.size), (np.mean(noise**2) - 1.0) * np.sqrt(noise.size / 2.0)]
     assert np.abs(scores).max() < threshold(2, 1e-3), scores
+
+
+@pytest.mark.filterwarnings("ignore:.*(few effective draws|not converged)")
+def test_a_new_series_may_have_dates_and_counts_them_in_the_posteriors_unit():
+    dates = pd.Series([0.1, 0.3, 0.2], index=pd.date_range("2026-01-02", periods=3))
+    data, weeks = (pf.Observations(dates, unit=unit, initial_time="2026-01-01") for unit in ("days", "weeks"))
+    tree = pf.sample(ou_model(), data, steps_per_interval=2, chains=1, warmup=20, draws=20, progress=False)
+    later = pd.date_range("2026-01-10", periods=2)
+    ahead = pf.predict(ou_model(), tree, later, new_series=data)
+    np.testing.assert_array_equal(ahead.predictions["date"], later)
+    with pytest.raises(pf.DataError, match="the posterior counts its times in days, new_series in weeks"):
+        pf.predict(ou_model(), tree, later, new_series=weeks)

@@ -12,6 +12,7 @@ import pathfold as pf
 from pathfold.errors import DataError, SettingsError
 from pathfold.model import Input, Observations, TimeGrid
 from pathfold.model.check_data import check_panel
+from pathfold.model.data import panel_of
 from pathfold.model.time_grid import MISSING
 
 
@@ -360,3 +361,22 @@ def test_data_and_panels_print_as_what_they_have():
     assert repr(panel) == "panel of 2 series: 3 values at 3 times from 1 to 9, 1 below 0.25"
     assert panel == dict(panel)
     assert repr(type(panel)()) == "panel of 0 series: none"
+
+
+def test_bounds_in_a_table_go_by_the_names_of_columns():
+    """Columns of `censored` in another order are brought into that of the values; other columns are refused."""
+    index = [1.0, 2.0]
+    values = pd.DataFrame({"u": [0.1, 0.2], "v": [1.1, 1.2]}, index=index)
+    kinds = pd.DataFrame({"v": [0, -1], "u": [0, 0]}, index=index)
+    np.testing.assert_array_equal(Observations(values, censored=kinds).censored, [[0.0, 0.0], [0.0, -1.0]])
+    with pytest.raises(DataError, match=r"censored has the columns .*'w'.*, the values"):
+        Observations(values, censored=kinds.rename(columns={"v": "w"}))
+
+
+def test_series_of_a_panel_count_their_times_in_one_unit():
+    dates = pd.Series([0.1, 0.2], index=pd.date_range("2026-01-02", periods=2))
+    days, weeks = (Observations(dates, unit=unit, initial_time="2026-01-01") for unit in ("days", "weeks"))
+    for other, unit in ((weeks, "weeks"), (Observations([1.0, 2.0], [0.1, 0.2]), "numbers without a unit")):
+        with pytest.raises(DataError, match=f"series 'a' counts its times in days, series 'b' in {unit}"):
+            panel_of({"a": days, "b": other})
+    assert [*panel_of({"a": days, "b": days})] == ["a", "b"]

@@ -140,3 +140,11 @@ def test_predictions_print_as_results():
     more = pf.predict(population.model(), tree(), [5.0])
     assert "predictions" in str(more).splitlines()[-1]
     assert str(more).splitlines()[:-1] == str(tree()).splitlines()[:-1]
+
+
+def test_results_without_a_posterior_print_as_xarray_prints_and_are_refused_in_a_sentence():
+    without = tree().copy()
+    del without["posterior"]
+    assert "noise" in repr(without)
+    with pytest.raises(pf.SettingsError, match="posterior"):
+        pf.summary(without)

@@ -126,7 +126,7 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     Check
         A table of all tests, and sentences for what is amiss.
     """
-    tree = check_posterior(posterior, "noise", "constant_data")
+    tree = check_posterior(posterior, "noise", "constant_data", "observed_data")
     level = positive("level", level, below=1.0)
     sources, tests, ahead = channels(tree), [], []
     untested = tuple(_untested(tree, sources))

@@ -20,7 +20,7 @@ from pathfold.errors import DataError, SettingsError, told, warn
 from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
 from pathfold.model.checks import truth, whole
 from pathfold.model.covariates import Label, read_covariates
-from pathfold.model.dates import Calendar, as_dates, counted, dates_of, told_time
+from pathfold.model.dates import Calendar, as_dates, check_one_unit, counted, dates_of, told_time
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.events import Events, merged, read_events
@@ -179,7 +179,9 @@ def predict(
     groups = {"predictions": predictions, "predictions_constant_data": xr.Dataset(constant, coordinates)}
     if isinstance(new_series, Observations):
         observed = observed_dataset(model, TimeGrid.build(new_series, steps_per_interval=1))
-        groups["predictions_constant_data"] = groups["predictions_constant_data"].merge(observed.rename(time=SEEN))
+        groups["predictions_constant_data"] = groups["predictions_constant_data"].merge(
+            observed.drop_vars("date", errors="ignore").rename(time=SEEN)
+        )
     return extended(tree, groups)
 
 
@@ -236,6 +238,8 @@ class _Asking:
 
     def about_observed(self, data: Observations, covariates: Any, filtering: Filtering) -> _Outset:
         """Go on from the last observation of a series that the posterior does not know."""
+        of_posterior, of_new = calendars_of(self.chosen.tree)[0], data.calendar
+        check_one_unit({"the posterior": of_posterior and of_posterior.unit, "new_series": of_new and of_new.unit})
         labels, known = self._of_new_series(covariates, data.covariates)
         data = data.with_covariates(labels)
         happens = merged(data.events, read_events(self.events, data.calendar))

@@ -15,7 +15,7 @@ from pathfold.errors import DataError, told
 from pathfold.model.censoring import ABOVE, BELOW, BETWEEN, read_censored
 from pathfold.model.covariates import Label, read_covariates
 from pathfold.model.data_table import naming_series
-from pathfold.model.dates import Calendar, in_unit, told_time
+from pathfold.model.dates import Calendar, check_one_unit, in_unit, told_time
 from pathfold.model.events import check_event_times, read_events
 from pathfold.model.inputs import Input, check_inputs
 from pathfold.model.long_table import LongTable
@@ -93,6 +93,7 @@ class Observations:
     ):
         components = None
         check_same_rows({"times": times, "values": values, "censored": censored})
+        censored = _in_order(censored, times if values is None else values)
         if values is None:
             times, values, components = _taken_apart(times)
         times, initial_time, calendar = in_unit(times, initial_time, unit)
@@ -301,7 +302,21 @@ def panel_of(data: Any) -> dict[str | int, Observations]:
         names = list(map(str, names))  # a coordinate in a file has one type
     if again := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(f"two series of the panel are called {again[0]!r}; give each a name of its own")
-    return dict(zip(names, panel, strict=True))
+    by_name = dict(zip(names, panel, strict=True))
+    check_one_unit({f"series {name!r}": each.calendar and each.calendar.unit for name, each in by_name.items()})
+    return by_name
+
+
+def _in_order(censored: Any, values: Any) -> Any:
+    """Return `censored` with the columns of the values, if both are tables; raise DataError if it has others."""
+    if isinstance(censored, tuple):
+        return tuple(_in_order(each, values) for each in censored)
+    columns, own = (getattr(table, "columns", None) for table in (values, censored))
+    if columns is None or own is None or [*own] == [*columns]:
+        return censored
+    if sorted(map(str, own)) != sorted(map(str, columns)):
+        raise DataError(f"censored has the columns {told([*own])}, the values {told([*columns])}; give it the same")
+    return censored[[*columns]]
 
 
 def _series_name(name: Any) -> str | int:

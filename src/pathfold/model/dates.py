@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,18 @@ class Dates:
     @property
     def kind(self) -> str:
         return "dates" if self.array.dtype.kind == "M" else "durations"
+
+
+def check_one_unit(units: Mapping[Any, str | None]) -> None:
+    """Raise DataError if series, by what they are called, count their times in different units; None is a number."""
+    (first, unit), *others = units.items()
+    for name, other in others:
+        if other != unit:
+            one, two = (each or "numbers without a unit" for each in (unit, other))
+            raise DataError(
+                f"{first} counts its times in {one}, {name} in {two}: a rate would be per another time in each; give "
+                "all times in one unit, such as pf.Observations(..., unit='days')"
+            )
 
 
 @dataclass(frozen=True)

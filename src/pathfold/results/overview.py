@@ -53,7 +53,7 @@ class Overview(NamedTuple):
 
 def _overview(tree: xr.DataTree) -> Overview | None:
     """Return what is printed of results; None for a group of them, and for what can no longer be read as results."""
-    if tree.parent is not None:
+    if tree.parent is not None or not (is_fit(tree) or "posterior" in tree.children):
         return None
     try:
         table, note = shortened(summary(tree), ROWS)

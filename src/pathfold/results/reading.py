@@ -62,6 +62,10 @@ class _Reader:
         groups = {str(name): child.to_dataset() for name, child in self.tree.children.items()}
         in_order = {name: self._group(name, dataset) for name, dataset in groups.items()}
         if "constant_data" in in_order:
+            if not in_order["constant_data"]["first_interval"].ndim:
+                raise SettingsError(
+                    f"{self.name} has no dimension 'series': give results of all series, and select from what comes out"
+                )
             for name in {"posterior", "observed_data"} & in_order.keys():
                 in_order[name] = self._nodes_in_order(name, in_order[name], in_order["constant_data"])
         lists = {name: _as_list(self.tree.attrs[name]) for name in LISTS if name in self.tree.attrs}

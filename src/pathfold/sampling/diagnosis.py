@@ -113,7 +113,7 @@ def explosion(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -
     )
     clock = jax.tree.map(lambda each: each.reshape(-1)[:count], clock)
     rates = _rates(model, {name: each[draw] for name, each in z.items()}, states[draw, :count], clock)
-    too_fast = np.flatnonzero(delta[:count] * rates > LONGEST)
+    too_fast = np.flatnonzero(np.isfinite(rates) & (delta[:count] * rates > LONGEST))
     if not (too_fast.size and model.scheme.explicit):
         return f"{said}; its drift grows with the state, which shorter steps do not mend: check signs, units and priors"
     n = too_fast[0]
