@@ -298,7 +298,10 @@ class LargeApplied(Applied):
         return self._of("value", self.program.function)
 
     def jacobian(self, argument: int) -> Any:
-        return self._of(("jacobian", argument), jax.jacfwd(self.program.function, argnums=argument))
+        return self.jacobians(argument)[0]
+
+    def jacobians(self, *arguments: int) -> list[Any]:
+        return list(self._of(("jacobians", *arguments), jax.jacfwd(self.program.function, argnums=arguments)))
 
     def hessians(self, *arguments: int) -> Any:
         def function(*values):

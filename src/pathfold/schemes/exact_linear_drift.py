@@ -45,9 +45,10 @@ class ExactLinearDrift(Scheme):
 
     with B the diffusion at the beginning of the step. If B does not depend on the state this is exact: one step between
     observations is enough, also for states that noise reaches through others alone, and for stiff drifts (up to rates
-    of 2,000 / delta; faster ones are stable, but decay too slowly). If B depends on the state, means are exact, and the
-    scheme converges to the Ito solution with strong order 1/2 as Euler-Maruyama does, with errors that do not grow with
-    the rates of the drift. That the drift is linear is checked at prior draws.
+    of 2,000 / delta; faster ones are stable, but decay too slowly). Oscillations lose digits if a step has several
+    periods: the transition is off by 2e-4 with 5 of them, and wrong with 16. Take shorter steps there. If B depends on
+    the state, means are exact, and the scheme converges to the Ito solution with strong order 1/2 as Euler-Maruyama
+    does, with errors that do not grow with the rates of the drift. That the drift is linear is checked at prior draws.
 
     Where A, B or b depend on time or inputs, they are those at the beginning of the step, and b changes over the step
     at the slope that it has there: inputs with kind="linear" are followed exactly between their times, while an input
