@@ -49,7 +49,8 @@ Term = View | Scalar | Apply
 class Box:
     """The assignment target[start + strides . i] = term(i) for all i within `shape`.
 
-    Where `mirror` is given, i runs over i_1 <= i_0 alone, and the value is stored at start + mirror . i as well.
+    Where `mirror` is given, the last of i runs up to the one before it alone, and the value is stored at
+    start + mirror . i as well.
     """
 
     shape: tuple[int, ...]
@@ -137,7 +138,59 @@ class Elimination:
         yield self.matrix
 
 
-Statement = Fill | Product | SparseProduct | Elimination
+@dataclass(frozen=True)
+class Turning:
+    """Stands for memory that a loop carries, or for the entries of its present turn."""
+
+    size: int
+
+    def nodes(self) -> Iterator[int]:
+        return iter(())
+
+    def views(self) -> Iterator[View]:
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Repeats a turn, and returns what is carried in the end, followed in memory by the results of every turn.
+
+    `first` and `following` fill what is carried, before the loop and at the end of a turn; `over` are views of the
+    entries of all turns, (turn, entry). A turn reads the nodes `fixed` and the memory `read` from outside; the arrays
+    `inner` are its own.
+    """
+
+    length: int
+    reverse: bool
+    first: tuple[tuple[Memory, Fill], ...]
+    following: tuple[tuple[Memory, Fill], ...]
+    over: tuple[tuple[Memory, View], ...]
+    results: tuple[Fill, ...]
+    fixed: tuple[int, ...]
+    read: tuple[View, ...]
+    inner: frozenset[int]
+
+    @property
+    def carried(self) -> int:
+        return sum(filling.size for _, filling in self.first)
+
+    @property
+    def size(self) -> int:
+        return self.carried + self.length * sum(filling.size for filling in self.results)
+
+    def nodes(self) -> Iterator[int]:
+        yield from self.fixed
+        for _, filling in self.first:
+            yield from filling.nodes()
+
+    def views(self) -> Iterator[View]:
+        yield from self.read
+        yield from (view for _, view in self.over)
+        for _, filling in self.first:
+            yield from filling.views()
+
+
+Statement = Fill | Product | SparseProduct | Elimination | Turning | Repeat
 
 
 def leaves(term: Term) -> Iterator[View | Scalar]:

@@ -17,8 +17,8 @@ from pathfold.program.assembly import Function
 from pathfold.program.group import Group
 from pathfold.program.kernel import LAYOUT_STEPS, OUTER, SHARED, LaneScan, Traced
 from pathfold.program.layout import Use
-from pathfold.program.roll import fill, put
-from pathfold.program.sections import ABREAST, frontier, lanes_in_use, levels_of, needed
+from pathfold.program.roll import fill_all
+from pathfold.program.sections import ABREAST, array_levels, frontier, lanes_in_use, levels_of, needed
 from pathfold.program.statements import Loops, Place
 
 Outputs = list[tuple[Memory, Fill]]
@@ -33,48 +33,34 @@ def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int],
         arrays |= {("before", memory[1]): filling.size for memory, filling in outputs["body"] if memory[0] == "carry"}
         arrays |= {("sum", name): filling.size for (_, name), filling in outputs["final"] if traced.is_sum(name)}
     arrays |= {("array", k): statement.size for k, statement in enumerate(traced.graph.statements)}
-    places = {memory: Place(f"%{'.'.join(map(str, memory))}", apart=width) for memory in arrays}
-    offsets, total = {}, 0
-    for memory, size in arrays.items():
-        offsets[places[memory].base.removeprefix("%")] = total
-        total += width * size
+    levels = levels_of(traced)
+    shared = {("array", k) for k, level in array_levels(traced, levels).items() if level == SHARED and width > 1}
+    places = {
+        memory: Place(f"%{'.'.join(map(str, memory))}", apart=1 if memory in shared else width, shared=memory in shared)
+        for memory in arrays
+    }
     top = Loops(traced, f, places, _triangles(traced, (filling for part in outputs.values() for _, filling in part)))
     if isinstance(traced.kernel, LaneScan):
         _lane_scan(top, lanes, width, outputs)
     else:
         _node_scan(top, lanes, outputs)
+    offsets, total = {}, 0
+    for memory, size in arrays.items():
+        if memory[0] != "array" or memory[1] in top.stored:
+            offsets[places[memory].base.removeprefix("%")] = total
+            total += size * places[memory].apart
     return offsets, -(-total // lanes)
 
 
 def _outputs(traced: Traced, part: str) -> Outputs:
-    """Return how each output of a part is filled.
-
-    An output that would read memory which the part has overwritten by then is first computed in an array of its own.
-    """
+    """Return how each output of a part is filled."""
     g, written = traced.graph, {}
     for name, nodes in getattr(traced, part).items():
         carried = part == "init" or (part == "body" and name in traced.carry.shapes)
         memory = ("carry" if carried else "field", name)
         if nodes.ravel().tolist() != [g.input(*memory, i) for i in range(nodes.size)]:
             written[memory] = nodes
-    out = []
-    for memory, nodes in written.items():
-        filling = fill(g, nodes)
-        if any(view.memory in written and not _in_place(filling, memory, view) for view in filling.views()):
-            aside = put(g, nodes).memory
-            filling = fill(g, entries_of(g, aside).reshape(nodes.shape))
-        out.append((memory, filling))
-    return out
-
-
-def _in_place(filling: Fill, memory: Memory, view: View) -> bool:
-    """Tell whether the view is of the memory that is written, and every entry is read only where it is written next."""
-    return view.memory == memory and all(
-        leaf.memory != memory or (leaf.start, leaf.strides) == (box.start, box.strides)
-        for box in filling.boxes
-        for leaf in leaves(box.term)
-        if isinstance(leaf, View)
-    )
+    return fill_all(g, written)
 
 
 def _roots(traced: Traced, outputs: Outputs) -> list[int]:

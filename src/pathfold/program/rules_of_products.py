@@ -35,6 +35,11 @@ def product(g: Graph, a: Nodes, b: Nodes) -> Nodes:
     operations = _operations(g, a, b)
     if operations <= g.largest:
         return _written_out(g, a, b)
+    rows, columns = is_entry(g, a).any(axis=1), is_entry(g, b).any(axis=0)
+    if not (rows.all() and columns.all()):
+        out = np.full((len(rows), len(columns)), g.const(0.0), dtype=np.int64)
+        out[np.ix_(rows, columns)] = product(g, a[rows], b[:, columns])
+        return out
     a_kept, b_kept = seen(g, a) is not None, seen(g, b) is not None
     a_entries, b_entries = int(is_entry(g, a).sum()), int(is_entry(g, b).sum())
     if not a_kept and not b_kept and operations <= 2 * (a_entries + b_entries):

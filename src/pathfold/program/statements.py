@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pathfold.program.arrays import (
     Elimination,
     Fill,
     Memory,
     Product,
+    Repeat,
     Scalar,
     SparseProduct,
     Term,
     View,
+    needs,
 )
 from pathfold.program.assembly import Function
 from pathfold.program.kernel import Traced
@@ -70,11 +72,12 @@ class Loops(Section):
     ) -> None:
         super().__init__(traced, f, {}, self._input)
         self.places, self.triangles, self.s = dict(places), triangles, s
+        self.stored: set[int] = set()  # arrays that were computed, here or inside
 
     def inside(self, places: dict[Memory, Place], s: str = "") -> Loops:
         """Return a section for the inside of a loop, which begins with all values and arrays of this one."""
         section = Loops(self.traced, self.f, {**self.places, **places}, self.triangles, s)
-        section.scope, section.ready = dict(self.scope), set(self.ready)
+        section.scope, section.ready, section.stored = dict(self.scope), set(self.ready), self.stored
         return section
 
     def _input(self, op: tuple) -> str:
@@ -82,6 +85,7 @@ class Loops(Section):
             return self.f.spread(self.f.value(f"sitofp i64 {self.s} to double"))
         if op[1] == "array" and op[2] not in self.ready:
             self.ready.add(op[2])
+            self.stored.add(op[2])
             self._run(op[2], self.places["array", op[2]])
         return self._read(View(op[1:3], op[3], ()), ())
 
@@ -133,15 +137,42 @@ class Loops(Section):
             self._product(statement, target, number in self.triangles)
         elif isinstance(statement, SparseProduct):
             self._sparse_product(statement, target)
+        elif isinstance(statement, Repeat):
+            self._repeat(statement, target)
         else:
             self._eliminate(statement, target)
+
+    def _repeat(self, statement: Repeat, target: Place) -> None:
+        carried, at = {}, 0
+        for memory, filling in statement.first:
+            carried[memory] = replace(target, first=target.first + at)
+            self.fill(filling, carried[memory])
+            at += filling.size
+        with self.f.loop(str(statement.length)) as (turn, _, _):
+            if statement.reverse:
+                turn = self.f.integer("sub", str(statement.length - 1), turn)
+            over = {memory: self._from(self.places[view.memory], view, turn) for memory, view in statement.over}
+            inside = self.inside(carried | over, self.s)
+            inside.ready |= {number for _, number in carried | over}
+            fillings = [*statement.results, *(filling for _, filling in statement.following)]
+            inside.compute(node for filling in fillings for node in needs(self.graph, filling))
+            row = sum(filling.size for filling in statement.results)
+            for filling in statement.results:
+                inside.fill(filling, self._from(target, View((), at, (row,)), turn))
+                at += filling.size
+            for memory, filling in statement.following:
+                inside.fill(filling, carried[memory])
+
+    def _from(self, place: Place, view: View, turn: str) -> Place:
+        """Return the place of the entries of a turn."""
+        return replace(place, base=self._address(place, view.start, view.strides[:1], (turn,)), first=0)
 
     def fill(self, statement: Fill, target: Place) -> None:
         for box in statement.boxes:
             with ExitStack() as loops:
                 index: list[str] = []
                 for k, length in enumerate(box.shape):
-                    below = self._plus(index[0], 1) if box.mirror and k == 1 else length
+                    below = self._plus(index[-1], 1) if box.mirror and k == len(box.shape) - 1 else length
                     index.append(loops.enter_context(self._loop(below)))
                 value = self._term(box.term, index)
                 for strides in filter(None, (box.strides, box.mirror)):

@@ -5,12 +5,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
-from jax.scipy.linalg import solve_triangular
 
-from pathfold.schemes.ito import SDE, time_slope
+from pathfold.schemes.ito import SDE, depends, time_slope
 from pathfold.schemes.scheme import Scheme, require_zero
-from pathfold.schemes.small_matrices import cholesky, integrals
+from pathfold.schemes.small_matrices import cholesky, integrals, inverse_factor
+
+
+def pairs(n: int) -> np.ndarray:
+    """Return the symmetric matrices (n (n + 1) / 2, n, n) of which S_ij is the share in a symmetric S, i >= j."""
+    i, j = np.tril_indices(n)
+    units = np.eye(n)[i, :, None] * np.eye(n)[j, None, :]
+    return np.maximum(units, np.swapaxes(units, 1, 2))
 
 
 def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delta: Any, t: Any) -> tuple[Array, Array]:
@@ -22,19 +29,14 @@ def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delt
     """
     A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
     B = sde.diffusion(x, z, t)
-    over = integrals(A, delta / 2)
-    M = cholesky(over.covariance(B @ B.T))
+    over = integrals(A, delta / 2, (B @ B.T)[None])
+    M = cholesky(over.spread[0])
     first = M + A @ over.once @ M  # e^{Ah} M
     L = cholesky(first @ first.T + M @ M.T)
-
-    def solved(factor, b):
-        idle = jnp.where(jnp.diag(factor) > 0.0, 0.0, 1.0)
-        return solve_triangular(factor + jnp.diag(idle), b, lower=True), idle
-
-    K = solved(L, first)[0]
+    K = inverse_factor(L) @ first
     v1 = K.T @ v + cholesky(jnp.eye(len(v)) - K.T @ K) @ fresh
-    v2, idle = solved(M, L @ v - first @ v1)
-    return v1, v2 + idle * v
+    v2 = inverse_factor(M) @ (L @ v - first @ v1)
+    return v1, jnp.where(jnp.diag(M) > 0.0, v2, v)
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,13 @@ class ExactLinearDrift(Scheme):
     def step(self, sde, z, x, v, delta, t):
         A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
         B = sde.diffusion(x, z, t)
-        over = integrals(A, delta)
+        S = B @ B.T
+        noises, shares = S[None], jnp.ones(1)
+        if depends(lambda x: sde.diffusion(x, z, t), x):
+            noises, shares = pairs(len(x)), S[np.tril_indices(len(x))]
+        over = integrals(A, delta, noises)
         x_new = x + over.once @ sde.drift(x, z, t) + over.twice @ time_slope(sde.drift, x, z, t)
-        return x_new + cholesky(over.covariance(B @ B.T)) @ v
+        return x_new + cholesky(jnp.einsum("p,pab->ab", shares, over.spread)) @ v
 
     def halve(self, v, fresh, at_steps):
         return at_steps(halves)
