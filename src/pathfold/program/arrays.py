@@ -153,44 +153,47 @@ class Turning:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Repeats a turn, and returns what is carried in the end, followed in memory by the results of every turn.
+    """A loop over memory, which repeats a turn.
 
-    `first` and `following` fill what is carried, before the loop and at the end of a turn; `over` are views of the
-    entries of all turns, (turn, entry). A turn reads the nodes `fixed` and the memory `read` from outside; the arrays
-    `inner` are its own.
+    `first` and `following` fill what is carried, before the loop and at the end of a turn. Where the node `condition`
+    is false, a turn would leave all of it as it is. `over` are views of the entries of all turns, (turn, entry); `results`
+    fills a row of each turn. A turn reads the nodes `fixed` and the memory `read` from outside; the arrays `inner` are
+    its own.
     """
 
     length: int
     reverse: bool
     first: tuple[tuple[Memory, Fill], ...]
     following: tuple[tuple[Memory, Fill], ...]
+    condition: int | None
     over: tuple[tuple[Memory, View], ...]
-    results: tuple[Fill, ...]
+    results: tuple[tuple[Memory, Fill], ...]
     fixed: tuple[int, ...]
     read: tuple[View, ...]
     inner: frozenset[int]
 
-    @property
-    def carried(self) -> int:
-        return sum(filling.size for _, filling in self.first)
 
-    @property
-    def size(self) -> int:
-        return self.carried + self.length * sum(filling.size for filling in self.results)
+@dataclass(frozen=True)
+class Outcome:
+    """What a loop carries in the end, or one of its results, (turn, entry); `memory` stands for it within the loop."""
+
+    size: int
+    loop: Repeat
+    memory: Memory
 
     def nodes(self) -> Iterator[int]:
-        yield from self.fixed
-        for _, filling in self.first:
+        yield from self.loop.fixed
+        for _, filling in self.loop.first:
             yield from filling.nodes()
 
     def views(self) -> Iterator[View]:
-        yield from self.read
-        yield from (view for _, view in self.over)
-        for _, filling in self.first:
+        yield from self.loop.read
+        yield from (view for _, view in self.loop.over)
+        for _, filling in self.loop.first:
             yield from filling.views()
 
 
-Statement = Fill | Product | SparseProduct | Elimination | Turning | Repeat
+Statement = Fill | Product | SparseProduct | Elimination | Turning | Outcome
 
 
 def leaves(term: Term) -> Iterator[View | Scalar]:

@@ -202,6 +202,14 @@ class Function:
         for i, (value, changed) in enumerate(zip(values, list(results), strict=True)):
             results[i] = self.value(f"phi {self.type()} [ {changed}, %{inside} ], [ {value}, %{before} ]")
 
+    def any(self, truths: str) -> str:
+        """Return whether one of the truth values of a vector holds."""
+        if self.width == 1:
+            return truths
+        vector, function = self.type("i1"), f"llvm.vector.reduce.or.v{self.width}i1"
+        self.declared.add(f"declare i1 @{function}({vector})")
+        return self.value(f"call i1 @{function}({vector} {truths})")
+
     def lanes_below(self, count: str) -> str:
         """Return the vector of truth values that says which lanes have a number below `count`."""
         numbers = ", ".join(f"i64 {k}" for k in range(self.width))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pathfold.program.arrays import Box, Fill, Memory, Product, Statement, View, entries_of, leaves, needs
+from pathfold.program.arrays import Box, Fill, Memory, Outcome, Product, Statement, View, arguments, leaves, needs
 from pathfold.program.assembly import Function
 from pathfold.program.group import Group
 from pathfold.program.kernel import LAYOUT_STEPS, OUTER, SHARED, LaneScan, Traced
@@ -39,7 +39,8 @@ def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int],
         memory: Place(f"%{'.'.join(map(str, memory))}", apart=1 if memory in shared else width, shared=memory in shared)
         for memory in arrays
     }
-    top = Loops(traced, f, places, _triangles(traced, (filling for part in outputs.values() for _, filling in part)))
+    fillings = [filling for part in outputs.values() for _, filling in part]
+    top = Loops(traced, f, places, _live(traced, fillings), _triangles(traced, fillings))
     if isinstance(traced.kernel, LaneScan):
         _lane_scan(top, lanes, width, outputs)
     else:
@@ -65,6 +66,22 @@ def _outputs(traced: Traced, part: str) -> Outputs:
 
 def _roots(traced: Traced, outputs: Outputs) -> list[int]:
     return [node for _, filling in outputs for node in needs(traced.graph, filling)]
+
+
+def _live(traced: Traced, fillings: Iterable[Fill]) -> set[int]:
+    """Return the numbers of the arrays that are read; of a loop, those that what is read comes from."""
+    g, seen = traced.graph, set()
+    stack = [node for filling in fillings for node in needs(g, filling)]
+    while stack:
+        n = stack.pop()
+        if n not in seen:
+            seen.add(n)
+            stack.extend(arguments(g, n))
+            statement = g.statements[g.ops[n][2]] if g.ops[n][:2] == ("input", "array") else None
+            if isinstance(statement, Outcome):
+                filling = dict((*statement.loop.following, *statement.loop.results))[statement.memory]
+                stack.extend(needs(g, filling))
+    return {g.ops[n][2] for n in seen if g.ops[n][:2] == ("input", "array")}
 
 
 def _triangles(traced: Traced, outputs: Iterable[Fill]) -> set[int]:

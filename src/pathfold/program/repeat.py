@@ -10,85 +10,115 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from pathfold.program.arrays import Fill, Memory, Repeat, Turning, View, arguments, entries_of, needs, result_of
+from pathfold.program.arrays import Memory, Outcome, Repeat, Turning, View, arguments, needs, result_of
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import Nodes
 from pathfold.program.roll import fill, fill_all, in_memory
 
-LARGEST = 20_000  # operations of a scan that is written out, turn by turn
+LARGEST = 4000  # operations of a scan that is written out, turn by turn
+LARGEST_PRODUCT = 64  # multiplications of a product that is written out within a turn
 
 type Turn = Callable[[Sequence[Nodes], Sequence[Nodes]], tuple[list[Nodes], list[Nodes]]]
 """A turn of a scan: what is carried, and the entries of this turn, to what is carried next and the results."""
 
 
-def repeated(g: Graph, turn: Turn, length: int, first: list[Nodes], over: list[Nodes], *, reverse: bool) -> list[Nodes]:
-    """Return what a scan carries in the end, and its results of all turns."""
+def scan(
+    g: Graph,
+    turn: Turn,
+    length: int,
+    first: list[Nodes],
+    over: list[Nodes],
+    *,
+    reverse: bool,
+    written_out: bool = False,
+) -> list[Nodes]:
+    """Return what a scan carries in the end, and its results of all turns.
+
+    A small scan is written out, turn by turn. A large one is a loop, and so is one of which turns may be left out.
+    """
+    turns = [*reversed(range(length))] if reverse else [*range(length)]
+    carry, rows, begun = first, {}, (len(g.ops), len(g.statements))
+    for i in turns:
+        new, rows[i] = turn(carry, [each[i] for each in over])
+        large = len(g.statements) > begun[1] or len(g.ops) - begun[0] > LARGEST
+        if not written_out and (large or _condition(g, zip(carry, new, strict=True)) is not None):
+            kept, g.largest = g.largest, min(g.largest, LARGEST_PRODUCT)
+            try:
+                return _repeated(g, turn, length, first, over, reverse)
+            finally:
+                g.largest = kept
+        carry = new
+    return [*carry, *(np.stack([rows[i][k] for i in range(length)]) for k in range(len(rows[0])))]
+
+
+def _repeated(g: Graph, turn: Turn, length: int, first: list[Nodes], over: list[Nodes], reverse: bool) -> list[Nodes]:
     given = [_Part(g, each[0], np.asarray((each != each[:1]).any(axis=0))) for each in over]
     carried = [_Part(g, nodes, np.zeros(nodes.shape, dtype=bool)) for nodes in first]
     while True:
         new, results = turn([part.inside for part in carried], [part.inside for part in given])
-        changes = [part.inside != nodes for part, nodes in zip(carried, new, strict=True)]
-        if not any(np.any(change & ~part.varies) for change, part in zip(changes, carried, strict=True)):
+        changed = [part.inside != nodes for part, nodes in zip(carried, new, strict=True)]
+        if not any(np.any(change & ~part.varies) for change, part in zip(changed, carried, strict=True)):
             break
-        carried = [_Part(g, part.first, change | part.varies) for change, part in zip(changes, carried, strict=True)]
+        carried = [_Part(g, part.first, change | part.varies) for change, part in zip(changed, carried, strict=True)]
 
-    own = [part.memory for part in (*carried, *given) if part.size]
-    varying = _varying(g, (n for nodes in (*new, *results) for n in nodes.ravel().tolist()), own)
-    rows = [_Part(g, nodes, np.vectorize(varying.__contains__, otypes=[bool])(nodes)) for nodes in results]
+    own = {part.memory for part in (*carried, *given) if part.size}
+    varying = _varying(g, (n for nodes in results for n in nodes.ravel().tolist()), own)
+    rows = [_Part(g, n, np.isin(n, list(varying)), ("result", k)) for k, n in enumerate(results)]
+    condition = None if rows else _condition(g, ((part.inside, n) for part, n in zip(carried, new, strict=True)))
     following = fill_all(g, {part.memory: part.of(n) for part, n in zip(carried, new, strict=True) if part.size})
-    written = [fill(g, part.of(part.first)) for part in rows if part.size]
-    varying = _varying(g, (n for f in (*(f for _, f in following), *written) for n in needs(g, f)), own)
+    written = [(part.memory, fill(g, part.of(part.first))) for part in rows if part.size]
+    fillings = [filling for _, filling in (*following, *written)]
+    roots = [n for filling in fillings for n in needs(g, filling)] + [condition] * (condition is not None)
+    varying = _varying(g, roots, own)
     inner = {g.ops[n][2] for n in varying if g.ops[n][:2] == ("input", "array")}
-    fills = [*(filling for _, filling in following), *written]
-    read = {a for n in varying for a in arguments(g, n)} | {n for filling in fills for n in needs(g, filling)}
-    views = [view for s in (*fills, *(g.statements[k] for k in sorted(inner))) for view in s.views()]
-    statement = Repeat(
+    read = {*roots, *(a for n in varying for a in arguments(g, n))} - varying
+    views = [view for s in (*fillings, *(g.statements[k] for k in sorted(inner))) for view in s.views()]
+    loop = Repeat(
         length,
         reverse,
         tuple((part.memory, fill(g, part.of(part.first))) for part in carried if part.size),
         tuple(following),
+        condition,
         tuple((part.memory, _stack(g, part, each)) for part, each in zip(given, over, strict=True) if part.size),
         tuple(written),
-        tuple(sorted(n for n in read - varying if g.value(n) is None)),
+        tuple(sorted(n for n in read if g.value(n) is None)),
         tuple(view for view in views if view.memory[0] != "array" or view.memory[1] not in inner),
         frozenset(inner),
     )
-    entries, out = result_of(g, statement), []
-    for part in carried:
-        out.append(part.filled(entries[: part.size]))
-        entries = entries[part.size :]
-    entries = entries.reshape(length, -1)
-    for part in rows:
-        out.append(np.stack([part.filled(row[: part.size]) for row in entries]))
-        entries = entries[:, part.size :]
-    return out
+    return [*(part.outcome(g, loop) for part in carried), *(part.outcome(g, loop, length) for part in rows)]
 
 
 class _Part:
     """An array of nodes, of which what varies from turn to turn is in memory: the smallest box that has all of it."""
 
-    def __init__(self, g: Graph, first: Nodes, varies: np.ndarray) -> None:
+    def __init__(self, g: Graph, first: Nodes, varies: np.ndarray, memory: Memory = ()) -> None:
         axes = range(varies.ndim)
         kept = [np.flatnonzero(varies.any(axis=tuple(i for i in axes if i != k))) for k in axes]
         self.first, self._at = np.asarray(first), np.ix_(*kept)
-        self.varies = np.zeros_like(varies)
         self.size = int(varies.any()) * int(np.prod([len(each) for each in kept], dtype=int))
-        self.memory: Memory = ()
-        self.inside = first
+        self.memory, self.inside, self.varies = memory, self.first, np.zeros_like(varies)
         if self.size:
             self.varies[self._at] = True
-            entries = result_of(g, Turning(self.size))
-            self.memory, self.inside = g.ops[entries[0]][1:3], self.filled(entries)
+            if not memory:
+                entries = result_of(g, Turning(self.size))
+                self.memory, self.inside = g.ops[entries[0]][1:3], self._with(entries)
 
     def of(self, nodes: Nodes) -> Nodes:
         """Return the nodes of what varies."""
         return nodes[self._at]
 
-    def filled(self, entries: Nodes) -> Nodes:
+    def outcome(self, g: Graph, loop: Repeat, length: int | None = None) -> Nodes:
+        """Return the array after the loop, or, with a length, those of all turns."""
+        entries = result_of(g, Outcome(self.size * (length or 1), loop, self.memory)) if self.size else self.first
+        rows = (
+            [self._with(row) for row in entries.reshape(length or 1, -1)] if self.size else [self.first] * (length or 1)
+        )
+        return np.stack(rows) if length else rows[0]
+
+    def _with(self, entries: Nodes) -> Nodes:
         """Return the whole array, with these nodes for what varies."""
         out = self.first.copy()
-        if self.size:
-            out[self._at] = entries.reshape(self.of(out).shape)
+        out[self._at] = entries.reshape(self.of(out).shape)
         return out
 
 
@@ -97,7 +127,21 @@ def _stack(g: Graph, part: _Part, over: Nodes) -> View:
     return in_memory(g, np.stack([part.of(each).ravel() for each in over]), neighbours=True)
 
 
-def _varying(g: Graph, roots: Iterable[int], own: Sequence[Memory]) -> set[int]:
+def _condition(g: Graph, pairs: Iterable[tuple[Nodes, Nodes]]) -> int | None:
+    """Return the node without which a turn leaves all that is carried as it was, given what it was and what it is."""
+    found = None
+    for old, new in pairs:
+        for was, node in zip(old.ravel().tolist(), new.ravel().tolist(), strict=True):
+            if node == was:
+                continue
+            op = g.ops[node]
+            if op[0] != "select" or op[3] != was or found not in (None, op[1]):
+                return None
+            found = op[1]
+    return found
+
+
+def _varying(g: Graph, roots: Iterable[int], own: set[Memory]) -> set[int]:
     """Return the nodes among the roots, and among all that they need, that depend on memory of the loop's own."""
     seen, stack = set(), list(roots)
     while stack:

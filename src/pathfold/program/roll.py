@@ -104,6 +104,9 @@ def _cover(g: Graph, nodes: np.ndarray, where: np.ndarray, boxes: list[Box], ent
             _cover(g, nodes[part], where[part], boxes, entries)
         if parts:
             return
+        shape = _unmerged(g, nodes)
+        if shape != nodes.shape and _box(g, *(a.reshape(shape) for a in (nodes, signatures, where)), boxes, entries):
+            return
     entries += zip(where.ravel().tolist(), nodes.ravel().tolist(), strict=True)
 
 
@@ -129,6 +132,27 @@ def _box(g: Graph, nodes: np.ndarray, signatures: np.ndarray, where: np.ndarray,
         if symmetric and at[-2] != at[-1]:
             entries.append((int(np.swapaxes(where, -1, -2)[tuple(at)]), int(nodes[tuple(at)])))
     return True
+
+
+def _unmerged(g: Graph, nodes: np.ndarray) -> tuple[int, ...]:
+    """Return a shape in which axes that were merged, so that what is read is not evenly spaced, are apart again."""
+    shape: list[int] = []
+    for axis, length in enumerate(nodes.shape):
+        line = np.moveaxis(nodes, axis, 0).reshape(length, -1)[:, 0].tolist()
+        read = np.array([_read(g, node) for node in line])
+        steps = np.diff(read, axis=0)
+        changes = np.flatnonzero((steps != steps[:1]).any(axis=1))
+        period = int(changes[0]) + 1 if changes.size else length
+        shape += [length // period, period] if length % period == 0 and period < length else [length]
+    return tuple(shape)
+
+
+def _read(g: Graph, node: int) -> list[int]:
+    """Return the places in memory of all that a node is computed from, in the order of its expression."""
+    op = g.ops[node]
+    if op[0] == "input":
+        return [op[3]] if op[1:3] in g.sizes else []
+    return [] if op[0] == "const" else [place for a in op[1:] for place in _read(g, a)]
 
 
 def _strides(where: np.ndarray) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from pathfold.program import special
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import RULES, constants_of, elementwise, evaluate_closed, known
-from pathfold.program.repeat import LARGEST, repeated
+from pathfold.program.repeat import scan
 from pathfold.program.unsupported import ADVICE, UnsupportedPrimitive
 
 
@@ -69,27 +69,15 @@ def _scan(g: Graph, eqn, args):
     p = eqn.params
     n_consts, n_carry, _ = (len(list(part)) for part in p["ft_in"].unpack())
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
-    length = p["length"]
-    collected: list = [None] * length
 
     def turn(carry, entries):
         out = evaluate_closed(g, p["jaxpr"], [*consts, *carry, *entries])
         return out[:n_carry], out[n_carry:]
 
-    first, begun = carry, (len(g.ops), len(g.statements))
-    for count, i in enumerate(reversed(range(length)) if p["reverse"] else range(length)):
-        if count == 1 and (len(g.statements) > begun[1] or length * (len(g.ops) - begun[0]) > LARGEST):
-            try:
-                return repeated(g, turn, length, first, xs, reverse=p["reverse"])
-            except UnsupportedPrimitive:  # it asks for constants that change from turn to turn
-                pass
-        carry, collected[i] = turn(carry, [x[i] for x in xs])
-    shapes = [v.aval.shape for v in eqn.outvars[n_carry:]]
-    stacked = [
-        np.stack([c[j] for c in collected]) if length else np.zeros(shape, dtype=np.int64)
-        for j, shape in enumerate(shapes)
-    ]
-    return [*carry, *stacked]
+    try:
+        return scan(g, turn, p["length"], carry, xs, reverse=p["reverse"])
+    except UnsupportedPrimitive:  # it asks for constants that change from turn to turn
+        return scan(g, turn, p["length"], carry, xs, reverse=p["reverse"], written_out=True)
 
 
 def _while(g: Graph, eqn, args):

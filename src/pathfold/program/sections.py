@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable
 
-from pathfold.program.arrays import Repeat, arguments
+from pathfold.program.arrays import Outcome, arguments
 from pathfold.program.assembly import Function
 from pathfold.program.graph import Graph
 from pathfold.program.kernel import INNER, LAYOUT_SLOTS, OUTER, SHARED, LaneScan, Traced
@@ -71,8 +71,8 @@ def array_levels(traced: Traced, levels: list[int]) -> dict[int, int]:
     found = {op[2]: levels[n] for n, op in ops if op[:2] == ("input", "array") and op[3] == 0}
     for number in sorted(found, reverse=True):
         statement = traced.graph.statements[number]
-        if isinstance(statement, Repeat):
-            found |= {k: max(found[k], found[number]) for k in statement.inner}
+        if isinstance(statement, Outcome):
+            found |= {k: max(found[k], found[number]) for k in statement.loop.inner}
     return found
 
 

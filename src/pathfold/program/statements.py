@@ -14,6 +14,7 @@ from pathfold.program.arrays import (
     Elimination,
     Fill,
     Memory,
+    Outcome,
     Product,
     Repeat,
     Scalar,
@@ -24,7 +25,7 @@ from pathfold.program.arrays import (
 )
 from pathfold.program.assembly import Function
 from pathfold.program.kernel import Traced
-from pathfold.program.sections import Section
+from pathfold.program.sections import Section, needed
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,21 @@ class Loops(Section):
     """A section with arrays, which it computes when they are first needed."""
 
     def __init__(
-        self, traced: Traced, f: Function, places: dict[Memory, Place], triangles: Container[int], s: str = ""
+        self,
+        traced: Traced,
+        f: Function,
+        places: dict[Memory, Place],
+        live: Container[int],
+        triangles: Container[int],
+        s: str = "",
     ) -> None:
         super().__init__(traced, f, {}, self._input)
-        self.places, self.triangles, self.s = dict(places), triangles, s
+        self.places, self.live, self.triangles, self.s = dict(places), live, triangles, s
         self.stored: set[int] = set()  # arrays that were computed, here or inside
 
     def inside(self, places: dict[Memory, Place], s: str = "") -> Loops:
         """Return a section for the inside of a loop, which begins with all values and arrays of this one."""
-        section = Loops(self.traced, self.f, {**self.places, **places}, self.triangles, s)
+        section = Loops(self.traced, self.f, {**self.places, **places}, self.live, self.triangles, s)
         section.scope, section.ready, section.stored = dict(self.scope), set(self.ready), self.stored
         return section
 
@@ -137,33 +144,49 @@ class Loops(Section):
             self._product(statement, target, number in self.triangles)
         elif isinstance(statement, SparseProduct):
             self._sparse_product(statement, target)
-        elif isinstance(statement, Repeat):
-            self._repeat(statement, target)
-        else:
+        elif isinstance(statement, Outcome):
+            self._repeat(statement.loop)
+        elif isinstance(statement, Elimination):
             self._eliminate(statement, target)
 
-    def _repeat(self, statement: Repeat, target: Place) -> None:
-        carried, at = {}, 0
-        for memory, filling in statement.first:
-            carried[memory] = replace(target, first=target.first + at)
-            self.fill(filling, carried[memory])
-            at += filling.size
-        with self.f.loop(str(statement.length)) as (turn, _, _):
-            if statement.reverse:
-                turn = self.f.integer("sub", str(statement.length - 1), turn)
-            over = {memory: self._from(self.places[view.memory], view, turn) for memory, view in statement.over}
-            inside = self.inside(carried | over, self.s)
-            inside.ready |= {number for _, number in carried | over}
-            fillings = [*statement.results, *(filling for _, filling in statement.following)]
-            inside.compute(node for filling in fillings for node in needs(self.graph, filling))
-            row = sum(filling.size for filling in statement.results)
-            for filling in statement.results:
-                inside.fill(filling, self._from(target, View((), at, (row,)), turn))
-                at += filling.size
-            for memory, filling in statement.following:
-                inside.fill(filling, carried[memory])
+    def _repeat(self, loop: Repeat) -> None:
+        f, statements = self.f, self.graph.statements
+        numbers = {s.memory: k for k, s in enumerate(statements) if isinstance(s, Outcome) and s.loop is loop}
+        wanted = self._wanted(loop, {memory for memory, number in numbers.items() if number in self.live})
+        self.ready |= {numbers[memory] for memory in wanted}
+        self.stored |= {numbers[memory] for memory in wanted}
+        targets = {memory: self.places["array", numbers[memory]] for memory in wanted}
+        following = [(memory, filling) for memory, filling in loop.following if memory in wanted]
+        results = [(memory, filling) for memory, filling in loop.results if memory in wanted]
+        for memory, filling in loop.first:
+            if memory in wanted:
+                self.fill(filling, targets[memory])
+        with f.loop(str(loop.length)) as (turn, _, _), ExitStack() as blocks:
+            if loop.reverse:
+                turn = f.integer("sub", str(loop.length - 1), turn)
+            over = {memory: self._of_turn(self.places[view.memory], view, turn) for memory, view in loop.over}
+            inside = self.inside(targets | over, self.s)
+            inside.ready |= {number for _, number in targets | over}
+            if loop.condition is not None:
+                blocks.enter_context(f.when(f.any(*inside.compute([loop.condition]))))
+            inside.compute(node for _, filling in (*results, *following) for node in needs(self.graph, filling))
+            for memory, filling in results:
+                inside.fill(filling, self._of_turn(targets[memory], View((), 0, (filling.size,)), turn))
+            for memory, filling in following:
+                inside.fill(filling, targets[memory])
 
-    def _from(self, place: Place, view: View, turn: str) -> Place:
+    def _wanted(self, loop: Repeat, live: set[Memory]) -> set[Memory]:
+        """Return which quantities of a loop are to be computed: the live ones, and those that they come from."""
+        fillings, wanted, left = dict((*loop.following, *loop.results)), set(), list(live)
+        while left:
+            memory = left.pop()
+            if memory not in wanted:
+                wanted.add(memory)
+                reached = needed(self.graph, needs(self.graph, fillings[memory]), self.scope)
+                left += {self.graph.ops[n][1:3] for n in reached} & fillings.keys()
+        return wanted
+
+    def _of_turn(self, place: Place, view: View, turn: str) -> Place:
         """Return the place of the entries of a turn."""
         return replace(place, base=self._address(place, view.start, view.strides[:1], (turn,)), first=0)
 
