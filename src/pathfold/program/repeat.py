@@ -44,16 +44,26 @@ def scan(
         if not written_out and (large or _condition(g, zip(carry, new, strict=True)) is not None):
             kept, g.largest = g.largest, min(g.largest, LARGEST_PRODUCT)
             try:
-                return _repeated(g, turn, length, first, over, reverse)
+                changed = [a != b for a, b in zip(first, new, strict=True)]
+                return _repeated(g, turn, length, first, changed, over, reverse)
             finally:
                 g.largest = kept
         carry = new
     return [*carry, *(np.stack([rows[i][k] for i in range(length)]) for k in range(len(rows[0])))]
 
 
-def _repeated(g: Graph, turn: Turn, length: int, first: list[Nodes], over: list[Nodes], reverse: bool) -> list[Nodes]:
+def _repeated(
+    g: Graph,
+    turn: Turn,
+    length: int,
+    first: list[Nodes],
+    changed: list[np.ndarray],
+    over: list[Nodes],
+    reverse: bool,
+) -> list[Nodes]:
+    """Return what `scan` does, by a loop; `changed` marks entries that a turn changes, not necessarily all."""
     given = [_Part(g, each[0], np.asarray((each != each[:1]).any(axis=0))) for each in over]
-    carried = [_Part(g, nodes, np.zeros(nodes.shape, dtype=bool)) for nodes in first]
+    carried = [_Part(g, nodes, np.asarray(change)) for nodes, change in zip(first, changed, strict=True)]
     while True:
         new, results = turn([part.inside for part in carried], [part.inside for part in given])
         changed = [part.inside != nodes for part, nodes in zip(carried, new, strict=True)]

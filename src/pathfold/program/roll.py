@@ -8,6 +8,7 @@ the box, or they split it: evenly spaced rows or columns of the same kind are bo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -99,13 +100,14 @@ def _cover(g: Graph, nodes: np.ndarray, where: np.ndarray, boxes: list[Box], ent
         signatures = _signatures(g, nodes)
         if _box(g, nodes, signatures, where, boxes, entries):
             return
+        shape = _unmerged(g, nodes, signatures)
+        if shape != nodes.shape:
+            _cover(g, nodes.reshape(shape), where.reshape(shape), boxes, entries)
+            return
         parts = _parts(signatures)
         for part in parts:
             _cover(g, nodes[part], where[part], boxes, entries)
         if parts:
-            return
-        shape = _unmerged(g, nodes)
-        if shape != nodes.shape and _box(g, *(a.reshape(shape) for a in (nodes, signatures, where)), boxes, entries):
             return
     entries += zip(where.ravel().tolist(), nodes.ravel().tolist(), strict=True)
 
@@ -134,25 +136,34 @@ def _box(g: Graph, nodes: np.ndarray, signatures: np.ndarray, where: np.ndarray,
     return True
 
 
-def _unmerged(g: Graph, nodes: np.ndarray) -> tuple[int, ...]:
-    """Return a shape in which axes that were merged, so that what is read is not evenly spaced, are apart again."""
+def _unmerged(g: Graph, nodes: np.ndarray, signatures: np.ndarray) -> tuple[int, ...]:
+    """Return a shape in which axes that were merged, along which forms or places are periodic, are apart again."""
     shape: list[int] = []
     for axis, length in enumerate(nodes.shape):
-        line = np.moveaxis(nodes, axis, 0).reshape(length, -1)[:, 0].tolist()
-        read = np.array([_read(g, node) for node in line])
-        steps = np.diff(read, axis=0)
-        changes = np.flatnonzero((steps != steps[:1]).any(axis=1))
-        period = int(changes[0]) + 1 if changes.size else length
+        rows = np.moveaxis(signatures, axis, 0).reshape(length, -1)
+        if (rows == rows[:1]).all():
+            lines = np.moveaxis(nodes, axis, 0).reshape(length, -1)
+            line = next((line for line in lines.T if g.value(line[0]) is None), lines[:, 0])
+            steps = np.diff([list(islice(_read(g, node), LARGEST_TERM)) for node in line.tolist()], axis=0)
+            changes = np.flatnonzero((steps != steps[:1]).any(axis=1))
+            period = int(changes[0]) + 1 if changes.size else length
+        else:
+            repeats = (
+                d for d in range(2, length) if length % d == 0 and (rows == np.tile(rows[:d], (length // d, 1))).all()
+            )
+            period = next(repeats, length)
         shape += [length // period, period] if length % period == 0 and period < length else [length]
     return tuple(shape)
 
 
-def _read(g: Graph, node: int) -> list[int]:
-    """Return the places in memory of all that a node is computed from, in the order of its expression."""
+def _read(g: Graph, node: int) -> Iterator[int]:
+    """Yield the places in memory of all that a node is computed from, in the order of its expression."""
     op = g.ops[node]
-    if op[0] == "input":
-        return [op[3]] if op[1:3] in g.sizes else []
-    return [] if op[0] == "const" else [place for a in op[1:] for place in _read(g, a)]
+    if op[0] == "input" and op[1:3] in g.sizes:
+        yield op[3]
+    elif op[0] not in ("input", "const"):
+        for a in op[1:]:
+            yield from _read(g, a)
 
 
 def _strides(where: np.ndarray) -> tuple[int, ...]:

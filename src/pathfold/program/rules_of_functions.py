@@ -66,18 +66,38 @@ def _hi_primitive(g: Graph, eqn, args):
 
 
 def _scan(g: Graph, eqn, args):
+    """Truth values are carried, and stacked, as the numbers 1 and 0."""
     p = eqn.params
     n_consts, n_carry, _ = (len(list(part)) for part in p["ft_in"].unpack())
-    consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
+    kinds = [atom.aval.dtype for atom in eqn.invars[n_consts:]]
+    consts, given = args[:n_consts], _as_numbers(g, args[n_consts:], kinds)
 
     def turn(carry, entries):
-        out = evaluate_closed(g, p["jaxpr"], [*consts, *carry, *entries])
+        inside = [
+            _IS_TRUE(g, eqn, [n, zero]) if k == bool else n for n, k in zip([*carry, *entries], kinds, strict=True)
+        ]
+        out = evaluate_closed(g, p["jaxpr"], [*consts, *inside])
+        out = _as_numbers(g, out, [atom.aval.dtype for atom in eqn.outvars])
         return out[:n_carry], out[n_carry:]
 
+    zero = constants_of(g, 0.0)
+    scanned = g, turn, p["length"], given[:n_carry], given[n_carry:]
     try:
-        return scan(g, turn, p["length"], carry, xs, reverse=p["reverse"])
+        out = scan(*scanned, reverse=p["reverse"])
     except UnsupportedPrimitive:  # it asks for constants that change from turn to turn
-        return scan(g, turn, p["length"], carry, xs, reverse=p["reverse"], written_out=True)
+        out = scan(*scanned, reverse=p["reverse"], written_out=True)
+    return [
+        _IS_TRUE(g, eqn, [n, zero]) if atom.aval.dtype == bool else n for n, atom in zip(out, eqn.outvars, strict=True)
+    ]
+
+
+_IS_TRUE = elementwise(lambda g, a, zero: g.op("ne", a, zero))
+
+
+def _as_numbers(g: Graph, arrays, kinds) -> list:
+    one, zero = constants_of(g, 1.0), constants_of(g, 0.0)
+    chosen = elementwise(lambda g, a, one, zero: g.op("select", a, one, zero))
+    return [chosen(g, None, [n, one, zero]) if k == bool else n for n, k in zip(arrays, kinds, strict=True)]
 
 
 def _while(g: Graph, eqn, args):

@@ -56,12 +56,12 @@ def _derivative_of_inverse(matrices, directions):
 
 @cholesky.defjvp
 def _derivative_of_factor(covariances, directions):
-    """dL = dQ R^T - L N^T with R the inverse of L, and N the lower triangle of R dQ R^T with half its diagonal."""
+    """dL = dQ R^T - L N^T with R the inverse of L, and N the lower triangle of M = R dQ R^T with half its diagonal."""
     factor = cholesky(*covariances)
     found = inverse_factor(factor)
     pushed = directions[0] @ found.T
-    halved = np.tri(len(factor)) - 0.5 * np.eye(len(factor))
-    return factor, jnp.tril(pushed - factor @ (halved * (found @ pushed)).T)
+    M = found @ pushed
+    return factor, jnp.tril(pushed - factor @ jnp.tril(M).T + 0.5 * factor * jnp.diag(M))
 
 
 @inverse_factor.defjvp
@@ -96,12 +96,12 @@ def integrals(matrix: Array, length: Any, noises: Array) -> Integrals:
     h = length * jnp.exp2(-halvings)
     Z = h * matrix
 
-    def term(sums, k):
+    def term(sums, weights):
         """Horner's rule: of sum_k Z^k / (k + 1)!, sum_k Z^k 2 / (k + 2)!, and of Q = S + (Z Q + Q Z^T) / 2 + ..."""
-        once, twice, spread = sums
-        part = Z @ spread
-        spread = noises + (part + jnp.swapaxes(part, 1, 2)) / (k + 1)
-        return (one + Z @ once / (k + 1), one + Z @ twice / (k + 2), spread), None
+        (once, twice, spread), (weight, next_weight) = sums, weights
+        part = weight * Z @ spread
+        spread = noises + part + jnp.swapaxes(part, 1, 2)
+        return (one + weight * Z @ once, one + next_weight * Z @ twice, spread), None
 
     def double(pieces, k):
         h, change, once, twice, spread = pieces
@@ -115,7 +115,8 @@ def integrals(matrix: Array, length: Any, noises: Array) -> Integrals:
         )
         return jax.tree.map(lambda new, old: jnp.where(k < halvings, new, old), doubled, pieces), None
 
-    (once, twice, spread), _ = jax.lax.scan(term, (one, one, noises), np.arange(ORDER, 0.0, -1.0))
+    orders = np.arange(ORDER, 0.0, -1.0)
+    (once, twice, spread), _ = jax.lax.scan(term, (one, one, noises), (1 / (orders + 1), 1 / (orders + 2)))
     pieces = (h, Z @ once, h * once, h**2 / 2 * twice, h * spread)
     (_, _, *found), _ = jax.lax.scan(double, pieces, np.arange(MOST_DOUBLINGS, dtype=float))
     return Integrals(*found)
