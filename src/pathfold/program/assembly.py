@@ -13,6 +13,7 @@ from pathfold.program.elementary import INLINED, declarations, literal, name_of
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
 FAST = "reassoc nsz arcp contract afn"
+AS_WRITTEN = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.vectorize.enable", i1 false}'
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
 _COMPARISON = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
 _OF_TRUTHS = {"lt": "ult", "le": "ule", "eq": "eq", "ne": "ne"}
@@ -69,6 +70,7 @@ class Function:
         self.label = "entry"
         self.declared: set[str] = set()
         self.width = 1  # numbers abreast
+        self.vectorised = True  # whether LLVM is to look for vectors in the loops
         self._count = 0
 
     def new(self) -> str:
@@ -184,7 +186,9 @@ class Function:
         self.lines[head:head] = phis
         self.lines.append(f"  {following} = add nuw nsw i64 {index}, 1")
         done = self.value(f"icmp eq i64 {following}, {count}")
-        self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}", f"{label}.end:"]
+        hint = "" if self.vectorised else ", !llvm.loop !0"
+        self.declared |= set() if self.vectorised else {AS_WRITTEN}
+        self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}{hint}", f"{label}.end:"]
         self.label = f"{label}.end"
 
     @contextmanager

@@ -159,7 +159,9 @@ def _lane_scan(outside: Loops, lanes: int, width: int, outputs: dict[str, Output
     top = outside.inside(shared)
     roots = [node for part in outputs.values() for node in _roots(traced, part)]
     kept = frontier(graph, levels, needed(graph, roots, {}), SHARED)
+    f.vectorised = not graph.abreast
     top.compute(kept)
+    f.vectorised, top.alone = True, not graph.abreast
 
     def at(use: Use, number: str, lane: str) -> str:
         begin = f.integer("mul", number, str(use.record.size * lanes))
@@ -198,7 +200,9 @@ def _node_scan(outside: Loops, lanes: int, outputs: dict[str, Outputs]) -> None:
     top = outside.inside(fields)
     roots = [node for part in outputs.values() for node in _roots(traced, part)]
     kept = frontier(graph, levels, needed(graph, roots, {}), SHARED)
+    f.vectorised = not graph.abreast
     top.compute(kept)
+    f.vectorised, top.alone = True, not graph.abreast
     for memory, place in sums.items():
         if memory in graph.sizes:
             _begin_sum(top, place, series[memory], graph.sizes[memory], traced.abreast)

@@ -67,9 +67,9 @@ def _operations(g: Graph, a: Nodes, b: Nodes) -> int:
 
 
 def _written_out(g: Graph, a: Nodes, b: Nodes) -> Nodes:
-    out = np.empty((a.shape[0], b.shape[1]), dtype=np.int64)
+    out = np.full((a.shape[0], b.shape[1]), g.const(0.0), dtype=np.int64)
     left, right = is_entry(g, a), is_entry(g, b)
-    for i, j in np.ndindex(*out.shape):
+    for i, j in np.argwhere(left @ right).tolist():
         both = np.flatnonzero(left[i] & right[:, j])
         out[i, j] = g.sum(g.op("mul", p, q) for p, q in zip(a[i, both].tolist(), b[both, j].tolist(), strict=True))
     return out

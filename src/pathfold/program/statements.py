@@ -80,11 +80,13 @@ class Loops(Section):
         super().__init__(traced, f, {}, self._input)
         self.places, self.live, self.triangles, self.s = dict(places), live, triangles, s
         self.stored: set[int] = set()  # arrays that were computed, here or inside
+        self.alone = True  # a value is one number, and neighbours in memory form vectors
 
     def inside(self, places: dict[Memory, Place], s: str = "") -> Loops:
         """Return a section for the inside of a loop, which begins with all values and arrays of this one."""
         section = Loops(self.traced, self.f, {**self.places, **places}, self.live, self.triangles, s)
-        section.scope, section.ready, section.stored = dict(self.scope), set(self.ready), self.stored
+        section.scope, section.ready = dict(self.scope), set(self.ready)
+        section.stored, section.alone = self.stored, self.alone
         return section
 
     def _input(self, op: tuple) -> str:
@@ -114,7 +116,7 @@ class Loops(Section):
         """Load an entry; one that lanes share, or with `same`, is a single number that is copied into the vector."""
         place = self.places[view.memory]
         address = self._address(place, view.start, view.strides, index)
-        if not (same or (place.shared and self.graph.abreast)):
+        if not (same or (place.shared and not self.alone)):
             return self.f.load(address)
         with self.f.abreast(1):
             value = self.f.load(address)
@@ -217,8 +219,9 @@ class Loops(Section):
         """Emit a product tile by tile; of a triangle, only the tiles that reach the diagonal or below."""
         n, m, _ = statement.shape
         rows, columns = TILE if min(n, m) > 1 else (ROW, ROW)
-        across = vectors(m) if statement.neighbours else tiles(m, columns)
-        for row, number, height in tiles(n, ROW if statement.neighbours else rows):
+        neighbours = self._in_row(statement)
+        across = vectors(m) if neighbours else tiles(m, columns)
+        for row, number, height in tiles(n, ROW if neighbours else rows):
             for column, times, width in across:
                 with self._loop(number, row, height) as i:
                     begun = self._begun(i, height, width, times) if triangle and column == 0 and times > 1 else times
@@ -234,7 +237,7 @@ class Loops(Section):
 
     def _tile(self, statement: Product, target: Place, rows: tuple[str, int], columns: tuple[str, int]) -> None:
         """Emit a few rows and columns of the product, summed in registers."""
-        f, neighbours = self.f, statement.neighbours
+        f, neighbours = self.f, self._in_row(statement)
         _, m, inner = statement.shape
         (i, height), (j, width) = rows, columns
         starts = [self._plus(j, c) for c in range(1 if neighbours else width)]
@@ -253,6 +256,12 @@ class Loops(Section):
         product = self.f.operation("mul", "double", "double", (a, b))
         return self.f.operation("add", "double", "double", (total, product))
 
+    def _in_row(self, statement: Product | SparseProduct) -> bool:
+        """Tell whether entries of a row of the second factor form vectors."""
+        b = statement.b
+        beside = b.strides[-1] == 1 and self.places[b.memory].apart == 1
+        return statement.neighbours or (self.alone and self.graph.abreast and beside)
+
     def _across(self, length: int, neighbours: bool) -> Iterator[str]:
         """Loop over the entries of a row, by vectors where they are neighbours in memory, otherwise one by one."""
         for first, number, width in vectors(length) if neighbours else [(0, length, 1)]:
@@ -262,7 +271,7 @@ class Loops(Section):
     def _sparse_product(self, statement: SparseProduct, target: Place) -> None:
         f = self.f
         used = sorted({k for row in statement.rows for k, _ in row})
-        for j in self._across(statement.columns, statement.neighbours):
+        for j in self._across(statement.columns, self._in_row(statement)):
             b = {k: self._read(statement.b, (str(k), j)) for k in used}
             for i, row in enumerate(statement.rows):
                 total = f.constant(0.0)
@@ -273,7 +282,7 @@ class Loops(Section):
 
     def _eliminate(self, statement: Elimination, target: Place) -> None:
         """Emit an elimination in place: column by column, the inverse replaces the matrix."""
-        f, n, neighbours = self.f, statement.order, not self.graph.abreast
+        f, n, neighbours = self.f, statement.order, self.alone
         entry = lambda i, j: self._address(target, 0, (n, 1), (i, j))  # noqa: E731
         with self._loop(n) as i, self._loop(n) as j:
             f.store(self._read(statement.matrix, (i, j)), entry(i, j))
@@ -298,4 +307,4 @@ class Loops(Section):
 
     def _wide(self, value: str) -> str:
         """Return a value of the section in the current width: without lanes it is one number, copied into a vector."""
-        return value if self.graph.abreast else self.f.spread(value)
+        return self.f.spread(value) if self.alone else value
