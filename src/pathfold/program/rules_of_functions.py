@@ -80,6 +80,8 @@ def _scan(g: Graph, eqn, args):
         out = _as_numbers(g, out, [atom.aval.dtype for atom in eqn.outvars])
         return out[:n_carry], out[n_carry:]
 
+    if not p["length"]:
+        return [*args[n_consts : n_consts + n_carry], *(np.zeros(v.aval.shape, int) for v in eqn.outvars[n_carry:])]
     zero = constants_of(g, 0.0)
     scanned = g, turn, p["length"], given[:n_carry], given[n_carry:]
     try:

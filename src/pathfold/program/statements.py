@@ -167,8 +167,8 @@ class Loops(Section):
             if loop.reverse:
                 turn = f.integer("sub", str(loop.length - 1), turn)
             over = {memory: self._of_turn(self.places[view.memory], view, turn) for memory, view in loop.over}
-            inside = self.inside(targets | over, self.s)
-            inside.ready |= {number for _, number in targets | over}
+            inside = self.inside({memory: targets[memory] for memory, _ in following} | over, self.s)
+            inside.ready |= {number for _, number in (*over, *(memory for memory, _ in following))}
             if loop.condition is not None:
                 blocks.enter_context(f.when(f.any(*inside.compute([loop.condition]))))
             inside.compute(node for _, filling in (*results, *following) for node in needs(self.graph, filling))
