@@ -107,7 +107,7 @@ FAST = {
 
 @by_numpy
 def of_the_exponential(A, delta, S):
-    found = integrals(A, delta, S[None])
+    found = integrals(A, delta, S[None], twice=True)
     return found.once, found.twice, found.spread[0]
 
 
@@ -135,7 +135,7 @@ def test_integrals_of_the_exponential(name, delta):
 @by_numpy
 def with_derivatives(A, E, S):
     def moved(shift):
-        found = integrals(A + shift * E, 1.0, ((1.0 + shift) * S)[None])
+        found = integrals(A + shift * E, 1.0, ((1.0 + shift) * S)[None], twice=True)
         return found.once, found.twice, found.spread[0]
 
     slopes = jax.jacfwd(moved)

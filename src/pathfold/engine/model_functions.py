@@ -178,25 +178,28 @@ class ModelFunctions:
         return jax.jit(lambda z, x, v, delta, t: (self.step(z, x, v, delta, t), *jacobians(z, x, v, delta, t)))
 
     def curvature(self, z, x, v, delta, t):
-        """Return a function of weights: the gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms to be added up.
+        """Return [E, F, Sv] and a function of weights: the gradient by (z, x, v) of <weight, [E, F, Sv]>, as terms.
 
-        Weights and Jacobians are those of the states that move.
+        Weights are those of the states that move.
 
         Second derivatives being symmetric, each row of weights multiplies the Hessian of one component of f. A small
         model's Hessians are written out; those of a large one are mostly zeros, which would take long to find: there
         it is one gradient.
         """
 
-        def step(zxv):
+        def jacobian(zxv):
             z_, x_, v_ = jnp.split(zxv, (z.size, z.size + x.size))
-            return self.step(z_, x_, v_, delta, t)[:moving]
+            found = jnp.concatenate(self.step_jacobians(z_, x_, v_, delta, t)[1:], axis=1)
+            return found, found
 
         moving = self.model.state_dim
         zxv = jnp.concatenate([z, x, v])
-        if x.size * zxv.size**2 > LARGEST_HESSIAN:
-            return lambda weight: [jax.grad(lambda q: jnp.sum(weight * jax.jacfwd(step)(q)))(zxv)]
-        hessian = jax.jacfwd(jax.jacfwd(step))(zxv)
-        return lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(moving))
+        bent = zxv.size**2 - self.model.scheme.linear * (x.size + v.size) ** 2
+        if x.size * bent > LARGEST_HESSIAN:
+            gradient = jax.grad(lambda q, weight: jnp.sum(weight * jacobian(q)[0][:moving]))
+            return jacobian(zxv)[0], lambda weight: [gradient(zxv, weight)]
+        hessian, found = jax.jacfwd(jacobian, has_aux=True)(zxv)
+        return found, lambda weight: (lower_mirrored(hessian[k]) @ weight[k] for k in range(moving))
 
     def step_curvature(self, z, x, v, delta, t, mu):
         """Return the Hessian of mu.f by (x, v)."""

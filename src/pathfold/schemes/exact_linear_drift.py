@@ -62,6 +62,7 @@ class ExactLinearDrift(Scheme):
 
     weak_order = 1.0
     explicit = False
+    linear = True
 
     def noise_dim(self, wiener_dim, state_dim):
         return state_dim
@@ -77,8 +78,11 @@ class ExactLinearDrift(Scheme):
         noises, shares = S[None], jnp.ones(1)
         if depends(lambda x: sde.diffusion(x, z, t), x):
             noises, shares = pairs(len(x)), S[np.tril_indices(len(x))]
-        over = integrals(A, delta, noises)
-        x_new = x + over.once @ sde.drift(x, z, t) + over.twice @ time_slope(sde.drift, x, z, t)
+        changes = depends(lambda t: sde.drift(x, z, t), t)
+        over = integrals(A, delta, noises, twice=changes)
+        x_new = x + over.once @ sde.drift(x, z, t)
+        if changes:
+            x_new = x_new + over.twice @ time_slope(sde.drift, x, z, t)
         return x_new + cholesky(jnp.einsum("p,pab->ab", shares, over.spread)) @ v
 
     def halve(self, v, fresh, at_steps):

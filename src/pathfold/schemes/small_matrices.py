@@ -73,16 +73,16 @@ def _derivative_of_inverse_factor(factors, directions):
 class Integrals(NamedTuple):
     """Integrals over a step of length d of the exponential e^{As} of a matrix A.
 
-    once = int_0^d e^{As} ds; twice = int_0^d (d - s) e^{As} ds; spread (noises, X, X), for each covariance S of white
+    once = int_0^d e^{As} ds; twice = int_0^d (d - s) e^{As} ds, if asked for; spread (noises, X, X), for each covariance S of white
     noise per unit of time, int_0^d e^{As} S e^{A^T s} ds.
     """
 
     once: Array
-    twice: Array
+    twice: Array | None
     spread: Array
 
 
-def integrals(matrix: Array, length: Any, noises: Array) -> Integrals:
+def integrals(matrix: Array, length: Any, noises: Array, *, twice: bool = False) -> Integrals:
     """Return the integrals of the exponential of a matrix over a step, by Taylor's series over a piece that is doubled.
 
     The piece is the step halved until |A h| <= LONGEST. Over it the series to order ORDER are exact to rounding; then
@@ -98,25 +98,27 @@ def integrals(matrix: Array, length: Any, noises: Array) -> Integrals:
 
     def term(sums, weights):
         """Horner's rule: of sum_k Z^k / (k + 1)!, sum_k Z^k 2 / (k + 2)!, and of Q = S + (Z Q + Q Z^T) / 2 + ..."""
-        (once, twice, spread), (weight, next_weight) = sums, weights
+        (once, again, spread), (weight, next_weight) = sums, weights
         part = weight * Z @ spread
         spread = noises + part + jnp.swapaxes(part, 1, 2)
-        return (one + weight * Z @ once, one + next_weight * Z @ twice, spread), None
+        return (one + weight * Z @ once, one + next_weight * Z @ again if twice else None, spread), None
 
     def double(pieces, k):
-        h, change, once, twice, spread = pieces
+        h, change, once, again, spread = pieces
         across = one + change
         doubled = (
             2 * h,
             2 * change + change @ change,
             2 * once + change @ once,
-            2 * twice + change @ twice + h * once,
+            2 * again + change @ again + h * once if twice else None,
             spread + jnp.einsum("ac,pcd,bd->pab", across, spread, across),
         )
         return jax.tree.map(lambda new, old: jnp.where(k < halvings, new, old), doubled, pieces), None
 
     orders = np.arange(ORDER, 0.0, -1.0)
-    (once, twice, spread), _ = jax.lax.scan(term, (one, one, noises), (1 / (orders + 1), 1 / (orders + 2)))
-    pieces = (h, Z @ once, h * once, h**2 / 2 * twice, h * spread)
+    (once, again, spread), _ = jax.lax.scan(
+        term, (one, one if twice else None, noises), (1 / (orders + 1), 1 / (orders + 2))
+    )
+    pieces = (h, Z @ once, h * once, h**2 / 2 * again if twice else None, h * spread)
     (_, _, *found), _ = jax.lax.scan(double, pieces, np.arange(MOST_DOUBLINGS, dtype=float))
     return Integrals(*found)

@@ -100,15 +100,14 @@ def _curvature(f: ModelFunctions, r: Records, n: Sizes) -> Kernel:
 
     def body(Phi, eta, gz, Bg, z, x, x_start, v, delta, t_start, s, forcing, B, Lam, Th, Gam, verlet):
         t, x = f.clock(t_start + s * delta, forcing), f.along(x, x_start)
-        _, E, F, Sv = f.step_jacobians(z, x, v, delta, t)
-        curvature = f.curvature(z, x, v, delta, t)
+        jacobians, curvature = f.curvature(z, x, v, delta, t)
         weight = Phi[: n.M, : n.M].T @ jnp.concatenate([Gam, Lam.T, Th @ B[: n.M]], axis=1)
-        total = eta @ jnp.concatenate([E, F, Sv], axis=1)
+        total = eta @ jacobians
         for term in curvature(weight):
             total += term
         gz_s, gx_s, gv = jnp.split(total, (n.Z, n.Z + n.X))
         gv = gv + verlet * v
-        return {"gv": gv, "Phi": Phi @ F, "eta": gx_s, "gz": gz + gz_s, "Bg": Bg + B @ gv}
+        return {"gv": gv, "Phi": Phi @ jacobians[:, n.Z : n.Z + n.X], "eta": gx_s, "gz": gz + gz_s, "Bg": Bg + B @ gv}
 
     def final(eta, gz, Bg):
         return {"gx_path": eta, "gz_path": gz, "Bp": Bg}
