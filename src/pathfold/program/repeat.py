@@ -15,7 +15,7 @@ from pathfold.program.graph import Graph
 from pathfold.program.interpret import Nodes
 from pathfold.program.roll import fill, fill_all, in_memory
 
-LARGEST = 4000  # operations of a scan that is written out, turn by turn
+LARGEST = 1000  # operations of a scan that is written out, turn by turn
 LARGEST_PRODUCT = 64  # multiplications of a product that is written out within a turn
 
 type Turn = Callable[[Sequence[Nodes], Sequence[Nodes]], tuple[list[Nodes], list[Nodes]]]
