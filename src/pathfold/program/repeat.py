@@ -16,6 +16,7 @@ from pathfold.program.interpret import Nodes
 from pathfold.program.roll import fill, fill_all, in_memory
 
 LARGEST = 1000  # operations of a scan that is written out, turn by turn
+FEW_KINDS = 400  # different entries that a loop carries, up to which each of them is dealt with by itself
 LARGEST_PRODUCT = 64  # multiplications of a product that is written out within a turn
 
 type Turn = Callable[[Sequence[Nodes], Sequence[Nodes]], tuple[list[Nodes], list[Nodes]]]
@@ -41,11 +42,10 @@ def scan(
     for i in turns:
         new, rows[i] = turn(carry, [each[i] for each in over])
         large = len(g.statements) > begun[1] or len(g.ops) - begun[0] > LARGEST
-        if not written_out and (large or _condition(g, zip(carry, new, strict=True)) is not None):
-            kept, g.largest = g.largest, min(g.largest, LARGEST_PRODUCT)
+        if not written_out and (large or _condition(g, _flat(carry), _flat(new)) is not None):
+            kept = g.largest
             try:
-                changed = [a != b for a, b in zip(first, new, strict=True)]
-                return _repeated(g, turn, length, first, changed, over, reverse)
+                return _repeated(g, turn, length, first, new, over, reverse)
             finally:
                 g.largest = kept
         carry = new
@@ -53,29 +53,25 @@ def scan(
 
 
 def _repeated(
-    g: Graph,
-    turn: Turn,
-    length: int,
-    first: list[Nodes],
-    changed: list[np.ndarray],
-    over: list[Nodes],
-    reverse: bool,
+    g: Graph, turn: Turn, length: int, first: list[Nodes], later: list[Nodes], over: list[Nodes], reverse: bool
 ) -> list[Nodes]:
-    """Return what `scan` does, by a loop; `changed` marks entries that a turn changes, not necessarily all."""
+    """Return what `scan` does, by a loop; `later` is what is carried after a turn or more."""
     given = [_Part(g, each[0], np.asarray((each != each[:1]).any(axis=0))) for each in over]
-    carried = [_Part(g, nodes, np.asarray(change)) for nodes, change in zip(first, changed, strict=True)]
+    carried = _Carried(g, first, _kinds(_flat(first), _flat(later)), _flat(first) != _flat(later))
     while True:
-        new, results = turn([part.inside for part in carried], [part.inside for part in given])
-        changed = [part.inside != nodes for part, nodes in zip(carried, new, strict=True)]
-        if not any(np.any(change & ~part.varies) for change, part in zip(changed, carried, strict=True)):
+        g.largest = g.largest if carried.small else min(g.largest, LARGEST_PRODUCT)
+        new, results = turn(carried.inside(), [part.inside for part in given])
+        after = _flat(new)
+        kinds, varies = _kinds(carried.kinds, after), carried.varies | (after != carried.nodes)
+        if carried.kinds.max(initial=0) == kinds.max(initial=0) and np.array_equal(carried.varies, varies):
             break
-        carried = [_Part(g, part.first, change | part.varies) for change, part in zip(changed, carried, strict=True)]
+        carried = _Carried(g, first, kinds, varies)
 
-    own = {part.memory for part in (*carried, *given) if part.size}
+    own = {*carried.units, *(part.memory for part in given if part.size)}
     varying = _varying(g, (n for nodes in results for n in nodes.ravel().tolist()), own)
     rows = [_Part(g, n, np.isin(n, list(varying)), ("result", k)) for k, n in enumerate(results)]
-    condition = None if rows else _condition(g, ((part.inside, n) for part, n in zip(carried, new, strict=True)))
-    following = fill_all(g, {part.memory: part.of(n) for part, n in zip(carried, new, strict=True) if part.size})
+    condition = None if rows else _condition(g, carried.nodes, after)
+    following = fill_all(g, {memory: after[at] for memory, at in carried.units.items()})
     written = [(part.memory, fill(g, part.of(part.first))) for part in rows if part.size]
     fillings = [filling for _, filling in (*following, *written)]
     roots = [n for filling in fillings for n in needs(g, filling)] + [condition] * (condition is not None)
@@ -86,7 +82,7 @@ def _repeated(
     loop = Repeat(
         length,
         reverse,
-        tuple((part.memory, fill(g, part.of(part.first))) for part in carried if part.size),
+        tuple((memory, fill(g, _flat(first)[at])) for memory, at in carried.units.items()),
         tuple(following),
         condition,
         tuple((part.memory, _stack(g, part, each)) for part, each in zip(given, over, strict=True) if part.size),
@@ -95,35 +91,99 @@ def _repeated(
         tuple(view for view in views if view.memory[0] != "array" or view.memory[1] not in inner),
         frozenset(inner),
     )
-    return [*(part.outcome(g, loop) for part in carried), *(part.outcome(g, loop, length) for part in rows)]
+    return [*carried.outcome(loop), *(part.outcome(g, loop, length) for part in rows)]
+
+
+def _flat(arrays: Sequence[Nodes]) -> Nodes:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(nodes.ravel() for nodes in arrays)])
+
+
+def _kinds(*keys: Nodes) -> np.ndarray:
+    """Number the kinds of entries: those of one kind agree in all keys."""
+    return np.unique(np.stack(keys), axis=1, return_inverse=True)[1].ravel()
+
+
+def _hull(varies: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the indices, by axis, of the smallest box that has all that varies."""
+    axes = range(varies.ndim)
+    return np.ix_(*(np.flatnonzero(varies.any(axis=tuple(i for i in axes if i != k))) for k in axes))
+
+
+class _Carried:
+    """The arrays that a loop carries, of which entries of one kind are always equal, and what varies is in memory.
+
+    Where that is little, each kind is there once. Otherwise it is a box of each array, but for arrays that are the same.
+    """
+
+    def __init__(self, g: Graph, first: list[Nodes], kinds: np.ndarray, varies: np.ndarray) -> None:
+        self.g, self.first, self.kinds, self.varies = g, first, kinds, varies.copy()
+        self.nodes = _flat(first)
+        self.small = len(np.unique(kinds[varies])) <= FEW_KINDS
+        self.units: dict[Memory, np.ndarray] = {}  # the places of what is in memory, among all entries
+        known: dict[int | bytes, np.ndarray] = {}
+        ends = np.cumsum([0, *(nodes.size for nodes in first)])
+        for nodes, begin in zip(first, ends, strict=False):
+            places = begin + np.arange(nodes.size).reshape(nodes.shape)
+            if not varies[places].any():
+                continue
+            at = places[varies[places]] if self.small else places[_hull(varies[places])]
+            self.varies[at] = True
+            if self.small:
+                new = [int(k) for k in at[np.unique(kinds[at], return_index=True)[1]] if kinds[k] not in known]
+                known |= zip(kinds[new].tolist(), self._in_memory(np.array(new, dtype=int)), strict=True)
+                self.nodes[at] = [known[kind] for kind in kinds[at].tolist()]
+            else:
+                key = kinds[at].tobytes()
+                if key not in known:
+                    known[key] = self._in_memory(at)
+                self.nodes[at] = known[key].reshape(at.shape)
+
+    def _in_memory(self, at: np.ndarray) -> Nodes:
+        """Put the entries at these places into memory, and return the nodes that stand for them within a turn."""
+        if not at.size:
+            return at
+        entries = result_of(self.g, Turning(at.size))
+        self.units[self.g.ops[entries[0]][1:3]] = at
+        return entries
+
+    def inside(self) -> list[Nodes]:
+        """Return the arrays as a turn finds them."""
+        return self._arrays(self.nodes)
+
+    def outcome(self, loop: Repeat) -> list[Nodes]:
+        """Return the arrays after the loop."""
+        last: dict[int, int] = {}
+        for memory, at in self.units.items():
+            entries = result_of(self.g, Outcome(at.size, loop, memory))
+            last |= zip(self.nodes[at].ravel().tolist(), entries.tolist(), strict=True)
+        return self._arrays(np.array([last.get(n, n) for n in self.nodes.tolist()], dtype=np.int64))
+
+    def _arrays(self, nodes: Nodes) -> list[Nodes]:
+        ends = np.cumsum([nodes.size for nodes in self.first])
+        return [part.reshape(a.shape) for part, a in zip(np.split(nodes, ends[:-1]), self.first, strict=True)]
 
 
 class _Part:
     """An array of nodes, of which what varies from turn to turn is in memory: the smallest box that has all of it."""
 
     def __init__(self, g: Graph, first: Nodes, varies: np.ndarray, memory: Memory = ()) -> None:
-        axes = range(varies.ndim)
-        kept = [np.flatnonzero(varies.any(axis=tuple(i for i in axes if i != k))) for k in axes]
-        self.first, self._at = np.asarray(first), np.ix_(*kept)
-        self.size = int(varies.any()) * int(np.prod([len(each) for each in kept], dtype=int))
-        self.memory, self.inside, self.varies = memory, self.first, np.zeros_like(varies)
-        if self.size:
-            self.varies[self._at] = True
-            if not memory:
-                entries = result_of(g, Turning(self.size))
-                self.memory, self.inside = g.ops[entries[0]][1:3], self._with(entries)
+        self.first, self._at = np.asarray(first), _hull(varies)
+        self.memory, self.inside = memory, self.first
+        self.size = self.of(self.first).size if varies.any() else 0
+        if self.size and not memory:
+            entries = result_of(g, Turning(self.size))
+            self.memory, self.inside = g.ops[entries[0]][1:3], self._with(entries)
 
     def of(self, nodes: Nodes) -> Nodes:
         """Return the nodes of what varies."""
         return nodes[self._at]
 
-    def outcome(self, g: Graph, loop: Repeat, length: int | None = None) -> Nodes:
-        """Return the array after the loop, or, with a length, those of all turns."""
-        entries = result_of(g, Outcome(self.size * (length or 1), loop, self.memory)) if self.size else self.first
-        rows = (
-            [self._with(row) for row in entries.reshape(length or 1, -1)] if self.size else [self.first] * (length or 1)
-        )
-        return np.stack(rows) if length else rows[0]
+    def outcome(self, g: Graph, loop: Repeat, length: int) -> Nodes:
+        """Return the arrays of all turns."""
+        if not self.size:
+            return np.stack([self.first] * length)
+        entries = result_of(g, Outcome(self.size * length, loop, self.memory))
+        return np.stack([self._with(row) for row in entries.reshape(length, -1)])
 
     def _with(self, entries: Nodes) -> Nodes:
         """Return the whole array, with these nodes for what varies."""
@@ -137,17 +197,16 @@ def _stack(g: Graph, part: _Part, over: Nodes) -> View:
     return in_memory(g, np.stack([part.of(each).ravel() for each in over]), neighbours=True)
 
 
-def _condition(g: Graph, pairs: Iterable[tuple[Nodes, Nodes]]) -> int | None:
-    """Return the node without which a turn leaves all that is carried as it was, given what it was and what it is."""
+def _condition(g: Graph, before: Nodes, after: Nodes) -> int | None:
+    """Return the node without which a turn leaves all that is carried as it was."""
     found = None
-    for old, new in pairs:
-        for was, node in zip(old.ravel().tolist(), new.ravel().tolist(), strict=True):
-            if node == was:
-                continue
-            op = g.ops[node]
-            if op[0] != "select" or op[3] != was or found not in (None, op[1]):
-                return None
-            found = op[1]
+    for was, node in zip(before.tolist(), after.tolist(), strict=True):
+        if node == was:
+            continue
+        op = g.ops[node]
+        if op[0] != "select" or op[3] != was or found not in (None, op[1]):
+            return None
+        found = op[1]
     return found
 
 
