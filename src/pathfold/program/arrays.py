@@ -8,7 +8,7 @@ nodes rolled back into loops (`roll.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +67,10 @@ class Fill:
     size: int
     boxes: tuple[Box, ...]
     entries: tuple[tuple[int, int], ...]
+
+    def part(self, wanted: Container[int]) -> Fill:
+        """Return what fills the wanted entries: all where there are boxes, so that others come with them."""
+        return self if self.boxes else Fill(self.size, (), tuple(each for each in self.entries if each[0] in wanted))
 
     def nodes(self) -> Iterator[int]:
         yield from (node for _, node in self.entries)
@@ -155,8 +159,8 @@ class Turning:
 class Repeat:
     """A loop over memory, which repeats a turn.
 
-    `first` and `following` fill what is carried, before the loop and at the end of a turn. Where the node `condition`
-    is false, a turn would leave all of it as it is. `over` are views of the entries of all turns, (turn, entry); `results`
+    `first` and `following` fill what is carried, before the loop and at the end of a turn. Once the node
+    `condition` is false, all further turns leave it as it is. `over` are views of the entries of all turns, (turn, entry); `results`
     fills a row of each turn. A turn reads the nodes `fixed` and the memory `read` from outside; the arrays `inner` are
     its own.
     """

@@ -72,6 +72,7 @@ class Function:
         self.width = 1  # numbers abreast
         self.vectorised = True  # whether LLVM is to look for vectors in the loops
         self._count = 0
+        self._ends: list[str] = []  # of the loops that are open
 
     def new(self) -> str:
         self._count += 1
@@ -178,7 +179,9 @@ class Function:
         self.lines += [f"  br label %{label}", f"{label}:"]
         head = len(self.lines)
         self.label = label
+        self._ends.append(f"{label}.end")
         yield index, values, results
+        self._ends.pop()
         end = self.label
         phis = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{end} ]"]
         for value, first, last in zip(values, carried, results, strict=True):
@@ -190,6 +193,12 @@ class Function:
         self.declared |= set() if self.vectorised else {AS_WRITTEN}
         self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}{hint}", f"{label}.end:"]
         self.label = f"{label}.end"
+
+    def leave_unless(self, condition: str) -> None:
+        """Leave the innermost loop, of which no value is used any more, unless the condition holds."""
+        label = f"stay{self.new().removeprefix('%')}"
+        self.lines += [f"  br i1 {condition}, label %{label}, label %{self._ends[-1]}", f"{label}:"]
+        self.label = label
 
     @contextmanager
     def when(self, condition: str, values: Sequence[str] = ()) -> Iterator[list[str]]:

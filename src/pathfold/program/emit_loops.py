@@ -12,7 +12,19 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pathfold.program.arrays import Box, Fill, Memory, Outcome, Product, Statement, View, arguments, leaves, needs
+from pathfold.program.arrays import (
+    Box,
+    Fill,
+    Memory,
+    Outcome,
+    Product,
+    Statement,
+    Turning,
+    View,
+    arguments,
+    leaves,
+    needs,
+)
 from pathfold.program.assembly import Function
 from pathfold.program.group import Group
 from pathfold.program.kernel import LAYOUT_STEPS, OUTER, SHARED, LaneScan, Traced
@@ -68,20 +80,50 @@ def _roots(traced: Traced, outputs: Outputs) -> list[int]:
     return [node for _, filling in outputs for node in needs(traced.graph, filling)]
 
 
-def _live(traced: Traced, fillings: Iterable[Fill]) -> set[int]:
-    """Return the numbers of the arrays that are read; of a loop, those that what is read comes from."""
-    g, seen = traced.graph, set()
-    stack = [node for filling in fillings for node in needs(g, filling)]
+def _live(traced: Traced, fillings: Iterable[Fill]) -> dict[int, set[int]]:
+    """Return which entries of arrays are read, by number; of what loops carry, those that these come from as well.
+
+    An array that no loop carries is computed as a whole: its first entry stands for all.
+    """
+    g = traced.graph
+    ends = {s.memory: k for k, s in enumerate(g.statements) if isinstance(s, Outcome) and s.memory[0] == "array"}
+    live: dict[int, set[int]] = {}
+    stack: list[int] = []
+    viewed: set[int] = set()
+
+    def reads(statement: Statement) -> None:
+        stack.extend(statement.nodes())
+        for kind, number in (view.memory for view in statement.views()):
+            if kind == "array" and number not in viewed:
+                viewed.add(number)
+                by_entry = isinstance(g.statements[number], Turning | Outcome)
+                stack.extend(g.input("array", number, i) for i in range(g.statements[number].size if by_entry else 1))
+
+    for filling in fillings:
+        reads(filling)
+    seen: set[int] = set()
     while stack:
         n = stack.pop()
-        if n not in seen:
-            seen.add(n)
+        if n in seen:
+            continue
+        seen.add(n)
+        if g.ops[n][:2] != ("input", "array"):
             stack.extend(arguments(g, n))
-            statement = g.statements[g.ops[n][2]] if g.ops[n][:2] == ("input", "array") else None
-            if isinstance(statement, Outcome):
-                filling = dict((*statement.loop.following, *statement.loop.results))[statement.memory]
-                stack.extend(needs(g, filling))
-    return {g.ops[n][2] for n in seen if g.ops[n][:2] == ("input", "array")}
+            continue
+        number, i = g.ops[n][2:]
+        statement = g.statements[number]
+        if number not in live:
+            live[number] = set()
+            reads(statement)
+        live[number].add(i)
+        if isinstance(statement, Outcome):
+            loop = statement.loop
+            filling = dict((*loop.following, *loop.results))[statement.memory]
+            reads(filling.part({i}) if statement.memory in dict(loop.following) else filling)
+            stack.extend([loop.condition] * (loop.condition is not None))
+        elif ("array", number) in ends:
+            stack.append(g.input("array", ends["array", number], i))
+    return live
 
 
 def _triangles(traced: Traced, outputs: Iterable[Fill]) -> set[int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from pathfold.program.arrays import Memory, Outcome, Repeat, Turning, View, arguments, needs, result_of
+from pathfold.program.arrays import Fill, Memory, Outcome, Repeat, Turning, View, arguments, needs, result_of
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import Nodes
 from pathfold.program.roll import fill, fill_all, in_memory
@@ -70,8 +70,10 @@ def _repeated(
     own = {*carried.units, *(part.memory for part in given if part.size)}
     varying = _varying(g, (n for nodes in results for n in nodes.ravel().tolist()), own)
     rows = [_Part(g, n, np.isin(n, list(varying)), ("result", k)) for k, n in enumerate(results)]
-    condition = None if rows else _condition(g, carried.nodes, after)
-    following = fill_all(g, {memory: after[at] for memory, at in carried.units.items()})
+    condition = None if rows or reverse else _condition(g, carried.nodes, after)
+    if condition is not None and not _counted(g, condition, given, over, own):
+        condition = None
+    following = carried.fillings(after)
     written = [(part.memory, fill(g, part.of(part.first))) for part in rows if part.size]
     fillings = [filling for _, filling in (*following, *written)]
     roots = [n for filling in fillings for n in needs(g, filling)] + [condition] * (condition is not None)
@@ -82,7 +84,7 @@ def _repeated(
     loop = Repeat(
         length,
         reverse,
-        tuple((memory, fill(g, _flat(first)[at])) for memory, at in carried.units.items()),
+        tuple(carried.fillings(_flat(first))),
         tuple(following),
         condition,
         tuple((part.memory, _stack(g, part, each)) for part, each in zip(given, over, strict=True) if part.size),
@@ -150,6 +152,13 @@ class _Carried:
         """Return the arrays as a turn finds them."""
         return self._arrays(self.nodes)
 
+    def fillings(self, nodes: Nodes) -> list[tuple[Memory, Fill]]:
+        """Return how these nodes of all entries are written; where that is little, one by one."""
+        written = {memory: nodes[at] for memory, at in self.units.items()}
+        if not self.small:
+            return fill_all(self.g, written)
+        return [(memory, Fill(each.size, (), tuple(enumerate(each.tolist())))) for memory, each in written.items()]
+
     def outcome(self, loop: Repeat) -> list[Nodes]:
         """Return the arrays after the loop."""
         last: dict[int, int] = {}
@@ -198,16 +207,26 @@ def _stack(g: Graph, part: _Part, over: Nodes) -> View:
 
 
 def _condition(g: Graph, before: Nodes, after: Nodes) -> int | None:
-    """Return the node without which a turn leaves all that is carried as it was."""
+    """Return the node k < n without which a turn leaves all that is carried as it was."""
     found = None
     for was, node in zip(before.tolist(), after.tolist(), strict=True):
         if node == was:
             continue
         op = g.ops[node]
-        if op[0] != "select" or op[3] != was or found not in (None, op[1]):
+        if op[0] != "select" or op[3] != was or found not in (None, op[1]) or g.ops[op[1]][0] != "lt":
             return None
         found = op[1]
     return found
+
+
+def _counted(g: Graph, condition: int, given: list[_Part], over: list[Nodes], own: set[Memory]) -> bool:
+    """Tell whether the condition k < n, once false, stays so: k is an entry that increases, n is the same for all."""
+    k, n = g.ops[condition][1:]
+    for part, nodes in zip(given, over, strict=True):
+        values = [g.value(node) for node in nodes.ravel().tolist()]
+        if part.inside.ravel().tolist() == [k] and None not in values and values == sorted(values):
+            return not _varying(g, [n], own)
+    return False
 
 
 def _varying(g: Graph, roots: Iterable[int], own: set[Memory]) -> set[int]:

@@ -6,7 +6,7 @@ one series it is one number, and the entries of a row that are neighbours in mem
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -25,7 +25,7 @@ from pathfold.program.arrays import (
 )
 from pathfold.program.assembly import Function
 from pathfold.program.kernel import Traced
-from pathfold.program.sections import Section, needed
+from pathfold.program.sections import Section
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Loops(Section):
         traced: Traced,
         f: Function,
         places: dict[Memory, Place],
-        live: Container[int],
+        live: Mapping[int, Container[int]],
         triangles: Container[int],
         s: str = "",
     ) -> None:
@@ -154,39 +154,30 @@ class Loops(Section):
     def _repeat(self, loop: Repeat) -> None:
         f, statements = self.f, self.graph.statements
         numbers = {s.memory: k for k, s in enumerate(statements) if isinstance(s, Outcome) and s.loop is loop}
-        wanted = self._wanted(loop, {memory for memory, number in numbers.items() if number in self.live})
+        wanted = {memory: self.live[number] for memory, number in numbers.items() if number in self.live}
         self.ready |= {numbers[memory] for memory in wanted}
         self.stored |= {numbers[memory] for memory in wanted}
         targets = {memory: self.places["array", numbers[memory]] for memory in wanted}
-        following = [(memory, filling) for memory, filling in loop.following if memory in wanted]
+        first, following = (
+            [(memory, filling.part(wanted[memory])) for memory, filling in fillings if memory in wanted]
+            for fillings in (loop.first, loop.following)
+        )
         results = [(memory, filling) for memory, filling in loop.results if memory in wanted]
-        for memory, filling in loop.first:
-            if memory in wanted:
-                self.fill(filling, targets[memory])
-        with f.loop(str(loop.length)) as (turn, _, _), ExitStack() as blocks:
+        for memory, filling in first:
+            self.fill(filling, targets[memory])
+        with f.loop(str(loop.length)) as (turn, _, _):
             if loop.reverse:
                 turn = f.integer("sub", str(loop.length - 1), turn)
             over = {memory: self._of_turn(self.places[view.memory], view, turn) for memory, view in loop.over}
             inside = self.inside({memory: targets[memory] for memory, _ in following} | over, self.s)
             inside.ready |= {number for _, number in (*over, *(memory for memory, _ in following))}
             if loop.condition is not None:
-                blocks.enter_context(f.when(f.any(*inside.compute([loop.condition]))))
+                f.leave_unless(f.any(*inside.compute([loop.condition])))
             inside.compute(node for _, filling in (*results, *following) for node in needs(self.graph, filling))
             for memory, filling in results:
                 inside.fill(filling, self._of_turn(targets[memory], View((), 0, (filling.size,)), turn))
             for memory, filling in following:
                 inside.fill(filling, targets[memory])
-
-    def _wanted(self, loop: Repeat, live: set[Memory]) -> set[Memory]:
-        """Return which quantities of a loop are to be computed: the live ones, and those that they come from."""
-        fillings, wanted, left = dict((*loop.following, *loop.results)), set(), list(live)
-        while left:
-            memory = left.pop()
-            if memory not in wanted:
-                wanted.add(memory)
-                reached = needed(self.graph, needs(self.graph, fillings[memory]), self.scope)
-                left += {self.graph.ops[n][1:3] for n in reached} & fillings.keys()
-        return wanted
 
     def _of_turn(self, place: Place, view: View, turn: str) -> Place:
         """Return the place of the entries of a turn."""

@@ -31,7 +31,7 @@ def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delt
     B = sde.diffusion(x, z, t)
     over = integrals(A, delta / 2, (B @ B.T)[None])
     M = cholesky(over.spread[0])
-    first = M + A @ over.once @ M  # e^{Ah} M
+    first = M + over.change @ M  # e^{Ah} M
     L = cholesky(first @ first.T + M @ M.T)
     K = inverse_factor(L) @ first
     v1 = K.T @ v + cholesky(jnp.eye(len(v)) - K.T @ K) @ fresh
@@ -43,9 +43,9 @@ def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delt
 class ExactLinearDrift(Scheme):
     """For a drift a = A x + b, with A and b functions of parameters, time and inputs, the step of length delta is::
 
-        x' = x + int_0^delta e^{As} ds a + L v,   L L^T = int_0^delta e^{As} B B^T e^{A^T s} ds,   v ~ N(0, I_X)
+        x' = e^{A delta} x + int_0^delta e^{As} ds b + L v,   L L^T = int_0^delta e^{As} B B^T e^{A^T s} ds
 
-    with B the diffusion at the beginning of the step. If B does not depend on the state this is exact: one step between
+    with v ~ N(0, I_X) and B the diffusion at the beginning of the step. If B does not depend on the state this is exact: one step between
     observations is enough, also for states that noise reaches through others alone, and for stiff drifts (up to rates
     of 2,000 / delta; faster ones are stable, but decay too slowly). If B depends on the state, means are exact, and the
     scheme converges to the Ito solution with strong order 1/2 as Euler-Maruyama does, with errors that do not grow with
@@ -80,7 +80,7 @@ class ExactLinearDrift(Scheme):
             noises, shares = pairs(len(x)), S[np.tril_indices(len(x))]
         changes = depends(lambda t: sde.drift(x, z, t), t)
         over = integrals(A, delta, noises, twice=changes)
-        x_new = x + over.once @ sde.drift(x, z, t)
+        x_new = x + over.change @ x + over.once @ sde.drift(jnp.zeros_like(x), z, t)
         if changes:
             x_new = x_new + over.twice @ time_slope(sde.drift, x, z, t)
         return x_new + cholesky(jnp.einsum("p,pab->ab", shares, over.spread)) @ v

@@ -71,12 +71,13 @@ def _derivative_of_inverse_factor(factors, directions):
 
 
 class Integrals(NamedTuple):
-    """Integrals over a step of length d of the exponential e^{As} of a matrix A.
+    """The change e^{Ad} - I over a step of length d of the exponential of a matrix A, and integrals of e^{As}.
 
     once = int_0^d e^{As} ds; twice = int_0^d (d - s) e^{As} ds, if asked for; spread (noises, X, X), for each covariance S of white
     noise per unit of time, int_0^d e^{As} S e^{A^T s} ds.
     """
 
+    change: Array
     once: Array
     twice: Array | None
     spread: Array
@@ -120,5 +121,5 @@ def integrals(matrix: Array, length: Any, noises: Array, *, twice: bool = False)
         term, (one, one if twice else None, noises), (1 / (orders + 1), 1 / (orders + 2))
     )
     pieces = (h, Z @ once, h * once, h**2 / 2 * again if twice else None, h * spread)
-    (_, _, *found), _ = jax.lax.scan(double, pieces, np.arange(MOST_DOUBLINGS, dtype=float))
+    (_, *found), _ = jax.lax.scan(double, pieces, np.arange(MOST_DOUBLINGS, dtype=float))
     return Integrals(*found)
