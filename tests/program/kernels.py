@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from pathfold.program.kernel import (
 )
 from pathfold.program.layout import BLOCKS, Record, Use
 from pathfold.program.machine import Loaded, assemble
-from pathfold.program.node_arrays import NodeArray
+from pathfold.program.node_arrays import NodeArray, graph_of
 from pathfold.program.trace import trace
 
 LANES = 5  # odd, so that vectorised loops have a remainder
@@ -120,6 +121,18 @@ class Memory:
 CARRY = Record("carry", "shared", {})
 
 
+def in_jax(final: Callable[..., dict]) -> Callable[..., dict]:
+    """The same part of a kernel for arrays of nodes, where it is written in JAX."""
+
+    @functools.wraps(final)
+    def of_nodes(**values):
+        graph = graph_of(*values.values())
+        out = trace(graph, lambda given: final(**given), {name: each.nodes for name, each in values.items()})
+        return {name: NodeArray(graph, nodes) for name, nodes in out.items()}
+
+    return of_nodes
+
+
 def evaluate(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
     """The flat results of a JAX function, compiled; every argument and result has the lane as its first axis."""
     arrays = tuple(np.asarray(a, dtype=float) for a in arrays)
@@ -130,10 +143,9 @@ def evaluate(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
     result = Record("result", "lane", {f"out{i}": s.shape for i, s in enumerate(jax.tree.leaves(shapes))})
 
     def final(**values):
-        given = [values[f"in{i}"] for i in range(len(arrays))]
-        graph = given[0].graph
-        out = trace(graph, function, *(each.nodes for each in given))
-        return {f"out{i}": NodeArray(graph, nodes) for i, nodes in enumerate(jax.tree.leaves(out))}
+        return {
+            f"out{i}": out for i, out in enumerate(jax.tree.leaves(function(*(values[name] for name in given.fields))))
+        }
 
     final.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in given.fields]
@@ -141,7 +153,7 @@ def evaluate(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
     memory = Memory([given, result], lanes=lanes)
     for i, a in enumerate(arrays):
         memory["given", f"in{i}"] = a
-    memory.run(LaneScan(f"function{next(_number)}", memory.uses(), final=final))
+    memory.run(LaneScan(f"function{next(_number)}", memory.uses(), final=in_jax(final)))
     return [memory["result", name] for name in result.fields]
 
 

@@ -8,7 +8,7 @@ nodes rolled back into loops (`roll.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,8 @@ Term = View | Scalar | Apply
 class Box:
     """The assignment target[start + strides . i] = term(i) for all i within `shape`.
 
-    Where `mirror` is given, i runs over i_1 <= i_0 alone, and the value is stored at start + mirror . i as well.
+    Where `mirror` is given, the last of i runs up to the one before it alone, and the value is stored at
+    start + mirror . i as well.
     """
 
     shape: tuple[int, ...]
@@ -66,6 +67,10 @@ class Fill:
     size: int
     boxes: tuple[Box, ...]
     entries: tuple[tuple[int, int], ...]
+
+    def part(self, wanted: Container[int]) -> Fill:
+        """Return what fills the wanted entries: all where there are boxes, so that others come with them."""
+        return self if self.boxes else Fill(self.size, (), tuple(each for each in self.entries if each[0] in wanted))
 
     def nodes(self) -> Iterator[int]:
         yield from (node for _, node in self.entries)
@@ -137,7 +142,62 @@ class Elimination:
         yield self.matrix
 
 
-Statement = Fill | Product | SparseProduct | Elimination
+@dataclass(frozen=True)
+class Turning:
+    """Stands for memory that a loop carries, or for the entries of its present turn."""
+
+    size: int
+
+    def nodes(self) -> Iterator[int]:
+        return iter(())
+
+    def views(self) -> Iterator[View]:
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A loop over memory, which repeats a turn.
+
+    `first` and `following` fill what is carried, before the loop and at the end of a turn. Once the node `condition` is
+    false, all further turns leave it as it is. `over` are views of the entries of all turns, (turn, entry); `results`
+    fills a row of each turn. A turn reads the nodes `fixed` and the memory `read` from outside; the arrays `inner` are
+    its own.
+    """
+
+    length: int
+    reverse: bool
+    first: tuple[tuple[Memory, Fill], ...]
+    following: tuple[tuple[Memory, Fill], ...]
+    condition: int | None
+    over: tuple[tuple[Memory, View], ...]
+    results: tuple[tuple[Memory, Fill], ...]
+    fixed: tuple[int, ...]
+    read: tuple[View, ...]
+    inner: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a loop carries in the end, or one of its results, (turn, entry); `memory` stands for it within the loop."""
+
+    size: int
+    loop: Repeat
+    memory: Memory
+
+    def nodes(self) -> Iterator[int]:
+        yield from self.loop.fixed
+        for _, filling in self.loop.first:
+            yield from filling.nodes()
+
+    def views(self) -> Iterator[View]:
+        yield from self.loop.read
+        yield from (view for _, view in self.loop.over)
+        for _, filling in self.loop.first:
+            yield from filling.views()
+
+
+Statement = Fill | Product | SparseProduct | Elimination | Turning | Outcome
 
 
 def leaves(term: Term) -> Iterator[View | Scalar]:

@@ -13,6 +13,7 @@ from pathfold.program.elementary import INLINED, declarations, literal, name_of
 
 # Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
 FAST = "reassoc nsz arcp contract afn"
+AS_WRITTEN = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.vectorize.enable", i1 false}'
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
 _COMPARISON = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
 _OF_TRUTHS = {"lt": "ult", "le": "ule", "eq": "eq", "ne": "ne"}
@@ -69,7 +70,9 @@ class Function:
         self.label = "entry"
         self.declared: set[str] = set()
         self.width = 1  # numbers abreast
+        self.vectorised = True  # whether LLVM is to look for vectors in the loops
         self._count = 0
+        self._ends: list[str] = []  # of the loops that are open
 
     def new(self) -> str:
         self._count += 1
@@ -183,7 +186,9 @@ class Function:
         self.lines += [f"  br label %{label}", f"{label}:"]
         head = len(self.lines)
         self.label = label
+        self._ends.append(f"{label}.end")
         yield index, values, results
+        self._ends.pop()
         end = self.label
         phis = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{end} ]"]
         for value, first, last in zip(values, carried, results, strict=True):
@@ -191,8 +196,16 @@ class Function:
         self.lines[head:head] = phis
         self.lines.append(f"  {following} = add nuw nsw i64 {index}, 1")
         done = self.value(f"icmp eq i64 {following}, {count}")
-        self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}", f"{label}.end:"]
+        hint = "" if self.vectorised else ", !llvm.loop !0"
+        self.declared |= set() if self.vectorised else {AS_WRITTEN}
+        self.lines += [f"  br i1 {done}, label %{label}.end, label %{label}{hint}", f"{label}.end:"]
         self.label = f"{label}.end"
+
+    def leave_unless(self, condition: str) -> None:
+        """Leave the innermost loop, of which no value is used any more, unless the condition holds."""
+        label = f"stay{self.new().removeprefix('%')}"
+        self.lines += [f"  br i1 {condition}, label %{label}, label %{self._ends[-1]}", f"{label}:"]
+        self.label = label
 
     @contextmanager
     def when(self, condition: str, values: Sequence[str] = ()) -> Iterator[list[str]]:
@@ -208,6 +221,14 @@ class Function:
         inside, self.label = self.label, f"{label}.end"
         for i, (value, changed) in enumerate(zip(values, list(results), strict=True)):
             results[i] = self.value(f"phi {self.type()} [ {changed}, %{inside} ], [ {value}, %{before} ]")
+
+    def any(self, truths: str) -> str:
+        """Return whether one of the truth values of a vector holds."""
+        if self.width == 1:
+            return truths
+        vector, function = self.type("i1"), f"llvm.vector.reduce.or.v{self.width}i1"
+        self.declared.add(f"declare i1 @{function}({vector})")
+        return self.value(f"call i1 @{function}({vector} {truths})")
 
     def lanes_below(self, count: str) -> str:
         """Return the vector of truth values that says which lanes have a number below `count`."""

@@ -12,13 +12,25 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pathfold.program.arrays import Box, Fill, Memory, Product, Statement, View, entries_of, leaves, needs
+from pathfold.program.arrays import (
+    Box,
+    Fill,
+    Memory,
+    Outcome,
+    Product,
+    Statement,
+    Turning,
+    View,
+    arguments,
+    leaves,
+    needs,
+)
 from pathfold.program.assembly import Function
 from pathfold.program.group import Group
 from pathfold.program.kernel import LAYOUT_STEPS, OUTER, SHARED, LaneScan, Traced
 from pathfold.program.layout import Use
-from pathfold.program.roll import fill, put
-from pathfold.program.sections import ABREAST, frontier, lanes_in_use, levels_of, needed
+from pathfold.program.roll import fill_all
+from pathfold.program.sections import ABREAST, array_levels, frontier, lanes_in_use, levels_of, needed
 from pathfold.program.statements import Loops, Place
 
 Outputs = list[tuple[Memory, Fill]]
@@ -33,52 +45,85 @@ def emit_loops(traced: Traced, f: Function, lanes: int) -> tuple[dict[str, int],
         arrays |= {("before", memory[1]): filling.size for memory, filling in outputs["body"] if memory[0] == "carry"}
         arrays |= {("sum", name): filling.size for (_, name), filling in outputs["final"] if traced.is_sum(name)}
     arrays |= {("array", k): statement.size for k, statement in enumerate(traced.graph.statements)}
-    places = {memory: Place(f"%{'.'.join(map(str, memory))}", apart=width) for memory in arrays}
-    offsets, total = {}, 0
-    for memory, size in arrays.items():
-        offsets[places[memory].base.removeprefix("%")] = total
-        total += width * size
-    top = Loops(traced, f, places, _triangles(traced, (filling for part in outputs.values() for _, filling in part)))
+    levels = levels_of(traced)
+    shared = {("array", k) for k, level in array_levels(traced, levels).items() if level == SHARED and width > 1}
+    places = {
+        memory: Place(f"%{'.'.join(map(str, memory))}", apart=1 if memory in shared else width, shared=memory in shared)
+        for memory in arrays
+    }
+    fillings = [filling for part in outputs.values() for _, filling in part]
+    top = Loops(traced, f, places, _live(traced, fillings), _triangles(traced, fillings))
     if isinstance(traced.kernel, LaneScan):
         _lane_scan(top, lanes, width, outputs)
     else:
         _node_scan(top, lanes, outputs)
+    offsets, total = {}, 0
+    for memory, size in arrays.items():
+        if memory[0] != "array" or memory[1] in top.stored:
+            offsets[places[memory].base.removeprefix("%")] = total
+            total += size * places[memory].apart
     return offsets, -(-total // lanes)
 
 
 def _outputs(traced: Traced, part: str) -> Outputs:
-    """Return how each output of a part is filled.
-
-    An output that would read memory which the part has overwritten by then is first computed in an array of its own.
-    """
+    """Return how each output of a part is filled."""
     g, written = traced.graph, {}
     for name, nodes in getattr(traced, part).items():
         carried = part == "init" or (part == "body" and name in traced.carry.shapes)
         memory = ("carry" if carried else "field", name)
         if nodes.ravel().tolist() != [g.input(*memory, i) for i in range(nodes.size)]:
             written[memory] = nodes
-    out = []
-    for memory, nodes in written.items():
-        filling = fill(g, nodes)
-        if any(view.memory in written and not _in_place(filling, memory, view) for view in filling.views()):
-            aside = put(g, nodes).memory
-            filling = fill(g, entries_of(g, aside).reshape(nodes.shape))
-        out.append((memory, filling))
-    return out
-
-
-def _in_place(filling: Fill, memory: Memory, view: View) -> bool:
-    """Tell whether the view is of the memory that is written, and every entry is read only where it is written next."""
-    return view.memory == memory and all(
-        leaf.memory != memory or (leaf.start, leaf.strides) == (box.start, box.strides)
-        for box in filling.boxes
-        for leaf in leaves(box.term)
-        if isinstance(leaf, View)
-    )
+    return fill_all(g, written)
 
 
 def _roots(traced: Traced, outputs: Outputs) -> list[int]:
     return [node for _, filling in outputs for node in needs(traced.graph, filling)]
+
+
+def _live(traced: Traced, fillings: Iterable[Fill]) -> dict[int, set[int]]:
+    """Return which entries of arrays are read, by number; of what loops carry, those that these come from as well.
+
+    An array that no loop carries is computed as a whole: its first entry stands for all.
+    """
+    g = traced.graph
+    ends = {s.memory: k for k, s in enumerate(g.statements) if isinstance(s, Outcome) and s.memory[0] == "array"}
+    live: dict[int, set[int]] = {}
+    stack: list[int] = []
+    viewed: set[int] = set()
+
+    def reads(statement: Statement) -> None:
+        stack.extend(statement.nodes())
+        for kind, number in (view.memory for view in statement.views()):
+            if kind == "array" and number not in viewed:
+                viewed.add(number)
+                by_entry = isinstance(g.statements[number], Turning | Outcome)
+                stack.extend(g.input("array", number, i) for i in range(g.statements[number].size if by_entry else 1))
+
+    for filling in fillings:
+        reads(filling)
+    seen: set[int] = set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if g.ops[n][:2] != ("input", "array"):
+            stack.extend(arguments(g, n))
+            continue
+        number, i = g.ops[n][2:]
+        statement = g.statements[number]
+        if number not in live:
+            live[number] = set()
+            reads(statement)
+        live[number].add(i)
+        if isinstance(statement, Outcome):
+            loop = statement.loop
+            filling = dict((*loop.following, *loop.results))[statement.memory]
+            reads(filling.part({i}) if statement.memory in dict(loop.following) else filling)
+            stack.extend([] if loop.condition is None else [loop.condition])
+        elif ("array", number) in ends:
+            stack.append(g.input("array", ends["array", number], i))
+    return live
 
 
 def _triangles(traced: Traced, outputs: Iterable[Fill]) -> set[int]:
@@ -156,7 +201,9 @@ def _lane_scan(outside: Loops, lanes: int, width: int, outputs: dict[str, Output
     top = outside.inside(shared)
     roots = [node for part in outputs.values() for node in _roots(traced, part)]
     kept = frontier(graph, levels, needed(graph, roots, {}), SHARED)
+    f.vectorised = not graph.abreast
     top.compute(kept)
+    f.vectorised, top.alone = True, not graph.abreast
 
     def at(use: Use, number: str, lane: str) -> str:
         begin = f.integer("mul", number, str(use.record.size * lanes))
@@ -195,7 +242,9 @@ def _node_scan(outside: Loops, lanes: int, outputs: dict[str, Outputs]) -> None:
     top = outside.inside(fields)
     roots = [node for part in outputs.values() for node in _roots(traced, part)]
     kept = frontier(graph, levels, needed(graph, roots, {}), SHARED)
+    f.vectorised = not graph.abreast
     top.compute(kept)
+    f.vectorised, top.alone = True, not graph.abreast
     for memory, place in sums.items():
         if memory in graph.sizes:
             _begin_sum(top, place, series[memory], graph.sizes[memory], traced.abreast)

@@ -243,6 +243,15 @@ def _select(g: Graph, args, values):
     return a if a == b else None
 
 
+def _ne(g: Graph, args, values):
+    """Return the truth value of which a number is 1 or 0, where it is compared with 0."""
+    for value, other in ((values[0], args[1]), (values[1], args[0])):
+        op = g.ops[other]
+        if value == 0.0 and op[0] == "select" and (g.value(op[2]), g.value(op[3])) == (1.0, 0.0):
+            return op[1]
+    return None
+
+
 def _same(g: Graph, args, values):
     return args[0] if args[0] == args[1] else None
 
@@ -271,6 +280,7 @@ _SIMPLIFY = {
     "select": _select,
     "max": _same,
     "min": _same,
+    "ne": _ne,
     "and": _and,
     "or": _or,
 }

@@ -286,6 +286,10 @@ class Applied:
 class LargeApplied(Applied):
     """The same where the program has loops over arrays in memory: JAX writes each derivative down, once."""
 
+    def __init__(self, program: Program, g: Graph, nodes: Sequence[Nodes]) -> None:
+        super().__init__(program, g, nodes)
+        self._jacobians: dict[tuple[int, ...], Any] = {}  # by the arguments
+
     def _of(self, key: Any, function: Callable, *weights: Any) -> Any:
         """Apply a function of the arguments and weights; it is written down under this key."""
         given = [*self.nodes, *(nodes_in(self.g, each) for each in weights)]
@@ -301,14 +305,26 @@ class LargeApplied(Applied):
         return self.jacobians(argument)[0]
 
     def jacobians(self, *arguments: int) -> list[Any]:
-        return list(self._of(("jacobians", *arguments), jax.jacfwd(self.program.function, argnums=arguments)))
+        """Those that came with second derivatives, where there are any: what is large is in the code once."""
+        if arguments not in self._jacobians:
+            jacobians = jax.jacfwd(self.program.function, argnums=arguments)
+            self._jacobians[arguments] = self._of(("jacobians", *arguments), jacobians)
+        return list(self._jacobians[arguments])
 
     def hessians(self, *arguments: int) -> Any:
         def function(*values):
             at, of_one = self._of_one(values, arguments)
-            return jax.jacfwd(jax.jacfwd(lambda q: jnp.ravel(of_one(q))))(at)
 
-        return self._of(("hessians", *arguments), function)
+            def jacobian(q):
+                found = jax.jacfwd(of_one)(q)
+                return found, found
+
+            hessians, found = jax.jacfwd(jacobian, has_aux=True)(at)
+            ends = [*accumulate(values[a].size for a in arguments)][:-1]
+            return hessians.reshape(-1, at.size, at.size), jnp.split(found, ends, axis=-1)
+
+        hessians, self._jacobians[arguments] = self._of(("hessians", *arguments), function)
+        return hessians
 
     def contracted_hessian(self, weights: Any, *arguments: int) -> Any:
         def function(*values):
@@ -341,8 +357,9 @@ class LargeApplied(Applied):
         def function(*values):
             def total(*v):
                 parts = jax.jacfwd(self.program.function, argnums=arguments)(*v)
-                return sum(jnp.sum(w * part) for w, part in zip(values[count:], parts, strict=True))
+                return sum(jnp.sum(w * part) for w, part in zip(values[count:], parts, strict=True)), parts
 
-            return jax.grad(total, argnums=arguments)(*values[:count])
+            return jax.grad(total, argnums=arguments, has_aux=True)(*values[:count])
 
-        return list(self._of(("contracted", *arguments), function, *weights))
+        gradients, self._jacobians[arguments] = self._of(("contracted", *arguments), function, *weights)
+        return list(gradients)

@@ -1,17 +1,30 @@
 """Rolls arrays of nodes back into loops.
 
-Entries that are the same expression of evenly spaced entries of memory form a box that one loop fills. The entries of a
-symmetric matrix are computed once and stored twice. Entries that differ (a diagonal, say) are stored one by one after
-the box, or they split it: evenly spaced rows or columns of the same kind are boxes of their own.
+Entries that are the same expression of evenly spaced entries of memory form a box that one loop fills. The entries of
+a symmetric matrix, or of several, are computed once and stored twice. Entries that differ (a diagonal, say) are stored
+one by one after the box, or they split it: evenly spaced rows or columns of the same kind are boxes of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
-from pathfold.program.arrays import Apply, Box, Fill, Memory, Scalar, Term, View, result_of, row_major
+from pathfold.program.arrays import (
+    Apply,
+    Box,
+    Fill,
+    Memory,
+    Scalar,
+    Term,
+    View,
+    entries_of,
+    leaves,
+    result_of,
+    row_major,
+)
 from pathfold.program.graph import Graph
 
 FEW = 8  # up to so many entries are written one by one
@@ -56,11 +69,40 @@ def fill(g: Graph, nodes: np.ndarray) -> Fill:
     return Fill(nodes.size, tuple(boxes), tuple(entries))
 
 
+def fill_all(g: Graph, written: dict[Memory, np.ndarray]) -> list[tuple[Memory, Fill]]:
+    """Return the statements that write nodes into these parts of memory, to be run one after the other.
+
+    One that would read memory which has been overwritten by then first computes its nodes in an array of its own.
+    """
+    out = []
+    for memory, nodes in written.items():
+        filling = fill(g, nodes)
+        if any(view.memory in written and not _in_place(filling, memory, view) for view in filling.views()):
+            aside = put(g, nodes).memory
+            filling = fill(g, entries_of(g, aside).reshape(nodes.shape))
+        out.append((memory, filling))
+    return out
+
+
+def _in_place(filling: Fill, memory: Memory, view: View) -> bool:
+    """Tell whether the view is of the memory that is written, and every entry is read only where it is written next."""
+    return view.memory == memory and all(
+        leaf.memory != memory or (leaf.start, leaf.strides) == (box.start, box.strides)
+        for box in filling.boxes
+        for leaf in leaves(box.term)
+        if isinstance(leaf, View)
+    )
+
+
 def _cover(g: Graph, nodes: np.ndarray, where: np.ndarray, boxes: list[Box], entries: list[tuple[int, int]]) -> None:
     """Add boxes and entries that put the nodes at the places `where`."""
     if nodes.size > FEW:
         signatures = _signatures(g, nodes)
         if _box(g, nodes, signatures, where, boxes, entries):
+            return
+        shape = _unmerged(g, nodes, signatures)
+        if shape != nodes.shape:
+            _cover(g, nodes.reshape(shape), where.reshape(shape), boxes, entries)
             return
         parts = _parts(signatures)
         for part in parts:
@@ -72,8 +114,10 @@ def _cover(g: Graph, nodes: np.ndarray, where: np.ndarray, boxes: list[Box], ent
 
 def _box(g: Graph, nodes: np.ndarray, signatures: np.ndarray, where: np.ndarray, boxes: list, entries: list) -> bool:
     """Add a box for the nodes, and entries for those few that differ; return False if most do not fit in one box."""
-    symmetric = nodes.ndim == 2 and nodes.shape[0] == nodes.shape[1] and np.array_equal(nodes, nodes.T)
-    chosen = np.tri(len(nodes), dtype=bool) if symmetric else np.ones(nodes.shape, dtype=bool)
+    symmetric = nodes.ndim > 1 and np.array_equal(nodes, np.swapaxes(nodes, -1, -2))
+    chosen = np.ones(nodes.shape, dtype=bool)
+    if symmetric:
+        chosen &= np.tri(nodes.shape[-1], dtype=bool)
     kinds, counts = np.unique(signatures[chosen], return_counts=True)
     usual = chosen & (signatures == kinds[counts.argmax()])
     others = np.argwhere(chosen & ~usual)
@@ -83,12 +127,43 @@ def _box(g: Graph, nodes: np.ndarray, signatures: np.ndarray, where: np.ndarray,
     if term is None:
         return False
     start, strides = int(where.flat[0]), _strides(where)
-    boxes.append(Box(nodes.shape, start, strides, term, strides[::-1] if symmetric else None))
+    mirror = (*strides[:-2], strides[-1], strides[-2]) if symmetric else None
+    boxes.append(Box(nodes.shape, start, strides, term, mirror))
     for at in others.tolist():
         entries.append((int(where[tuple(at)]), int(nodes[tuple(at)])))
-        if symmetric and at[0] != at[1]:
-            entries.append((int(where.T[tuple(at)]), int(nodes[tuple(at)])))
+        if symmetric and at[-2] != at[-1]:
+            entries.append((int(np.swapaxes(where, -1, -2)[tuple(at)]), int(nodes[tuple(at)])))
     return True
+
+
+def _unmerged(g: Graph, nodes: np.ndarray, signatures: np.ndarray) -> tuple[int, ...]:
+    """Return a shape in which axes that were merged, along which forms or places are periodic, are apart again."""
+    shape: list[int] = []
+    for axis, length in enumerate(nodes.shape):
+        rows = np.moveaxis(signatures, axis, 0).reshape(length, -1)
+        if (rows == rows[:1]).all():
+            lines = np.moveaxis(nodes, axis, 0).reshape(length, -1)
+            line = next((line for line in lines.T if g.value(line[0]) is None), lines[:, 0])
+            steps = np.diff([list(islice(_read(g, node), LARGEST_TERM)) for node in line.tolist()], axis=0)
+            changes = np.flatnonzero((steps != steps[:1]).any(axis=1))
+            period = int(changes[0]) + 1 if changes.size else length
+        else:
+            repeats = (
+                d for d in range(2, length) if length % d == 0 and (rows == np.tile(rows[:d], (length // d, 1))).all()
+            )
+            period = next(repeats, length)
+        shape += [length // period, period] if length % period == 0 and period < length else [length]
+    return tuple(shape)
+
+
+def _read(g: Graph, node: int) -> Iterator[int]:
+    """Yield the places in memory of all that a node is computed from, in the order of its expression."""
+    op = g.ops[node]
+    if op[0] == "input" and op[1:3] in g.sizes:
+        yield op[3]
+    elif op[0] not in ("input", "const"):
+        for a in op[1:]:
+            yield from _read(g, a)
 
 
 def _strides(where: np.ndarray) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from pathfold.program import special
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import RULES, constants_of, elementwise, evaluate_closed, known
+from pathfold.program.repeat import scan
 from pathfold.program.unsupported import ADVICE, UnsupportedPrimitive
 
 
@@ -65,20 +66,41 @@ def _hi_primitive(g: Graph, eqn, args):
 
 
 def _scan(g: Graph, eqn, args):
+    """Truth values are carried, and stacked, as the numbers 1 and 0."""
     p = eqn.params
     n_consts, n_carry, _ = (len(list(part)) for part in p["ft_in"].unpack())
-    consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
-    length = p["length"]
-    collected: list = [None] * length
-    for i in reversed(range(length)) if p["reverse"] else range(length):
-        out = evaluate_closed(g, p["jaxpr"], [*consts, *carry, *(x[i] for x in xs)])
-        carry, collected[i] = list(out[:n_carry]), out[n_carry:]
-    shapes = [v.aval.shape for v in eqn.outvars[n_carry:]]
-    stacked = [
-        np.stack([c[j] for c in collected]) if length else np.zeros(shape, dtype=np.int64)
-        for j, shape in enumerate(shapes)
+    kinds = [atom.aval.dtype for atom in eqn.invars[n_consts:]]
+    consts, given = args[:n_consts], _as_numbers(g, args[n_consts:], kinds)
+
+    def turn(carry, entries):
+        inside = [
+            _IS_TRUE(g, eqn, [n, zero]) if k == np.bool_ else n for n, k in zip([*carry, *entries], kinds, strict=True)
+        ]
+        out = evaluate_closed(g, p["jaxpr"], [*consts, *inside])
+        out = _as_numbers(g, out, [atom.aval.dtype for atom in eqn.outvars])
+        return out[:n_carry], out[n_carry:]
+
+    if not p["length"]:
+        return [*args[n_consts : n_consts + n_carry], *(np.zeros(v.aval.shape, int) for v in eqn.outvars[n_carry:])]
+    zero = constants_of(g, 0.0)
+    scanned = g, turn, p["length"], given[:n_carry], given[n_carry:]
+    try:
+        out = scan(*scanned, reverse=p["reverse"])
+    except UnsupportedPrimitive:  # it asks for constants that change from turn to turn
+        out = scan(*scanned, reverse=p["reverse"], written_out=True)
+    return [
+        _IS_TRUE(g, eqn, [n, zero]) if atom.aval.dtype == np.bool_ else n
+        for n, atom in zip(out, eqn.outvars, strict=True)
     ]
-    return [*carry, *stacked]
+
+
+_IS_TRUE = elementwise(lambda g, a, zero: g.op("ne", a, zero))
+
+
+def _as_numbers(g: Graph, arrays, kinds) -> list:
+    one, zero = constants_of(g, 1.0), constants_of(g, 0.0)
+    chosen = elementwise(lambda g, a, one, zero: g.op("select", a, one, zero))
+    return [chosen(g, None, [n, one, zero]) if k == np.bool_ else n for n, k in zip(arrays, kinds, strict=True)]
 
 
 def _while(g: Graph, eqn, args):

@@ -35,6 +35,11 @@ def product(g: Graph, a: Nodes, b: Nodes) -> Nodes:
     operations = _operations(g, a, b)
     if operations <= g.largest:
         return _written_out(g, a, b)
+    rows, columns = is_entry(g, a).any(axis=1), is_entry(g, b).any(axis=0)
+    if not (rows.all() and columns.all()):
+        out = np.full((len(rows), len(columns)), g.const(0.0), dtype=np.int64)
+        out[np.ix_(rows, columns)] = product(g, a[rows], b[:, columns])
+        return out
     a_kept, b_kept = seen(g, a) is not None, seen(g, b) is not None
     a_entries, b_entries = int(is_entry(g, a).sum()), int(is_entry(g, b).sum())
     if not a_kept and not b_kept and operations <= 2 * (a_entries + b_entries):
@@ -62,9 +67,9 @@ def _operations(g: Graph, a: Nodes, b: Nodes) -> int:
 
 
 def _written_out(g: Graph, a: Nodes, b: Nodes) -> Nodes:
-    out = np.empty((a.shape[0], b.shape[1]), dtype=np.int64)
+    out = np.full((a.shape[0], b.shape[1]), g.const(0.0), dtype=np.int64)
     left, right = is_entry(g, a), is_entry(g, b)
-    for i, j in np.ndindex(*out.shape):
+    for i, j in np.argwhere(left @ right).tolist():
         both = np.flatnonzero(left[i] & right[:, j])
         out[i, j] = g.sum(g.op("mul", p, q) for p, q in zip(a[i, both].tolist(), b[both, j].tolist(), strict=True))
     return out

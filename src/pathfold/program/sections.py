@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Container, Iterable
 from functools import cache
 
-from pathfold.program.arrays import arguments
+from pathfold.program.arrays import Outcome, arguments
 from pathfold.program.assembly import Function
 from pathfold.program.graph import Graph
 from pathfold.program.kernel import INNER, LAYOUT_SLOTS, OUTER, SHARED, LaneScan, Traced
@@ -61,13 +61,22 @@ def levels_of(traced: Traced) -> list[int]:
             continue
         level = max((levels[a] for a in arguments(graph, n)), default=SHARED)
         if op[:2] == ("input", "array") and op[3] == 0:
-            # Every lane has an array of its own, even where all lanes have the same values.
-            views = graph.statements[op[2]].views()
-            level = max(level, OUTER if graph.abreast else SHARED, *(of_memory(v.memory) for v in views))
+            level = max(level, *(of_memory(view.memory) for view in graph.statements[op[2]].views()), SHARED)
         elif n in held:
             level = OUTER
         levels.append(level)
     return levels
+
+
+def array_levels(traced: Traced, levels: list[int]) -> dict[int, int]:
+    """Return how often each array changes, by number; those inside a loop change with what the loop computes."""
+    ops = enumerate(traced.graph.ops)
+    found = {op[2]: levels[n] for n, op in ops if op[:2] == ("input", "array") and op[3] == 0}
+    for number in sorted(found, reverse=True):
+        statement = traced.graph.statements[number]
+        if isinstance(statement, Outcome):
+            found |= {k: max(found[k], found[number]) for k in statement.loop.inner}
+    return found
 
 
 def _level(traced: Traced, memory: tuple) -> int:
@@ -81,9 +90,14 @@ def _level(traced: Traced, memory: tuple) -> int:
 
 
 def frontier(graph: Graph, levels: list[int], needed: set[int], level: int) -> list[int]:
-    """Return the nodes of a level that faster-changing nodes use, whose values have to be kept for these."""
-    faster = {a for n in needed if levels[n] > level for a in arguments(graph, n)}
-    return sorted(n for n in faster if levels[n] == level and graph.ops[n][0] != "const")
+    """Return the nodes of a level that faster-changing nodes use, whose values have to be kept for these.
+
+    Of an array it is the first entry, which stands for all: the others are read where they are used.
+    """
+    arrays = {n for n in needed if graph.ops[n][:2] == ("input", "array")}
+    used = {a for n in needed if levels[n] > level for a in arguments(graph, n)} - arrays
+    used |= {graph.input("array", graph.ops[n][2], 0) for n in arrays}
+    return sorted(n for n in used if levels[n] == level and graph.ops[n][0] != "const")
 
 
 ABREAST = 4  # where L is a multiple of this, so is the number of lanes in use: vectors have no remainder

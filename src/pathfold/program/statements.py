@@ -6,19 +6,22 @@ one series it is one number, and the entries of a row that are neighbours in mem
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pathfold.program.arrays import (
     Elimination,
     Fill,
     Memory,
+    Outcome,
     Product,
+    Repeat,
     Scalar,
     SparseProduct,
     Term,
     View,
+    needs,
 )
 from pathfold.program.assembly import Function
 from pathfold.program.kernel import Traced
@@ -66,15 +69,24 @@ class Loops(Section):
     """A section with arrays, which it computes when they are first needed."""
 
     def __init__(
-        self, traced: Traced, f: Function, places: dict[Memory, Place], triangles: Container[int], s: str = ""
+        self,
+        traced: Traced,
+        f: Function,
+        places: dict[Memory, Place],
+        live: Mapping[int, Container[int]],
+        triangles: Container[int],
+        s: str = "",
     ) -> None:
         super().__init__(traced, f, {}, self._input)
-        self.places, self.triangles, self.s = dict(places), triangles, s
+        self.places, self.live, self.triangles, self.s = dict(places), live, triangles, s
+        self.stored: set[int] = set()  # arrays that were computed, here or inside
+        self.alone = True  # a value is one number, and neighbours in memory form vectors
 
     def inside(self, places: dict[Memory, Place], s: str = "") -> Loops:
         """Return a section for the inside of a loop, which begins with all values and arrays of this one."""
-        section = Loops(self.traced, self.f, {**self.places, **places}, self.triangles, s)
+        section = Loops(self.traced, self.f, {**self.places, **places}, self.live, self.triangles, s)
         section.scope, section.ready = dict(self.scope), set(self.ready)
+        section.stored, section.alone = self.stored, self.alone
         return section
 
     def _input(self, op: tuple) -> str:
@@ -82,6 +94,7 @@ class Loops(Section):
             return self.f.spread(self.f.value(f"sitofp i64 {self.s} to double"))
         if op[1] == "array" and op[2] not in self.ready:
             self.ready.add(op[2])
+            self.stored.add(op[2])
             self._run(op[2], self.places["array", op[2]])
         return self._read(View(op[1:3], op[3], ()), ())
 
@@ -103,7 +116,7 @@ class Loops(Section):
         """Load an entry; one that lanes share, or with `same`, is a single number that is copied into the vector."""
         place = self.places[view.memory]
         address = self._address(place, view.start, view.strides, index)
-        if not (same or (place.shared and self.graph.abreast)):
+        if not (same or (place.shared and not self.alone)):
             return self.f.load(address)
         with self.f.abreast(1):
             value = self.f.load(address)
@@ -133,15 +146,49 @@ class Loops(Section):
             self._product(statement, target, number in self.triangles)
         elif isinstance(statement, SparseProduct):
             self._sparse_product(statement, target)
-        else:
+        elif isinstance(statement, Outcome):
+            self._repeat(statement.loop)
+        elif isinstance(statement, Elimination):
             self._eliminate(statement, target)
+
+    def _repeat(self, loop: Repeat) -> None:
+        f, statements = self.f, self.graph.statements
+        numbers = {s.memory: k for k, s in enumerate(statements) if isinstance(s, Outcome) and s.loop is loop}
+        wanted = {memory: self.live[number] for memory, number in numbers.items() if number in self.live}
+        self.ready |= {numbers[memory] for memory in wanted}
+        self.stored |= {numbers[memory] for memory in wanted}
+        targets = {memory: self.places["array", numbers[memory]] for memory in wanted}
+        first, following = (
+            [(memory, filling.part(wanted[memory])) for memory, filling in fillings if memory in wanted]
+            for fillings in (loop.first, loop.following)
+        )
+        results = [(memory, filling) for memory, filling in loop.results if memory in wanted]
+        for memory, filling in first:
+            self.fill(filling, targets[memory])
+        with f.loop(str(loop.length)) as (turn, _, _):
+            if loop.reverse:
+                turn = f.integer("sub", str(loop.length - 1), turn)
+            over = {memory: self._of_turn(self.places[view.memory], view, turn) for memory, view in loop.over}
+            inside = self.inside({memory: targets[memory] for memory, _ in following} | over, self.s)
+            inside.ready |= {number for _, number in (*over, *(memory for memory, _ in following))}
+            if loop.condition is not None:
+                f.leave_unless(f.any(*inside.compute([loop.condition])))
+            inside.compute(node for _, filling in (*results, *following) for node in needs(self.graph, filling))
+            for memory, filling in results:
+                inside.fill(filling, self._of_turn(targets[memory], View((), 0, (filling.size,)), turn))
+            for memory, filling in following:
+                inside.fill(filling, targets[memory])
+
+    def _of_turn(self, place: Place, view: View, turn: str) -> Place:
+        """Return the place of the entries of a turn."""
+        return replace(place, base=self._address(place, view.start, view.strides[:1], (turn,)), first=0)
 
     def fill(self, statement: Fill, target: Place) -> None:
         for box in statement.boxes:
             with ExitStack() as loops:
                 index: list[str] = []
                 for k, length in enumerate(box.shape):
-                    below = self._plus(index[0], 1) if box.mirror and k == 1 else length
+                    below = self._plus(index[-1], 1) if box.mirror and k == len(box.shape) - 1 else length
                     index.append(loops.enter_context(self._loop(below)))
                 value = self._term(box.term, index)
                 for strides in filter(None, (box.strides, box.mirror)):
@@ -163,8 +210,9 @@ class Loops(Section):
         """Emit a product tile by tile; of a triangle, only the tiles that reach the diagonal or below."""
         n, m, _ = statement.shape
         rows, columns = TILE if min(n, m) > 1 else (ROW, ROW)
-        across = vectors(m) if statement.neighbours else tiles(m, columns)
-        for row, number, height in tiles(n, ROW if statement.neighbours else rows):
+        neighbours = self._in_row(statement)
+        across = vectors(m) if neighbours else tiles(m, columns)
+        for row, number, height in tiles(n, ROW if neighbours else rows):
             for column, times, width in across:
                 with self._loop(number, row, height) as i:
                     begun = self._begun(i, height, width, times) if triangle and column == 0 and times > 1 else times
@@ -180,7 +228,7 @@ class Loops(Section):
 
     def _tile(self, statement: Product, target: Place, rows: tuple[str, int], columns: tuple[str, int]) -> None:
         """Emit a few rows and columns of the product, summed in registers."""
-        f, neighbours = self.f, statement.neighbours
+        f, neighbours = self.f, self._in_row(statement)
         _, m, inner = statement.shape
         (i, height), (j, width) = rows, columns
         starts = [self._plus(j, c) for c in range(1 if neighbours else width)]
@@ -199,6 +247,12 @@ class Loops(Section):
         product = self.f.operation("mul", "double", "double", (a, b))
         return self.f.operation("add", "double", "double", (total, product))
 
+    def _in_row(self, statement: Product | SparseProduct) -> bool:
+        """Tell whether entries of a row of the second factor form vectors."""
+        b = statement.b
+        beside = b.strides[-1] == 1 and self.places[b.memory].apart == 1
+        return statement.neighbours or (self.alone and self.graph.abreast and beside)
+
     def _across(self, length: int, neighbours: bool) -> Iterator[str]:
         """Loop over the entries of a row, by vectors where they are neighbours in memory, otherwise one by one."""
         for first, number, width in vectors(length) if neighbours else [(0, length, 1)]:
@@ -208,7 +262,7 @@ class Loops(Section):
     def _sparse_product(self, statement: SparseProduct, target: Place) -> None:
         f = self.f
         used = sorted({k for row in statement.rows for k, _ in row})
-        for j in self._across(statement.columns, statement.neighbours):
+        for j in self._across(statement.columns, self._in_row(statement)):
             b = {k: self._read(statement.b, (str(k), j)) for k in used}
             for i, row in enumerate(statement.rows):
                 total = f.constant(0.0)
@@ -219,7 +273,7 @@ class Loops(Section):
 
     def _eliminate(self, statement: Elimination, target: Place) -> None:
         """Emit an elimination in place: column by column, the inverse replaces the matrix."""
-        f, n, neighbours = self.f, statement.order, not self.graph.abreast
+        f, n, neighbours = self.f, statement.order, self.alone
         entry = lambda i, j: self._address(target, 0, (n, 1), (i, j))  # noqa: E731
         with self._loop(n) as i, self._loop(n) as j:
             f.store(self._read(statement.matrix, (i, j)), entry(i, j))
@@ -244,4 +298,4 @@ class Loops(Section):
 
     def _wide(self, value: str) -> str:
         """Return a value of the section in the current width: without lanes it is one number, copied into a vector."""
-        return value if self.graph.abreast else self.f.spread(value)
+        return self.f.spread(value) if self.alone else value

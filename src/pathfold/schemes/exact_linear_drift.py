@@ -5,12 +5,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
-from jax.scipy.linalg import solve_triangular
 
-from pathfold.schemes.ito import SDE, time_slope
+from pathfold.schemes.ito import SDE, depends, time_slope
 from pathfold.schemes.scheme import Scheme, require_zero
-from pathfold.schemes.small_matrices import cholesky, integrals
+from pathfold.schemes.small_matrices import cholesky, integrals, inverse_factor
+
+
+def pairs(n: int) -> np.ndarray:
+    """Return the symmetric matrices (n (n + 1) / 2, n, n) of which S_ij is the share in a symmetric S, i >= j."""
+    i, j = np.tril_indices(n)
+    units = np.eye(n)[i, :, None] * np.eye(n)[j, None, :]
+    return np.maximum(units, np.swapaxes(units, 1, 2))
 
 
 def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delta: Any, t: Any) -> tuple[Array, Array]:
@@ -22,45 +29,40 @@ def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delt
     """
     A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
     B = sde.diffusion(x, z, t)
-    over = integrals(A, delta / 2)
-    M = cholesky(over.covariance(B @ B.T))
-    first = M + A @ over.once @ M  # e^{Ah} M
+    over = integrals(A, delta / 2, (B @ B.T)[None])
+    M = cholesky(over.spread[0])
+    first = M + over.change @ M  # e^{Ah} M
     L = cholesky(first @ first.T + M @ M.T)
-
-    def solved(factor, b):
-        idle = jnp.where(jnp.diag(factor) > 0.0, 0.0, 1.0)
-        return solve_triangular(factor + jnp.diag(idle), b, lower=True), idle
-
-    K = solved(L, first)[0]
+    K = inverse_factor(L) @ first
     v1 = K.T @ v + cholesky(jnp.eye(len(v)) - K.T @ K) @ fresh
-    v2, idle = solved(M, L @ v - first @ v1)
-    return v1, v2 + idle * v
+    v2 = inverse_factor(M) @ (L @ v - first @ v1)
+    return v1, jnp.where(jnp.diag(M) > 0.0, v2, v)
 
 
 @dataclass(frozen=True)
 class ExactLinearDrift(Scheme):
     """For a drift a = A x + b, with A and b functions of parameters, time and inputs, the step of length delta is::
 
-        x' = x + int_0^delta e^{As} ds a + L v,   L L^T = int_0^delta e^{As} B B^T e^{A^T s} ds,   v ~ N(0, I_X)
+        x' = e^{A delta} x + int_0^delta e^{As} ds b + L v,   L L^T = int_0^delta e^{As} B B^T e^{A^T s} ds
 
-    with B the diffusion at the beginning of the step. If B does not depend on the state this is exact: one step between
-    observations is enough, also for states that noise reaches through others alone, and for stiff drifts (up to rates
-    of 2,000 / delta; faster ones are stable, but decay too slowly). Oscillations lose digits if a step has several
-    periods: the transition is off by 2e-4 with 5 of them, and wrong with 16. Take shorter steps there. If B depends on
-    the state, means are exact, and the scheme converges to the Ito solution with strong order 1/2 as Euler-Maruyama
-    does, with errors that do not grow with the rates of the drift. That the drift is linear is checked at prior draws.
+    with v ~ N(0, I_X) and B the diffusion at the beginning of the step. If B does not depend on the state this is
+    exact: one step between observations is enough, also for states that noise reaches through others alone, for stiff
+    drifts and for many periods of an oscillation in a step. If B depends on the state, means are exact, and the scheme
+    converges to the Ito solution with strong order 1/2 as Euler-Maruyama does, with errors that do not grow with the
+    rates of the drift. That the drift is linear is checked at prior draws.
 
     Where A, B or b depend on time or inputs, they are those at the beginning of the step, and b changes over the step
     at the slope that it has there: inputs with kind="linear" are followed exactly between their times, while an input
     that jumps within a step is seen from the next step on.
 
     Matrix exponential and covariance are computed once for all fine steps of an interval, or of the whole data where
-    all have one length, unless A depends on time or inputs. Their cost grows fast with the number of coupled states:
-    the scheme is meant for a few (Shoji and Ozaki 1998; Jimenez 2002, on local linearisation).
+    all have one length, unless A depends on time or inputs (Shoji and Ozaki 1998; Jimenez 2002, on local
+    linearisation). Compiling takes long where many states are coupled: it is meant for up to eight or so.
     """
 
     weak_order = 1.0
     explicit = False
+    linear = True
 
     def noise_dim(self, wiener_dim, state_dim):
         return state_dim
@@ -72,9 +74,16 @@ class ExactLinearDrift(Scheme):
     def step(self, sde, z, x, v, delta, t):
         A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
         B = sde.diffusion(x, z, t)
-        over = integrals(A, delta)
-        x_new = x + over.once @ sde.drift(x, z, t) + over.twice @ time_slope(sde.drift, x, z, t)
-        return x_new + cholesky(over.covariance(B @ B.T)) @ v
+        S = B @ B.T
+        noises, shares = S[None], jnp.ones(1)
+        if depends(lambda x: sde.diffusion(x, z, t), x):
+            noises, shares = pairs(len(x)), S[np.tril_indices(len(x))]
+        changes = depends(lambda t: sde.drift(x, z, t), t)
+        over = integrals(A, delta, noises, twice=changes)
+        x_new = x + over.change @ x + over.once @ sde.drift(jnp.zeros_like(x), z, t)
+        if changes:
+            x_new = x_new + over.twice @ time_slope(sde.drift, x, z, t)
+        return x_new + cholesky(jnp.einsum("p,pab->ab", shares, over.spread)) @ v
 
     def halve(self, v, fresh, at_steps):
         return at_steps(halves)

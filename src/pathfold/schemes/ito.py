@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.extend.core import Literal
 
 type StateFunction = Callable[..., Array]
 """A function of (x, z, t); t is a number, or the clock of a model with inputs."""
@@ -55,6 +56,16 @@ def time_slope(f: StateFunction, x: Any, z: Any, t: Any) -> Any:
     """Return df/dt at a fixed state; an input changes at its slope."""
     t = jax.tree.map(lambda part: jnp.asarray(part, float), t)
     return jax.jvp(lambda t: f(x, z, t), (t,), (_passing(t),))[1]
+
+
+def depends(f: Callable[..., Any], x: Any) -> bool:
+    """Tell whether a function of x alone is computed from x."""
+    jaxpr = jax.make_jaxpr(f)(x).jaxpr
+    reached = set(jaxpr.invars)
+    for equation in jaxpr.eqns:
+        if any(not isinstance(atom, Literal) and atom in reached for atom in equation.invars):
+            reached.update(equation.outvars)
+    return any(not isinstance(atom, Literal) and atom in reached for atom in jaxpr.outvars)
 
 
 def time_operator(sde: SDE, f: StateFunction) -> StateFunction:

@@ -24,11 +24,13 @@ class Scheme(ABC):
 
     `weak_order` is the order at which the laws of the states converge, and so posteriors: steps of half the length make
     the error 2^-order times as large. It is None where it is not known. An `explicit` step overshoots, by more each
-    time, where the drift pulls back faster than the step is short.
+    time, where the drift pulls back faster than the step is short. A `linear` step is, given the parameters, linear in
+    the state and in the noise, where the diffusion does not depend on the state.
     """
 
     weak_order: ClassVar[float | None] = None
     explicit: ClassVar[bool] = True
+    linear: ClassVar[bool] = False
 
     @abstractmethod
     def noise_dim(self, wiener_dim: int, state_dim: int) -> int:

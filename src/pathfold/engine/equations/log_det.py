@@ -94,10 +94,11 @@ def _curvature(f: Programs, r: Records, n: Sizes) -> Kernel:
 
     def body(Phi, eta, gz, Bg, z, x, x_start, v, delta, t_start, s, forcing, B, Lam, Th, Gam, verlet):
         step = f.step(z, f.along(x, x_start), v, delta, t_start + s * delta, forcing)
-        E, F, Sv = step.jacobians(0, 1, 2)
         weight = Phi[: n.M, : n.M].T @ np.concatenate([Gam, Lam.T, Th @ B[: n.M]], axis=1)
+        bent = curvature(step, weight, n.M)
+        E, F, Sv = step.jacobians(0, 1, 2)
         total = eta @ np.concatenate([E, F, Sv], axis=1)
-        for term in curvature(step, weight, n.M):
+        for term in bent:
             total = total + term
         gz_s, gx_s, gv = np.split(total, (n.Z, n.Z + n.X))
         gv = gv + verlet * v
