@@ -39,7 +39,7 @@ settings.load_profile("pathfold")
 LONG = """
 test_native test_edited_results test_tempered test_starts test_docs test_check test_trace test_example_models
 test_hierarchy test_experiments test_covariates test_abreast test_exact_targets test_marginal test_docs_after
-test_report test_replicas test_laplace test_modes_apart test_half_steps test_groups test_linear_steps test_rows
+test_report test_replicas test_laplace test_whole_turns test_half_steps test_groups test_linear_steps test_rows
 test_roots test_step test_oracle test_refine test_calibrate test_likelihoods test_warm_starts test_heuristics
 test_parts test_modes test_deterministics test_odd_calls test_compile test_particle_filter test_fit
 test_compiled_models test_profile test_residuals test_log_likelihood test_transitions test_diagnosis test_any_data

@@ -71,7 +71,6 @@ def _table(posterior: xr.DataTree, truth: dict[str, Any] | None) -> str:
         table.insert(0, "truth", pd.Series(by_label(posterior, truth)))
     speed = f"{fewest.min() / seconds:.0f} effective draws per second of one core, warm-up included"
     lines = [written(table), f"{speed} (for {fewest.idxmin()}, the slowest)"]
-    lines += [posterior.attrs["sampler_chosen"]] if "sampler_chosen" in posterior.attrs else []
     return "\n".join(lines)
 
 

@@ -130,40 +130,6 @@ def test_bad_settings_of_samplers_are_named_where_they_have_a_meaning(sampler, s
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"splitting": "x"}, r"splitting is a setting of the sampler now: write sampler=pf.StaticHMC\(splitting='x'\)"),
-        (
-            {"observations_per_block": 5, "sampler": pf.DynamicHMC(0.9)},
-            r"observations_per_block is a setting .*: write sampler=pf.DynamicHMC\(observations_per_block=5\)",
-        ),
-        ({"solver": pf.Solver()}, r"solver is .*: write sampler=pf.StaticHMC\(solver=Solver\(constraint_tol"),
-        ({"initial_states": None}, "initial_states is a setting of the sampler now: leave it out"),
-        (
-            {"observations_per_block": 2, "sampler": pf.UnconstrainedHMC()},
-            r"observations_per_block has no meaning for pf.UnconstrainedHMC\(\): leave it out",
-        ),
-        ({"splitting": "gaussian", "sampler": pf.GuidedProposals()}, "splitting has no meaning for pf.GuidedProposals"),
-    ],
-)
-def test_settings_of_samplers_are_refused_elsewhere(settings, sentence):
-    with pytest.raises(pf.SettingsError, match=sentence):
-        pf.sample(model(), DATA, steps_per_interval="auto", **settings)
-    with pytest.raises(pf.SettingsError, match=sentence):
-        pf.refine(model(), DATA, **settings)
-    with pytest.raises(pf.SettingsError, match=sentence):
-        pf.calibrate(model(), [1.0, 2.0], steps_per_interval=2, **settings)
-
-
-def test_an_argument_that_there_is_not_is_named():
-    odd: dict[str, Any] = {"step_per_interval": 2}
-    with pytest.raises(TypeError, match=r"pf.sample\(\) got an unexpected keyword argument 'step_per_interval'"):
-        pf.sample(model(), DATA, **odd)
-    with pytest.raises(TypeError, match=r"pf.calibrate\(\) got an unexpected keyword argument 'step_per_interval'"):
-        pf.calibrate(model(), [1.0, 2.0], **odd)
-
-
-@pytest.mark.parametrize(
     ("sampler", "recorded"),
     [
         (None, ("gaussian", 0, "descent", 1e-9)),

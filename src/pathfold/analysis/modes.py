@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pathfold.results.convergence import effective_draws, scalars
+from pathfold.results.convergence import apart, effective_draws, scalars
 from pathfold.results.prior import kept_parameters
 from pathfold.results.reading import check_posterior
-from pathfold.sampling.modes_apart import apart
 
 STRAY = 2  # draws that may be in a gap between modes ...
 BESIDE = 30.0  # ... if there are so many effective ones in as much room on either side of it, by chance 1 time in 10^7

@@ -33,7 +33,7 @@ from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
-from pathfold.engine.native.start_search import rise_between, seek
+from pathfold.engine.native.start_search import seek
 from pathfold.program.machine import machine_name
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
@@ -59,7 +59,6 @@ OF_ALL: Entries = (
     (guess_nodes, (_LAYOUT, _BLOCK, _BLOCK, int64, _BLOCK)),
     (prepare, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK)),
     (seek, _START),
-    (rise_between, (_LAYOUT, _BLOCK, _TABLE, _BLOCK, _BLOCK)),
     (first_order_shift, (_LAYOUT, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (change_coordinates, (_LAYOUT, _TABLE, _BLOCK, _BLOCK, _BLOCK, _BLOCK, _BLOCK)),
     (help_along, (int64, int64)),

@@ -15,7 +15,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,6 @@ from pathfold.sampling import (
 )
 from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
 from pathfold.sampling.selection import Selection
-from pathfold.sampling.settings import Moved, refuse_moved
 
 RANKS = 100  # values that a rank can take, 0, ..., 99
 BINS = (20, 10, 5, 4, 2)  # each has the same number of the values that a rank can take
@@ -106,7 +105,6 @@ def calibrate(
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
-    **_moved: Unpack[Moved],
 ) -> Calibration:
     """Rank parameters and initial states drawn from the prior among their posterior draws, in many runs.
 
@@ -150,7 +148,6 @@ def calibrate(
         Ranks, a table and a verdict.
     """
     check_model(model)
-    refuse_moved("calibrate", _moved, sampler)
     runs, draws = whole("runs", runs, least=1), whole("draws", draws, least=RANKS - 1)
     method = cast(Method, choice("method", method, get_args(Method)))
     if method == "fit":

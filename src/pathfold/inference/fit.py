@@ -192,15 +192,14 @@ def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, list[O
     full, found = marginal.full, list[tuple[Origin, bool]]()
     density, covariance = cast(Density, marginal), np.eye(marginal.size)
     marginal.stages.begin("looking for starts")
-    searched = find_starts(
+    candidates = find_starts(
         full,
         [0],
         seed=seed,
         threads=marginal.workers,
         relaxation=relative_spread(full),
         thorough=full.model.noise_everywhere and full.work < LIGHT,
-    )
-    candidates = [*searched.candidates, *searched.besides]
+    ).candidates
     places = worth_beginning_with(candidates)
     for number, point in enumerate(_far_apart([candidates[i].point for i in places], starts)):
         marginal.stages.begin(f"seeking the mode from start {number + 1}")

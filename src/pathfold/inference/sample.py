@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, Literal, Unpack, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import xarray as xr
@@ -32,7 +32,6 @@ from pathfold.sampling import (
 )
 from pathfold.sampling.alone import check_pilot
 from pathfold.sampling.selection import Selection
-from pathfold.sampling.settings import Moved, refuse_moved
 from pathfold.sampling.warm_start import Earlier
 
 
@@ -58,7 +57,6 @@ def sample(
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
-    **_moved: Unpack[Moved],
 ) -> xr.DataTree:
     """Draw from the posterior of parameters and paths, given observations.
 
@@ -93,10 +91,8 @@ def sample(
         step sizes and integration times; or of `pf.fit`, to begin at draws of the approximation.
     sampler
         `pf.StaticHMC()`, `pf.DynamicHMC()`, `pf.ReplicaExchange()` for several modes, `pf.UnconstrainedHMC()` or
-        `pf.GuidedProposals()`, with settings of its own. By default it is the first; the third where searches for
-        starts find several modes that matter, trajectories do not move between them, and at most 100 values were
-        observed, all with noise, in a model of moderate size. The attribute `sampler_chosen` of the results then says
-        so. After a `start` by replica exchange it is that again.
+        `pf.GuidedProposals()`, with settings of its own. By default it is the first; after a `start` by replica
+        exchange it is that again.
     keep
         Names of the parameters, and of the components of the state (numbers, if they have no names), that are kept of
         every draw; all by default. Where no component is named, no states are kept.
@@ -143,7 +139,6 @@ def sample(
     {'chain': 2, 'draw': 1000}
     """
     check_model(model)
-    refuse_moved("sample", _moved, sampler)
     if isinstance(steps_per_interval, str) and steps_per_interval == "auto" and max_step is None:
         from pathfold.inference.refine import pilot  # which samples itself
 

@@ -18,6 +18,7 @@ from scipy.special import ndtri
 AT_ONCE = 2**28  # bytes of a variable
 PIECE = 2**21  # draws that are judged at a time
 TAILS = (0.05, 0.95)
+APART = 3.0  # standard deviations between the means of chains that are in different modes
 
 
 class Convergence(NamedTuple):
@@ -28,6 +29,11 @@ class Convergence(NamedTuple):
     @property
     def effective(self) -> float:
         return float(np.minimum(self.bulk, self.tail))  # NaN where either is
+
+
+def apart(mean: np.ndarray, spread: np.ndarray, other_mean: Any, other_spread: Any) -> np.ndarray:
+    """Return whether means of chains are further from each other than the spreads about them explain."""
+    return np.abs(mean - other_mean) > APART * 0.5 * (spread + other_spread)
 
 
 def convergence(x: np.ndarray) -> Convergence:

@@ -12,11 +12,10 @@ import xarray as xr
 from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.model.transform import BOUNDED
-from pathfold.results.convergence import Convergence, judged, labels, scalars
+from pathfold.results.convergence import Convergence, apart, judged, labels, scalars
 from pathfold.results.reading import is_fit, reasons_of
 from pathfold.results.variables import in_blocks
 from pathfold.sampling.draws import Draws, spared
-from pathfold.sampling.modes_apart import apart
 
 RHAT = 1.01
 ESS_A_CHAIN = 100

@@ -31,21 +31,19 @@ from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain_task import ChainTask
-from pathfold.sampling.checkpoint import Checkpoint, claim_folder, claimed_by, make_folder, sole_use
+from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape, spared
 from pathfold.sampling.guided_chain import guided_start
 from pathfold.sampling.half_steps import Shift, half_step_shift
 from pathfold.sampling.held_noise import Noise, noise_of
 from pathfold.sampling.heuristics import guess_starts
-from pathfold.sampling.modes_apart import bearable, stay_apart
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange, Sampler, UnconstrainedHMC, kind_of
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
-from pathfold.sampling.settings import EXCHANGED, Settings
-from pathfold.sampling.stages import say
-from pathfold.sampling.starts import Point, Starts, find_starts, modes_of
+from pathfold.sampling.settings import Settings
+from pathfold.sampling.starts import Point, Starts, find_starts
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 from pathfold.sampling.workers import execute
 
@@ -76,28 +74,13 @@ def run_chains(
 ) -> Run:
     """Compile, start, warm up and run the chains; return what they drew, and all that it depended on.
 
-    A checkpoint folder gets the text that `about` makes, which says what the draws in it are. Where no sampler was
-    given, the run may be one of replica exchange: if it is to go on from a checkpoint of such a run, or if the searches
-    for starts find that it should be.
+    A checkpoint folder gets the text that `about` makes, which says what the draws in it are.
     """
-    if (run := _run(model, data, grid, settings, about)) is None:
-        run = _run(model, data, grid, settings.with_replicas(), about)
-    assert run is not None
-    return run
-
-
-def _run(
-    model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings, about: Callable[[Settings], str]
-) -> Run | None:
-    """Run the chains; return None, before any has begun, if they should be those of replica exchange."""
     check_panel(model, data)
     warn_of_skipped_values(model.inputs, grid)
     if settings.start is not None:
         check_start(settings.start, model)
         check_same_series(settings.start, grid)
-    begun = None if settings.checkpoint is None else claimed_by(settings.checkpoint)
-    if begun is not None and begun.get("sampler") == ReplicaExchange.__name__ and settings.open_to_replicas:
-        settings = settings.with_replicas()
     sampler = settings.sampler
     block, unconstrained = sampler.observations_per_block, isinstance(sampler, UnconstrainedHMC | GuidedProposals)
     tempered = isinstance(sampler, ReplicaExchange)
@@ -142,17 +125,10 @@ def _run(
     )
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
     begin = time.perf_counter()
-    indices, found = range(settings.chains) if alone is None else [alone], None
-    if begun is None and _may_exchange(settings, engine):
-        with explained(model, grid, settings.seed):
-            found = _starts(engine, settings, indices)
-        modes = modes_of(engine, [*found.candidates, *found.besides])
-        if len(modes) > 1 and stay_apart(task, modes, _threads(settings)):
-            say(EXCHANGED, show=settings.progress)
-            return None
+    indices = range(settings.chains) if alone is None else [alone]
     claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
-        tasks, starts = _with_starts(task, engine, sampled, settings, indices, found)
+        tasks, starts = _with_starts(task, engine, sampled, settings, indices)
         where = settings if alone is None else replace(settings, executor=None)
         results, interrupted = execute(tasks, where, lambda: [*sampled.assembly()])
     if alone is not None:
@@ -247,15 +223,6 @@ def _claimed(
         yield
 
 
-def _may_exchange(settings: Settings, engine: Engine) -> bool:
-    """Return whether the run may turn out to be one of replica exchange: the sampler was not given, and it can pay."""
-    return settings.open_to_replicas and bearable(engine)
-
-
-def _threads(settings: Settings) -> int:
-    return settings.threads or os.cpu_count() or 1
-
-
 def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts:
     """Find where these chains begin."""
     earlier, choice = settings.start, settings.sampler.initial_states
@@ -268,11 +235,11 @@ def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts
         engine,
         chains,
         seed=settings.seed,
-        threads=_threads(settings),
+        threads=settings.threads or os.cpu_count() or 1,
         relaxation=relative_spread(engine),
         guesses=guesses,
         again=earlier is not None and earlier.has_pace,
-        thorough=_may_exchange(settings, engine),
+        thorough=isinstance(settings.sampler, ReplicaExchange),
     )
 
 
@@ -282,12 +249,11 @@ def _with_starts(
     sampled: Engine,
     settings: Settings,
     chains: Sequence[int],
-    found: Starts | None = None,
 ) -> tuple[list[ChainTask], Starts]:
     """Make a task for each of these chains, with a start for those that have no checkpoint; return these starts too."""
     folder, earlier = settings.checkpoint, settings.start
     new = [i for i in chains if folder is None or not Checkpoint(folder, i).file.exists()]
-    starts = _starts(engine, settings, new) if found is None else found
+    starts = _starts(engine, settings, new)
     tasks = [replace(task, index=i) for i in chains]
     tasks = [replace(task, start=starts.point(task.index)) if task.index in new else task for task in tasks]
     if earlier is not None and sampled is engine and earlier.has_pace:
@@ -374,7 +340,7 @@ def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     digest = hashlib.sha256()
     for array in (at.without_addresses(task.layout), task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())
-    same = {name: value for name, value in recorded.items() if name not in ("draws", "sampler_chosen")}
+    same = {name: value for name, value in recorded.items() if name != "draws"}
     if recorded["keep_path"] != "none":
         same["keep_warmup"] = task.shape.unkept == 0
     return {**same, "model": task.program.key, "data": digest.hexdigest()}

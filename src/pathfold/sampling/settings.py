@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Never, Self, TypedDict, cast, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice, positive, truth, whole
@@ -21,22 +20,6 @@ KeepPath = Literal["nodes", "all", "none"]
 WARMUP = 250
 GUIDED_WARMUP = 500  # draws, each of several iterations
 REPLICA_WARMUP = 400  # half of which place the rungs
-EXCHANGED = (
-    "sampler was not given, and the searches for starts found several modes that matter, between which trajectories do "
-    "not move: pf.ReplicaExchange() gives each its share; sampler=pf.StaticHMC() would leave every chain in one mode"
-)
-
-
-class Moved(TypedDict, total=False):
-    """Settings that samplers have, and the verbs that run them do not."""
-
-    splitting: Never
-    solver: Never
-    observations_per_block: Never
-    initial_states: Never
-
-
-OF_SAMPLERS = (*Moved.__annotations__,)
 
 
 @dataclass(frozen=True)
@@ -58,7 +41,6 @@ class Settings:
     checkpoint: Path | None
     executor: Executor | None
     threads: int | None
-    by_default: frozenset[str] = frozenset()  # which of sampler and warmup were not given
 
     @classmethod
     def checked(
@@ -81,7 +63,6 @@ class Settings:
         threads: int | None = None,
     ) -> Self:
         """Return what the user gave, in plain types; a SettingsError names the setting that cannot be used."""
-        by_default = frozenset(name for name, given in (("sampler", sampler), ("warmup", warmup)) if given is None)
         sampler = _checked_sampler(sampler, start)
         return cls(
             chains=whole("chains", chains, least=1),
@@ -99,29 +80,14 @@ class Settings:
             checkpoint=_checked_path(checkpoint),
             executor=_checked_executor(executor, threads),
             threads=None if threads is None else whole("threads", threads, least=1),
-            by_default=by_default,
         )
-
-    @property
-    def open_to_replicas(self) -> bool:
-        """Whether replica exchange may take the place of the sampler: one that was not given, without a start."""
-        return "sampler" in self.by_default and self.start is None and isinstance(self.sampler, StaticHMC)
-
-    def with_replicas(self) -> Self:
-        """Return the settings with replica exchange, as if that had been given."""
-        warmup = REPLICA_WARMUP if "warmup" in self.by_default else self.warmup
-        return replace(self, sampler=ReplicaExchange(), warmup=warmup)
-
-    @property
-    def chosen(self) -> bool:
-        """Whether replica exchange was chosen for what searches found."""
-        return "sampler" in self.by_default and self.start is None and isinstance(self.sampler, ReplicaExchange)
 
     @property
     def recorded(self) -> dict[str, Any]:
         """Return the settings that the draws depend on, as the results record them."""
         sampler = self.sampler
-        own = {name: value for name, value in asdict(sampler).items() if name not in OF_SAMPLERS}
+        named = ("splitting", "solver", "observations_per_block", "initial_states")
+        own = {name: value for name, value in asdict(sampler).items() if name not in named}
         return {
             "chains": self.chains,
             "warmup": self.warmup,
@@ -135,22 +101,9 @@ class Settings:
             "keep_path": self.keep_path,
             "thin": self.thin,
             "sampler": type(sampler).__name__,
-            **({"sampler_chosen": EXCHANGED} if self.chosen else {}),
             **asdict(sampler.solver),
             **{name: _recorded(value) for name, value in own.items()},
         }
-
-
-def refuse_moved(verb: str, moved: Mapping[str, object], sampler: Any) -> None:
-    """Raise a SettingsError that says where a setting of samplers belongs, a TypeError for any other keyword."""
-    for name, value in moved.items():
-        if name not in OF_SAMPLERS:
-            raise TypeError(f"pf.{verb}() got an unexpected keyword argument {name!r}")
-        kind = type(sampler) if isinstance(sampler, Sampler) else StaticHMC
-        if name not in {setting.name for setting in fields(kind)}:
-            raise SettingsError(f"{name} has no meaning for pf.{kind.__name__}(): leave it out")
-        instead = "leave it out" if value is None else f"write sampler=pf.{kind.__name__}({name}={told(value)})"
-        raise SettingsError(f"{name} is a setting of the sampler now: {instead}")
 
 
 def _recorded(value: Any) -> Any:

@@ -26,10 +26,9 @@ from pathfold.engine.native.start_search import (
     FROM_NODES,
     FROM_PARTS,
     FROM_PATH,
-    rise_between,
     seek,
 )
-from pathfold.engine.native.trajectory import COUNTS, CURRENT, NEXT, STARTING_POINTS
+from pathfold.engine.native.trajectory import COUNTS, CURRENT, STARTING_POINTS
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 from pathfold.model import DiffusionModel, TimeGrid
@@ -47,7 +46,6 @@ BESIDES = 2  # rounds in which other modes are sought, once two searches agree
 LIGHT = 50_000  # multiplications of a pass: searches of such problems take milliseconds
 SAME = 1.0  # two searches that end so near in log mass ended at the same mode
 WORTH = 5.0  # modes with a log mass so far below the best are none to begin with
-BARRIER = 3.0  # candidates between which the potential rises by less are of one mode
 FAR = 3.0  # prior standard deviations: parameters that had to move further are named
 EXPLODED = 1e6  # a path that misses the data by more, in units of their sizes, is as good as not finite
 
@@ -88,7 +86,6 @@ class Starts:
 
     candidates: list[Candidate]
     of_chains: dict[int, int] = field(default_factory=dict)
-    besides: list[Candidate] = field(default_factory=list)  # that a thorough search found, maybe of other modes
 
     def point(self, chain: int) -> Point:
         return self.candidates[self.of_chains[chain]].point
@@ -109,21 +106,19 @@ def find_starts(
 
     `relaxation` is the variance of gaps and misfits that projections begin with, in units of their scales. If `again`,
     a guess that leads nowhere is given up for a mode; otherwise that is an InitialisationError, as it is if no search
-    finds a start. A `thorough` search looks for other modes once two searches agree, which takes noise in all
-    observations; chains begin there only if the mass of such a mode is far above that of all others.
+    finds a start. A `thorough` search looks for other modes once two searches agree.
     """
     if not chains:
         return Starts([])
     with _crew(engine, threads, relaxation) as crew:
         if not guesses:
             candidates, agreed = _modes(crew, seed)
-            besides = _besides(crew, seed) if thorough and agreed else []
-            turned = _turned(crew, [*candidates, *besides]) if thorough else []
-            besides += weighted(engine, turned) if turned and not agreed else turned
-            if besides and _best(besides) < _best(candidates) - far_below(engine.series):
-                candidates, besides = [*candidates, *besides], []
+            if thorough:
+                candidates += _besides(crew, seed) if agreed else []
+                turned = _turned(crew, candidates)
+                candidates += turned if agreed else weighted(engine, turned)
             kept = worth_beginning_with(candidates)
-            return Starts(candidates, {chain: kept[chain % len(kept)] for chain in chains}, besides)
+            return Starts(candidates, {chain: kept[chain % len(kept)] for chain in chains})
         outcomes = crew.seek([Attempt("guess", guess=guesses[chain]) for chain in chains])
         failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
         if failures and not again:
@@ -159,23 +154,6 @@ def far_below(series: int) -> float:
 def _unit(series: int) -> float:
     """Return what log masses are compared in: one, more in large panels, where a descent ends further from its mode."""
     return max(1.0, 0.2 * np.sqrt(series))
-
-
-def modes_of(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return a candidate of each mode that is worth beginning with, those of the best first.
-
-    Others are of a mode if the potential hardly rises on the line between them: no barrier keeps chains apart there. It
-    may rise between candidates of one mode that is bent. All observations must have noise.
-    """
-    found, memory = list[Candidate](), Memory(engine)
-    for i in worth_beginning_with(candidates):
-        if all(memory.rise_between(candidates[i].point, other.point) > BARRIER for other in found):
-            found.append(candidates[i])
-    return found
-
-
-def _best(candidates: Sequence[Candidate]) -> float:
-    return min(candidate.potential for candidate in candidates)
 
 
 def _modes(crew: Crew, seed: int) -> tuple[list[Candidate], bool]:
@@ -279,12 +257,6 @@ class Memory:
         self.points = np.zeros((STARTING_POINTS, engine.block_sizes["point"]))
         self.momenta, self.scratch = np.zeros((1, engine.block_sizes["vector"])), engine.block("scratch")
         self.table, self.counts = np.zeros((OF_SERIES, engine.series)), np.zeros(COUNTS, dtype=np.int64)
-
-    def rise_between(self, one: Point, other: Point) -> float:
-        """Return by how much the potential rises between two points of the manifold, on the line between them."""
-        for row, point in ((CURRENT, one), (NEXT, other)):
-            self.points[row, : point.position.size] = point.position
-        return rise_between(self.layout, self.problem, self.points, self.table[BEFORE_STEP], self.scratch)
 
 
 @dataclass(frozen=True)

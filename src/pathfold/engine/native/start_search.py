@@ -19,7 +19,7 @@ from .manifold import factorise, linearise, pull_start, push_with_residuals
 from .nodes import follow, guess_nodes
 from .projection import predict, shoot
 from .small import larger
-from .thresholds import COARSE, DESCENTS, EXACT, GUESSES, SHORTEST_PROJECTION, SHRINK, START_ITERATIONS, STRETCHES
+from .thresholds import COARSE, DESCENTS, EXACT, GUESSES, SHORTEST_PROJECTION, SHRINK, START_ITERATIONS
 from .trajectory import CURRENT, MOVING, NEXT, SPARE
 from .vector import clear_idle, copy, draw_normals, gradient, position
 
@@ -185,25 +185,3 @@ def seek(layout, problem, points, momenta, table, source, spread, relaxation, rn
     if status != CONVERGED:
         return status, residual, inf
     return status, residual, weigh(layout, problem, point, 1.0, table[BEFORE_STEP], scratch)[0]
-
-
-@compiled
-def rise_between(layout, problem, points, shares, scratch):
-    """Return by how much the potential rises above the higher end on the line from points[CURRENT] to points[NEXT].
-
-    All observations must have noise: it makes up for the misfits of a path, so that any is on the manifold. The line is
-    one way from end to end; where the potential does not rise on it, there is no barrier between them.
-    """
-    begin, end, point = position(layout, points[CURRENT]), position(layout, points[NEXT]), points[SPARE]
-    q, ends, highest = position(layout, point), -inf, -inf
-    for k in range(STRETCHES + 1):
-        for i in range(q.size):
-            q[i] = begin[i] + (k / STRETCHES) * (end[i] - begin[i])
-        follow(layout, problem, point, 0, scratch)
-        absorb(layout, problem, point, scratch)
-        linearise(layout, problem, point, scratch)
-        potential, _ = weigh(layout, problem, point, 1.0, shares, scratch)
-        if k == 0 or k == STRETCHES:
-            ends = max(ends, potential)
-        highest = max(highest, potential)
-    return highest - ends

@@ -74,7 +74,6 @@ DESCENTS = 60  # evaluations of a path on the way down, steps along the manifold
 SHORTEN, SHORTEST_SEARCH = 0.25, 1.0 / 300.0  # a step down that does not help is shortened, down to this
 # Steps that promise to gain less log density, times the root of the number of series, or so many that do, are the last.
 LEAST_GAIN, IDLE = 0.05, 3
-STRETCHES = 8  # of the line between two modes, at whose ends the potential is looked at
 
 # The particle filter (particles.py; method.md, section 19): its estimate is unbiased for every choice but MET's.
 SWEEPS = 2  # of the guide: the path without noise is what it is linearised along first
