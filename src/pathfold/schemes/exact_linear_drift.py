@@ -14,27 +14,37 @@ from pathfold.schemes.small_matrices import cholesky, integrals
 
 
 def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delta: Any, t: Any) -> tuple[Array, Array]:
-    """Return the normals v1, v2 of two half steps whose noise adds up to that of the step: L v = e^{Ah} M v1 + M v2.
+    """Return the normals v1, v2 of two half steps whose noise adds up to that of the step: L v = e^{Ah} M v1 + M v2."""
+    L, across, M = _factors(sde, z, x, delta, t, 0.5)
+    v1 = _of_first(L, across, v, fresh)
+    v2, idle = _solved(M, L @ v - across @ v1)
+    return v1, v2 + idle * v
 
-    L and M are the factors of a step and of a half, both with the diffusion at the beginning. Given v, which has the
-    covariance K = L^{-1} e^{Ah} M with v1, the latter is normal with mean K^T v and covariance I - K^T K. What has no
-    variance of its own has normals without effect, which are taken over.
+
+def _factors(sde: SDE, z: dict[str, Array], x: Array, delta: Any, t: Any, share: Any) -> tuple[Array, Array, Array]:
+    """Return the factor L of a step, e^{Ar} M with that of its first part, and that of the rest, of length r.
+
+    All have the diffusion at the beginning.
     """
     A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
     B = sde.diffusion(x, z, t)
-    over = integrals(A, delta / 2)
-    M = cholesky(over.covariance(B @ B.T))
-    first = M + A @ over.once @ M  # e^{Ah} M
-    L = cholesky(first @ first.T + M @ M.T)
+    first, rest = integrals(A, share * delta), integrals(A, (1.0 - share) * delta)
+    M, N = cholesky(first.covariance(B @ B.T)), cholesky(rest.covariance(B @ B.T))
+    across = M + A @ rest.once @ M
+    return cholesky(across @ across.T + N @ N.T), across, N
 
-    def solved(factor, b):
-        idle = jnp.where(jnp.diag(factor) > 0.0, 0.0, 1.0)
-        return solve_triangular(factor + jnp.diag(idle), b, lower=True), idle
 
-    K = solved(L, first)[0]
-    v1 = K.T @ v + cholesky(jnp.eye(len(v)) - K.T @ K) @ fresh
-    v2, idle = solved(M, L @ v - first @ v1)
-    return v1, v2 + idle * v
+def _of_first(L: Array, across: Array, v: Array, fresh: Array) -> Array:
+    """Return the normals v1 of the first part of a step with normals v, with which they have the covariance
+    K = L^{-1} e^{Ar} M: given v they are normal with mean K^T v and covariance I - K^T K."""
+    K = _solved(L, across)[0]
+    return K.T @ v + cholesky(jnp.eye(len(v)) - K.T @ K) @ fresh
+
+
+def _solved(factor: Array, b: Array) -> tuple[Array, Array]:
+    """Return L^{-1} b, and marks of what has no variance of its own, whose normals have no effect."""
+    idle = jnp.where(jnp.diag(factor) > 0.0, 0.0, 1.0)
+    return solve_triangular(factor + jnp.diag(idle), b, lower=True), idle
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,9 @@ class ExactLinearDrift(Scheme):
 
     def halve(self, v, fresh, at_steps):
         return at_steps(halves)
+
+    def part(self, sde, z, x, v, fresh, delta, t, share):
+        return _of_first(*_factors(sde, z, x, delta, t, share)[:2], v, fresh)
 
     def check(self, sde, points):
         def bend(x, z, t):
