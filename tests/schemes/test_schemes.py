@@ -211,3 +211,23 @@ def test_half_steps_follow_the_same_wiener_path(scheme):
     both = np.eye(2 * size)  # an orthogonal map keeps standard normals standard normal
     rows = np.array([np.concatenate(halved(each[:size], each[size:])) for each in both])
     np.testing.assert_allclose(rows @ rows.T, both, atol=1e-12)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_parts_of_a_step_follow_the_same_wiener_path(scheme):
+    """Half of a step is its first half, a quarter half of that; standard normals stay standard normal."""
+    sde = SDE(lambda x, z, t: jnp.array([x[1], -0.4 * x[0]]), lambda x, z, t: jnp.array([[1.0, 0.0], [0.5, 0.8]]))
+    size, delta, x = scheme.noise_dim(2, 2), 0.7, jnp.array([0.3, -0.4])
+
+    def part(v, fresh, share, delta=delta):
+        return scheme.part(sde, {}, x, v, fresh, delta, 0.0, share)
+
+    v, fresh = np.random.default_rng(8).standard_normal((2, size))
+    first = scheme.halve(v, fresh, lambda halves: halves(sde, {}, x, v, fresh, delta, 0.0))[0]
+    np.testing.assert_allclose(part(v, fresh, 0.5), first, rtol=1e-12)
+    one, nothing = np.eye(size), np.zeros(size)
+    quarter, half = (np.array([part(e, nothing, share) for e in one]) for share in (0.25, 0.5))
+    of_half = np.array([part(e, nothing, 0.5, 0.5 * delta) for e in one])
+    np.testing.assert_allclose(quarter, half @ of_half, rtol=1e-11, atol=1e-13)
+    of_fresh = np.array([part(nothing, e, 0.25) for e in one])
+    np.testing.assert_allclose(quarter.T @ quarter + of_fresh.T @ of_fresh, one, atol=1e-12)

@@ -5,6 +5,7 @@ from pathfold.analysis.check import Check, check
 from pathfold.analysis.evidence import Evidence, evidence
 from pathfold.analysis.log_likelihood import log_likelihood
 from pathfold.analysis.modes import modes
+from pathfold.analysis.paths import paths
 from pathfold.analysis.plots import (
     plot_calibration,
     plot_check,
@@ -32,6 +33,7 @@ __all__ = [
     "evidence",
     "log_likelihood",
     "modes",
+    "paths",
     "plot_calibration",
     "plot_check",
     "plot_effects",

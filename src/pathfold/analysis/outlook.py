@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,16 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine.forward import forward
-from pathfold.errors import SettingsError
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.errors import DataError, SettingsError, told
+from pathfold.model import DiffusionModel, Observations, TimeGrid
 from pathfold.model.checks import whole
+from pathfold.model.dates import Calendar, counted, dates_of
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
+from pathfold.model.real_arrays import real_array
 from pathfold.model.transform import BOUNDED
 from pathfold.results.overview import Results
+from pathfold.results.reading import is_panel
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,33 @@ def warn_of_lost(states: np.ndarray, what: str) -> None:
             f"smaller steps (steps_per_interval, max_step), or {BOUNDED}",
             stacklevel=3,
         )
+
+
+def read_times(times: Any, calendar: Calendar | None) -> np.ndarray:
+    """Return times (T,) that a user asks for, counted like those of a series."""
+    array = real_array("times", counted("times", times, calendar))
+    if array.ndim != 1:
+        raise DataError(f"times must be a list of times, such as [1.0, 2.0], not {told(times)}")
+    return array
+
+
+def series_of_rows(asked: Sequence[Observations]) -> np.ndarray:
+    """Return the place of the series that each time belongs to, of series one after the other."""
+    return np.repeat(np.arange(len(asked)), [series.times.size for series in asked])
+
+
+def coordinates_of(
+    tree: xr.DataTree, names: Sequence[Any], asked: Sequence[Observations]
+) -> tuple[str, dict[str, Any]]:
+    """Return the dimension of the times of series, one after the other, and its coordinates."""
+    dim, rows = "node" if is_panel(tree) else "time", series_of_rows(asked)
+    times = np.concatenate([series.times for series in asked])
+    coordinates: dict[str, Any] = {"time": (dim, times)}
+    if is_panel(tree):
+        coordinates["node_series"] = (dim, np.array(names)[rows])
+    if (dates := dates_of([series.calendar for series in asked], times, rows)) is not None:
+        coordinates["date"] = (dim, dates)
+    return dim, coordinates
 
 
 def extended(tree: xr.DataTree, groups: Mapping[str, xr.Dataset]) -> xr.DataTree:

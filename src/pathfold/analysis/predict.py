@@ -14,22 +14,22 @@ import xarray as xr
 from pathfold.analysis.continuation import Continuation, along_paths, from_the_last, from_the_start
 from pathfold.analysis.individual import Filtering
 from pathfold.analysis.log_likelihood import PARTICLES
-from pathfold.analysis.outlook import Chosen, extended, warn_of_lost
+from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times, series_of_rows, warn_of_lost
 from pathfold.analysis.set_values import known_values, told_changes
 from pathfold.errors import DataError, SettingsError, told, warn
 from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
 from pathfold.model.checks import truth, whole
 from pathfold.model.covariates import Label, read_covariates
-from pathfold.model.dates import Calendar, as_dates, check_one_unit, counted, dates_of, told_time
+from pathfold.model.dates import Calendar, as_dates, check_one_unit, counted, told_time
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.events import Events, merged, read_events
 from pathfold.model.functions import listed
 from pathfold.model.inputs import check_inputs, known_inputs
 from pathfold.model.names import dimensions
-from pathfold.model.real_arrays import real_array, real_number
+from pathfold.model.real_arrays import real_number
 from pathfold.results.posterior import observed_dataset
-from pathfold.results.reading import NEW, SEEN, calendars_of, covariates_of, inputs_of, is_panel, series_names
+from pathfold.results.reading import NEW, SEEN, calendars_of, covariates_of, inputs_of, series_names
 from pathfold.results.same_model import results_of
 from pathfold.sampling.selection import component_labels
 
@@ -60,7 +60,8 @@ def predict(
     A draw goes on from its own path: from its state at the last node at or before a time, a node being a time at which
     the results have its states (with `keep_path="nodes"` those of the data and of events). After the data that is a
     forecast. At a node it is the draw's own state. Between two nodes it is what could have come after the first of
-    them: only through that state does it know what was observed at the second.
+    them: only through that state does it know what was observed at the second. The path given both is that of
+    `pf.paths`.
 
     Parameters
     ----------
@@ -152,19 +153,13 @@ def predict(
     elif is_new:
         outset = asking.about_new(covariates, initial_time)
     else:
-        outset = asking.about_known(_selected(tree, series))
+        outset = asking.about_known(selected_series(tree, series))
     ensemble, asked, ahead = outset.ensemble, outset.asked, outset.ahead
     ahead.carry(ensemble, fine, rng)
     warn_of_lost(ahead.states, "predicted paths")
-    series_of_rows = np.repeat(np.arange(len(asked)), [observations.times.size for observations in asked])
-    y = ensemble.observe(ahead.states, _clocks(model, asked), series_of_rows, rng)
+    y = ensemble.observe(ahead.states, _clocks(model, asked), series_of_rows(asked), rng)
 
-    dim = "node" if is_panel(tree) else "time"
-    coordinates = {"time": (dim, np.concatenate([observations.times for observations in asked]))}
-    if is_panel(tree):
-        coordinates["node_series"] = (dim, np.array(outset.names)[series_of_rows])
-    if (dates := dates_of([each.calendar for each in asked], coordinates["time"][1], series_of_rows)) is not None:
-        coordinates["date"] = (dim, dates)
+    dim, coordinates = coordinates_of(tree, outset.names, asked)
     variables: dict[str, Any] = {
         **{name: (["chain", "draw", *dimensions(name, v.ndim - 1)], v) for name, v in outset.shown.items()},
         "state": (["chain", "draw", dim, "component"], ahead.states),
@@ -288,9 +283,7 @@ class _Asking:
         calendar: Calendar | None,
     ) -> Observations:
         """Return the times to predict a series at, and what happens meanwhile, as observations without values."""
-        times = real_array("times", counted("times", self.times, calendar))
-        if times.ndim != 1:
-            raise DataError(f"times must be a list of times, such as [1.0, 2.0], not {told(self.times)}")
+        times = read_times(self.times, calendar)
         nothing = np.zeros((times.size, self.model.observation_dim))
         known: dict[str, Any] = {"events": events, "covariates": covariates, "unit": calendar}
         return Observations(times, nothing, begin, inputs | self.inputs, **known)
@@ -343,7 +336,7 @@ def _fine_steps(tree: xr.DataTree, steps_per_interval: Any, max_step: Any) -> di
     return {"steps_per_interval": steps_per_interval, "max_step": max_step}
 
 
-def _selected(tree: xr.DataTree, series: Any) -> list[int]:
+def selected_series(tree: xr.DataTree, series: Any) -> list[int]:
     """Return the numbers of the series asked for, by name or number; of all if none is."""
     names = series_names(tree)
     if series is None:

@@ -79,7 +79,7 @@ def posterior_predictive(
     check_model(model)
     choice("given", given, ("path", "parameters", "population"))
     tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
-    chosen, grid, nodes = Chosen.of(tree, draws), _grid_of(tree, model), _observed_nodes(tree)
+    chosen, grid, nodes = Chosen.of(tree, draws), grid_of(tree, model), _observed_nodes(tree)
     if given == "population" and not model.varying.names:
         raise SettingsError(
             "no parameter varies between the series, so that others of the population have the same ones: take "
@@ -145,7 +145,7 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
     )
 
 
-def _grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
+def grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
     """Rebuild the grid that was sampled on, without the data."""
     constant, names = tree.constant_data, series_names(tree)
     ends, nothing = constant["interval_end"].values, np.zeros((constant["interval_end"].size, model.observation_dim))

@@ -31,7 +31,7 @@ REMEDIES = {
     "posterior_predictive": "give what pf.posterior_predictive(model, posterior) returns, with simulated data",
     "predictions": "give what pf.predict(model, posterior, times) returns",
 }
-DRAWN = ("posterior", "sample_stats", "noise", "predictions")
+DRAWN = ("posterior", "sample_stats", "noise", "paths", "predictions")
 # The order of dimensions in all variables; those of a parameter, which bear its name, stand between these.
 FIRST = ("chain", "draw", "series", "event", "interval", "step", "node", "time")
 LAST = ("component", "observation", "coordinate")

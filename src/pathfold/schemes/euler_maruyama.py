@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from pathfold.schemes.scheme import Scheme, halve_increments
+from pathfold.schemes.scheme import ByIncrements
 
 
 @dataclass(frozen=True)
-class EulerMaruyama(Scheme):
+class EulerMaruyama(ByIncrements):
     """x' = x + delta a + sqrt(delta) b v,  v ~ N(0, I_B).
 
     Converges to the Ito solution with strong order 1/2 (order 1 for additive noise). Any diffusion will do
@@ -16,12 +16,6 @@ class EulerMaruyama(Scheme):
     """
 
     weak_order = 1.0
-
-    def noise_dim(self, wiener_dim, state_dim):
-        return wiener_dim
-
-    def halve(self, v, fresh, at_steps):
-        return halve_increments(v, fresh)
 
     def step(self, sde, z, x, v, delta, t):
         return x + delta * sde.drift(x, z, t) + jnp.sqrt(delta) * (sde.diffusion(x, z, t) @ v)

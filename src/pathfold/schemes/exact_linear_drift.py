@@ -23,20 +23,32 @@ def pairs(n: int) -> np.ndarray:
 def halves(sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delta: Any, t: Any) -> tuple[Array, Array]:
     """Return the normals v1, v2 of two half steps whose noise adds up to that of the step: L v = e^{Ah} M v1 + M v2.
 
-    L and M are the factors of a step and of a half, both with the diffusion at the beginning. Given v, which has the
-    covariance K = L^{-1} e^{Ah} M with v1, the latter is normal with mean K^T v and covariance I - K^T K. What has no
-    variance of its own has normals without effect, which are taken over.
+    What has no variance of its own has normals without effect, which are taken over.
+    """
+    L, across, M = _factors(sde, z, x, delta, t, 0.5)
+    v1 = _of_first(L, across, v, fresh)
+    v2 = inverse_factor(M) @ (L @ v - across @ v1)
+    return v1, jnp.where(jnp.diag(M) > 0.0, v2, v)
+
+
+def _factors(sde: SDE, z: dict[str, Array], x: Array, delta: Any, t: Any, share: Any) -> tuple[Array, Array, Array]:
+    """Return the factor L of a step, e^{Ar} M with that of its first part, and that of the rest, of length r.
+
+    All have the diffusion at the beginning.
     """
     A = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)
     B = sde.diffusion(x, z, t)
-    over = integrals(A, delta / 2, (B @ B.T)[None])
-    M = cholesky(over.spread[0])
-    first = M + over.change @ M  # e^{Ah} M
-    L = cholesky(first @ first.T + M @ M.T)
-    K = inverse_factor(L) @ first
-    v1 = K.T @ v + cholesky(jnp.eye(len(v)) - K.T @ K) @ fresh
-    v2 = inverse_factor(M) @ (L @ v - first @ v1)
-    return v1, jnp.where(jnp.diag(M) > 0.0, v2, v)
+    first, rest = (integrals(A, part * delta, (B @ B.T)[None]) for part in (share, 1.0 - share))
+    M, N = cholesky(first.spread[0]), cholesky(rest.spread[0])
+    across = M + rest.change @ M
+    return cholesky(across @ across.T + N @ N.T), across, N
+
+
+def _of_first(L: Array, across: Array, v: Array, fresh: Array) -> Array:
+    """Return the normals v1 of the first part of a step with normals v, with which they have the covariance
+    K = L^{-1} e^{Ar} M: given v they are normal with mean K^T v and covariance I - K^T K."""
+    K = inverse_factor(L) @ across
+    return K.T @ v + cholesky(jnp.eye(len(v)) - K.T @ K) @ fresh
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,9 @@ class ExactLinearDrift(Scheme):
 
     def halve(self, v, fresh, at_steps):
         return at_steps(halves)
+
+    def part(self, sde, z, x, v, fresh, delta, t, share):
+        return _of_first(*_factors(sde, z, x, delta, t, share)[:2], v, fresh)
 
     def check(self, sde, points):
         def bend(x, z, t):

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from pathfold.schemes.ito import time_slope
-from pathfold.schemes.scheme import Scheme, halve_increments
+from pathfold.schemes.scheme import ByIncrements
 from pathfold.schemes.small_matrices import inverse
 
 
 @dataclass(frozen=True)
-class LinearlyImplicit(Scheme):
+class LinearlyImplicit(ByIncrements):
     """x' = x + (I - delta J)^{-1} (delta a + delta^2 da/dt + sqrt(delta) b v),  J = da/dx,  v ~ N(0, I_B).
 
     One Newton iteration for the implicit Euler step x' = x + delta a(x', t + delta) + sqrt(delta) b v. Where the drift
@@ -26,12 +26,6 @@ class LinearlyImplicit(Scheme):
 
     weak_order = 1.0
     explicit = False
-
-    def noise_dim(self, wiener_dim, state_dim):
-        return wiener_dim
-
-    def halve(self, v, fresh, at_steps):
-        return halve_increments(v, fresh)
 
     def step(self, sde, z, x, v, delta, t):
         slope = jax.jacfwd(lambda x: sde.drift(x, z, t))(x)

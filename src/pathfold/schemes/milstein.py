@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from pathfold.schemes.ito import noise_operator
-from pathfold.schemes.scheme import Scheme, halve_increments, require_zero
+from pathfold.schemes.scheme import ByIncrements, require_zero
 
 
 @dataclass(frozen=True)
-class Milstein(Scheme):
+class Milstein(ByIncrements):
     """x' = x + delta a + b dW + 1/2 sum_ij L^i b_j (dW_i dW_j - [i = j] delta),  dW = sqrt(delta) v.
 
     Converges to the Ito solution with strong order 1 when the noise commutes, L^i b_j = L^j b_i, which is checked at
@@ -19,12 +19,6 @@ class Milstein(Scheme):
     """
 
     weak_order = 1.0
-
-    def noise_dim(self, wiener_dim, state_dim):
-        return wiener_dim
-
-    def halve(self, v, fresh, at_steps):
-        return halve_increments(v, fresh)
 
     def step(self, sde, z, x, v, delta, t):
         dw, b = jnp.sqrt(delta) * v, sde.diffusion(x, z, t)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -54,6 +55,18 @@ class Scheme(ABC):
         """
         return None
 
+    def part(
+        self, sde: SDE, z: dict[str, Array], x: Array, v: Array, fresh: Array, delta: Any, t: Any, share: Any
+    ) -> Array:
+        """Return the noise of a step from x over the first `share` of the length of a step with noise v (V,).
+
+        If v and `fresh` are standard normals, so is it. The two steps follow one path of the process that drives them.
+        """
+        raise ModelError(
+            f"{type(self).__name__} does not say how the path goes on within a fine step: ask for times at which fine "
+            "steps end, or take a scheme of pathfold's"
+        )
+
     def check(self, sde: SDE, points: Sequence[Point]) -> None:
         """Raise ModelError if the SDE, evaluated at these points, is not one that the scheme is made for."""
 
@@ -61,6 +74,20 @@ class Scheme(ABC):
 def halve_increments(v: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Halve noise that is the Wiener increment, dW = sqrt(delta) v, by a Brownian bridge."""
     return (v + fresh) / 2**0.5, (v - fresh) / 2**0.5
+
+
+class ByIncrements(Scheme):
+    """A scheme of which the noise of a step is the Wiener increment, dW = sqrt(delta) v."""
+
+    def noise_dim(self, wiener_dim, state_dim):
+        return wiener_dim
+
+    def halve(self, v, fresh, at_steps):
+        return halve_increments(v, fresh)
+
+    def part(self, sde, z, x, v, fresh, delta, t, share):
+        """By a Brownian bridge: W(s delta) = s W(delta) + sqrt(s (1 - s) delta) e."""
+        return jnp.sqrt(share) * v + jnp.sqrt(1.0 - share) * fresh
 
 
 def require_zero(residual: Callable[[Any, Any, Any], tuple[Array, Array]], points: Sequence[Point], fault: str) -> None:

@@ -37,6 +37,15 @@ class StrongOrder1p5(Scheme):
         difference = np.concatenate([(3**0.5 * v2 + f1) / 2, f2], axis=-1)
         return halve_increments(mean, difference)
 
+    def part(self, sde, z, x, v, fresh, delta, t, share):
+        """By the covariance of W(s delta) and its integral with those of the step."""
+        (v1, v2), (f1, f2) = jnp.split(v, 2), jnp.split(fresh, 2)
+        left = 1.0 - share
+        rest = jnp.sqrt(left / (1.0 - 3.0 * share * left))
+        first = jnp.sqrt(share) * (v1 + 3**0.5 * left * v2) + left / rest * f1
+        second = share**1.5 * v2 - 3**0.5 * share**2 * rest * f1 + left * rest * f2
+        return jnp.concatenate([first, second])
+
     def step(self, sde, z, x, v, delta, t):
         b = sde.diffusion(x, z, t)
         wiener_dim = b.shape[1]

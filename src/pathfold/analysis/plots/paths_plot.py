@@ -42,14 +42,15 @@ def plot_paths(
 ) -> Figure:
     """Draw bands that hold 50 and 95 % of the posterior of every component of the state over time.
 
-    What lies after the last observation is in another tone, and so are the `predictions`, if the results have them.
+    What lies after the last observation is in another tone, and so are the `predictions`, if the results have them. The
+    states of `pf.paths` are drawn with the others.
     Draws of `pf.posterior_predictive` are drawn too, in the units of the data, below: those of all columns that show no
     component as it is. Every series of a panel has axes of its own.
 
     Parameters
     ----------
     posterior
-        Results of `pf.sample`, `pf.predict` or `pf.posterior_predictive`.
+        Results of `pf.sample`, `pf.paths`, `pf.predict` or `pf.posterior_predictive`.
     names
         The components, and columns of replicated data, to draw, by name or number (columns are counted after the
         components); all by default.
@@ -81,6 +82,8 @@ def plot_paths(
     say_how_many(figure, series, every)
     for j, column in enumerate(columns):
         times, states = _with_start(tree, np.flatnonzero(of_states == column), every.index(column))
+        if "paths" in tree.children:
+            times, states = _with_paths(times, states, tree["paths"].to_dataset(), column)
         states = transform(states)
         seen = of_data == column
         last = tree.observed_data["time"].values[seen].max(initial=-np.inf)
@@ -211,6 +214,17 @@ def _with_start(tree: xr.DataTree, rows: np.ndarray, series: int) -> tuple[np.nd
     times = tree.posterior["time"].values[rows]
     whole = np.concatenate([initial[:, :, None], states], axis=2)
     return np.append(begin, times), whole.reshape(-1, *whole.shape[2:])
+
+
+def _with_paths(times: np.ndarray, states: np.ndarray, paths: xr.Dataset, series: str) -> tuple[np.ndarray, np.ndarray]:
+    """Put the paths of one series between states (draw, time, component); NaN fills up the fewer draws."""
+    mine = series_of(paths) == series
+    between = paths["state"].values[:, :, mine].reshape(-1, int(mine.sum()), states.shape[2])
+    both = np.full((max(len(states), len(between)), times.size + int(mine.sum()), states.shape[2]), np.nan)
+    both[: len(states), : times.size], both[: len(between), times.size :] = states, between
+    times = np.append(times, paths["time"].values[mine])
+    order = np.argsort(times, kind="stable")
+    return times[order], both[:, order]
 
 
 def _shown(tree: xr.DataTree) -> dict[int, int]:
