@@ -25,6 +25,7 @@ from pathfold.analysis.noise_statistics import (
     tail_test,
     variance_test,
 )
+from pathfold.sampling.contradictions import far_out
 
 FEWEST = 8  # values that a window must have
 FINEST = 16  # windows at most
@@ -274,8 +275,6 @@ def parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
             u = values.values[:, :, i].reshape(-1)
 
             def say(z: float, name=name) -> str:
-                return (
-                    f"{name} is {abs(z):.2g} standard deviations out in its prior: data and prior contradict each other"
-                )
+                return f"{far_out(name, z)}: data and prior contradict each other"
 
             yield NoiseTest("parameters", str(name), "", u, normal_p_value(u), say)

@@ -32,6 +32,7 @@ from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, claimed_by, make_folder, sole_use
+from pathfold.sampling.contradictions import contradiction_at
 from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape, spared
 from pathfold.sampling.guided_chain import guided_start
@@ -153,6 +154,8 @@ def _run(
     claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
         tasks, starts = _with_starts(task, engine, sampled, settings, indices, found)
+        if starts.candidates and (sentence := contradiction_at(engine, starts.candidates[0])):
+            say(sentence, show=settings.progress)
         where = settings if alone is None else replace(settings, executor=None)
         results, interrupted = execute(tasks, where, lambda: [*sampled.assembly()])
     if alone is not None:
