@@ -249,7 +249,7 @@ def find_modes(marginal: Marginal, starts: int, seed: int, points: int = 0) -> t
     marginal.stages.begin("computing the curvature at the mode")
     hessian = np.linalg.inv(covariance) if marginal.stages.spent else curvature(density, best, covariance)
     mode, others = Mode(density, best, hessian, converged), list[Origin]()
-    for other, _ in found:
+    for other, _ in () if marginal.stages.spent else found:
         probable = other.log_density > best.log_density - PROBABLE
         if probable and all(_apart(marginal, mode, other, known) for known in (best, *others)):
             others.append(other)

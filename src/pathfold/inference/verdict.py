@@ -48,9 +48,11 @@ class Signs:
     done: bool = True
 
     def listed(self) -> Iterator[Sign]:
-        yield Sign(0.0 if self.done else np.inf, 0.0, 1.0, SPENT)
+        if not self.done:
+            yield Sign(1.0, 0.0, 1.0, SPENT)
+            return
         yield Sign(
-            float(self.done and not self.converged),
+            float(not self.converged),
             0.0,
             1.0,
             "the climb to the mode came to no end: the density has an edge or a ridge there",

@@ -164,6 +164,8 @@ def _run(
     cut_short = interrupted or min(d.made for d in results) < settings.warmup + settings.draws
     results, left_out = worth_keeping(results, settings.warmup) if cut_short else (results, [])
     made = min(d.made for d in results)
+    if interrupted and made <= settings.warmup and not settings.keep_warmup:
+        raise KeyboardInterrupt("in warm-up, so that there are no draws")
     cause = "the run was interrupted" if interrupted else "max_seconds were spent" if cut_short else ""
     _warn_of_loss(results, made, cause, settings)
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
