@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from functools import cache
 from typing import Any
@@ -221,12 +222,16 @@ def noise_that_grows_seen_as_constant() -> xr.DataTree:
     return sample(linear(0.02), data, steps_per_interval=4, chains=2)
 
 
+HEAVY = np.random.default_rng(6).standard_t(2.0, size=(200, 1))
+DATES = np.datetime64("2026-03-01", "m") + 6 * np.arange(201)
+
+
+@cache
 def outliers_seen_as_gaussian() -> xr.DataTree:
     times = 0.1 * np.arange(1, 201)
     truth = {"rate": 1.0, "level": 0.3, "sigma": 0.6}
     data = pf.simulate(linear(1e-6), truth, times, steps_per_interval=4, seed=5)
-    errors = np.random.default_rng(6).standard_t(2.0, size=data.values.shape)
-    data = pf.Observations(times, data.values + 0.2 * errors)
+    data = pf.Observations(DATES[1:], data.values + 0.2 * HEAVY, initial_time=DATES[0], unit="hours")
     return sample(linear(0.2, spread=0.1), data, steps_per_interval=4, chains=2)
 
 
@@ -244,6 +249,17 @@ def test_planted_faults_are_found_and_named(posterior, family, words):
     assert family in set(found.table["test"][found.table["adjusted"] < 0.01])
     assert any(words in each for each in found.findings), str(found)
     assert "The model does not fit" in str(found)
+
+
+def test_outliers_are_listed_by_their_dates(tmp_path):
+    """In what is printed, and in the report; windows have dates in the table, too."""
+    posterior = outliers_seen_as_gaussian()
+    found = pf.check(posterior)
+    worst = str(DATES[1:][np.abs(HEAVY[:, 0]).argmax()]).replace("T", " ")
+    for text in (str(found), pf.report(posterior, tmp_path / "report.html").read_text()):
+        assert re.search(rf"and the error of y\[0\] has heavy tails, .* \(at [^)]*{worst}:00[^)]*\): outliers", text)
+    windows = found.table["where"][found.table["test"] == "mean in windows"]
+    assert "between 2026-03-01 00:00:00 and 2026-03-01 10:00:00" in set(windows)
 
 
 def unknown_errors() -> pf.DiffusionModel:

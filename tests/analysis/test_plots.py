@@ -211,6 +211,13 @@ def test_a_check_shows_every_source_of_noise():
     np.testing.assert_allclose(median.get_ydata(), np.median(whole, axis=(0, 1)))
 
 
+def test_a_check_of_many_values_says_how_many_it_shows(monkeypatch):
+    monkeypatch.setattr("pathfold.analysis.plots.check_plot.MOST_POINTS", 5)
+    figure = pf.plot_check(run("one"), "x[0]")
+    assert figure.axes[0].get_title(loc="left") == "the noise in x[0] (the first 5 of 8 values)"
+    assert all(len(line.get_xdata()) == 5 for line in lines(figure.axes[0], POSTERIOR.line))
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [

@@ -247,13 +247,13 @@ def other_model() -> pf.DiffusionModel:
         ({"times": [-1.0]}, pf.DataError, "the first time, -1.0, is before initial_time = 0.0"),
         ({"times": [3.0, 2.5]}, pf.DataError, "times must increase"),
         ({"times": [60.0], "series": "fed"}, pf.DataError, "the input 'heat' is known from 0.0 to 50.0"),
-        ({"events": {"fast": ([3.0], 1.0)}}, pf.DataError, "an event 'fast' that the model does not"),
+        ({"events": {"fast": ([3.0], 1.0)}}, pf.DataError, "the event 'fast' is none of the model's"),
         (
             {"events": {"dose": ([2.0], 1.0)}, "series": "fed"},
             pf.DataError,
             "the event 'dose' at t = 2 .* known already",
         ),
-        ({"inputs": {"cold": rich.HEAT}}, pf.DataError, "an input 'cold' that the model does not"),
+        ({"inputs": {"cold": rich.HEAT}}, pf.DataError, "the input 'cold' is none of the model's"),
         ({"set": {"beta": 1.0}}, pf.ModelError, "unknown parameter 'beta'"),
         ({"set": {"sigma": [1.0, 2.0]}}, pf.ModelError, r"'sigma' was set with shape \(2,\), expected \(\) for all"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from pathfold.inference.verdict import Signs
 from pathfold.sampling import stages
 from pathfold.sampling.marginal import Marginal, Pair
 from pathfold.sampling.proposal import Proposal
+from pathfold.sampling.stages import Stages
 from tests.inference.test_marginal import DATA, gaussian_log_likelihood, ornstein_uhlenbeck
 
 STEPS = 4
@@ -93,6 +95,26 @@ def test_the_log_prior_is_that_of_the_draws(model, fitted):
         np.testing.assert_allclose(tree.log_prior["theta"].values, expected, rtol=1e-9)
         np.testing.assert_allclose(tree.log_prior["mu"].values, -0.5 * mu**2 - 0.5 * np.log(2.0 * np.pi), rtol=1e-9)
     assert float(az.psense(fitted, group="prior", var_names=["mu"])["mu"]) > 0.02
+
+
+def test_a_prior_far_from_the_data_is_named(capsys):
+    """Before the fit and the chains begin, and after they ended."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: z["level"] - x,
+        diffusion=lambda x, z: jnp.array([[0.5]]),
+        parameters={"level": dist.Normal(0.0, 1.0)},
+        initial_state=[0.0],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+    )
+    far = pf.Observations([1.0, 2.0, 3.0], [15.0, 21.0, 23.0], initial_time=0.0)
+    words = r"data and prior contradict each other: level is \d+ standard deviations out in its prior"
+    with pytest.warns(UserWarning, match=words):
+        fit = pf.fit(model, far, steps_per_interval=STEPS, points=16, threads=1)
+    assert re.search(words, capsys.readouterr().err.splitlines()[0])
+    assert re.search(words, repr(fit) + str(pf.check(fit)))
+    with pytest.warns(UserWarning, match=words):
+        pf.sample(model, far, steps_per_interval=STEPS, warmup=10, draws=10, chains=1, threads=1)
+    assert re.search(words, capsys.readouterr().err.splitlines()[0])
 
 
 def test_chains_start_from_a_fit(model, fitted):
@@ -184,6 +206,59 @@ def test_a_quick_one_says_nothing(model, capsys, monkeypatch):
     monkeypatch.setattr(stages, "PATIENCE", 1e9)
     pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, pairs=False)
     assert capsys.readouterr().err == ""
+
+
+class Clock(Stages):
+    """Stages whose time is spent after so many batches of points: none of them, and no climb, if that is 0."""
+
+    asked, enough = 0, 0
+
+    @property
+    def spent(self) -> bool:
+        self.asked += "exploring" in self.stage
+        return self.asked > self.enough or not self.enough
+
+
+def fit_in_time(model, enough: int, monkeypatch, **settings) -> xr.DataTree:
+    monkeypatch.setattr(Clock, "enough", enough)
+    monkeypatch.setattr("pathfold.sampling.marginal.Stages", Clock)
+    with pytest.warns(UserWarning, match="max_seconds were spent before it was done .*; sample instead"):
+        return pf.fit(model, DATA, steps_per_interval=STEPS, threads=1, max_seconds=5.0, **settings)
+
+
+def test_a_fit_whose_time_is_spent_has_what_there_is(model, fitted, monkeypatch):
+    at_once, later = fit_in_time(model, 0, monkeypatch), fit_in_time(model, 5, monkeypatch)
+    for fit in (at_once, later):
+        assert fit.attrs["verdict"] == "sample"
+        assert "max_seconds were spent" in fit.attrs["reasons"][0]
+    assert at_once.laplace.sizes["point"] == 1, "where the climb begins"
+    np.testing.assert_array_equal(later.laplace["explored"], fitted.laplace["explored"][: 5 * 32])
+    with pytest.warns(UserWarning, match="few effective draws|not converged"):
+        posterior = pf.sample(
+            model, DATA, steps_per_interval=STEPS, start=at_once, draws=10, warmup=10, progress=False, threads=1
+        )
+    assert np.all(posterior.starts["way"] == "guess")
+
+
+def test_a_climb_to_the_maximum_whose_time_is_spent(model, monkeypatch):
+    fit = fit_in_time(model, 0, monkeypatch, prior=False)
+    assert fit.attrs["verdict"] == "sample"
+    assert "max_seconds were spent" in fit.attrs["reasons"][0]
+
+
+def test_a_long_fit_says_how_long_it_takes(model, capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules[pf.fit.__module__], "LONG", 0.0)
+    pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, max_seconds=1e6)
+    assert re.search(
+        r"this fit takes about \d+ s \(\d+ s for the mode, \d+ s for 16 points about it\)\n", capsys.readouterr().err
+    )
+
+
+def test_of_a_heavy_problem_useless_points_are_not_all_made(model, monkeypatch):
+    monkeypatch.setattr(sys.modules[pf.fit.__module__], "HEAVY", 0.0)
+    assert pf.fit(model, DATA, steps_per_interval=STEPS, threads=1).laplace.sizes["point"] == 256
+    monkeypatch.setattr(sys.modules[pf.fit.__module__], "USELESS", (-1.0, 0.3))
+    assert pf.fit(model, DATA, steps_per_interval=STEPS, threads=1).laplace.sizes["point"] == 64
 
 
 def test_maximum_likelihood(model):
@@ -378,6 +453,7 @@ SIGNS = {
         ({"shift": 0.6}, "sample", "move a by 0.60"),
         ({"modes": 2}, "sample", "2 modes"),
         ({"converged": False}, "sample", "came to no end"),
+        ({"converged": False, "done": False, "modes": 5}, "sample", "max_seconds were spent"),
     ],
 )
 def test_verdicts(change, verdict, words):
@@ -420,6 +496,7 @@ def test_weights():
         ({"pairs": 200}, "pairs must be True or False"),
         ({"keep_path": "some"}, "keep_path must be"),
         ({"starts": 0}, "starts must be a whole number"),
+        ({"max_seconds": 0}, "max_seconds must be a positive number"),
     ],
 )
 def test_settings_are_checked(model, settings, words):

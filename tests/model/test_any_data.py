@@ -14,7 +14,7 @@ import pytest
 import pathfold as pf
 from pathfold.errors import DataError, ModelError
 from pathfold.model import TimeGrid
-from pathfold.model.check_data import check_data
+from pathfold.model.check_data import check_data, check_panel
 from pathfold.model.simulation import observe
 
 NAN, INF = np.nan, np.inf
@@ -253,7 +253,7 @@ JOINT = pf.Likelihood(lambda x, z: dist.MultivariateNormal(x, jnp.eye(2)))
             ModelError,
             ("not a number", "jnp.exp"),
         ),
-        (COUNTS, [1.0, 2.0], {"events": {"dose": ([1.0], [1.0])}}, DataError, ("an event 'dose'",)),
+        (COUNTS, [1.0, 2.0], {"events": {"dose": ([1.0], [1.0])}}, DataError, ("the event 'dose'",)),
     ],
 )
 def test_data_that_the_model_cannot_have(observation, values, options, error, words):
@@ -298,3 +298,36 @@ def test_what_checks_the_values_of_a_series_is_compiled_once_for_a_panel():
     assert len(calls) == 1  # to see which distributions there are
     with pytest.raises(DataError, match=r"-1 in row 2, column 0, cannot come from dist\.Poisson"):
         check_data(model, pf.Observations(times, counts - [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+
+
+def test_a_zero_that_a_distribution_cannot_give_hears_of_limits():
+    model = build(pf.Likelihood(lambda x, z: dist.LogNormal(x, 0.1)))
+    values = np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+    with pytest.raises(DataError, match="give the limit with censored=-1 if it was too small to be measured"):
+        check_data(model, pf.Observations([1.0, 2.0, 3.0], values))
+    with pytest.raises(DataError, match="write NaN if it is missing, or choose another distribution"):
+        check_data(model, pf.Observations([1.0, 2.0, 3.0], -values))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "shown"),
+    [
+        (lambda x, z: dist.StudentT(3.0, x, 0.2), [0, 1]),
+        (lambda x, z: dist.StudentT(3.0, x[::-1], 0.2), [1, 0]),
+        (lambda x, z: [dist.LogNormal(jnp.log(x[1]), 0.1), dist.Poisson(x[0])], [1, 0]),
+        (lambda x, z: [dist.Normal(x[0] + x[1], 0.1), dist.Bernoulli(logits=x[0])], [-1, -1]),
+        (lambda x, z: [dist.NegativeBinomial2(x[0], 3.0), dist.TruncatedNormal(x[1], 1.0, low=0.0)], [0, -1]),
+    ],
+)
+def test_the_components_that_values_scatter_about(likelihood, shown):
+    assert build(pf.Likelihood(likelihood)).components_shown().tolist() == shown
+
+
+def test_a_column_of_another_name_is_asked_about():
+    data = pf.Observations.from_frame(
+        {"t": [1.0, 2.0], "rain": [0.1, 0.2], "Q": [1.0, 2.0]}, time="t", values=["rain", "Q"], initial_time=0.0
+    )
+    model = build(pf.GaussianNoise(lambda x, z: x, 0.1), observed=("level", "Q"))
+    with pytest.warns(UserWarning, match="the column 'rain' of the data is taken for 'level', which the model"):
+        check_panel(model, data)
+    check_panel(model, data, in_results=True)

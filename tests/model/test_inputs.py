@@ -125,7 +125,7 @@ LATE = pf.Input([0.5, 1.0, 1.5], [1.0, 3.0, 2.0], kind="previous")
         ([1.0, 2.0], -1.0, {}, ("input 'u'", "-1.0 to 2.0", "values before that, or a later initial_time")),
         ([1.0, 2.0], 0.0, {"u": LATE}, ("input 'u'", "0.5 to 2.0", "0.0 to 2.0", "values before that", "'hold'")),
         ([1.0, 2.1], 0.5, {"u": LATE}, ("input 'u'", "0.5 to 2.0", "0.5 to 2.1", "values after that", "'hold'")),
-        ([1.0, 2.0], 0.0, {"v": STAIRS}, ("input 'v'", "the model does not")),
+        ([1.0, 2.0], 0.0, {"v": STAIRS}, ("input 'v'", "none of the model's")),
     ],
 )
 def test_inputs_must_cover_the_data(times, initial_time, inputs, words):

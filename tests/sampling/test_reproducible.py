@@ -15,6 +15,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.sampling import execution, hamiltonian_chain
+from pathfold.sampling.chain_task import Monitor
 from pathfold.sampling.draws import ARRAYS, Draws
 from pathfold.sampling.progress import Progress
 from tests.sampling.small_run import (
@@ -172,6 +173,12 @@ def test_interruption_in_warm_up_gives_an_empty_posterior(monkeypatch):
     assert tree["warmup_posterior"].sizes["draw"] > 10
 
 
+def test_interruption_in_warm_up_ends_the_call_where_there_is_nothing_to_keep(monkeypatch):
+    stop_with(monkeypatch, lambda monitors: monitors[0].done[0] > 10)
+    with pytest.raises(KeyboardInterrupt, match="in warm-up"):
+        small_run("static", warmup=1_000_000, draws=10, keep_path="none", keep_warmup=False)
+
+
 def test_a_chain_ends_when_its_seconds_are_spent_and_goes_on_with_more(tmp_path):
     with pytest.warns(UserWarning, match="max_seconds were spent: 0 of 90 draws are kept, of 3 of 3 chains"):
         cut = small_run("static", checkpoint=tmp_path, max_seconds=1e-9)
@@ -221,3 +228,18 @@ def test_progress_is_logged_where_there_is_no_terminal(capsys, monkeypatch):
     for part in (f"{CHAINS * (WARMUP + 3000)} of {CHAINS * (WARMUP + 3000)} iterations", "done", "acceptance",
                  "step size", "steps per draw", "% failures"):  # fmt: skip
         assert part in last
+
+
+def test_the_time_left_counts_what_this_run_has_made(tmp_path, capsys, monkeypatch):
+    """Of 1,000 iterations 900 were there before, and 50 took ten seconds."""
+    seen = list[Monitor]()
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "close", lambda self: seen.extend(self.monitors))
+        for draws in (30, 60):
+            small_run("static", chains=1, draws=draws, keep_path="none", checkpoint=tmp_path)
+    assert [monitor.before for monitor in seen] == [0, WARMUP + 30]
+    monitor = Monitor(done=np.array([950]), before=900)
+    progress = Progress([monitor], 1000, show=True)
+    progress.begin -= 10.0
+    progress.close()
+    assert "950 of 1000 iterations in 10 s, 10 s left" in capsys.readouterr().err

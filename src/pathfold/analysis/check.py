@@ -25,6 +25,7 @@ from pathfold.analysis.channels import Channel, channels, idle
 from pathfold.analysis.noise_statistics import bounded
 from pathfold.analysis.noise_tests import (
     NoiseTest,
+    When,
     correlation,
     dependence,
     in_windows,
@@ -35,7 +36,7 @@ from pathfold.analysis.noise_tests import (
     shape,
 )
 from pathfold.model.checks import positive
-from pathfold.results.reading import check_posterior, component_names, observation_names, series_names
+from pathfold.results.reading import calendars_of, check_posterior, component_names, observation_names, series_names
 
 LEVEL = 0.05
 MOST_SAID = 20  # findings that are printed
@@ -129,14 +130,14 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     tree = check_posterior(posterior, "noise", "constant_data", "observed_data")
     level = positive("level", level, below=1.0)
     sources, tests, ahead = channels(tree), [], []
-    untested = tuple(_untested(tree, sources))
+    untested, when = tuple(_untested(tree, sources)), When(series_names(tree), calendars_of(tree))
     for source in sources:
         own = ahead if source.kind == "ahead" else tests
-        own += [*shape(source), *over_time(source)]
+        own += [*shape(source, when), *over_time(source)]
         if source.kind != "together":
             own += moments(source)
         if source.states is not None:
-            own += [*in_windows(source, series_names(tree)), *dependence(source, component_names(tree.noise))]
+            own += [*in_windows(source, when), *dependence(source, component_names(tree.noise))]
     for a, b in combinations([source for source in sources if source.kind in ("path", "observation")], 2):
         tests += correlation(a, b)
     tests += [*initial_states(tree), *parameters(tree)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy.special import ndtri
 
 from pathfold.analysis.channels import Channel
 from pathfold.analysis.noise_statistics import (
@@ -25,9 +26,12 @@ from pathfold.analysis.noise_statistics import (
     tail_test,
     variance_test,
 )
+from pathfold.model.dates import Calendar, told_time
+from pathfold.sampling.contradictions import far_out
 
 FEWEST = 8  # values that a window must have
 FINEST = 16  # windows at most
+MOST_NAMED = 5  # outliers
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,21 @@ class NoiseTest:
     p_values: np.ndarray
     say: Callable[[float], str]  # a sentence, from the median of the statistic
     span: tuple[int, float, float] | None = None  # series, begin and end of a window
+
+
+class When(NamedTuple):
+    """The names of the series, and the calendars of those with dates."""
+
+    names: list[str]
+    calendars: list[Calendar | None]
+
+    def told(self, series: int, t: float) -> str:
+        """Write a time of a series: as a date, if it has dates."""
+        calendar = self.calendars[series]
+        return told_time(t, calendar) if calendar and calendar.origin is not None else f"t = {t:.4g}"
+
+    def series(self, series: int) -> str:
+        return f" of series {self.names[series]}" if len(self.names) > 1 else ""
 
 
 def noise_name(source: Channel) -> str:
@@ -103,7 +122,17 @@ def moments(source: Channel) -> Iterator[NoiseTest]:
         yield NoiseTest("autocorrelation", name, "", *autocorrelation_test(e, same), say_autocorrelation)
 
 
-def shape(source: Channel) -> Iterator[NoiseTest]:
+def _far_out(source: Channel, when: When) -> str:
+    """Return words for the times of values so far out that one in 20 series of normals has any, the worst first."""
+    size = np.median(np.abs(source.values), axis=0)
+    far = [i for i in np.argsort(-size).tolist() if size[i] > -ndtri(0.025 / size.size)]
+    places = [(int(source.series[i]), float(source.ends[i])) for i in far[:MOST_NAMED]]
+    more = f" and {len(far) - MOST_NAMED} more" if len(far) > MOST_NAMED else ""
+    listed = ", ".join(f"{when.told(k, t)}{when.series(k)}" for k, t in places)
+    return f" (at {listed}{more})" if listed else ""
+
+
+def shape(source: Channel, when: When) -> Iterator[NoiseTest]:
     """Test the tails, and the shape whatever the scale."""
     e, name = source.values, noise_name(source)
 
@@ -114,7 +143,8 @@ def shape(source: Channel) -> Iterator[NoiseTest]:
             "outliers, heavier tails than the errors have",
             "outliers or jumps",
         )
-        return f"{name} has heavy tails, with values up to {largest:.2g} standard deviations: {cause}"
+        where = _far_out(source, when)
+        return f"{name} has heavy tails, with values up to {largest:.2g} standard deviations{where}: {cause}"
 
     yield NoiseTest("tails", name, "", *tail_test(e), say_tails)
     if e.shape[1] >= FEWEST:
@@ -128,23 +158,24 @@ def shape(source: Channel) -> Iterator[NoiseTest]:
                 "outliers, jumps, or a scale that changes",
             )
             how = f"it has {tails} tails (kurtosis {3.0 + excess:.2g}) or is skewed"
-            return f"{name} is not normal, whatever its scale: {how}: {cause}"
+            return f"{name} is not normal, whatever its scale: {how}{_far_out(source, when)}: {cause}"
 
         yield NoiseTest("shape", name, "", *shape_test(e), say_shape)
 
 
-def in_windows(source: Channel, names: list[str]) -> Iterator[NoiseTest]:
+def in_windows(source: Channel, when: When) -> Iterator[NoiseTest]:
     """Test mean, and variance relative to the rest, in the series of a panel and in halves, quarters, ... of each."""
     several, squares = np.ptp(source.series) > 0, source.values**2
     total, count = squares.sum(axis=1), squares.shape[1]
     numbers, first = np.unique(source.series, return_index=True)  # series follow on
     for k, mine in zip(numbers, np.split(np.arange(count), first[1:]), strict=True):
-        of_series = f" in series {names[k]}" if several else ""
+        of_series = f" in series {when.names[k]}" if several else ""
         number = 1 if several else 2
         while number <= FINEST and len(mine) >= FEWEST * number:
             for rows in np.array_split(mine, number):
                 begin, end = float(source.begins[rows[0]]), float(source.ends[rows[-1]])
-                where = of_series if number == 1 else f" between t = {begin:.4g} and {end:.4g}{of_series}"
+                span = f" between {when.told(k, begin)} and {when.told(k, end).removeprefix('t = ')}"
+                where = of_series if number == 1 else f"{span}{of_series}"
                 span, inside = (int(k), begin, end), squares[:, rows].sum(axis=1)
                 yield _mean(source, "mean in windows", source.values[:, rows], where, span)
                 relative = ratio_of_sums(inside, len(rows), total - inside, count - len(rows))
@@ -274,8 +305,6 @@ def parameters(tree: xr.DataTree) -> Iterator[NoiseTest]:
             u = values.values[:, :, i].reshape(-1)
 
             def say(z: float, name=name) -> str:
-                return (
-                    f"{name} is {abs(z):.2g} standard deviations out in its prior: data and prior contradict each other"
-                )
+                return f"{far_out(name, z)}: data and prior contradict each other"
 
             yield NoiseTest("parameters", str(name), "", u, normal_p_value(u), say)

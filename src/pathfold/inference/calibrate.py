@@ -236,7 +236,7 @@ class Plan:
             warnings.filterwarnings("ignore", message="this fit should not be relied on")
             tree = fit(
                 self.model, data, **self.fine, draws=self.settings.draws, keep_path="none", seed=seed, threads=1,
-                progress=False,
+                progress=False, max_seconds=None,
             )  # fmt: skip
         shared, varying = list(self.model.parameters.names), list(self.model.varying.names)
         several = len(data) > 1

@@ -60,7 +60,7 @@ def compare(
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="this fit should not be relied on")
-                tree = fit(model, data, **steps, seed=seed, threads=threads, progress=progress)
+                tree = fit(model, data, **steps, seed=seed, threads=threads, progress=progress, max_seconds=None)
         except InitialisationError as error:
             rows[name] = {
                 "log_evidence": np.nan,

@@ -15,6 +15,7 @@ from pathfold.sampling.stages import Stages
 ROUNDS = (4, 4, 2)  # by which the points are divided; each fits the proposal to all points before
 MORE, ENOUGH = 2, 0.5  # rounds like the last that may follow, while its effective share is less than that
 DIGITS = 30.0  # log of how many values a coordinate of a quasi-random point can have
+BATCH = 32  # points after which it is seen whether the time is spent
 HOPELESS = 0.4  # share of points without an inner mode at which no more are tried
 Draw = Callable[[np.ndarray, int], list[Pair]]  # densities and paths at points, of which the first has that number
 TAIL = 0.2  # of the weights, at most, that the shape of their tail is fitted to
@@ -24,7 +25,8 @@ TAIL = 0.2  # of the weights, at most, that the shape of their tail is fitted to
 class Explored:
     """Points (count, U), the logs of their densities and of their weights, which sum to one; -inf where none was found.
 
-    `first` is where the last round begins; `log_evidence` is log p~(y); `pairs` are paths, two for each point.
+    `first` is where the last round begins; `log_evidence` is log p~(y); `pairs` are paths, two for each point; `done`
+    says whether there was time for all points.
     """
 
     u: np.ndarray
@@ -33,6 +35,7 @@ class Explored:
     first: int
     log_evidence: float
     pairs: list[Pair]
+    done: bool = True
 
     @property
     def failed(self) -> float:
@@ -49,34 +52,51 @@ class Explored:
         return pareto_k(self.log_weights)
 
 
-def explore(mode: Mode, points: int, seed: int, stages: Stages, draw: Draw) -> Explored:
-    """Draw points about the mode, fit the proposal to them by weight, and draw again; weight all by the mixture."""
+def explore(
+    mode: Mode, points: int, seed: int, stages: Stages, draw: Draw, useless: Callable[[Explored], bool]
+) -> Explored:
+    """Draw points about the mode, fit the proposal to them by weight, and draw again; weight all by the mixture.
+
+    The first round is the last where its outcome is `useless`, and the time that there is may end any.
+    """
     size = mode.origin.u.size
     if not size:
         u = np.zeros((1, 0))
         return Explored(u, np.array([mode.origin.log_density]), np.zeros(1), 0, mode.origin.log_density, draw(u, 0))
     uniforms = Uniforms(size + 1, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,))))
     proposal, proposals, u, pairs = Proposal(mode.origin.u, mode.covariance), [], np.zeros((0, size)), []
-    first, log_density, ratios = 0, np.zeros(0), np.zeros(0)
+    first, log_density, ratios, done = 0, np.zeros(0), np.zeros(0), False
     for number in range(len(ROUNDS) + MORE):
         stages.begin(f"exploring parameters and paths, {len(u)} points so far")
-        first, count = len(u), max(4, points // ROUNDS[min(number, len(ROUNDS) - 1)])
+        new = proposal.of_uniforms(uniforms.next(max(4, points // ROUNDS[min(number, len(ROUNDS) - 1)])))
+        for batch in np.split(new, range(BATCH, len(new), BATCH)):
+            pairs += [] if stages.spent else draw(batch, len(pairs))
+        done = len(pairs) == len(u) + len(new)
+        if not (count := len(pairs) - len(u)):
+            break
+        first, u = len(u), np.concatenate([u, new[:count]])
         proposals.append((proposal, count))
-        new = proposal.of_uniforms(uniforms.next(count))
-        u, pairs = np.concatenate([u, new]), pairs + draw(new, first)
         log_density = np.array([pair.log_density for pair in pairs])
         mixture = np.stack([each.log_student(u) + np.log(n / len(u)) for each, n in proposals])
         ratios = log_density - np.logaddexp.reduce(mixture, axis=0)
         proposal = proposal.refitted(u, ratios)
         enough = number >= len(ROUNDS) - 1 and effective(ratios[first:]) > ENOUGH * count
-        if enough or np.mean(~np.isfinite(log_density)) > HOPELESS:
+        if enough or not done or np.mean(~np.isfinite(log_density)) > HOPELESS:
+            break
+        if number == 0 and useless(Explored(u, log_density, normalised(ratios), first, np.nan, pairs)):
             break
     if not np.isfinite(ratios).any():  # the mode is all that there is
         at_mode, weights = mode.origin.u[None], np.append(np.full(len(u), -np.inf), 0.0)
         densities = np.append(log_density, mode.origin.log_density)
-        return Explored(np.concatenate([u, at_mode]), densities, weights, first, np.nan, pairs + draw(at_mode, len(u)))
-    total = np.logaddexp.reduce(ratios)
-    return Explored(u, log_density, ratios - total, first, float(total - np.log(len(u))), pairs)
+        pairs += draw(at_mode, len(u))
+        return Explored(np.concatenate([u, at_mode]), densities, weights, first, np.nan, pairs, done)
+    log_evidence = float(np.logaddexp.reduce(ratios) - np.log(len(u)))
+    return Explored(u, log_density, normalised(ratios), first, log_evidence, pairs, done)
+
+
+def normalised(logs: np.ndarray) -> np.ndarray:
+    """Return logs of weights less that of their sum."""
+    return logs - np.logaddexp.reduce(logs)
 
 
 class Uniforms:

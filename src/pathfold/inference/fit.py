@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -28,19 +29,22 @@ from pathfold.inference.posterior_mode import (
     curvature,
     information,
 )
-from pathfold.inference.verdict import Signs
+from pathfold.inference.verdict import SPENT, Signs
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.check_data import check_panel
-from pathfold.model.checks import choice, truth, whole
+from pathfold.model.checks import choice, positive, truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.memory import check_memory
 from pathfold.model.time_grid import warn_of_skipped_values
+from pathfold.results.diagnostics import contradiction_in
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
+from pathfold.sampling.contradictions import contradiction_at
 from pathfold.sampling.execution import check_path_fits, explained
 from pathfold.sampling.held_noise import gathered
 from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import KeepPath
+from pathfold.sampling.stages import say
 from pathfold.sampling.starts import LIGHT, Point, find_starts, worth_beginning_with
 
 CHAINS = 4  # parts that the draws come in, so that pf.sample(start=fit) has a start for every chain
@@ -49,6 +53,11 @@ SAME_MODE = 0.5  # modes are the same if they are nearer than this, in standard 
 SAME_PATH = 1.0  # ... and the noise of their paths, in prior standard deviations
 PROBABLE = 5.0  # modes whose log density is lower by more do not count
 FLAT = 4.5  # standard error along a direction, in prior standard deviations, beyond which it says nothing
+MAX_SECONDS = 120.0
+CLIMB, PAIR = 20, 3  # gradients of a typical climb, and densities that take as long as one with its pair of paths
+LONG = 10.0  # seconds from which on a forecast is made
+HEAVY = 5e8  # multiplications of a pass, times points (some 30 s of a core): a useless first round is the last
+USELESS = 2.5, 0.3  # spread of the logs of the pairs' weights, and share of the pairs that fail, beyond what is bad
 FINE = "no sign of a poor approximation"
 
 
@@ -67,13 +76,14 @@ def fit(
     seed: int = 0,
     threads: int | None = None,
     progress: bool = True,
+    max_seconds: float | None = MAX_SECONDS,
 ) -> xr.DataTree:
-    """Approximate the posterior in about a second, and say how far that can be trusted.
+    """Approximate the posterior in a fraction of the time that sampling takes, and say how far that can be trusted.
 
     The path is integrated out by Laplace's method, with second derivatives; the parameters are explored by importance
     sampling about their mode; and both are corrected by pairs of paths that meet the data, where that is possible. The
-    answer depends on model, data, settings and `seed` alone, not on `threads`. docs/first_look.md says what to make of
-    it.
+    answer depends on model, data, settings and `seed` alone, not on `threads`, if it ends before `max_seconds`.
+    docs/first_look.md says what to make of it, and how long it takes.
 
     Parameters
     ----------
@@ -107,7 +117,10 @@ def fit(
     threads
         How many threads; one per core by default.
     progress
-        Whether to say what is being done, if it takes longer than a second.
+        Whether to say what is being done, if it takes longer than a second, and how long it will take in all.
+    max_seconds
+        Seconds after compiling after which the fit ends with what there is and a verdict of "sample": it is no first
+        look any more, and `pf.sample(..., start=fit)` goes on from there. None sets no limit.
 
     Returns
     -------
@@ -133,15 +146,16 @@ def fit(
     keep_path = cast(KeepPath, choice("keep_path", keep_path, get_args(KeepPath)))
     threads = None if threads is None else whole("threads", threads, least=1)
     progress = truth("progress", progress)
+    seconds = math.inf if max_seconds is None else positive("max_seconds", max_seconds)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     if prior:
         _check_paths_fit(model, grid, CHAINS * draws, points, fine=keep_path == "all")
     warn_of_skipped_values(model.inputs, grid)
     begin = time.perf_counter()
-    marginal = prepare_marginal(model, grid, threads=threads, prior=prior, progress=progress)
+    marginal = prepare_marginal(model, grid, threads=threads, prior=prior, progress=progress, max_seconds=seconds)
     compiled = time.perf_counter()
     with explained(model, grid, seed):
-        mode, others = find_modes(marginal, starts, seed)
+        mode, others = find_modes(marginal, starts, seed, points if prior else 0)
     settings = {
         "chains": CHAINS,
         "draws": draws,
@@ -157,16 +171,24 @@ def fit(
     tree = fitted.tree(settings, points, pairs) if prior else fitted.likelihood(settings)
     tree.attrs |= {"compile_seconds": compiled - begin, "run_seconds": time.perf_counter() - compiled}
     if tree.attrs["verdict"] == "sample":
+        how = ", with pf.sample(model, data, ..., start=fit)" if prior else ""
         warnings.warn(
-            f"this fit should not be relied on: {tree.attrs['reasons'][0]}; sample instead, with "
-            "pf.sample(model, data, ..., start=fit)",
+            f"this fit should not be relied on: {tree.attrs['reasons'][0]}; sample instead{how}",
             stacklevel=2,
         )
+    if sentence := contradiction_in(tree):
+        warnings.warn(sentence, stacklevel=2)
     return tree
 
 
 def prepare_marginal(
-    model: DiffusionModel, grid: TimeGrid, *, threads: int | None, prior: bool, progress: bool = False
+    model: DiffusionModel,
+    grid: TimeGrid,
+    *,
+    threads: int | None,
+    prior: bool,
+    progress: bool = False,
+    max_seconds: float = math.inf,
 ) -> Marginal:
     """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
     check_path_fits(model, grid)
@@ -174,7 +196,7 @@ def prepare_marginal(
     with announced("compiling the model", show=progress):
         full = Engine(model, grid)
         set_scales(full)
-        return Marginal(full, threads=threads, prior=prior, progress=progress)
+        return Marginal(full, threads=threads, prior=prior, progress=progress, max_seconds=max_seconds)
 
 
 def _check_paths_fit(model: DiffusionModel, grid: TimeGrid, draws: int, points: int, *, fine: bool) -> None:
@@ -184,10 +206,11 @@ def _check_paths_fit(model: DiffusionModel, grid: TimeGrid, draws: int, points: 
     check_memory("the draws", (2 * draws + 4 * points) * path, f"{less}fewer draws or fewer points")
 
 
-def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, list[Origin]]:
+def find_modes(marginal: Marginal, starts: int, seed: int, points: int = 0) -> tuple[Mode, list[Origin]]:
     """Climb from several starts; return the highest mode, and the others that are about as probable.
 
-    Without the prior, latent parameters are integrated out on the way.
+    Without the prior, latent parameters are integrated out on the way. A forecast of the time counts the `points` to be
+    explored later. Once the time is spent no other start is tried, and the curvature is that of the constraints.
     """
     full, found = marginal.full, list[tuple[Origin, bool]]()
     density, covariance = cast(Density, marginal), np.eye(marginal.size)
@@ -201,7 +224,11 @@ def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, list[O
         thorough=full.model.noise_everywhere and full.work < LIGHT,
     ).candidates
     places = worth_beginning_with(candidates)
+    if sentence := contradiction_at(full, candidates[places[0]]):
+        say(sentence, show=marginal.stages.show)
     for number, point in enumerate(_far_apart([candidates[i].point for i in places], starts)):
+        if found and marginal.stages.spent:
+            break
         marginal.stages.begin(f"seeking the mode from start {number + 1}")
         if (start := marginal.start_at(point.position, point.nodes)) is None:
             continue
@@ -209,6 +236,7 @@ def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, list[O
             covariance = start.covariance
             latent = not marginal.prior and marginal.counted.any()
             density = Integrated(marginal, covariance) if latent else marginal
+            _forecast(marginal, density, start.origin, min(starts, len(places)), points)
         if (origin := density.reached(start.origin.u, start.origin)) is not None:
             found.append(climb(density, origin, start.covariance))
     if not found:
@@ -218,12 +246,26 @@ def find_modes(marginal: Marginal, starts: int, seed: int) -> tuple[Mode, list[O
     found.sort(key=lambda each: -each[0].log_density)
     best, converged = found[0]
     marginal.stages.begin("computing the curvature at the mode")
-    mode, others = Mode(density, best, curvature(density, best, covariance), converged), list[Origin]()
-    for other, _ in found:
+    hessian = np.linalg.inv(covariance) if marginal.stages.spent else curvature(density, best, covariance)
+    mode, others = Mode(density, best, hessian, converged), list[Origin]()
+    for other, _ in () if marginal.stages.spent else found:
         probable = other.log_density > best.log_density - PROBABLE
         if probable and all(_apart(marginal, mode, other, known) for known in (best, *others)):
             others.append(other)
     return mode, others
+
+
+def _forecast(marginal: Marginal, density: Density, origin: Origin, starts: int, points: int) -> None:
+    """Say how long a fit will take, if that is long, from the time that densities take nearby, one in each thread."""
+    free, begin = density.free.sum(), time.perf_counter()
+    density.values(origin.u + density.difference * np.ones((marginal.workers, 1)) * density.free, origin)
+    seconds = (time.perf_counter() - begin) / marginal.workers
+    mode, explored = (starts * CLIMB * 2 * free + 2 * free**2) * seconds, PAIR * points * seconds
+    if mode + explored > LONG:
+        limit = marginal.stages.max_seconds
+        parts = f"{mode:.0f} s for the mode" + (f", {explored:.0f} s for {points} points about it" if points else "")
+        ended = f"; max_seconds={limit:g} will end it before" if mode + explored > limit else ""
+        say(f"this fit takes about {mode + explored:.0f} s ({parts}){ended}", show=marginal.stages.show)
 
 
 def _far_apart(points: list[Point], count: int) -> Iterator[Point]:
@@ -266,7 +308,12 @@ class _Fitted:
         def draw(u: np.ndarray, first: int) -> list[Pair]:
             return self.marginal.pairs(u, self.mode.origin, self.seed, first, drawn=pairs, fine=fine)
 
-        explored = explore(self.mode, points, self.seed, self.marginal.stages, draw)
+        def useless(explored: Explored) -> bool:
+            result, (spread, failed) = corrected(explored), USELESS
+            heavy = self.marginal.full.work * points > HEAVY
+            return heavy and pairs and (result.spread > spread or result.failed > failed)
+
+        explored = explore(self.mode, points, self.seed, self.marginal.stages, draw, useless)
         result = corrected(explored)
         signs = self._signs(explored, result, pairs)
         if pairs and not any(np.isfinite(pair.log_weights).any() for pair in result.pairs):
@@ -287,16 +334,21 @@ class _Fitted:
         size, rows = len(self.labels), int(self.grid.mask.sum())
         best = self.mode.origin.log_density
         criteria = {"log_likelihood": best, "aic": 2.0 * size - 2.0 * best, "bic": size * np.log(rows) - 2.0 * best}
-        at_mode = self.mode.density, self.mode.origin, self.mode.covariance
-        whole, half = (curvature(*at_mode, step=step) for step in (SECOND_DIFFERENCE, 0.5 * SECOND_DIFFERENCE))
+        at_mode, spent = (self.mode.density, self.mode.origin, self.mode.covariance), self.marginal.stages.spent
+        whole, half = (
+            self.mode.hessian if spent else curvature(*at_mode, step=step)
+            for step in (SECOND_DIFFERENCE, 0.5 * SECOND_DIFFERENCE)
+        )
         known = information(*(self._of_free(each) for each in (half, whole - half, self.mode.covariance)))
         dataset = xr.Dataset(self._dataset(known) | {name: ((), value) for name, value in criteria.items()})
         tree = fitted_tree(self.model, self.grid, settings, dataset, None)
         reasons = list(_flat_directions(known, self.labels))
-        if not self.mode.converged:
+        if spent:
+            reasons.insert(0, SPENT)
+        elif not self.mode.converged:
             reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
         tree.attrs |= {
-            "verdict": "rough" if reasons else "good",
+            "verdict": "sample" if spent else "rough" if reasons else "good",
             "reasons": reasons or [FINE],
         }
         tree.attrs["identifiability"] = self._identifiability()
@@ -337,6 +389,7 @@ class _Fitted:
             shifted=self.labels[worst] if shifts.size else "",
             modes=1 + len(self.others),
             paths="paths" if self.marginal.has_paths else "effects" if self.model.varying.size else "initial states",
+            done=explored.done,
         )
 
     def _dataset(self, known: Information) -> dict[str, Any]:

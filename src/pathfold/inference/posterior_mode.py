@@ -94,7 +94,7 @@ def climb(
 ) -> tuple[Origin, bool]:
     """Go from an origin to the mode near it, by BFGS with gradients by differences; return whether it was reached.
 
-    Those parameters move that are `free`, or that the density depends on.
+    It was not if the time is spent before. Those parameters move that are `free`, or that the density depends on.
     """
     L = _factor(covariance, density.free if free is None else free)
     size, g = L.shape[1], _gradient(density, origin, L)
@@ -104,6 +104,8 @@ def climb(
         p = inverse @ g
         if float(g @ p) < decrement:
             return origin, True
+        if density.stages.spent:
+            break
         p *= min(1.0, LONGEST / np.abs(L @ p).max())
         moved = _step(density, origin, L @ p, float(g @ p))
         if moved is None:

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 Verdict = Literal["good", "rough", "sample"]
+SPENT = "max_seconds were spent before it was done (max_seconds=None sets no limit)"
 
 
 class Sign(NamedTuple):
@@ -30,7 +31,8 @@ class Signs:
     """What a fit went through: shares of points and pairs that failed, effective share and tail of the weights, spread
     of the pairs' logs, shift of the means by the correction (in standard deviations, by parameter), number of modes.
 
-    `paths` is what is integrated out: paths, or the effects of a model without noise in them.
+    `paths` is what is integrated out: paths, or the effects of a model without noise in them. Was there time until all
+    was `done`?
     """
 
     converged: bool
@@ -43,8 +45,12 @@ class Signs:
     shifted: str
     modes: int
     paths: str = "paths"
+    done: bool = True
 
     def listed(self) -> Iterator[Sign]:
+        if not self.done:
+            yield Sign(1.0, 0.0, 1.0, SPENT)
+            return
         yield Sign(
             float(not self.converged),
             0.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 
@@ -33,6 +34,8 @@ def check_panel(model: DiffusionModel, data: Data, *, in_results: bool = False) 
             if not in_results:
                 _warn_of_a_far_start(observations)
                 _warn_of_another_unit(model, observations)
+    if not in_results:
+        _warn_of_other_columns(model, panel)
     events = any(observations.events for observations in panel.values())
     if model.jumps.events and not events and not in_results:
         name = next(iter(model.jumps.events))
@@ -74,11 +77,9 @@ def check_inputs_and_events(model: DiffusionModel, observations: Observations) -
     """
     model.numbers(observations.covariates)
     if unknown := [name for name in observations.events if name not in model.jumps.events]:
-        raise DataError(
-            f"the data have an event {unknown[0]!r} that the model does not: say in its events what it does"
-        )
+        raise DataError(f"the event {unknown[0]!r} is none of the model's: say in the model's events what it does")
     if unknown := [name for name in observations.inputs if name not in model.inputs]:
-        raise DataError(f"the data have an input {unknown[0]!r} that the model does not: name it in its inputs too")
+        raise DataError(f"the input {unknown[0]!r} is none of the model's: name it in the model's inputs, too")
     span = observations.initial_time, observations.times[-1]
     known_inputs(model.inputs, observations.inputs, *span, observations.calendar)
 
@@ -116,6 +117,17 @@ def _warn_of_another_unit(model: DiffusionModel, observations: Observations) -> 
             warn(
                 f"the input {name!r} runs from {given.times[0]:g} to {given.times[-1]:g}, the series from {begin:g} to "
                 f"{end:g}: count both in one unit, such as hours; if they are, leave out values that come much later"
+            )
+
+
+def _warn_of_other_columns(model: DiffusionModel, panel: Mapping[str | int, Observations]) -> None:
+    """Warn if a column has another name than what it is taken for: it may be another column than the one meant."""
+    columns = next((series.components for series in panel.values() if series.components), ())
+    for column, observed in zip(columns, model.observed or (), strict=False):
+        if column != observed:
+            warn(
+                f"the column {column!r} of the data is taken for {observed!r}, which the model observes: if it is, "
+                "give both one name"
             )
 
 

@@ -34,7 +34,7 @@ from pathfold.model.functions import (
 from pathfold.model.inputs import Input, check_model_inputs
 from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.kept import Kept
-from pathfold.model.likelihood import Several
+from pathfold.model.likelihood import Likelihood, Several
 from pathfold.model.model_text import text_of
 from pathfold.model.names import check_labels, dimensions
 from pathfold.model.observation import GaussianNoise, Noiseless, Observation
@@ -552,7 +552,7 @@ class DiffusionModel:
         return self.jumps.moment(starts, self.jumps.marks(grid)) if self.jumps else starts, ends
 
     def components_shown(self) -> np.ndarray:
-        """Return the component of the state that each observed value equals, up to noise; -1 if it equals none."""
+        """Return the component of the state that is the middle of each observed value's law; -1 if none is."""
         shown = np.full(self.observation_dim, -1)
         with jax.enable_x64(True):
             shared, t = (
@@ -563,8 +563,9 @@ class DiffusionModel:
             _, z = self.in_series(shared, start, t)
             x = np.random.default_rng(0).uniform(1.0, 2.0, self.state_dim)
             for columns, part in self.observation.parts:
-                if isinstance(part, Noiseless | GaussianNoise):
-                    same = np.asarray(part.state_function(jnp.asarray(x), z, t))[:, None] == x
+                if isinstance(part, Noiseless | GaussianNoise | Likelihood):
+                    middle = np.asarray(part.middle(jnp.asarray(x), z, t))[:, None]
+                    same = np.isclose(middle, x, rtol=1e-12, atol=0.0)
                     shown[columns] = np.where(same.any(axis=1), np.argmax(same, axis=1), -1)
         return shown
 

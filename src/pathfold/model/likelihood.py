@@ -99,6 +99,20 @@ class Likelihood(Observation):
         if not listed:
             raise ModelError("the likelihood gave an empty list; give a distribution for each observed column")
 
+    def middle(self, x, z, t):
+        """Return the middle of each distribution: the median of a log-normal one, its location, or its mean; or NaN."""
+
+        def of_block(block: Block) -> Array:
+            d, width = block.distribution, block.columns.stop - block.columns.start
+            try:
+                found = jnp.exp(d.loc) if isinstance(d, dist.LogNormal) else d.loc if hasattr(d, "loc") else d.mean
+            except NotImplementedError:
+                found = jnp.nan
+            return jnp.broadcast_to(found, (width,))
+
+        # Compiled, since NumPyro refuses numbers outside the domain of a parameter, but no traced ones.
+        return jax.jit(lambda x: jnp.concatenate([of_block(block) for block in self._blocks(x, z, t)]))(x)
+
     @property
     def noise_dim(self):
         return self.dim
@@ -192,10 +206,11 @@ class Likelihood(Observation):
             row, column = outside[0]
             d = next(block.distribution for block in blocks if column < block.columns.stop)
             value, upper = data.value[row, column], data.upper[row, column]
+            limit = "" if value else "give the limit with censored=-1 if it was too small to be measured, "
             raise DataError(
                 f"the value {told_value(value, data.censored[row, column], upper)} in row {row}, column {column}, "
                 f"cannot come from dist.{type(d).__name__}, whose values are {told_support(d.support)}; correct it, "
-                "write NaN if it is missing, or choose another distribution"
+                f"write NaN if it is missing, {limit}or choose another distribution"
             )
         if not number:
             raise ModelError(

@@ -168,6 +168,10 @@ class StateFunction(Observation):
         """The user's function with results in double precision."""
         return as_float64(self.user_function)
 
+    def middle(self, x, z, t):
+        """Return the observed values (Y,) without noise."""
+        return self.state_function(x, z, t)
+
     def given(self, x, z, t, *, compilable=None):
         return self._of_size(self._checked_dim((x, z, t)))
 

@@ -13,8 +13,9 @@ from pathfold.engine.status import MEANING
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.model.transform import BOUNDED
 from pathfold.results.convergence import Convergence, apart, judged, labels, scalars
-from pathfold.results.reading import is_fit, reasons_of
+from pathfold.results.reading import is_fit, reasons_of, series_names
 from pathfold.results.variables import in_blocks
+from pathfold.sampling.contradictions import by_name, contradiction
 from pathfold.sampling.draws import Draws, spared
 
 RHAT = 1.01
@@ -50,11 +51,11 @@ def troubles(
     tree: xr.DataTree, names: list[str], network: Reactions | None = None, *, refined: bool = False
 ) -> Iterator[str]:
     """Return a sentence for everything that is amiss, the worst first."""
-    draws = tree.posterior.sizes["draw"]
     if is_fit(tree):
         yield from reasons_of(tree) if tree.attrs["verdict"] != "good" else ()
+        yield from filter(None, [contradiction_in(tree)])
         return
-    if draws == 0:
+    if (draws := tree.posterior.sizes["draw"]) == 0:
         return
     if phrases := np.atleast_1d(tree.attrs.get("left_out", [])).tolist():  # a file has a list of one as it is
         yield of_left_out(phrases)
@@ -66,6 +67,7 @@ def troubles(
             if np.isfinite(x).all():
                 by_label[label] = Sampled(x.mean(axis=1), x.std(axis=1), convergence)
     yield from _not_finite(tree, [*names, *started])
+    yield from filter(None, [contradiction_in(tree)])
     of_modes = [*_modes(tree, by_label)]
     yield from of_modes
     if draws >= 4:
@@ -87,6 +89,19 @@ def _not_finite(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
                 f"{values.name} is not finite in some of the draws: the model is not defined where the chains went, or "
                 "the results are damaged; look for roots and logarithms of what may be negative, or sample again"
             )
+
+
+def contradiction_in(tree: xr.DataTree) -> str:
+    """Return a sentence that names parameters and initial states far out in their priors, by medians; or nothing."""
+
+    def medians(kind: str) -> dict[str, np.ndarray]:
+        if "noise" not in tree.children or f"{kind}_noise" not in tree.noise:
+            return {}
+        normals = tree.noise[f"{kind}_noise"]
+        middle = np.median(normals.transpose("chain", "draw", ...).values, axis=(0, 1))
+        return by_name(normals[f"{kind}_normal"].values, middle, np.atleast_1d(normals.attrs["standard"]) > 0)
+
+    return contradiction(medians("parameter"), medians("initial"), series_names(tree))
 
 
 class Sampled(NamedTuple):

@@ -70,7 +70,7 @@ def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
     if is_fit(tree):
         what = "posterior" if "posterior" in tree.children else "likelihood"
         head = f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}"
-        return head, reasons_of(tree)
+        return head, [*troubles(tree, [])] or reasons_of(tree)
     sizes = check_posterior(tree, "sample_stats").posterior.sizes
     head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
     fine = "the chains agree, and nothing is amiss with the sampling"

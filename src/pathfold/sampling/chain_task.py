@@ -45,9 +45,10 @@ class ChainTask:
 
 @dataclass
 class Monitor:
-    """State shared with the host while a chain runs in a thread: a flag to stop it, its number of transitions, and the
-    statistics of the last ones."""
+    """State shared with the host while a chain runs in a thread: a flag to stop it, its number of transitions, those of
+    them made `before` this run, and the statistics of the last ones."""
 
     stop: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     done: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    before: int = 0
     recent: np.ndarray | None = None

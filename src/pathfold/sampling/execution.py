@@ -32,6 +32,7 @@ from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
+from pathfold.sampling.contradictions import contradiction_at
 from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape, spared
 from pathfold.sampling.guided_chain import guided_start
@@ -43,6 +44,7 @@ from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange, Sampler
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
+from pathfold.sampling.stages import say
 from pathfold.sampling.starts import Point, Starts, find_starts
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 from pathfold.sampling.workers import execute
@@ -129,6 +131,8 @@ def run_chains(
     claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
         tasks, starts = _with_starts(task, engine, sampled, settings, indices)
+        if starts.candidates and (sentence := contradiction_at(engine, starts.candidates[0])):
+            say(sentence, show=settings.progress)
         where = settings if alone is None else replace(settings, executor=None)
         results, interrupted = execute(tasks, where, lambda: [*sampled.assembly()])
     if alone is not None:
@@ -137,6 +141,8 @@ def run_chains(
     cut_short = interrupted or min(d.made for d in results) < settings.warmup + settings.draws
     results, left_out = worth_keeping(results, settings.warmup) if cut_short else (results, [])
     made = min(d.made for d in results)
+    if interrupted and made <= settings.warmup and not settings.keep_warmup:
+        raise KeyboardInterrupt("in warm-up, so that there are no draws")
     cause = "the run was interrupted" if interrupted else "max_seconds were spent" if cut_short else ""
     _warn_of_loss(results, made, cause, settings)
     seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}

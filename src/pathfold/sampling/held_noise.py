@@ -79,7 +79,7 @@ def gathered(engine: Engine, draws: np.ndarray, parts: list[list[tuple[np.ndarra
     """Return the noise of draws by chain, of which (u, v0, w, v, z, x0, nodes) are given."""
     u, v0, w, v, *whole = (np.array([[draw[i] for draw in chain] for chain in parts]) for i in range(7))
     names, columns = names_of_normals(engine.model), _columns(engine.model.observation)
-    return Noise(draws, u, v0, w, v, _standard(engine), *names, columns, *whole)
+    return Noise(draws, u, v0, w, v, standard_normals(engine.model), *names, columns, *whole)
 
 
 def names_of_normals(model: DiffusionModel) -> tuple[list[str], list[str]]:
@@ -123,8 +123,8 @@ def _observation_noise(model: DiffusionModel, grid: TimeGrid, draw: Held) -> np.
         return np.asarray(jax.vmap(conditioned)(fresh, states, model.clocks(grid)[1], seen))
 
 
-def _standard(engine: Engine) -> dict[str, np.ndarray]:
-    model = engine.model
+def standard_normals(model: DiffusionModel) -> dict[str, np.ndarray]:
+    """Mark the normals of each kind that are standard a priori."""
 
     def exact(maps: Iterable[ConditionalMap]) -> np.ndarray:
         return np.concatenate([np.zeros(0, dtype=bool), *(np.full(m.size, m.gaussian) for m in maps)])

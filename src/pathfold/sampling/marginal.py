@@ -6,6 +6,7 @@ over threads, and the answers are the same for any number of them.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -80,12 +81,20 @@ class Marginal:
     """log p~(u, y) at many parameters at once, and draws of paths given them.
 
     Without `prior` it is that of the likelihood: of p(u) the laws of latent parameters alone count. `progress` says
-    whether to say what is being done with it.
+    whether to say what is being done with it, and `max_seconds` how long that may take.
     """
 
     difference = 1e-3  # of a coordinate, for gradients
 
-    def __init__(self, full: Engine, *, threads: int | None, prior: bool = True, progress: bool = False) -> None:
+    def __init__(
+        self,
+        full: Engine,
+        *,
+        threads: int | None,
+        prior: bool = True,
+        progress: bool = False,
+        max_seconds: float = math.inf,
+    ) -> None:
         self.full, self.prior = full, prior
         self.engine = LaplaceEngine(full.model, full.grid, solver=None)
         for record, field in (("settings", "state_scale"), ("grid", "row_scale")):
@@ -101,7 +110,7 @@ class Marginal:
         self._rooms: SimpleQueue[Room] = SimpleQueue()
         for _ in range(self.workers):
             self._rooms.put(Room(self.engine))
-        self.stages = Stages(show=progress)
+        self.stages = Stages(show=progress, max_seconds=max_seconds)
 
     @property
     def size(self) -> int:

@@ -44,7 +44,7 @@ class Progress:
     def _update(self) -> None:
         done = int(sum(m.done[0] for m in self.monitors))
         if self.bar is not None:
-            self.bar.n = done
+            self.bar.n, self.bar.initial = done, self._before()
             self.bar.set_postfix_str(self._summary())
         elif self.show and time.monotonic() - self.logged > LOG_SECONDS:
             self.logged = time.monotonic()
@@ -60,10 +60,15 @@ class Progress:
     def _log(self, done: int) -> None:
         everything = self.total * len(self.monitors)
         elapsed = time.monotonic() - self.begin
-        left = f", {elapsed * (everything - done) / done:.0f} s left" if done else ""
+        new = done - self._before()
+        left = f", {elapsed * (everything - done) / new:.0f} s left" if new else ""
         left = ", done" if done == everything else left
         message = f"pathfold: {done} of {everything} iterations in {elapsed:.0f} s{left}; {self._summary()}"
         print(message, file=sys.stderr, flush=True)
+
+    def _before(self) -> int:
+        """Return the number of iterations made before this run."""
+        return sum(monitor.before for monitor in self.monitors)
 
     def _summary(self) -> str:
         recent = [monitor.recent for monitor in self.monitors if monitor.recent is not None and len(monitor.recent)]

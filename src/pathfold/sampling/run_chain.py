@@ -36,7 +36,7 @@ def run_through_warmup(task: ChainTask, monitor: Monitor) -> Chain:
     with checkpoint.sole_use() if checkpoint else nullcontext(), chain.helped() as chain.clock:
         if not (checkpoint and chain.restore(checkpoint)):
             chain.initialise()
-        monitor.done[0] = min(chain.iterations, task.iterations(task.warmup + task.draws))
+        monitor.done[0] = monitor.before = min(chain.iterations, task.iterations(task.warmup + task.draws))
         _advance(chain, checkpoint, monitor, task.warmup)
     return chain
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from threading import Lock
@@ -11,11 +12,17 @@ LOG_SECONDS = 10.0  # from one line to the next of the same stage
 
 
 class Stages:
-    """Says on a line which stage has been reached, once the whole takes longer than a second."""
+    """Says on a line which stage has been reached, once the whole takes longer than a second; knows when the time that
+    it may take is spent."""
 
-    def __init__(self, *, show: bool) -> None:
+    def __init__(self, *, show: bool, max_seconds: float = math.inf) -> None:
         self.show, self.stage, self.said = show, "", False
         self.begun = self.logged = time.monotonic()
+        self.max_seconds = max_seconds
+
+    @property
+    def spent(self) -> bool:
+        return time.monotonic() - self.begun > self.max_seconds
 
     def begin(self, stage: str) -> None:
         self.stage, self.said = stage, False

@@ -122,6 +122,9 @@ def _in_workers(
     tasks: list[ChainTask], settings: Settings, executor: Executor, assembly: Assembly
 ) -> tuple[list[Draws], bool]:
     crew, monitors = Crew(executor, settings.checkpoint, assembly), [Monitor() for _ in tasks]
+    _look(tasks, monitors)
+    for monitor in monitors:
+        monitor.before = int(monitor.done[0])
     bar = Progress(monitors, _iterations(tasks[0]), show=settings.progress and settings.checkpoint is not None)
     interrupted = False
     try:

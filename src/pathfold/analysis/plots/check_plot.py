@@ -92,7 +92,9 @@ def _draw_series(ax: Axes, source: Channel) -> None:
     draw_bands(ax, _abscissa(source)[:MOST_POINTS], source.values[:, :MOST_POINTS], POSTERIOR, "draws")
     for bound in (-2.0, 2.0):
         ax.axhline(bound, color="#777777", lw=0.8, ls="--")
-    ax.set_title(noise_name(source), fontsize="small", loc="left")
+    count = source.values.shape[1]
+    some = f" (the first {MOST_POINTS:,} of {count:,} values)" if count > MOST_POINTS else ""
+    ax.set_title(noise_name(source) + some, fontsize="small", loc="left")
 
 
 def _draw_quantiles(ax: Axes, source: Channel) -> None:
