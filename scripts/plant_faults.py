@@ -1,13 +1,15 @@
 """Plants faults in the sources, one at a time, and says which test finds each.
 
-    python scripts/plant_faults.py reach [--processes 2]      # which test file runs which lines of src: reach.json
+    python scripts/plant_faults.py reach [--tests tests/model ...]   # which test file runs which lines: reach.json
     python scripts/plant_faults.py plant [--faults 100] [--seed 0] [--seconds 600] [--processes 2]
+    python scripts/plant_faults.py list [--faults 100] [--seed 0]
 
 A fault is one edit: another operator, sign, index or constant, a term or a check left out, two arguments swapped. Files
 are drawn in proportion to their lines. Test files that run the line of a fault are run on it, the likeliest first,
 until one fails. What Numba compiles has no lines: its faults go to all files that run the engine. Results are appended
 to faults.jsonl, so that a run that was stopped goes on; `left` names the files that were not run in the seconds that a
-fault has. Every process works on a copy of the tree, in a temporary folder.
+fault has. Both files are in the current folder. `--marked slow` does the same with the slow tests, in another folder.
+Every process works on a copy of the tree, in a temporary folder, which is kept for what is compiled there.
 """
 
 from __future__ import annotations
@@ -125,7 +127,9 @@ def drawn(count: int, seed: int) -> list[Fault]:
 def in_copies(processes: int, work: Callable[[Path, object], None], items: list) -> None:
     """Call `work(copy of the tree, item)` for all items, each process with a copy of its own, which is kept."""
     copies: SimpleQueue[Path] = SimpleQueue()
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     for number in range(processes):
         copy = Path(tempfile.gettempdir(), "pathfold-faults", str(number))
         for folder in ("src", "tests"):  # but for what was compiled, which stands elsewhere
@@ -149,7 +153,9 @@ def in_copies(processes: int, work: Callable[[Path, object], None], items: list)
 def tests(copy: Path, files: list[str], seconds: float, *options: str, **variables: str) -> tuple[int | None, str]:
     """Run test files of a copy; return pytest's exit status, None where it took too long, and what it printed."""
     with tempfile.TemporaryDirectory() as fresh:
-        environment = os.environ | {"PYTHONPATH": f"{copy / 'src'}:{copy / 'scripts'}:{os.environ.get('PYTHONPATH', '')}"}
+        environment = os.environ | {
+            "PYTHONPATH": f"{copy / 'src'}:{copy / 'scripts'}:{os.environ.get('PYTHONPATH', '')}"
+        }
         environment |= {"PATHFOLD_CACHE": f"{fresh}/models", "NUMBA_CACHE_DIR": str(copy / ".numba")} | variables
         command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *options, *files]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -163,22 +169,25 @@ def tests(copy: Path, files: list[str], seconds: float, *options: str, **variabl
 
 
 def failed_in(output: str) -> list[str]:
-    return [line.split()[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    """The tests that failed, and files that could not be imported; names of cases may have spaces."""
+    lines = [line.partition(" ")[2] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return [line.partition(" - ")[0] for line in lines]
 
 
-def reach(processes: int) -> None:
+def reach(folders: list[Path], marked: str, processes: int) -> None:
     """Write for each test file which lines it runs, its seconds, and what fails without any fault."""
     found: dict[str, dict] = {}
 
     def one(copy: Path, file: object) -> None:
         log, begin = copy / "lines.json", time.monotonic()
         log.unlink(missing_ok=True)
-        _, output = tests(copy, [str(file)], 1800, "-p", "plant_faults", LINES_RUN=str(log))
+        _, output = tests(copy, [str(file)], 1800, "-m", marked, "-p", "plant_faults", LINES_RUN=str(log))
         lines = json.loads(log.read_text()) if log.exists() else {}
         found[str(file)] = {"seconds": time.monotonic() - begin, "failed": failed_in(output), "lines": lines}
         print(f"{len(found)} {file} {found[str(file)]['seconds']:.0f} s", *found[str(file)]["failed"], flush=True)
 
-    files = sorted((str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")), reverse=True)
+    paths = {path for folder in folders for path in [ROOT / folder, *(ROOT / folder).rglob("*")]}
+    files = sorted(str(path.relative_to(ROOT)) for path in paths if path.match("test_*.py"))
     in_copies(processes, one, files)
     Path("reach.json").write_text(json.dumps(found))
 
@@ -220,7 +229,7 @@ def who_may_find(fault: Fault, reached: dict[str, dict]) -> list[str]:
     return sorted((file for file, of in reached.items() if runs(of["lines"])), key=order)
 
 
-def plant(count: int, seed: int, seconds: float, processes: int) -> None:
+def plant(count: int, seed: int, seconds: float, marked: str, processes: int) -> None:
     reached = json.loads(Path("reach.json").read_text())
     results = Path("faults.jsonl")
     known = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
@@ -240,12 +249,14 @@ def plant(count: int, seed: int, seconds: float, processes: int) -> None:
             while candidates and sum(reached[name]["seconds"] for name in several) < 30:
                 several.append(candidates.pop(0))
             ignored = [f"--deselect={test}" for name in several for test in reached[name]["failed"]]
-            status, output = tests(copy, several, left, "-x", *ignored, **compiled)
-            left = seconds - (time.monotonic() - begin)
+            usual = sum(reached[name]["seconds"] for name in several)
+            status, output = tests(copy, several, left, "-x", "-m", marked, *ignored, **compiled)
             if status is None:
-                by = "no end" if sum(reached[name]["seconds"] for name in several) < 0.2 * seconds else ""
+                by = "no end" if usual < 0.2 * left else ""
+                candidates = candidates if by else [*several, *candidates]
             elif status not in (0, 5):
                 by = (failed_in(output) or [output.strip()[-200:]])[0]
+            left = seconds - (time.monotonic() - begin)
         file.write_bytes(source)
         shown = {"fault": vars(fault), "by": by, "left": candidates, "seconds": round(time.monotonic() - begin)}
         with results.open("a") as log:
@@ -264,13 +275,15 @@ if __name__ == "__main__":
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--tests", type=Path, nargs="+", default=[Path("tests")])
+    parser.add_argument("--marked", default="not slow", help="which tests, as pytest's -m has it")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     match given.what:
         case "reach":
-            reach(given.processes)
+            reach(given.tests, given.marked, given.processes)
         case "plant":
-            plant(given.faults, given.seed, given.seconds, given.processes)
+            plant(given.faults, given.seed, given.seconds, given.marked, given.processes)
         case _:
             for fault in drawn(given.faults, given.seed):
                 print(fault.file, fault.line, fault.kind, repr(fault.text))

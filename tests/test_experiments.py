@@ -33,7 +33,7 @@ TRIED = ["sir_noise_levels"]  # with and without constraints; all figures are dr
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("experiments")
-    main(["--quick", "--jobs", "2", "--budget", "1000", "--folder", str(folder), *TRIED])
+    main(["--quick", "--budget", "1000", "--folder", str(folder), *TRIED])
     return folder
 
 
@@ -173,7 +173,7 @@ def test_figures_are_drawn_and_what_is_saved_is_not_made_again(quick, monkeypatc
 
 @pytest.mark.slow
 def test_everything_at_tiny_size(tmp_path):
-    main(["--quick", "--folder", str(tmp_path)])
+    main(["--quick", "--jobs", "2", "--folder", str(tmp_path)])
     assert {file.stem for file in (tmp_path / "figures").iterdir()} == set(FIGURES)
 
 

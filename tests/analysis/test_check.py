@@ -19,9 +19,10 @@ from pathfold.analysis.channels import channels
 from pathfold.analysis.check import LEVEL
 from pathfold.analysis.noise_statistics import bounded, ratio_test, shape_test, spread_test
 from pathfold.results.noise_group import NOTHING
+from tests.thorough import thorough
 
 TIMES = 0.5 * np.arange(1, 25)
-DATA_SETS = 40
+DATA_SETS = 24
 FALSE_ALARMS = 1e-3  # of each statistical test in this file
 
 
@@ -50,24 +51,26 @@ def linear(observation_scale: float = 0.2, spread: float = 0.5) -> pf.DiffusionM
 
 
 @cache
-def under_the_model() -> list[xr.DataTree]:
+def under_the_model(count: int = DATA_SETS) -> list[xr.DataTree]:
     """Posteriors of data whose parameters were drawn from the prior."""
     rng, found = np.random.default_rng(17), []
-    for k in range(DATA_SETS):
+    for k in range(count):
         truth = {
             "rate": np.exp(0.5 * rng.normal()),
             "level": rng.normal(),
             "sigma": np.exp(-0.5 + 0.5 * rng.normal()),
         }
         data = pf.simulate(linear(), truth, TIMES, steps_per_interval=2, seed=1000 + k)
-        found.append(pf.residuals(linear(), data, sample(linear(), data, seed=k), seed=k, threads=1))
+        posterior = sample(linear(), data, warmup=50, draws=60, seed=k)
+        found.append(pf.residuals(linear(), data, posterior, seed=k, threads=1))
     return found
 
 
-def test_the_noise_of_a_draw_is_standard_normal_under_the_model():
+@pytest.mark.parametrize("count", thorough([DATA_SETS, 200], DATA_SETS))
+def test_the_noise_of_a_draw_is_standard_normal_under_the_model(count):
     """One draw of each data set: the p-values of every test are uniform, those of the discrete ones no smaller."""
     p_values: dict[str, list[float]] = {}
-    for tree in under_the_model():
+    for tree in under_the_model(count):
         one = tree.copy()
         for group in ("noise", "residuals"):
             one[group] = tree[group].to_dataset().isel(draw=[-1])
@@ -76,16 +79,17 @@ def test_the_noise_of_a_draw_is_standard_normal_under_the_model():
             p_values.setdefault(f"{row['test']}: {row['noise']} {row['where']}", []).append(row["p_value"])
     assert len(p_values) > 20
     for name, found in p_values.items():
-        assert len(found) == DATA_SETS
+        assert len(found) == count
         # "greater" asks whether their distribution function lies above that of the uniform: whether they are too small
         side = "greater" if name.startswith("tails") else "two-sided"
         p = stats.kstest(found, "uniform", alternative=side).pvalue
         assert p > FALSE_ALARMS / len(p_values), (name, p)
 
 
-def test_a_true_model_is_not_rejected_more_often_than_stated():
-    rejected = sum(not pf.check(tree).passed for tree in under_the_model())
-    assert rejected <= stats.binom.isf(FALSE_ALARMS, DATA_SETS, LEVEL)
+@pytest.mark.parametrize("count", thorough([DATA_SETS, 200], DATA_SETS))
+def test_a_true_model_is_not_rejected_more_often_than_stated(count):
+    rejected = sum(not pf.check(tree).passed for tree in under_the_model(count))
+    assert rejected <= stats.binom.isf(FALSE_ALARMS, count, LEVEL)
 
 
 @pytest.mark.parametrize("length", [20, 1501])
@@ -154,7 +158,7 @@ def test_what_a_posterior_of_the_unconstrained_sampler_holds_makes_its_draws():
     assert "the noise in x[0]" in set(pf.check(tree).table["noise"])
 
 
-@pytest.mark.parametrize("sampler", [pf.UnconstrainedHMC(), pf.GuidedProposals()])
+@pytest.mark.parametrize("sampler", thorough([pf.UnconstrainedHMC(), pf.GuidedProposals()], pf.UnconstrainedHMC()))
 def test_rows_of_which_a_part_is_missing_have_the_noise_of_the_others(sampler):
     """With a matrix as scale: S w is the misfit of what was seen, and w is of size one where nothing was."""
     scale = np.array([[0.3, 0.0], [0.2, 1e-3]])
@@ -207,19 +211,19 @@ def data_of(drift: Any, diffusion: Any, times: np.ndarray, scale: float, seed: i
 def bistable_seen_as_linear() -> xr.DataTree:
     times = 0.1 * np.arange(1, 1501)
     data = data_of(lambda x, z: 3.0 * (x - x**3), lambda x, z: 1.2 * jnp.eye(1), times, 0.05, 3)
-    return sample(linear(0.05), data, steps_per_interval=4, chains=2)
+    return sample(linear(0.05), data, steps_per_interval=4)
 
 
 def driven_seen_as_alone() -> xr.DataTree:
     times = 0.25 * np.arange(1, 241)
     data = data_of(lambda x, z, t: 2.0 * jnp.sin(0.25 * jnp.pi * t) - x, lambda x, z: 0.5 * jnp.eye(1), times, 0.05, 3)
-    return sample(linear(0.05), data, steps_per_interval=4, chains=2)
+    return sample(linear(0.05), data, steps_per_interval=4)
 
 
 def noise_that_grows_seen_as_constant() -> xr.DataTree:
     times = 0.3 * np.arange(1, 251)
     data = data_of(lambda x, z: -0.5 * (x - 1.0), lambda x, z: 0.6 * jnp.abs(x)[:, None], times, 0.02, 4)
-    return sample(linear(0.02), data, steps_per_interval=4, chains=2)
+    return sample(linear(0.02), data, steps_per_interval=4)
 
 
 HEAVY = np.random.default_rng(6).standard_t(2.0, size=(200, 1))
@@ -232,7 +236,7 @@ def outliers_seen_as_gaussian() -> xr.DataTree:
     truth = {"rate": 1.0, "level": 0.3, "sigma": 0.6}
     data = pf.simulate(linear(1e-6), truth, times, steps_per_interval=4, seed=5)
     data = pf.Observations(DATES[1:], data.values + 0.2 * HEAVY, initial_time=DATES[0], unit="hours")
-    return sample(linear(0.2, spread=0.1), data, steps_per_interval=4, chains=2)
+    return sample(linear(0.2, spread=0.1), data, steps_per_interval=4)
 
 
 @pytest.mark.parametrize(

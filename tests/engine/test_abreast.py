@@ -17,7 +17,7 @@ from tests.engine.models import Case, with_data_from
 from tests.engine.test_laplace import pass_errors
 from tests.engine.test_lebesgue import model as lebesgue_model
 from tests.plain import compiled_native
-from tests.thorough import sparing, thorough
+from tests.thorough import thorough
 
 # Seven series of 1 to 5 intervals: in groups of four some lanes end early, and one has no series.
 RAGGED = Case(
@@ -37,6 +37,15 @@ CASES = {
     "exact": replace(RAGGED, B=1, W=0, S=3, starts=("normal", "gamma"), from_start=True, scheme="custom"),
     "varying": replace(RAGGED, varying=("gamma given", "normal given"), inputs=True, missing=True),
     "from a likelihood": replace(RAGGED, noise="student", lengths=(2, 2, 2, 2, 3)),
+    "together": replace(
+        RAGGED,
+        varying=("gamma given", "normal given"),
+        inputs=True,
+        missing=True,
+        regular=False,
+        noise="student",
+        lanes=8,
+    ),
     "large": replace(RAGGED, X=7, B=6, Y=3, W=3, varying=("normal given",), lengths=(2, 1, 3, 1, 1)),
 }
 
@@ -47,7 +56,7 @@ def driven(case: Case, **options) -> tuple[Driven, np.ndarray, np.ndarray, np.nd
     return Driven(model, with_data_from(model, grid, q), lanes=case.lanes, **options), q, p, other
 
 
-@pytest.mark.parametrize("name", sparing(CASES, "large"))
+@pytest.mark.parametrize("name", thorough(CASES, "exact", "together"))
 def test_ragged_panels_have_the_numbers_of_the_oracle(name):
     d, q, p, other = driven(CASES[name])
     assert d.engine.abreast == 4
@@ -61,7 +70,7 @@ def test_ragged_panels_have_the_numbers_of_the_oracle(name):
 @pytest.mark.parametrize("fault", ["ended", "missing"])
 def test_a_lane_that_is_not_masked_is_seen(fault):
     """A series that has ended takes part all the same, or a lane that has none."""
-    d, q, _, other = driven(CASES["varying"])
+    d, q, _, other = driven(CASES["together"])
     active = slice(d.engine.layout[at.ACTIVE], d.engine.layout[at.ACTIVE] + d.engine.slots.rows[-1])
     counts = d.engine.layout[active]
     counts[:] = np.where(counts == 3, 4, counts) if fault == "missing" else np.where(counts < 3, 3, counts)
@@ -69,7 +78,7 @@ def test_a_lane_that_is_not_masked_is_seen(fault):
         assert max(d.newton_errors(q, q + 0.1 * other).values()) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["exact", "varying"])
+@pytest.mark.parametrize("name", ["exact", "together"])
 def test_a_step_is_that_of_one_series_at_a_time(name):
     """Also in the iterations that it takes: idle lanes keep no solve from ending."""
     found = []

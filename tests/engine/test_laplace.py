@@ -7,6 +7,7 @@ matrix K of the conditions of a minimum, by automatic differentiation, and its s
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -86,9 +87,14 @@ class Lifted:
         return found, float(np.linalg.slogdet(K)[1]), float(np.linalg.cond(K))
 
 
+@cache
+def lifted(case: Case) -> Lifted:
+    return Lifted(case)
+
+
 def pass_errors(case: Case, *, curved: bool, scale: float = 0.3) -> tuple[dict[str, float], float]:
     """Relative errors of one pass at a random point off the manifold, and the condition of the dense matrix."""
-    twin, rng = Lifted(case), np.random.default_rng(case.seed + 3)
+    twin, rng = lifted(case), np.random.default_rng(case.seed + 3)
     d, model = twin.dense, twin.dense.model
     engine = LaplaceEngine(model, d.grid, lanes=case.lanes)
     noise = scale * rng.normal(size=twin.noise)
@@ -182,7 +188,7 @@ def check_random(case: Case) -> None:
 
 def test_without_curvature_it_is_the_gram_matrix_of_the_noise():
     """log|det K| is then log|G|, less what the parameters add: `manifold.factorise` has both."""
-    twin = Lifted(ROUND)
+    twin = lifted(ROUND)
     d, engine = twin.dense, LaplaceEngine(twin.dense.model, twin.dense.grid, lanes=2)
     q = np.concatenate([twin.u, 0.3 * np.random.default_rng(1).normal(size=twin.noise)])
     point, change, scratch = (engine.block(kind) for kind in ("point", "vector", "scratch"))

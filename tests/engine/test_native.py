@@ -70,8 +70,7 @@ def test_compiled_and_plain_control_flow_agree(name):
     np.testing.assert_allclose(compiled[1], plain[1], rtol=AGREEMENT, atol=AGREEMENT)
 
 
-PROCESS = """
-import json, sys
+ONE_MODEL = """
 import numpy as np
 from tests.engine.test_native import FIXED
 from pathfold.engine import Engine
@@ -81,7 +80,7 @@ e = Engine(*FIXED[MODEL](), lanes=4)
 point = e.block("point")
 evaluate_start(e.layout, e.problem, point, e.block("scratch"))
 assert np.abs(e.get("point", point, "theta", "z")).max() > 0.0, "kernels were called"
-print(json.dumps([sum(evaluate_start.stats.cache_hits.values()), sum(evaluate_start.stats.cache_misses.values())]))
+at_start = [sum(evaluate_start.stats.cache_hits.values()), sum(evaluate_start.stats.cache_misses.values())]
 """
 
 
@@ -97,17 +96,6 @@ def run_apart(code: str, folder: Path, **variables: str) -> list:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def test_control_flow_is_compiled_once_for_all_models(tmp_path):
-    def run(model: str) -> list[int]:
-        return run_apart(PROCESS.replace("MODEL", repr(model)), tmp_path)
-
-    assert run("noisy, irregular, masked") == [0, 1]
-    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
-    assert written
-    assert run("panel") == [1, 0], "another model, another process: nothing is compiled"
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")} == written
 
 
 FEW_ENTRIES = """
@@ -130,21 +118,28 @@ for _ in range(2):
     installation.compile_sampler(announce=False)
 few = *installation.OF_ALL, *installation.OF_KIND["static"], *installation.OF_KIND["guided"]
 hits = [sum(function.stats.cache_hits.values()) for function, _ in few]
-print(json.dumps([wholes, started, hits]))
+print(json.dumps([at_start, wholes, started, hits]))
 """
 
 
-def test_what_takes_longest_is_compiled_by_another_process_and_loaded(tmp_path):
+def test_control_flow_is_compiled_once_for_all_models_and_what_takes_longest_by_another_process(tmp_path):
     """Without a kind all are compiled, as `make install` does. Python imports `sitecustomize` at its start: in this way
     the lists are short in the process that helps too."""
     (tmp_path / "sitecustomize.py").write_text(FEW_ENTRIES)
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-    wholes, started, hits = run_apart(COMPILING, tmp_path, PYTHONPATH=path)
+
+    def run(model: str) -> list:
+        return run_apart(ONE_MODEL.replace("MODEL", repr(model)) + COMPILING, tmp_path, PYTHONPATH=path)
+
+    at_start, wholes, started, hits = run("noisy, irregular, masked")
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
+    assert at_start == [0, 1]
     assert wholes == ["to_normals"], "what the host calls becomes machine code, and nothing else"
     assert started == ["compile_longest(*('static', 'guided'))"], "once, though asked for twice"
     assert hits == [0, 1, 1], "the second and the third were loaded"
-    wholes, started, hits = run_apart(COMPILING, tmp_path, PYTHONPATH=path)
-    assert (wholes, started, hits) == ([], [], [1, 1, 1]), "a later process compiles nothing and needs no help"
+    found = run("panel")
+    assert found == [[1, 0], [], [], [1, 1, 1]], "another model, another process: nothing is compiled, no help needed"
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")} == written
 
 
 CALLED = """

@@ -22,6 +22,7 @@ from pathfold.engine.native.nodes import follow
 from pathfold.engine.native.replica_exchange import meet, set_coldness
 from pathfold.engine.status import CONVERGED
 from pathfold.model import TimeGrid
+from tests.by_numpy import by_numpy
 from tests.engine.faults import build_anew
 from tests.thorough import thorough
 
@@ -42,6 +43,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 }
 
 
+@cache
 def tempered(kind: str) -> Engine:
     """Return the engine of a model with such observations, one of them missing, and a prior with an excess."""
     model = pf.DiffusionModel(
@@ -69,7 +71,7 @@ def densities(engine: Engine) -> Callable[[np.ndarray, np.ndarray], tuple[float,
     model, grid = engine.model, engine.grid
     seen = jax.tree.map(lambda array: np.asarray(array, float), grid.seen())
 
-    @jax.jit
+    @by_numpy
     def compute(u, states):
         z = model.parameters.unflatten(model.parameters.push(u))
 
@@ -80,12 +82,7 @@ def densities(engine: Engine) -> Callable[[np.ndarray, np.ndarray], tuple[float,
         assert excess is not None
         return jnp.sum(jax.vmap(at_node)(states, jnp.asarray(grid.ends), seen)), excess(u)
 
-    def of_numbers(u, states):
-        with jax.enable_x64(True):
-            log_likelihood, excess = compute(jnp.asarray(u), jnp.asarray(states))
-        return float(log_likelihood), float(excess)
-
-    return of_numbers
+    return compute
 
 
 class Tempered:
@@ -158,7 +155,7 @@ def test_a_remainder_without_its_power_is_noticed(kind, monkeypatch):
         ModelFunctions, "node_excess", lambda self, z, x, w, t, seen, coldness=1.0: right(self, z, x, w, t, seen)
     )
     build_anew(monkeypatch)
-    engine = tempered(kind)
+    engine = tempered.__wrapped__(kind)
     assert largest_error(engine, 1.0)[0] < 1e-11
     assert largest_error(engine, 0.3)[0] > 0.1
 

@@ -16,6 +16,7 @@ import xarray as xr
 import pathfold as pf
 from pathfold.results.convergence import convergence
 from pathfold.sampling.warm_start import carried_over, same_times
+from tests.thorough import thorough
 
 TIMES = 0.4 * np.arange(1, 41)
 
@@ -94,18 +95,17 @@ def test_the_same_call_begins_where_the_other_ended():
     assert np.all(np.abs(kinetic - 0.5 * unknowns) < 6 * np.sqrt(0.5 * unknowns)), "the energy is that of the last draw"
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        lambda: (data(), {"steps_per_interval": 6}),
-        lambda: (pf.Observations(TIMES, data().values + 0.05), {}),
-        lambda: (pf.Observations(TIMES[:30], data().values[:30]), {}),
-        lambda: (data(), {"sampler": pf.DynamicHMC(), "chains": 3}),
-    ],
-    ids=["finer", "other values", "fewer times", "another sampler, more chains"],
-)
+CHANGED: dict[str, Any] = {
+    "finer": lambda: (data(), {"steps_per_interval": 6}),
+    "other values": lambda: (pf.Observations(TIMES, data().values + 0.05), {}),
+    "fewer times": lambda: (pf.Observations(TIMES[:30], data().values[:30]), {}),
+    "another sampler, more chains": lambda: (data(), {"sampler": pf.DynamicHMC(), "chains": 3}),
+}
+
+
+@pytest.mark.parametrize("changed", thorough(CHANGED, "finer", "another sampler, more chains"))
 def test_a_short_warm_up_gives_the_posterior_of_a_long_one(changed):
-    observations, options = changed()
+    observations, options = CHANGED[changed]()
     warm, cold = run(observations, start=earlier(), **options), run(observations, **options)
     assert (warm.attrs["warmup"], cold.attrs["warmup"]) == (50, 250)
     assert np.all(warm.starts["way"] == "guess")
@@ -118,7 +118,7 @@ def test_a_short_warm_up_gives_the_posterior_of_a_long_one(changed):
 
 def test_data_that_grow_are_followed():
     first = run(pf.Observations(TIMES[:25], data().values[:25]))
-    whole, cold = run(data(), start=first), run(data())
+    whole, cold = run(data(), start=first), earlier()
     assert np.all(whole.starts["way"] == "guess")
     for name in ("pull", "sigma"):
         x, y = whole.posterior[name].values, cold.posterior[name].values

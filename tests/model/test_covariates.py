@@ -76,9 +76,9 @@ def test_the_values_of_groups_follow_their_prior():
     rng = np.random.default_rng(1)
     with jax.enable_x64(True):
         z = {"mean": jnp.asarray(0.5)}
-        drawn = jax.vmap(lambda v: factor.push(z, v))(jnp.asarray(factor.draw(z, rng, 2000)))
+        drawn = jax.jit(jax.vmap(lambda v: factor.push(z, v)))(jnp.asarray(factor.draw(z, rng, 2000)))
         many = {"mean": jnp.full(2000, 0.5)}
-        each = jax.vmap(factor.push)(many, jnp.asarray(factor.draw_each(many, rng, 2000)))
+        each = jax.jit(jax.vmap(factor.push))(many, jnp.asarray(factor.draw_each(many, rng, 2000)))
         gamma = dist.Gamma(3.25, 2.0)
         for values in (drawn[:, 0], drawn[:, 1], each[:, 1]):
             assert kstest(np.asarray(values), lambda x: np.asarray(gamma.cdf(x))).pvalue > 1e-3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -14,33 +13,38 @@ from jax.scipy.special import expit, logit
 
 import pathfold as pf
 from pathfold.example_models import cox_ingersoll_ross, sir
+from tests.by_numpy import by_numpy
 
 
-def draws(model: pf.DiffusionModel, count: int = 5):
-    """Some (x, z, v) of a model: x around its initial states."""
-    rng = np.random.default_rng(2)
-    for _ in range(count):
-        z = model.parameters.unflatten(model.parameters.push(jnp.asarray(rng.standard_normal(model.parameters.size))))
-        x = model.initial_state.push(z, jnp.asarray(rng.standard_normal(model.initial_state.size)))
-        yield x + 0.2 * rng.standard_normal(x.size), z, jnp.asarray(rng.standard_normal(model.noise_dim))
+def parts_of(model: pf.DiffusionModel, expected: pf.DiffusionModel) -> list[list[np.ndarray]]:
+    """Coefficients, step, observation and initial state at some points around the initial states that are expected."""
+    observation: Any = model.observation
+
+    def parts(u, start, away, v):
+        z = expected.parameters.unflatten(expected.parameters.push(u))
+        x = expected.initial_state.push(z, start) + away
+        return [
+            model.sde.drift(x, z, 0.4),
+            model.sde.diffusion(x, z, 0.4),
+            model.step(z, x, v, 0.1, 0.4),
+            observation.observe(x, z, jnp.full(expected.observation_noise_dim, 0.7), 0.4),
+            model.initial_state.push(z, jnp.linspace(-1.0, 1.0, expected.initial_state.size)),
+        ]
+
+    rng, evaluated = np.random.default_rng(2), by_numpy(parts)
+    sizes = expected.parameters.size, expected.initial_state.size, expected.state_dim, expected.noise_dim
+    return [
+        evaluated(*(scale * rng.standard_normal(n) for n, scale in zip(sizes, (1.0, 1.0, 0.2, 1.0), strict=True)))
+        for _ in range(5)
+    ]
 
 
 def assert_same(found: pf.DiffusionModel, expected: pf.DiffusionModel) -> None:
     """The same coefficients, steps, observations and initial states."""
     assert type(found.scheme) is type(expected.scheme)
-    with jax.enable_x64(True):
-        for x, z, v in draws(expected):
-            for name in ("drift", "diffusion"):
-                a, b = getattr(found.sde, name)(x, z, 0.4), getattr(expected.sde, name)(x, z, 0.4)
-                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
-            np.testing.assert_allclose(found.step(z, x, v, 0.1, 0.4), expected.step(z, x, v, 0.1, 0.4), rtol=1e-9)
-            w = jnp.full(expected.observation_noise_dim, 0.7)
-            observations: list[Any] = [each.observation for each in (found, expected)]
-            a, b = (each.observe(x, z, w, 0.4) for each in observations)
-            np.testing.assert_allclose(a, b, rtol=1e-9)
-            v0 = jnp.linspace(-1.0, 1.0, expected.initial_state.size)
-            start, meant = found.initial_state.push(z, v0), expected.initial_state.push(z, v0)
-            np.testing.assert_allclose(start, meant, rtol=1e-9, atol=1e-12)
+    for ours, theirs in zip(parts_of(found, expected), parts_of(expected, expected), strict=True):
+        for a, b, atol in zip(ours, theirs, (1e-10, 1e-10, 0.0, 0.0, 1e-12), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=atol)
 
 
 def geometric(**changes: Any) -> pf.DiffusionModel:
@@ -134,9 +138,8 @@ def test_log_of_the_epidemic():
 
 def test_a_transform_may_depend_on_parameters_and_be_undone():
     scaled = log_of_geometric().transform(lambda x, z: x / z["sigma"], lambda y, z: y * z["sigma"])
-    with jax.enable_x64(True):
-        for x, z, _ in draws(scaled):
-            np.testing.assert_allclose(scaled.sde.diffusion(x, z, 0.0), [[1.0]], rtol=1e-12)
+    for _, diffusion, *_ in parts_of(scaled, scaled):
+        np.testing.assert_allclose(diffusion, [[1.0]], rtol=1e-12)
     assert_same(scaled.transform(lambda y, z: y * z["sigma"], lambda x, z: x / z["sigma"]), log_of_geometric())
 
 

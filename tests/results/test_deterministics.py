@@ -124,6 +124,11 @@ def short(**options: Any):
     return pf.sample(model(), DATA, steps_per_interval=2, seed=6, **settings | options)
 
 
+@cache
+def usual() -> xr.DataTree:
+    return short()
+
+
 FUNCTIONS = {
     "distances": lambda z, path: jnp.sum(jnp.abs(path - path.T), axis=1),
     "half_life": lambda z: jnp.log(2.0) / z["rate"],
@@ -183,7 +188,7 @@ def interrupt(*_: Any, **__: Any) -> Any:
     ],
 )
 def test_whatever_fails_after_the_draws_does_not_lose_them(monkeypatch, place, told, raises):
-    expected = short()
+    expected = usual()
     monkeypatch.setattr(f"pathfold.{place}", raises)
     reason = "KeyboardInterrupt" if raises is interrupt else "ValueError: 'of some kind'"
     with pytest.warns(UserWarning, match=f"{told}.*: {reason}; the draws are all here") as caught:
@@ -193,7 +198,7 @@ def test_whatever_fails_after_the_draws_does_not_lose_them(monkeypatch, place, t
 
 
 def test_draws_of_which_there_is_no_room_for_a_copy_are_read_where_they_are(monkeypatch):
-    expected = short()
+    expected = usual()
     read, full = DrawnArray.read, [True]
 
     def read_later(self, key):

@@ -164,7 +164,7 @@ def assert_moments(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> N
     "sampler", thorough([pf.StaticHMC(), pf.UnconstrainedHMC(), pf.GuidedProposals()], pf.StaticHMC())
 )
 def test_two_levels_against_the_exact_posterior(sampler):
-    settings: dict[str, Any] = {"steps_per_interval": 2, "warmup": 500, "draws": 2000, "seed": 3}
+    settings: dict[str, Any] = {"steps_per_interval": 2, "warmup": 300, "draws": 1200, "seed": 3}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few effective draws: their number is in the z-scores
         tree = pf.sample(model(), panel(), sampler=sampler, keep_path="none", progress=False, **settings)

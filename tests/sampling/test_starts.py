@@ -169,8 +169,7 @@ CASE = Case(
 )
 
 
-@pytest.mark.parametrize("fault", ["none", "determinant"])
-def test_the_potential_with_relaxed_rows_and_its_step_are_those_of_dense_algebra(fault):
+def test_the_potential_with_relaxed_rows_and_its_step_are_those_of_dense_algebra():
     """A planted fault: without the gradient of the determinant the step is another one."""
     driven, rho = Driven(CASE.model(), CASE.grid(), lanes=CASE.lanes), 0.3
     engine, dense, descent = driven.engine, driven.dense, driven.native.descent
@@ -183,13 +182,11 @@ def test_the_potential_with_relaxed_rows_and_its_step_are_those_of_dense_algebra
     shares, d = np.zeros(engine.series), engine.block("vector")
     value, misfits = descent.weigh(*driven.args, point, rho, shares, scratch)
     descent.direct(*driven.args, point, d, scratch)
-    if fault == "determinant":
-        d += engine.gradient(point)
     expected, step = relaxed(dense, driven, q, rho)
     assert value == pytest.approx(expected, rel=1e-9)
     assert misfits > 0.0
-    error = relative(driven.flat(d), step)
-    assert (error < 1e-7) == (fault == "none"), error
+    assert relative(driven.flat(d), step) < 1e-7
+    assert relative(driven.flat(d + engine.gradient(point)), step) > 1e-7
 
 
 def test_noise_of_observations_makes_up_for_any_path():
@@ -313,7 +310,7 @@ def test_chains_do_not_start_beyond_a_barrier():
     )
     times = 0.2 * np.arange(1, 21)
     data = pf.simulate(model, {"theta": 4.0}, times, initial_state=[1.0], steps_per_interval=200, seed=5)
-    tree = pf.sample(model, data, steps_per_interval=10, chains=16, warmup=250, draws=400, seed=77, progress=False)
+    tree = pf.sample(model, data, steps_per_interval=10, chains=16, warmup=150, draws=150, seed=77, progress=False)
     assert tree.posterior["initial_state"].values.mean(axis=1).min() > 0.0
     steps = tree.sample_stats["step_size"].values.mean(axis=1)
     assert steps.max() < 4.0 * steps.min(), steps
