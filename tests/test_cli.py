@@ -117,7 +117,6 @@ def kept(tmp_path, monkeypatch):
     """The files of two compiled models, one of them for another machine, in a folder with a file of the user's."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("PATHFOLD_CACHE", str(folder))
-    monkeypatch.delenv("PATHFOLD_SHARED_CACHE", raising=False)
     here, elsewhere = (hashlib.sha256(name).hexdigest() for name in (b"here", b"elsewhere"))
     model_cache.keep(here, machine_name(), model_cache.Entry({"gram": bytes(3 * 2**20)}, {"carried": 37, "states": 2}))
     model_cache.keep(elsewhere, "another CPU", model_cache.Entry({"gram": bytes(2048)}, {"carried": 5}))
@@ -135,16 +134,6 @@ def test_compiled_models_are_listed(capsys, kept):
     assert ", jax 0." in here
     assert ", llvmlite 0." in here
     assert "valid, for another machine; carried 5; " in elsewhere
-
-
-def test_the_shared_folder_is_listed_as_well(capsys, kept, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATHFOLD_SHARED_CACHE", str(kept[0].parent))
-    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "mine"))
-    assert main(["cache"]) == 0
-    mine, shared, *lines = capsys.readouterr().out.splitlines()
-    assert mine == f"{tmp_path / 'mine'}: 0 compiled models, 0.0 KiB (limit 1024.0 MiB)"
-    assert shared == f"{kept[0].parent}: 2 compiled models, 3.0 MiB (shared, only read)"
-    assert len(lines) == 2
 
 
 def test_damaged_models_are_told_of(capsys, kept):

@@ -7,7 +7,6 @@ import runpy
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,27 +120,32 @@ def run_script(script: Path, chain: int, arguments: list[str]) -> int:
 
 def cache(*, verify: bool, clear: bool) -> int:
     """Show, verify or clear the compiled models that are kept; return the exit status."""
-    user, *shared = model_cache.places()
-    if clear:
-        return _unless_refused(clear_cache, user)
-    if verify:
-        return _unless_refused(verify_cache, user)
-    return max(_unless_refused(show_cache, place) for place in (user, *shared))
+    place = model_cache.folder()
+    try:
+        return (clear_cache if clear else verify_cache if verify else show_cache)(place)
+    except (model_cache.Unusable, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        print(
+            f"The cache of compiled models cannot use {place}: {reason}. "
+            "Fix this, or name another folder in PATHFOLD_CACHE.",
+            file=sys.stderr,
+        )
+        return 1
 
 
-def show_cache(place: model_cache.CacheFolder) -> int:
-    """Print the size of a folder of compiled models, and a line for each of them."""
-    stored = model_cache.entries(place)
-    note = "shared, only read" if place.shared else f"limit {_size(model_cache.limit())}"
-    print(f"{place.path}: {_models(len(stored))}, {_size(sum(file.size for file in stored))} ({note})")
+def show_cache(place: Path) -> int:
+    """Print the size of the folder of compiled models, and a line for each of them."""
+    stored = model_cache.entries()
+    size, limit = sum(file.size for file in stored), model_cache.limit()
+    print(f"{place}: {_models(len(stored))}, {_size(size)} (limit {_size(limit)})")
     for file in stored:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(file.used))
         print(f"  {file.path.stem[:12]}  {_size(file.size):>10s}  last used {used}  {_describe(file.content)}")
     return 0
 
 
-def verify_cache(place: model_cache.CacheFolder) -> int:
-    """Check every compiled model of the user, print a line for each that cannot be used, return 1 if there are any."""
+def verify_cache(place: Path) -> int:
+    """Check every compiled model, print a line for each that cannot be used, return 1 if there are any."""
     bad = model_cache.verify()
     for file in bad:
         print(f"{file.path}: {file.content}")
@@ -151,29 +155,15 @@ def verify_cache(place: model_cache.CacheFolder) -> int:
             "`pathfold cache --clear` removes all compiled models."
         )
         return 1
-    print(f"{place.path}: no compiled model is damaged.")
+    print(f"{place}: no compiled model is damaged.")
     return 0
 
 
-def clear_cache(place: model_cache.CacheFolder) -> int:
-    """Remove every compiled model of the user."""
+def clear_cache(place: Path) -> int:
+    """Remove every compiled model."""
     number, size = model_cache.clear()
-    print(f"{place.path}: {number} {'file' if number == 1 else 'files'} removed, {_size(size)}.")
+    print(f"{place}: {number} {'file' if number == 1 else 'files'} removed, {_size(size)}.")
     return 0
-
-
-def _unless_refused(task: Callable[[model_cache.CacheFolder], int], place: model_cache.CacheFolder) -> int:
-    """Do a task with a folder of compiled models; if the folder cannot be used, say why and return 1."""
-    try:
-        return task(place)
-    except (model_cache.Unusable, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        print(
-            f"The cache of compiled models cannot use {place.path}: {reason}. "
-            f"Fix this, or name another folder in {place.variable}.",
-            file=sys.stderr,
-        )
-        return 1
 
 
 def _describe(content: model_cache.Header | model_cache.Refused) -> str:

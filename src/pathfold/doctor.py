@@ -49,13 +49,12 @@ def surroundings() -> Iterator[str]:
     yield f"processor: {llvm.get_host_cpu_name()}, {os.cpu_count()} cores"
     yield ", ".join(f"{name} {metadata.version(name)}" for name in NEEDED)
     yield ", ".join(f"{name} {_version(name)}" for name in OPTIONAL)
-    for place in model_cache.places():
-        try:
-            stored = model_cache.entries(place)
-            state = f"{len(stored)} compiled models, {sum(file.size for file in stored) / 2**20:.1f} MiB"
-        except (model_cache.Unusable, OSError) as error:
-            state = f"cannot be used ({error}): set {place.variable} to another folder, or models are compiled again"
-        yield f"cache: {place.path}: {state}"
+    try:
+        stored = model_cache.entries()
+        state = f"{len(stored)} compiled models, {sum(file.size for file in stored) / 2**20:.1f} MiB"
+    except (model_cache.Unusable, OSError) as error:
+        state = f"cannot be used ({error}): set PATHFOLD_CACHE to another folder, or models are compiled again"
+    yield f"cache: {model_cache.folder()}: {state}"
 
 
 def _version(name: str) -> str:

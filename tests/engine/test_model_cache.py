@@ -33,7 +33,6 @@ needs_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everyth
 def folder(tmp_path, monkeypatch):
     """A cache folder that is not there yet, in a process that has not warned and remembers nothing."""
     monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("PATHFOLD_SHARED_CACHE", raising=False)
     monkeypatch.delenv("PATHFOLD_CACHE_LIMIT", raising=False)
     monkeypatch.setattr(model_cache, "_memory", {})
     monkeypatch.setattr(model_cache, "_warned", {})
@@ -45,14 +44,6 @@ def path(folder):
     """The file of a model that is kept."""
     model_cache.keep(KEY, MACHINE, ENTRY)
     return folder / f"{KEY}.model"
-
-
-@pytest.fixture
-def shared(tmp_path, path, monkeypatch):
-    """A shared folder with the model, and an empty one of the user."""
-    monkeypatch.setenv("PATHFOLD_SHARED_CACHE", str(path.parent))
-    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "mine"))
-    return path.parent
 
 
 def names(folder: Path) -> set[str]:
@@ -460,64 +451,8 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(path):
     assert_mended_by_keeping_again()
 
 
-# The shared folder
-
-
-def test_a_shared_folder_is_read_and_not_touched(shared, path):
-    before = path.stat()
-    assert model_cache.find(KEY, MACHINE) == ENTRY
-    model_cache.keep(OTHER_KEY, MACHINE, OTHER_ENTRY)
-    assert model_cache.find(OTHER_KEY, MACHINE) == OTHER_ENTRY
-    assert names(shared) == {path.name}
-    assert names(model_cache.folder()) == {f"{OTHER_KEY}.model"}
-    assert path.stat().st_mtime_ns == before.st_mtime_ns
-
-
-def test_the_folder_of_the_user_comes_first(shared):
-    model_cache.keep(KEY, MACHINE, OTHER_ENTRY)
-    assert model_cache.find(KEY, MACHINE) == OTHER_ENTRY
-
-
-def test_a_damaged_shared_file_is_neither_used_nor_removed(shared, path):
-    path.write_bytes(path.read_bytes()[:-1])
-    assert model_cache.find(KEY, MACHINE) is None
-    assert path.exists()
-    assert_mended_by_keeping_again()
-
-
-@needs_root
-@pytest.mark.parametrize("owner", [STRANGER, 0])
-def test_naming_a_shared_folder_means_trusting_its_owner_and_root(shared, path, owner):
-    os.chown(shared, STRANGER, -1)
-    os.chown(path, owner, -1)
-    assert model_cache.find(KEY, MACHINE) == ENTRY
-
-
-@needs_root
-def test_nobody_else_is_trusted_in_a_shared_folder(shared, path):
-    os.chown(shared, STRANGER, -1)
-    os.chown(path, STRANGER + 1, -1)
-    with pytest.warns(CacheWarning, match="it belongs to another user.*PATHFOLD_SHARED_CACHE"):
-        assert model_cache.find(KEY, MACHINE) is None
-
-
-@pytest.mark.parametrize("of_folder", [True, False])
-def test_shared_models_that_others_may_write_to_are_not_used(shared, path, of_folder):
-    (shared if of_folder else path).chmod(0o775)
-    with pytest.warns(CacheWarning, match=r"chmod go-w.*PATHFOLD_SHARED_CACHE"):
-        assert model_cache.find(KEY, MACHINE) is None
-    assert_mended_by_keeping_again()
-
-
-def test_a_shared_folder_that_is_not_there_is_warned_of_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATHFOLD_SHARED_CACHE", str(tmp_path / "mistyped"))
-    with pytest.warns(CacheWarning, match=r"mistyped: No such file.*PATHFOLD_SHARED_CACHE") as caught:
-        keep_and_find_two_models()
-    assert len(caught) == 1
-
-
 @needs_user
-def test_a_shared_file_that_may_not_be_read_is_warned_of(shared, path):
+def test_a_file_that_may_not_be_read_is_warned_of(path):
     path.chmod(0)
     with pytest.warns(CacheWarning, match="this user may not read it"):
         assert model_cache.find(KEY, MACHINE) is None

@@ -1,7 +1,7 @@
-"""The cache of compiled models: kept between processes in a folder of the user, and sought in a shared one too.
+"""The cache of compiled models: kept between processes in a folder of the user.
 
-The checksum of a file finds damage, not malice: code is taken only from folders and files that nobody but a trusted
-owner can write, and only if it was compiled for this machine.
+The checksum of a file finds damage, not malice: code is taken only from a folder and files that nobody but the user
+can write, and only if it was compiled for this machine.
 
 Files appear whole, by renaming a draft, and are never changed; so readers and writers need no locks. There are some all
 the same, by which of many processes that need the same code at once one makes it and the others wait. What cannot be
@@ -14,9 +14,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,56 +55,40 @@ class Stored(NamedTuple):
     content: Header | Refused
 
 
-@dataclass(frozen=True)
-class CacheFolder:
-    """A cache folder, and the environment variable that names it. A shared one is only read."""
-
-    path: Path
-    shared: bool
-
-    @property
-    def variable(self) -> str:
-        return "PATHFOLD_SHARED_CACHE" if self.shared else "PATHFOLD_CACHE"
-
-
 _memory: dict[tuple[str, str], Entry] = {}
 _warned: dict[str, object] = {}
 
 
 def find(key: str, machine: str) -> Entry | None:
-    """Return the compiled model of this key for this machine: from the user's folder, the shared one, or memory.
+    """Return the compiled model of this key for this machine, from the folder or from memory.
 
-    None if there is none, or none that may be used. A damaged file in the user's folder is removed.
+    None if there is none, or none that may be used. A damaged file is removed.
     """
-    for place in places():
-        entry = _find_in(place, key, machine)
-        if entry is not None:
-            return entry
-    return _memory.get((key, machine))
+    return _find_in(folder(), key, machine) or _memory.get((key, machine))
 
 
 def keep(key: str, machine: str, entry: Entry) -> None:
-    """Store a compiled model in the user's folder; if that fails, warn once and keep it in memory.
+    """Store a compiled model; if that fails, warn once and keep it in memory.
 
     The key is the SHA-256, in hexadecimal, of all that the code depends on, the machine included.
     """
-    place = CacheFolder(folder(), shared=False)
-    path = place.path / f"{key}.model"
+    place = folder()
+    path = place / f"{key}.model"
     content = encode(key, machine, entry)
     try:
         _make(place)
         write(path, content)
-        _remove_abandoned_drafts(place.path)
-        _remove_least_recently_used(place.path, spared=path)
+        _remove_abandoned_drafts(place)
+        _remove_least_recently_used(place, spared=path)
     except (OSError, Unusable) as reason:
         _memory[key, machine] = entry
-        _warn_of(place, place.path, reason)
+        _warn_of(place, reason)
 
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
     """Let processes do the work of this name one after the other; all at once where files cannot be locked."""
-    place, file = CacheFolder(folder(), shared=False), folder() / f"{name}.lock"
+    place, file = folder(), folder() / f"{name}.lock"
     with ExitStack() as held:
         with suppress(OSError, Unusable):  # no folder, or no patience left
             _make(place)
@@ -128,44 +111,36 @@ def once(name: str) -> Iterator[None]:
 
 
 def folder() -> Path:
-    """Return the user's folder: $PATHFOLD_CACHE, or pathfold in the user's cache; begins with ~ if there is no home."""
+    """Return the folder: $PATHFOLD_CACHE, or pathfold in the user's cache; begins with ~ if there is no home."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
     return Path(os.path.expanduser(os.environ.get("PATHFOLD_CACHE") or os.path.join(base, "pathfold")))
 
 
-def places() -> list[CacheFolder]:
-    """Return the folders where models are sought, in order: the user's, and $PATHFOLD_SHARED_CACHE if it is set."""
-    shared = os.environ.get("PATHFOLD_SHARED_CACHE")
-    others = [CacheFolder(Path(os.path.expanduser(shared)), shared=True)] if shared else []
-    return [CacheFolder(folder(), shared=False), *others]
+def entries() -> list[Stored]:
+    """Return every file of the folder, verified; the last used comes first.
 
-
-def entries(place: CacheFolder | None = None) -> list[Stored]:
-    """Return every file of a folder, by default the user's, verified; the last used comes first.
-
-    The user's folder has none before it is made. A folder that cannot be used gives an `Unusable` or an `OSError`.
+    There are none before the folder is made. A folder that cannot be used gives an `Unusable` or an `OSError`.
     """
-    place = place or CacheFolder(folder(), shared=False)
     try:
-        trusted = _trusted_owners(place)
-        files = _files(place.path, _MODEL_NAME)
+        _check_folder(folder())
+        files = _files(folder(), _MODEL_NAME)
     except FileNotFoundError:
         return []
-    stored = [Stored(path, info.st_size, info.st_mtime, _inspect(path, trusted)) for path, info in files]
+    stored = [Stored(path, info.st_size, info.st_mtime, _inspect(path)) for path, info in files]
     return sorted(stored, key=lambda file: file.used, reverse=True)
 
 
 def verify() -> list[Stored]:
-    """Return the files of the user's folder that are damaged or must not be used; another format is neither."""
+    """Return the files that are damaged or must not be used; another format is neither."""
     return [file for file in entries() if isinstance(file.content, Damaged | Unusable)]
 
 
 def clear() -> tuple[int, int]:
-    """Remove every compiled model and draft from the user's folder; return how many files and bytes these were."""
-    place = CacheFolder(folder(), shared=False)
+    """Remove every compiled model and draft; return how many files and bytes these were."""
+    place = folder()
     try:
-        _trusted_owners(place)
-        files = _files(place.path, _MODEL_NAME) + _files(place.path, _DRAFT_NAME)
+        _check_folder(place)
+        files = _files(place, _MODEL_NAME) + _files(place, _DRAFT_NAME)
     except FileNotFoundError:
         return 0, 0
     for path, _ in files:
@@ -174,7 +149,7 @@ def clear() -> tuple[int, int]:
 
 
 def limit() -> float:
-    """Return how many bytes the user's folder may hold: $PATHFOLD_CACHE_LIMIT, which is in MiB."""
+    """Return how many bytes the folder may hold: $PATHFOLD_CACHE_LIMIT, which is in MiB."""
     given = os.environ.get("PATHFOLD_CACHE_LIMIT") or str(DEFAULT_LIMIT_MIB)
     try:
         mib = float(given)
@@ -189,66 +164,57 @@ def limit() -> float:
     return mib * 2**20
 
 
-def _find_in(place: CacheFolder, key: str, machine: str) -> Entry | None:
-    path = place.path
+def _find_in(place: Path, key: str, machine: str) -> Entry | None:
+    path = place
     try:
-        trusted = _trusted_owners(place)
-        path = place.path / f"{key}.model"
-        header, entry = read(path, trusted)
+        _check_folder(place)
+        path = place / f"{key}.model"
+        header, entry = read(path)
     except Unusable as reason:
-        _warn_of(place, path, reason)
+        _warn_of(path, reason)
         return None
     except Damaged:
-        if not place.shared:
-            with suppress(OSError):
-                path.unlink()
+        with suppress(OSError):
+            path.unlink()
         return None
     except (OtherFormat, OSError):
         return None
     if header.machine != machine:
         return None
-    if not place.shared:
-        with suppress(OSError):
-            os.utime(path)
+    with suppress(OSError):
+        os.utime(path)
     return entry
 
 
-def _trusted_owners(place: CacheFolder) -> Set[int]:
-    """Return the users whose files in this folder are trusted, once the folder itself is found safe.
-
-    In the user's folder that is the user. Who names a shared folder trusts its owner. The user's folder may be missing
-    (`FileNotFoundError`); one that is named as shared may not.
-    """
-    if place.path.parts[:1] == ("~",):
+def _check_folder(place: Path) -> None:
+    """Raise `Unusable` unless the folder is the user's alone, `FileNotFoundError` if there is none."""
+    if place.parts[:1] == ("~",):
         raise Unusable("HOME is not set, and this user has no home folder")
     try:
-        link, info = os.lstat(place.path), os.stat(place.path)
+        link, info = os.lstat(place), os.stat(place)
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and not place.shared:
-            raise
         raise Unusable(_sentence(error)) from None
     if not stat.S_ISDIR(info.st_mode):
         raise Unusable("it is not a folder")
-    user = os.geteuid()
-    trusted = {info.st_uid, 0} if place.shared else {user}
-    if stat.S_ISLNK(link.st_mode) and link.st_uid not in trusted | {user}:
+    if stat.S_ISLNK(link.st_mode) and link.st_uid != os.geteuid():
         raise Unusable("it is a symbolic link made by another user")
-    check_owner(info, trusted)
-    return trusted
+    check_owner(info)
 
 
-def _make(place: CacheFolder) -> None:
+def _make(place: Path) -> None:
     """Make the folder, for this user alone, unless it exists; make sure that it is safe."""
     try:
-        _trusted_owners(place)
+        _check_folder(place)
     except FileNotFoundError:
-        place.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _trusted_owners(place)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_folder(place)
 
 
-def _inspect(path: Path, trusted: Set[int]) -> Header | Refused:
+def _inspect(path: Path) -> Header | Refused:
     try:
-        return read(path, trusted)[0]
+        return read(path)[0]
     except Refused as reason:
         return reason
     except OSError as error:
@@ -288,12 +254,12 @@ def _sentence(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _warn_of(place: CacheFolder, path: Path, reason: OSError | Unusable) -> None:
+def _warn_of(path: Path, reason: OSError | Unusable) -> None:
     why = _sentence(reason) if isinstance(reason, OSError) else str(reason)
     _warn_once(
-        place.variable,
+        "folder",
         f"The cache of compiled models cannot use {path}: {why}. Models are compiled again in every process until "
-        f"this is fixed or {place.variable} names another folder.",
+        "this is fixed or PATHFOLD_CACHE names another folder.",
     )
 
 

@@ -14,7 +14,6 @@ import os
 import secrets
 import stat
 import struct
-from collections.abc import Set
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -34,7 +33,7 @@ class Refused(PathfoldError):
 
 
 class Unusable(Refused):
-    """Somebody who is not trusted could have written the file, or the system does not let us read it."""
+    """Somebody else could have written the file, or the system does not let us read it."""
 
 
 class Damaged(Refused):
@@ -85,13 +84,13 @@ def encode(key: str, machine: str, entry: Entry) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-def read(path: Path, trusted: Set[int]) -> tuple[Header, Entry]:
-    """Return a file's header and content, all of it verified; its owner must be trusted."""
+def read(path: Path) -> tuple[Header, Entry]:
+    """Return a file's header and content, all of it verified."""
     with open(path, "rb", opener=_open_to_read) as file:
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
             raise Unusable("it is not a file")
-        check_owner(info, trusted)
+        check_owner(info)
         prefix = file.read(_PREFIX.size)
         header_size, payload_size = _lengths(prefix, info.st_size)
         header, payload = file.read(header_size), file.read(payload_size)
@@ -132,9 +131,9 @@ def _decode(key: str, text: bytes, payload: bytes) -> tuple[Header, Entry]:
     return header, Entry(objects, header.facts)
 
 
-def check_owner(info: os.stat_result, trusted: Set[int]) -> None:
-    """Refuse a file or a folder unless it belongs to a trusted user and nobody else may write to it."""
-    if info.st_uid not in trusted:
+def check_owner(info: os.stat_result) -> None:
+    """Refuse a file or a folder unless it belongs to the user and nobody else may write to it."""
+    if info.st_uid != os.geteuid():
         raise Unusable("it belongs to another user")
     if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise Unusable("its group or others may write to it, which `chmod go-w` mends")
