@@ -151,6 +151,7 @@ def test_examples_on_models_and_data(monkeypatch):
     assert names["outbreak"].states == names["network"].species == ("S", "I")
 
 
+@pytest.mark.slow
 def test_examples_on_populations(monkeypatch):
     """Only the second model is sampled, a little: predictions are made of it."""
     given, sample = [], pf.sample
