@@ -123,7 +123,7 @@ def draw(case: Case, sampler: str, **of_sampler: Any) -> xr.DataTree:
         steps_per_interval=exact.steps,
         chains=4,
         warmup=300,
-        draws=3000,
+        draws=3000 if sampler == "unconstrained" else 2000,
         seed=11,
         sampler=ALL_SAMPLERS[sampler](**of_sampler),
         progress=False,

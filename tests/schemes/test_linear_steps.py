@@ -24,6 +24,7 @@ from pathfold.schemes import SDE, EulerMaruyama, ExactLinearDrift, LinearlyImpli
 from pathfold.schemes.small_matrices import cholesky, integrals, inverse, inverse_factor
 from tests.by_numpy import by_numpy
 from tests.inference.test_marginal import marginal_of, multivariate
+from tests.once import once
 from tests.schemes.test_schemes import brownian_path, final_state, measured_order
 
 
@@ -358,6 +359,7 @@ def test_linearly_implicit_steps_stay_where_explicit_ones_explode():
     np.testing.assert_allclose(final_state(ExactLinearDrift(), sde, np.ones(1), v), [[np.sin(1.0)]], atol=1e-2)
 
 
+@once
 def absorbed() -> pf.DiffusionModel:
     """A drug that is absorbed and cleared, with rates of each subject's own."""
     return pf.DiffusionModel(
