@@ -22,7 +22,7 @@ from pathfold.results.noise_group import NOTHING
 from tests.thorough import thorough
 
 TIMES = 0.5 * np.arange(1, 25)
-DATA_SETS = 24
+DATA_SETS = 16
 FALSE_ALARMS = 1e-3  # of each statistical test in this file
 
 
@@ -30,7 +30,7 @@ def sample(model: pf.DiffusionModel, data: Any, **options: Any) -> xr.DataTree:
     """A short run, of which it does not warn."""
     settings: dict[str, Any] = {"steps_per_interval": 2, "chains": 1, "warmup": 100, "draws": 160, "progress": False}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(.*) has (not converged|few effective draws)")
+        warnings.filterwarnings("ignore", "(.*) has (not converged|few effective draws)|data and prior contradict")
         return pf.sample(model, data, **settings | options)
 
 

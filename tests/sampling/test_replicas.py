@@ -278,6 +278,7 @@ class Oscillator:
         return np.histogram(omega, edges, weights=weights)[0] / weights.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:(.*)has (not converged|few effective draws)")
 def test_turns_of_an_oscillator_have_the_shares_of_quadrature():
     """The modes are half a turn a second apart, since the oscillator is seen every two seconds."""

@@ -26,6 +26,7 @@ from tests.by_numpy import by_numpy
 from tests.inference.test_marginal import marginal_of, multivariate
 from tests.once import once
 from tests.schemes.test_schemes import brownian_path, final_state, measured_order
+from tests.thorough import thorough
 
 
 @pytest.fixture(autouse=True)
@@ -183,9 +184,9 @@ def test_the_factor_of_a_singular_covariance_has_zeros_and_finite_derivatives():
     np.testing.assert_allclose(slopes, factor * 2**0.5 / 4, atol=1e-14)
 
 
-@pytest.mark.parametrize("rank", [3, 2])
+@pytest.mark.parametrize("rank", thorough([3, 2], 2))
 def test_the_factor_with_its_derivatives(rank):
-    """Against those of the algorithm, where a covariance moves and keeps its rank: by default of rank 3, or of 2."""
+    """Against those of the algorithm, where a covariance moves and keeps its rank."""
     rng = np.random.default_rng(rank)
     roots = rng.normal(size=(3, 4, rank))
     roots[:, 0] = 0.0  # noise does not reach the first
