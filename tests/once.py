@@ -5,7 +5,7 @@ from functools import cache, wraps
 
 
 def once[**Given, T](make: Callable[Given, T]) -> Callable[Given, T]:
-    """Return the same object for the same arguments; `make.__wrapped__` makes another.
+    """Return the same object for the same arguments; `inspect.unwrap(make)` makes another.
 
     Arguments that cannot be hashed, such as arrays, are never the same.
     """

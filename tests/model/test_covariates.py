@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import unwrap
 from typing import Any, cast
 
 import jax
@@ -111,7 +112,7 @@ def test_an_ensemble_has_the_groups_and_covariates_of_its_series():
 
 def test_models_with_other_groups_are_other_models():
     model = build()
-    assert identity(model) == identity(build.__wrapped__())
+    assert identity(model) == identity(unwrap(build)())
     changed = build(covariates={"weight": 1.0, "sex": ("M", "F")})
     assert [name for name, each in identity(model).items() if identity(changed)[name] != each] == ["covariate 'sex'"]
     assert identity(build(covariates={"weight": 3.0, "sex": ("F", "M")})) == identity(model), "it is only tried there"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache, reduce
+from inspect import unwrap
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -267,7 +268,7 @@ def test_results_of_another_model_are_refused(change):
 def test_the_same_model_made_again_is_the_same():
     for function in OF_A_MODEL:
         np.testing.assert_array_equal(
-            as_made(AFTER[function](model.__wrapped__(), DATA, single())), expected("single", function)
+            as_made(AFTER[function](unwrap(model)(), DATA, single())), expected("single", function)
         )
 
 

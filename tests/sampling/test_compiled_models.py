@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from inspect import unwrap
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def flip(place: Callable[[bytes], int]) -> Callable[[bytes, bytes], bytes]:
 def another_processor(content: bytes, other: bytes) -> bytes:
     """A sound file, but of other machine code: it says so, and its code would crash."""
     (path,) = Path(os.environ["PATHFOLD_CACHE"]).glob("*.model")
-    header, entry = model_file.read(path, {os.geteuid()})
+    header, entry = model_file.read(path)
     return model_file.encode(header.key, "another processor", model_file.Entry({"push": b"\0" * 64}, entry.facts))
 
 
@@ -79,7 +80,7 @@ def test_damaged_files_are_noticed_and_built_again(folder, builds, monkeypatch):
     """One test for all kinds of damage, so that the model is compiled no more often than it has to be."""
     expected = draws_of_a_new_process()
     (file,) = folder.glob("*.model")
-    sound, (_, entry) = file.read_bytes(), model_file.read(file, {os.geteuid()})
+    sound, (_, entry) = file.read_bytes(), model_file.read(file)
 
     def remembered(self):
         builds.append("built")
@@ -101,7 +102,7 @@ def test_of_two_threads_that_need_the_same_model_one_builds_it(folder, builds):
     """As two models that are equal: by their key one waits for the other."""
     grid = TimeGrid.build(pf.Observations([0.5, 1.0], [0.1, 0.2]), steps_per_interval=2)
     with ThreadPoolExecutor(2) as pool:
-        models = [ornstein_uhlenbeck.__wrapped__(noisy=True).model(known=False) for _ in range(2)]
+        models = [unwrap(ornstein_uhlenbeck)(noisy=True).model(known=False) for _ in range(2)]
         engines = list(pool.map(Engine, models, [grid] * 2))
     assert builds == ["built"]
     assert engines[0].program is engines[1].program
