@@ -351,9 +351,10 @@ class GaussianNoise(StateFunction):
     def check(self, z, t, draws):
         if isinstance(self.scale, str) and self.scale not in z:
             raise ModelError(f"the observation scale names parameter {self.scale!r}; the model has {listed(z)}")
-        if isinstance(self.scale, str) or callable(self.scale):
+        computes = callable(self.scale) and not isinstance(self.scale, dist.Distribution)
+        if isinstance(self.scale, str) or computes:
             function = self._scale
-            if callable(self.scale):
+            if computes:
                 function = with_time("the observation scale", self.scale, ("z",))
             shape = result_shape("the observation scale", function, (z, t))
             try_twice("the observation scale", function, (z, t))
@@ -364,8 +365,8 @@ class GaussianNoise(StateFunction):
                 values = [real_array("the observation scale", self.scale, error=ModelError)]
             except ModelError as error:
                 raise ModelError(
-                    f"the observation scale is {told(self.scale)}; give a positive number, an array, a parameter's "
-                    "name or a function of z"
+                    f"the observation scale is {told(self.scale)}; give a positive number, an array, a function of z or the "
+                    "name of a parameter, which has its prior in parameters"
                 ) from error
             shape, remedy = values[0].shape, "give a positive number, or use pf.Noiseless(h)"
         if shape not in ((), (self.dim,), (self.dim, self.dim)):
