@@ -32,6 +32,9 @@ ASKED = {
     "autoregulation, cold": (12.0, 6.0),
     "lorenz96 with 12 states, cold": (20.0, 10.0),
     "lorenz96 with 40 states, cold": (90.0, 40.0),
+    "jansen_rit, cold": (12.0, 6.0),
+    "doses, cold": (12.0, 6.0),  # a panel with effects
+    "spike_counts, cold": (12.0, 6.0),  # likelihoods
     "fitzhugh_nagumo, warm": (0.7, 0.4),
     "autoregulation, warm": (0.7, 0.4),
     "lorenz96 with 12 states, warm": (0.7, 0.4),
