@@ -11,10 +11,10 @@ from typing import Any, Literal, Self, cast, get_args
 
 from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice, positive, truth, whole
-from pathfold.sampling.replica_exchange import ReplicaExchange
+from pathfold.sampling.replica_sampler import ReplicaExchange
 from pathfold.sampling.sampler import Sampler
 from pathfold.sampling.selection import Selection
-from pathfold.sampling.static_hmc import StaticHMC
+from pathfold.sampling.static_sampler import StaticHMC
 from pathfold.sampling.warm_start import Earlier
 
 KeepPath = Literal["nodes", "all", "none"]

@@ -21,7 +21,7 @@ from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.held_noise import names_of_normals
 from pathfold.sampling.sampler import InitialStates, Sampler, Statistic, check_noise
 from pathfold.sampling.starts import Point
-from pathfold.sampling.unconstrained_hmc import without_observation_noise
+from pathfold.sampling.unconstrained_sampler import without_observation_noise
 from pathfold.sampling.warm_start import Earlier
 
 Reference = Literal["path", "endpoint"]
