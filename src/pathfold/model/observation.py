@@ -365,8 +365,8 @@ class GaussianNoise(StateFunction):
                 values = [real_array("the observation scale", self.scale, error=ModelError)]
             except ModelError as error:
                 raise ModelError(
-                    f"the observation scale is {told(self.scale)}; give a positive number, an array, a function of z or the "
-                    "name of a parameter, which has its prior in parameters"
+                    f"the observation scale is {told(self.scale)}; give a positive number, an array, a function of z "
+                    "or the name of a parameter, which has its prior in parameters"
                 ) from error
             shape, remedy = values[0].shape, "give a positive number, or use pf.Noiseless(h)"
         if shape not in ((), (self.dim,), (self.dim, self.dim)):
