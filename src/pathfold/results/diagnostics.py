@@ -93,9 +93,11 @@ def _not_finite(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
 
 def contradiction_in(tree: xr.DataTree) -> str:
     """Return a sentence that names parameters and initial states far out in their priors, by medians; or nothing."""
+    if "noise" not in tree.children:
+        return ""
 
     def medians(kind: str) -> dict[str, np.ndarray]:
-        if "noise" not in tree.children or f"{kind}_noise" not in tree.noise:
+        if f"{kind}_noise" not in tree.noise:
             return {}
         normals = tree.noise[f"{kind}_noise"]
         middle = np.median(normals.transpose("chain", "draw", ...).values, axis=(0, 1))
