@@ -176,7 +176,7 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
         codes, counts = np.unique(status[failed], return_counts=True)
         cause = MEANING[int(codes[np.argmax(counts)])]
         what, remedy = "trajectories failed", "raise the sampler's target_acceptance, or take more steps_per_interval"
-        if "path_acceptance" in tree.sample_stats:
+        if tree.attrs.get("sampler") == "GuidedProposals":
             what, remedy = "draws had no move that could be made", "take more steps_per_interval"
         if network is not None and tree.attrs.get("keep", "all") == "all":
             states, group = "state" if "state" in tree.posterior else "initial_state", tree.posterior.to_dataset()
