@@ -4,6 +4,7 @@ from pathfold.sampling.dynamic_sampler import DynamicHMC
 from pathfold.sampling.execution import Run, run_chains
 from pathfold.sampling.guided_sampler import GuidedProposals
 from pathfold.sampling.replica_sampler import ReplicaExchange
+from pathfold.sampling.sampler import Sampler
 from pathfold.sampling.settings import Settings
 from pathfold.sampling.static_sampler import StaticHMC
 from pathfold.sampling.unconstrained_sampler import UnconstrainedHMC
@@ -13,6 +14,7 @@ __all__ = [
     "GuidedProposals",
     "ReplicaExchange",
     "Run",
+    "Sampler",
     "Settings",
     "StaticHMC",
     "UnconstrainedHMC",
