@@ -205,7 +205,7 @@ def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
     that differ by more than that have not found all modes, and then it is their spread that counts.
     """
     check_posterior(tree, "sample_stats")
-    if tree.attrs.get("sampler") != "ReplicaExchange":
+    if "rung" not in tree.sample_stats.dims:
         raise SettingsError(
             "method='replicas' needs a run of replica exchange: sample with sampler=pf.ReplicaExchange(), or use "
             "method='particles'"

@@ -217,5 +217,5 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
         factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
         fitted=is_fit(tree),
-        exchanged=tree.attrs["sampler"] == "ReplicaExchange",
+        exchanged="rung" in tree.sample_stats.dims,
     )
