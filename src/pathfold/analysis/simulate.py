@@ -16,6 +16,7 @@ from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
 from pathfold.model import simulate as simulate_one
 from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.checks import choice, whole
+from pathfold.model.dates import in_unit
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
@@ -33,13 +34,14 @@ def simulate(
     times: Any,
     *,
     initial_state: Any = None,
-    initial_time: float = 0.0,
+    initial_time: Any = 0.0,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
     covariates: Mapping[str, Any] | None = None,
+    unit: str | None = None,
     draws: None = None,
 ) -> Observations: ...
 
@@ -51,13 +53,14 @@ def simulate(
     times: Any,
     *,
     initial_state: Any = None,
-    initial_time: float = 0.0,
+    initial_time: Any = 0.0,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
     covariates: Mapping[str, Any] | None = None,
+    unit: str | None = None,
     draws: int,
     keep_path: Literal["nodes", "all"] = "nodes",
 ) -> xr.DataTree: ...
@@ -69,13 +72,14 @@ def simulate(
     times: Any,
     *,
     initial_state: Any = None,
-    initial_time: float = 0.0,
+    initial_time: Any = 0.0,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
     covariates: Mapping[str, Any] | None = None,
+    unit: str | None = None,
     draws: int | None = None,
     keep_path: Literal["nodes", "all"] = "nodes",
 ) -> Observations | xr.DataTree:
@@ -90,12 +94,12 @@ def simulate(
         left out, and so may those that vary between series, which then are drawn from their priors. With `draws`, a
         value may be an array with a row for each of them, and None draws all from the priors.
     times
-        The times (T,) of the observations.
+        The times (T,) of the observations: numbers, or dates or durations with a `unit`, as in `pf.Observations`.
     initial_state
         The state (X,) at the initial time, or the amounts by species of a model of `pf.Reactions`; drawn from its
         distribution if it is not given. With `draws` it may have a row for each of them.
     initial_time
-        When the series begins.
+        When the series begins; a date, if times are dates.
     steps_per_interval
         The number of fine steps between neighbouring observations. Give this or `max_step`.
     max_step
@@ -108,6 +112,8 @@ def simulate(
         A dict of name -> (times, amounts) for the model's events of these names.
     covariates
         A dict of the model's covariates: a number, or one of the levels, by name.
+    unit
+        What dates and durations are counted in.
     draws
         How many series to simulate at once, in compiled code. They come with their parameters and paths.
     keep_path
@@ -124,13 +130,14 @@ def simulate(
         return simulate_one(
             model, given, times, initial_state=initial_state, initial_time=initial_time,
             steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, inputs=inputs, events=events,
-            covariates=covariates,
+            covariates=covariates, unit=unit,
         )  # fmt: skip
     check_model(model)
     draws, rng = whole("draws", draws, least=1), np.random.default_rng(whole("seed", seed, least=0))
+    times, initial_time, calendar = in_unit(times, initial_time, unit)
     times = real_array("times", times)
     nothing, given = np.zeros((times.size, model.observation_dim)), {"events": events, "covariates": covariates}
-    asked = Observations(times, nothing, initial_time, inputs, **given)
+    asked = Observations(times, nothing, initial_time, inputs, unit=calendar, **given)
     check_inputs_and_events(model, asked)
     grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
     known = {} if parameters is None else _known(model, parameters, draws)

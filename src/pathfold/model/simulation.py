@@ -13,6 +13,7 @@ from pathfold.errors import DataError, told
 from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.checks import whole
 from pathfold.model.data import Observations
+from pathfold.model.dates import in_unit
 from pathfold.model.diffusion_model import DiffusionModel, check_model
 from pathfold.model.functions import at_values
 from pathfold.model.inputs import Input
@@ -82,18 +83,22 @@ def simulate(
     times: Any,
     *,
     initial_state: Any = None,
-    initial_time: float = 0.0,
+    initial_time: Any = 0.0,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
     covariates: Mapping[str, Any] | None = None,
+    unit: str | None = None,
 ) -> Observations:
     """Simulate one series on a fine grid by the model's scheme and observe it; `pf.simulate` explains the arguments."""
     check_model(model)
-    times, seed = real_array("times", times), whole("seed", seed, least=0)
+    seed = whole("seed", seed, least=0)
+    times, initial_time, calendar = in_unit(times, initial_time, unit)
+    times = real_array("times", times)
     given: dict[str, Any] = {"initial_time": initial_time, "inputs": inputs, "events": events, "covariates": covariates}
+    given["unit"] = calendar
     empty = Observations(times, np.zeros((times.size, model.observation_dim)), **given)
     check_inputs_and_events(model, empty)
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
