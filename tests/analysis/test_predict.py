@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ import xarray as xr
 
 import pathfold as pf
 from tests.analysis import rich
-from tests.analysis.ornstein_uhlenbeck import SCALE, forecast_scores, moved, ou_model, ou_run
+from tests.analysis.ornstein_uhlenbeck import SCALE, TIMES, forecast_scores, moved, ou_model, ou_run
 from tests.sampling.comparing import threshold
 
 AHEAD = [2.5, 2.75, 4.0]
@@ -314,3 +315,16 @@ def test_a_new_series_may_have_dates_and_counts_them_in_the_posteriors_unit():
     np.testing.assert_array_equal(ahead.predictions["date"], later)
     with pytest.raises(pf.DataError, match="the posterior counts its times in days, new_series in weeks"):
         pf.predict(ou_model(), tree, later, new_series=weeks)
+
+
+def test_predictions_say_when_they_depend_on_the_step():
+    """Of a return to a far level, by steps of 0.5 not the 0.1 of the posterior."""
+    far: dict[str, Any] = {"set": {"level": 20.0, "rate": 0.8}, "seed": 3}
+    times = TIMES[-1] + np.array([0.5, 1.0])
+    said = r"predicted paths depend on the time step: with twice as many x\[0\] at t = 7 would move by about -"
+    with pytest.warns(UserWarning, match=said):
+        pf.predict(ou_model(), ou_run(), times, max_step=0.5, **far)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pf.predict(ou_model(), ou_run(), times, max_step=0.01, **far)
+        pf.predict(ou_model(), ou_run(), times)

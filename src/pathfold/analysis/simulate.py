@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import carried_forward, node_times, warn_of_lost
+from pathfold.analysis.outlook import carried_forward, node_times, warn_of_lost, warn_of_step
 from pathfold.errors import DataError, ModelError, told
 from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
 from pathfold.model import simulate as simulate_one
@@ -23,6 +23,7 @@ from pathfold.model.functions import listed
 from pathfold.model.model_text import model_text
 from pathfold.model.parameters import check_values
 from pathfold.model.real_arrays import real_array
+from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.results.posterior import constant_dataset, draws_dataset, kept_states, observed_dataset
 from pathfold.results.prior import priors_text
 
@@ -84,6 +85,9 @@ def simulate(
     keep_path: Literal["nodes", "all"] = "nodes",
 ) -> Observations | xr.DataTree:
     """Simulate the model on a fine grid, with its own scheme, and observe it.
+
+    Warnings tell of fine steps that are too long: for an input that changes within one, or for a state that one changes
+    by much where two half steps do not; with `draws`, also if means of states would move with half steps.
 
     Parameters
     ----------
@@ -199,9 +203,11 @@ def simulated(
     With a grid whose values were `seen`, there are observed_data, and what is missing in them is missing.
     """
     model, kept = ensemble.model, kept_states(grid, keep_path)
+    warn_of_skipped_values(model.inputs, grid)
     fine, keep = (grid.refined(), kept.ravel()) if keep_path == "all" else (grid, kept[:, -1])
     states = carried_forward(ensemble, fine, starts, rng, keep=keep)
     warn_of_lost(states, "simulated paths")
+    warn_of_step(ensemble, grid, starts, "simulated paths")
     nodes = np.flatnonzero(grid.mask.any(axis=1))
     at_nodes = states[:, (np.cumsum(kept.sum(axis=1)) - 1)[nodes]]
     y = ensemble.observe(at_nodes, node_times(model, grid, nodes), grid.series_of_intervals[nodes], rng)
