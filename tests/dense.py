@@ -6,6 +6,7 @@ series, by interval, by step).
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,25 @@ from pathfold.model import DiffusionModel, Seen, TimeGrid
 from tests.by_numpy import by_numpy
 
 KEPT = 8  # results
+
+
+class Structure:
+    """All that the functions of a `Dense` depend on but for their arguments; of the same one they are traced once."""
+
+    def __init__(self, dense: Dense, *others: np.ndarray) -> None:
+        self.dense = dense  # which keeps the parts of the grid, so that no other has their identity
+        grid = (id(getattr(dense.grid, each.name)) for each in fields(dense.grid) if each.name != "values")
+        self.key = (type(dense), *grid, *(each.tobytes() for each in (dense.mask, dense.given, *others)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def traced(structure: Structure) -> dict[str, Any]:
+    return {name: by_numpy(function) for name, function in structure.dense.functions.items()}
 
 
 class Dense:
@@ -55,12 +75,11 @@ class Dense:
             v.reshape(self.N, self.S, m.noise_dim),
         )
 
-    @property
-    def seen(self) -> Seen:
+    def seen(self, values) -> Seen:
         bounds = (self.grid.censored, self.grid.upper) if self.grid.censored.any() else 2 * (np.zeros((self.N, 0)),)
-        return Seen(self.grid.values, self.mask.astype(float), *bounds)
+        return Seen(values, self.mask.astype(float), *bounds)
 
-    def rows(self, q):
+    def rows(self, q, values, states):
         """Node states as generated (N, X), misfits of the observations (N, Y) and excesses of the nodes (N,)."""
         m, grid = self.model, self.grid
         u, v0, w, v = self.split(q)
@@ -78,7 +97,7 @@ class Dense:
             return kept, (x, m.misfit(z, kept, *node), excess)
 
         begins, begun = np.isin(np.arange(self.N), grid.first), starts[series]
-        nodes = (self.given, np.nan_to_num(self.states), w, node_times, self.seen)
+        nodes = (self.given, states, w, node_times, self.seen(values))
         return jax.lax.scan(interval, starts[0], (begins, begun, v, grid.delta, times, *nodes))[1]
 
     def of_each_series(self, function, z, v0):
@@ -86,10 +105,10 @@ class Dense:
         m = self.model
         return jax.vmap(lambda own, v0: function(m.of_series(z, own), v0))(m.covariates_of(self.grid), v0)
 
-    def _flat(self, q):
+    def _flat(self, q, values, states):
         """By node, the misfits of the observations and the state; the constraint is made of some of these."""
-        states, misfits, _ = self.rows(q)
-        return jnp.concatenate([misfits, states], axis=1).ravel()
+        generated, misfits, _ = self.rows(q, values, states)
+        return jnp.concatenate([misfits, generated], axis=1).ravel()
 
     @cached_property
     def _counted(self) -> np.ndarray:
@@ -97,25 +116,28 @@ class Dense:
         given = np.repeat(self.given[:, None], self.model.augmented_dim, axis=1)
         return np.flatnonzero(np.concatenate([self.mask, given], axis=1))
 
-    @cached_property
-    def _functions(self):
-        functions = {
+    @property
+    def functions(self) -> dict[str, Any]:
+        return {
             "rows": self._flat,
             "jacobian": jax.jacrev(self._flat),
             "weighted": self._weighted,
             "excess": jax.value_and_grad(self._excess),
         }
-        return {name: by_numpy(function) for name, function in functions.items()}
 
-    def _weighted(self, q, rows, weight):
+    @cached_property
+    def _traced(self) -> dict[str, Any]:
+        return self.model.kept.get(traced, Structure(self))
+
+    def _weighted(self, q, rows, weight, *given):
         """Gradient of <weight, J(q)>, as the sum over the rows of their Hessians times their weights."""
 
         def row(select, direction):
-            return jax.jvp(lambda q: jax.vjp(self._flat, q)[1](select)[0], (q,), (direction,))[1]
+            return jax.jvp(lambda q: jax.vjp(lambda q: self._flat(q, *given), q)[1](select)[0], (q,), (direction,))[1]
 
         return jnp.sum(jax.vmap(row)(rows, weight), axis=0)
 
-    def _excess(self, q):
+    def _excess(self, q, *given):
         m = self.model
         u, v0, _, _ = self.split(q)
         z = m.parameters.unflatten(m.parameters.push(u))
@@ -123,7 +145,7 @@ class Dense:
         if m.parameters.excess is not None:
             total += m.parameters.excess(u)
         total += jnp.sum(self.of_each_series(m.start_excess, z, v0))
-        return total + jnp.sum(self.rows(q)[2])
+        return total + jnp.sum(self.rows(q, *given)[2])
 
     def _call(self, name: str, *args: np.ndarray) -> Any:
         """A function of NumPy arrays; what was asked last, which is asked again soon, is not evaluated again."""
@@ -131,7 +153,7 @@ class Dense:
         if key not in self._known:
             if len(self._known) == KEPT:
                 self._known.clear()
-            self._known[key] = self._functions[name](*args)
+            self._known[key] = self._traced[name](*args, self.grid.values, np.nan_to_num(self.states))
         return self._known[key]
 
     def _by_node(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -224,6 +246,10 @@ class InCoordinates(Dense):
         u, v0, w, v = super().split(q)
         return self.centre + self.factor @ u, v0, w, v
 
-    def _excess(self, q):
+    @cached_property
+    def _traced(self) -> dict[str, Any]:
+        return self.model.kept.get(traced, Structure(self, self.centre, self.factor))
+
+    def _excess(self, q, *given):
         u, *_ = self.split(q)
-        return super()._excess(q) + 0.5 * (u @ u - jnp.sum(q[: u.size] ** 2))
+        return super()._excess(q, *given) + 0.5 * (u @ u - jnp.sum(q[: u.size] ** 2))

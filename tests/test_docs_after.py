@@ -11,6 +11,7 @@ import pathfold as pf
 PAGE = Path(__file__).parents[1] / "docs" / "after.md"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

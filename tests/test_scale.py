@@ -1,4 +1,4 @@
-"""How cost grows: rows, exponents, tables and figure, and the page against what was saved."""
+"""How cost grows: rows, exponents, and the page's tables against what was saved."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import json
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.peers.rows import Results
 from benchmarks.scale import __main__ as command
 from benchmarks.scale import page, row, runner
-from benchmarks.scale.figure import figure
 from benchmarks.scale.problem import QUARTER, SIZES, TO_CORES, Terms, problem
 from experiments.page import with_tables
 from experiments.runner import Row
@@ -68,10 +66,6 @@ def few(tmp_path) -> Results:
     return Results(results.file, command.KEY)  # as it is read again
 
 
-def lines(table: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
-
-
 def test_exponents_leave_out_what_is_not_known_or_of_another_kind(few):
     of = {name: page.rows_of(few, name) for name in SIZES}
     assert page.exponent(of["observations"], page.cost, page.trusted) == pytest.approx(1.5)
@@ -79,45 +73,6 @@ def test_exponents_leave_out_what_is_not_known_or_of_another_kind(few):
     assert math.isnan(page.exponent(of["series"], page.cost, page.trusted)), "one row is left"
     wrong = page.exponent(of["observations"], page.cost, page.measured)
     assert wrong != pytest.approx(1.5), "the row with too few draws is off the line"
-
-
-def test_tables_have_brackets_around_what_is_not_fitted(few):
-    tables = page.tables(few)
-    assert lines(tables["scale observations"]) == [
-        ["observations", *(column.head for column in page.COLUMNS)],
-        ["---"] * 9,
-        ["100", "0.1 s", "20 ms", "0.32", "3", "400", "1.001", "1", "101"],
-        ["1,000", "3.2 s", "0.2 s", "0.18", "3", "400", "1.001", "3.2", "1001"],
-        ["10,000", "(10 ms)", "2 s", "0.1", "3", "99", "1.001", "10", "10001"],
-        ["100,000", "too few draws", "", "", "", "", "", "32", "100001"],
-        ["exponent", "1.50", "1.00", "-0.25", "0.00", "", "", "0.50", ""],
-    ]
-    assert lines(tables["scale series"])[3][1] == "(2500000 s)"
-    other = lines(tables["scale states"])[2]
-    assert other[:3] == ["1", "(2500000 s)", "(1000000 s)"]
-    assert lines(tables["scale chains"])[2:] == [
-        ["1", "200", "200", "500", "500", "", "2"],
-        ["2", "390", "195", "1000", "500", "1.001", "3"],
-    ]
-    assert "9 rows, 2026-01-01, on a machine" in tables["scale made"]
-    assert "2 rows, 2026-01-01, on a machine" in tables["scale chains made"]
-    assert "100 iterations, then 500 draws a chain or as many as there were in 60 seconds" in tables["scale made"]
-
-
-def test_a_table_without_rows_says_so(tmp_path):
-    assert set(page.tables(Results(tmp_path / "none.json", command.KEY)).values()) == {page.NOTHING}
-
-
-def test_the_figure_has_the_exponents_of_the_tables(few):
-    axes = figure(few).axes
-    legends = [ax.get_legend_handles_labels()[1] for ax in axes]
-    assert legends[0] == ["per effective draw: exponent 1.50", "per step: exponent 1.00"]
-    assert legends[4] == ["effective draws a second", "in proportion"]
-    assert legends[5] == ["a chain: exponent 0.50", "the run"]
-    labels = ["observations", "observations, chaotic", "series", "states", "chains at once"]
-    assert [ax.get_xlabel() for ax in axes[5:]] == labels
-    hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
-    assert [np.asarray(line.get_xdata()).tolist() for line in hollow] == [[10_000]]
 
 
 def test_rows_are_saved_at_once_and_not_made_again(tmp_path, monkeypatch):
@@ -182,11 +137,6 @@ def test_problems_have_their_sizes():
     chaotic = problem("chaotic", 7).data
     assert isinstance(chaotic, Observations)
     assert len(chaotic.times) == 7
-
-
-def test_the_command_prints_tables_of_a_file(few, capsys):
-    command.main(["--draw", "--results", str(few.file)])
-    assert "too few draws" in capsys.readouterr().out
 
 
 def test_the_page_holds_the_tables_of_what_was_saved():

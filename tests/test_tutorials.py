@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.notebooks import CELL, PAGES, run
+from tests.notebooks import PAGES, run
 
 # Pages have few draws, so that they take seconds; what chains say of that is not what is tested.
 pytestmark = pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
@@ -27,19 +24,6 @@ def run_page(monkeypatch, tmp_path) -> Callable[[str], dict[str, Any]]:
 def test_every_page_is_tested_here():
     tested = {name.removeprefix("test_page_") for name in globals() if name.startswith("test_page_")}
     assert tested == {page.stem for page in PAGES.glob("*.md")} - {"index"}
-
-
-@pytest.mark.parametrize(
-    "page", [page for page in sorted(PAGES.glob("*.md")) if page.stem != "index"], ids=attrgetter("stem")
-)
-def test_a_page_is_a_notebook_and_describes_its_pictures(page):
-    text = page.read_text()
-    assert text.startswith("---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n# ")
-    assert "```python" not in text, "a page runs all of its code"
-    for cell in CELL.finditer(text):
-        last = ast.unparse(ast.parse(cell["code"]).body[-1])
-        draws = re.match(r"figure$|pf\.plot_|axes = .*\.plot\(", last)
-        assert bool(draws) == ("    alt: " in cell[0].replace(cell["code"], "")), last
 
 
 def test_an_error_names_the_line_of_the_page(tmp_path):

@@ -51,7 +51,7 @@ def linear(observation_scale: float = 0.2, spread: float = 0.5) -> pf.DiffusionM
 
 
 @cache
-def under_the_model(count: int = DATA_SETS) -> list[xr.DataTree]:
+def under_the_model(count: int) -> list[xr.DataTree]:
     """Posteriors of data whose parameters were drawn from the prior."""
     rng, found = np.random.default_rng(17), []
     for k in range(count):
@@ -118,7 +118,7 @@ def test_a_sign_may_depend_on_earlier_noise():
 
 @pytest.mark.parametrize("name", ["path_noise", "observation_noise", "parameter_noise", "state"])
 def test_noise_that_is_no_number_is_a_finding(name):
-    tree = under_the_model()[0].copy()
+    tree = under_the_model(DATA_SETS)[0].copy()
     noise = tree.noise.to_dataset().copy(deep=True)
     noise[name].values[0, 0, ...] = np.nan
     tree["noise"] = noise
@@ -131,7 +131,7 @@ def test_noise_that_is_no_number_is_a_finding(name):
 
 def test_the_noise_held_makes_the_draw():
     """Parameters, initial state and path are the maps of the noise, and the observations are met."""
-    tree = under_the_model()[0]
+    tree = under_the_model(DATA_SETS)[0]
     noise, posterior = tree.noise, tree.posterior.sel(draw=tree.noise["draw"].values)
     u, v0, w, v = (noise[name].values[0, 2] for name in (
         "parameter_noise", "initial_noise", "observation_noise", "path_noise"
@@ -339,12 +339,12 @@ def test_a_panel_is_checked_series_by_series():
 def test_what_cannot_be_checked_is_said():
     with pytest.raises(pf.SettingsError, match=r"posterior must be what pf\.sample returned"):
         pf.check({"rate": 1.0})  # type: ignore[arg-type]
-    tree = under_the_model()[0].copy()
+    tree = under_the_model(DATA_SETS)[0].copy()
     del tree["noise"]
     with pytest.raises(pf.SettingsError, match="posterior has no group 'noise'"):
         pf.check(tree)
     with pytest.raises(pf.SettingsError, match="level"):
-        pf.check(under_the_model()[0], level=2.0)
+        pf.check(under_the_model(DATA_SETS)[0], level=2.0)
 
 
 def test_a_check_does_not_depend_on_what_is_kept():
@@ -354,7 +354,7 @@ def test_a_check_does_not_depend_on_what_is_kept():
 
 
 def test_a_saved_posterior_is_checked_alike(tmp_path):
-    tree = under_the_model()[0]
+    tree = under_the_model(DATA_SETS)[0]
     tree.to_netcdf(tmp_path / "results.nc")
     with xr.open_datatree(tmp_path / "results.nc") as loaded:
         assert pf.check(loaded).table.equals(pf.check(tree).table)

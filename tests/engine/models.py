@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -69,6 +70,13 @@ class Case:
     covariates: bool = False  # a number, in all functions and in the priors of what varies; always, if there are groups
 
     def model(self) -> DiffusionModel:
+        """The same object for tests of the same case, which is compiled once."""
+        return made(self)[0]
+
+    def grid(self) -> TimeGrid:
+        return made(self)[1]
+
+    def _model(self) -> DiffusionModel:
         """Coupled linear terms with bounded non-linear ones; time, state and parameters enter every function."""
         rng = np.random.default_rng(self.seed)
         X, B, Y, W = self.X, self.B, self.Y, self.W
@@ -157,7 +165,7 @@ class Case:
         varying = {f"v{i}": pf.Varying(given(kind, *others)) for i, kind in enumerate(self.varying)}
         return {"fixed": 0.6, **varying, **groups, **shared}
 
-    def grid(self) -> TimeGrid:
+    def _grid(self) -> TimeGrid:
         """Arbitrary observations at (ir)regular times, some missing, some nodes without any."""
         rng = np.random.default_rng(self.seed + 1)
         panel = []
@@ -174,6 +182,11 @@ class Case:
             known = {"weight": 0.3 + 0.4 * k, "group": "cab"[k % 3]} if self._covariates() else None
             panel.append(Observations(0.1 + np.cumsum(gaps), values, initial_time=0.1, inputs=own, covariates=known))
         return TimeGrid.build(panel, steps_per_interval=self.S)
+
+
+@lru_cache(maxsize=16)
+def made(case: Case) -> tuple[DiffusionModel, TimeGrid]:
+    return case._model(), case._grid()
 
 
 def draw_case(entropy: int, *, scaled: bool = False) -> Case:

@@ -55,7 +55,8 @@ class Lifted:
             x, _ = jax.lax.scan(lambda x, at: (m.step(z, x, at[0], delta, at[1]), None), x, (noise, t))
             return x, m.misfit(z, *node), jnp.asarray(m.node_excess(z, *node), dtype=float)
 
-        x, misfits, excess = jax.vmap(interval)(begins, v, d.grid.delta, times, nodes, w, node_times, d.seen)
+        seen = d.seen(d.grid.values)
+        x, misfits, excess = jax.vmap(interval)(begins, v, d.grid.delta, times, nodes, w, node_times, seen)
         return total + jnp.sum(excess), x - nodes, jnp.where(d.mask, misfits, 0.0)
 
     def _conditions(self, y, lam, eta):
