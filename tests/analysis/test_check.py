@@ -30,7 +30,7 @@ def sample(model: pf.DiffusionModel, data: Any, **options: Any) -> xr.DataTree:
     """A short run, of which it does not warn."""
     settings: dict[str, Any] = {"steps_per_interval": 2, "chains": 1, "warmup": 100, "draws": 160, "progress": False}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(.*) has (not converged|few effective draws)")
+        warnings.filterwarnings("ignore", "(.*) has (not converged|few effective draws)|data and prior contradict")
         return pf.sample(model, data, **settings | options)
 
 

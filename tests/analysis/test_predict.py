@@ -112,7 +112,7 @@ def test_a_scenario_ends_where_its_input_does():
     heat = np.array([2.0, 2.5, 3.0]), np.array([1.0, 4.0, 2.0])
     with pytest.raises(pf.DataError, match=r"'heat' is known from 2.0 to 3.5, but .* from 2.0 to 4.0: .*pf.predict"):
         still(AHEAD, inputs={"heat": pf.Input(*heat, kind="previous")}, series="fed")
-    tree = still(AHEAD, inputs={"heat": pf.Input(*heat, kind="hold")}, series="fed")
+    tree = still(AHEAD, inputs={"heat": pf.Input(*heat, kind="hold")}, series="fed", max_step=0.05)
     assert np.isfinite(of_series(tree, "fed")).all()
 
 
@@ -286,8 +286,8 @@ def test_a_forecast_far_from_the_data_warns():
     """As years do, where the data count them from their first."""
     data_end = float(ou_run().constant_data["interval_end"].max())
     with pytest.warns(UserWarning, match="predictions begin at 1921, and the data run from 0 to .* count times"):
-        pf.predict(ou_model(), ou_run(), [1921.0, 1922.0], max_step=1.0)
-    pf.predict(ou_model(), ou_run(), [30.0 * data_end, 31.0 * data_end], max_step=1.0)
+        pf.predict(ou_model(), ou_run(), [1921.0, 1922.0], max_step=0.25)
+    pf.predict(ou_model(), ou_run(), [30.0 * data_end, 31.0 * data_end], max_step=0.25)
 
 
 def test_without_states_there_is_no_forecast():

@@ -405,7 +405,7 @@ def test_edited_runs_are_joined_by_name():
 
 def test_values_that_are_set_go_by_their_dimensions():
     tree = single()
-    values = 1.0 + tree.posterior["chain"] + 0.01 * tree.posterior["draw"] + 0.0 * tree.posterior["k"]
+    values = 0.2 + 0.1 * tree.posterior["chain"] + 0.001 * tree.posterior["draw"] + 0.0 * tree.posterior["k"]
 
     def states(value: Any) -> np.ndarray:
         return pf.predict(MODEL, tree, [9.0], set={"k": value}).predictions["state"].values

@@ -54,7 +54,7 @@ def flip(place: Callable[[bytes], int]) -> Callable[[bytes, bytes], bytes]:
 def another_processor(content: bytes, other: bytes) -> bytes:
     """A sound file, but of other machine code: it says so, and its code would crash."""
     (path,) = Path(os.environ["PATHFOLD_CACHE"]).glob("*.model")
-    header, entry = model_file.read(path, {os.geteuid()})
+    header, entry = model_file.read(path)
     return model_file.encode(header.key, "another processor", model_file.Entry({"push": b"\0" * 64}, entry.facts))
 
 
@@ -79,7 +79,7 @@ def test_damaged_files_are_noticed_and_built_again(folder, builds, monkeypatch):
     """One test for all kinds of damage, so that the model is compiled no more often than it has to be."""
     expected = draws_of_a_new_process()
     (file,) = folder.glob("*.model")
-    sound, (_, entry) = file.read_bytes(), model_file.read(file, {os.geteuid()})
+    sound, (_, entry) = file.read_bytes(), model_file.read(file)
 
     def remembered(self):
         builds.append("built")
