@@ -105,8 +105,8 @@ def evidence(
     draws
         Of the parameters, for the estimate; fitting their distribution takes three fifths as many besides.
     particles
-        The number of particles of the filter, for each of these draws. A warning says how many would do if few draws are
-        effective because the likelihoods depend on the particles.
+        The number of particles of the filter, for each of these draws. A warning says how many would do if few draws
+        are effective because the likelihoods depend on the particles.
     seed
         A whole number: the same gives the same estimate.
     threads

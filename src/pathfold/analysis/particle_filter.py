@@ -23,7 +23,6 @@ from pathfold.model.scale_mixture import PRECISIONS
 from pathfold.sampling.stages import Counted
 from pathfold.schemes import StrongOrder1p5
 
-
 REPEATED = 5  # draws for which the filter runs twice more, to see how far the estimates are from each other
 LOST = 10.0  # what counts as the variance where all particles are lost
 

@@ -131,7 +131,7 @@ class Observation(ABC):
         return np.zeros(self.dim, dtype=bool)
 
     def of_kind(self, x: Array, z: dict[str, Any], w: Array, t: Any, seen: Seen, kind: Array) -> Kind:
-        """Return rows (Y,) as of `misfit`, but of normals of some kinds (Y,) for heavy tails; and logs of their shares."""
+        """Return rows (Y,) as of `misfit`, but normals of some kinds (Y,) for heavy tails, and log shares of these."""
         return Kind(self.misfit(x, z, w, t, seen), jnp.zeros(self.dim))
 
     def log_density(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Array:

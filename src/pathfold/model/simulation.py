@@ -25,7 +25,7 @@ from pathfold.model.time_grid import TimeGrid, warn_of_skipped_values
 from pathfold.model.transform import BOUNDED
 
 UNLIKE = 0.4  # of the change by a step: what half steps may make of it; an explicit one is unstable from 0.5 on
-PART = 0.1  # of all that a path does: smaller differences do not matter
+PART = 0.3  # of all that a path does: smaller differences do not matter
 
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
