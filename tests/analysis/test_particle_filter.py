@@ -248,7 +248,7 @@ TRACKS = pf.simulate(moving("t3", 2), {"speed": SPEED}, MOVES, steps_per_interva
 
 
 def mixture_of_kalman_filters(law: str, y: np.ndarray, count: int = 20_000, seed: int = 11) -> float:
-    """log p(y) of one axis. Given the variances of the errors all is normal; of these half are drawn from a wider law."""
+    """log p(y) of one axis. Given the variances of the errors all is normal; half of these are drawn more widely."""
     rng, before, own = np.random.default_rng(seed), 0.0, LAWS[law][1]
     wide = stats.loguniform(1e-4, 1e8)
     mean, covariance, total = np.zeros((count, 2)), np.tile(np.diag([25.0, 1.0]), (count, 1, 1)), 0.0

@@ -188,11 +188,12 @@ class ParticleFilter:
         expected: np.ndarray,
         weights: np.ndarray,
     ) -> int:
-        e, (point, scratch, *own) = self.engine, room
+        e, (point, scratch, states, spare, log_weights, kinds, chances, to_do) = self.engine, room
         rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=(draw,))))
         e.set("point", point, "theta", "z", z)
         blocks = (e.layout, e.problem, point, scratch, rng, e.pieces, e.starts, self.heavy)
-        return filter_particles(*blocks, *own, ahead, expected, weights)
+        memory = states, spare, log_weights, kinds, chances, to_do
+        return filter_particles(*blocks, *memory, ahead, expected, weights)
 
 
 def _not_affine() -> ModelError:
