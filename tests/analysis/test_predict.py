@@ -107,6 +107,7 @@ def test_a_scenario_has_its_doses_inputs_and_accumulators():
     assert np.abs(of_series(without, "fed") - expected).max() > 0.1
 
 
+@pytest.mark.filterwarnings("ignore:the predicted paths depend on the time step")
 def test_a_scenario_ends_where_its_input_does():
     """The last of three equal steps lasts from 3.0 to 3.5; what holds on says so."""
     heat = np.array([2.0, 2.5, 3.0]), np.array([1.0, 4.0, 2.0])

@@ -125,20 +125,23 @@ def warn_of_step(
 
     Some draws are carried from their starts (D, K, X) in steps and in two halves of each, along the same Wiener paths.
     """
-    model, halved, fine = ensemble.model, _Halved(ensemble.model), grid.refined()
+    model, fine = ensemble.model, grid.refined()
     count = min(ensemble.count, ABREAST_DRAWS, MOST_JUDGED // (len(fine.ends) * model.state_dim))
-    if count < FEWEST_JUDGED or not halved.known:
+    if count < FEWEST_JUDGED or _halves(model, np.zeros(model.noise_dim), 0.0) is None:
         return
     some = np.linspace(0, ensemble.count - 1, count).astype(int)
     begin = ensemble.augmented(starts, np.arange(len(grid.first)) if series is None else series)[some]
-    more: dict[str, Any] = {"keep": np.ones(len(fine.ends), dtype=bool), "after_data": after_data}
-    coarse = forward(model).run(fine, ensemble.z[some], begin, np.random.default_rng(SEED), **more)
-    halves = forward(model).run(replace(fine, steps=2), ensemble.z[some], begin, cast(Any, halved), **more)
+
+    def carried(grid: TimeGrid, rng: Any) -> np.ndarray:
+        kept = np.ones(len(fine.ends), dtype=bool)
+        return forward(model).run(grid, ensemble.z[some], begin, rng, keep=kept, after_data=after_data)
+
+    coarse = carried(fine, np.random.default_rng(SEED))
     with np.errstate(invalid="ignore"):  # where paths are lost
-        apart = halves - coarse
+        apart, bent = (carried(replace(fine, steps=2), _Halved(model, rough)) - coarse for rough in (1.0, 0.0))
     label = component_labels(model) if model.states else [f"x[{i}]" for i in range(model.state_dim)]
     found = [
-        _leap(begin[:, k], coarse[:, rows], apart[:, rows])
+        _leap(begin[:, k], coarse[:, rows], bent[:, rows])
         for k, rows in enumerate(np.split(np.arange(len(fine.ends)), fine.first[1:]))
     ]
     if (worst := np.max(found, axis=0)).max() > LEAPING:
@@ -170,22 +173,26 @@ def _leap(begin: np.ndarray, states: np.ndarray, apart: np.ndarray) -> np.ndarra
         return leaps(before, states, np.diff(apart, axis=1, prepend=nothing)).any(axis=1).mean(axis=0)
 
 
+def _halves(model: DiffusionModel, v: np.ndarray, fresh: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the noise of two halves of steps with noise v, None where it is not known without the states."""
+    return model.scheme.halve(v, fresh * np.ones_like(v), lambda halves: cast(Any, None))
+
+
 class _Halved:
-    """Normals for the halves of steps whose normals come from a generator of the same seed, in the place of one."""
+    """Normals for the halves of steps whose normals come from a generator of the same seed, in the place of one.
 
-    def __init__(self, model: DiffusionModel) -> None:
-        self.model, self.rng, self.fresh = model, np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
-        nothing = np.zeros(model.noise_dim)
-        self.known = self._halves(nothing, nothing) is not None
+    The path between the ends of a step is as `rough` as it is, or straight.
+    """
 
-    def _halves(self, v: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        return self.model.scheme.halve(v, fresh, lambda halves: cast(Any, None))  # those by states
+    def __init__(self, model: DiffusionModel, rough: float) -> None:
+        self.model, self.rough = model, rough
+        self.rng, self.fresh = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
 
     def standard_normal(self, out: np.ndarray) -> None:
         """Write the normals (2, V, draws) of the halves of one step."""
         shape = self.model.noise_dim, ABREAST_DRAWS
-        v, fresh = self.rng.standard_normal(shape), self.fresh.standard_normal(shape)
-        halves = self._halves(v.T, fresh.T)
+        v, fresh = self.rng.standard_normal(shape), self.rough * self.fresh.standard_normal(shape)
+        halves = _halves(self.model, v.T, fresh.T)
         assert halves is not None
         out[:] = np.stack([half.T for half in halves]).ravel()
 

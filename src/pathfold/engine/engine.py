@@ -11,6 +11,7 @@ import numpy as np
 from pathfold.engine import table as at
 from pathfold.engine.compile import (
     CONSTRAINED_METHOD,
+    FILTER_METHOD,
     GUIDED_METHOD,
     LAPLACE_METHOD,
     SEGMENTED_METHOD,
@@ -407,3 +408,9 @@ class GuidedEngine(Engine):
     def get_vector(self, block: np.ndarray) -> tuple[np.ndarray, ...]:
         u, v0, w, v = super().get_vector(block)
         return u, v0[self.first_pieces], w, v
+
+
+class FilterEngine(GuidedEngine):
+    """The same for the particle filter of a model whose observations have heavy tails."""
+
+    method = FILTER_METHOD

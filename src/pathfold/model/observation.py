@@ -31,6 +31,7 @@ from pathfold.model.functions import (
 from pathfold.model.kept import Kept
 from pathfold.model.real_arrays import real_array
 from pathfold.model.roots import Split
+from pathfold.model.scale_mixture import Kind
 from pathfold.model.seen import Seen
 from pathfold.program.trace import computed
 
@@ -124,6 +125,14 @@ class Observation(ABC):
     def split(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Split:
         """Return the roots and remainders (Y,) of the likelihood; for missing values they mean nothing."""
         raise no_density(self)
+
+    def heavy_tails(self, x: Any, z: dict[str, Any], t: Any) -> np.ndarray:
+        """Mark those of the Y values whose law is guided to as a mixture of normals, given structs of x, z, t."""
+        return np.zeros(self.dim, dtype=bool)
+
+    def of_kind(self, x: Array, z: dict[str, Any], w: Array, t: Any, seen: Seen, kind: Array) -> Kind:
+        """Return rows (Y,) as of `misfit`, but normals of some kinds (Y,) for heavy tails, and log shares of these."""
+        return Kind(self.misfit(x, z, w, t, seen), jnp.zeros(self.dim))
 
     def log_density(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Array:
         """Return log p of each value (Y,) given the state, all constants included.
