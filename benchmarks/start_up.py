@@ -60,10 +60,11 @@ def longer(data: Any) -> Any:
     series = data if isinstance(data, list) else [data]
     more = [
         pf.Observations(
-            [*s.times, 2.0 * s.times[-1] - s.times[-2]], [*s.values, s.values[-1]], initial_time=s.initial_time
+            [*s.times, 2.0 * s.times[-1] - s.times[-2]], [*s.values, s.values[-1]], s.initial_time, s.inputs,
+            events=s.events, covariates=s.covariates,
         )
         for s in series
-    ]
+    ]  # fmt: skip
     return more if isinstance(data, list) else more[0]
 
 
