@@ -18,7 +18,7 @@ import numpy as np
 import pathfold as pf
 from pathfold.example_models import EXAMPLES, Example
 from pathfold.results.convergence import convergence, scalars
-from pathfold.sampling.samplers import Sampler
+from pathfold.sampling.sampler import Sampler
 
 RHAT = 1.01
 FAILURES = 0.01

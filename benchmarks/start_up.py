@@ -32,6 +32,9 @@ ASKED = {
     "autoregulation, cold": (12.0, 6.0),
     "lorenz96 with 12 states, cold": (20.0, 10.0),
     "lorenz96 with 40 states, cold": (90.0, 40.0),
+    "jansen_rit, cold": (12.0, 6.0),
+    "doses, cold": (12.0, 6.0),  # a panel with effects
+    "spike_counts, cold": (12.0, 6.0),  # likelihoods
     "fitzhugh_nagumo, warm": (0.7, 0.4),
     "autoregulation, warm": (0.7, 0.4),
     "lorenz96 with 12 states, warm": (0.7, 0.4),
@@ -57,10 +60,11 @@ def longer(data: Any) -> Any:
     series = data if isinstance(data, list) else [data]
     more = [
         pf.Observations(
-            [*s.times, 2.0 * s.times[-1] - s.times[-2]], [*s.values, s.values[-1]], initial_time=s.initial_time
+            [*s.times, 2.0 * s.times[-1] - s.times[-2]], [*s.values, s.values[-1]], s.initial_time, s.inputs,
+            events=s.events, covariates=s.covariates,
         )
         for s in series
-    ]
+    ]  # fmt: skip
     return more if isinstance(data, list) else more[0]
 
 

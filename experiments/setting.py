@@ -10,7 +10,7 @@ import numpy as np
 
 import pathfold as pf
 from pathfold.example_models import fitzhugh_nagumo, sir
-from pathfold.sampling.samplers import Reference
+from pathfold.sampling.guided_sampler import Reference
 
 GUIDED = {f"guided-{reference}": reference for reference in get_args(Reference)}
 BASELINE = {

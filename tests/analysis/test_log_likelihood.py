@@ -23,12 +23,15 @@ from tests.analysis.test_particle_filter import (
     COARSE,
     HOPS,
     LONG,
+    MOVES,
     OBSERVATIONS,
     STEPS,
     TIMES,
+    TRACKS,
     by_grid,
     double_well,
     exploding_by_grid,
+    moving,
 )
 from tests.analysis.test_particle_filter import TRUTH as TRUTH_OF_WELL
 from tests.sampling.linear_gaussian import Exact, Process, ornstein_uhlenbeck
@@ -352,3 +355,28 @@ def test_standard_errors_of_the_evidence_cover_where_steps_explode():
     u = np.linspace(-5.0, 5.0, 41)
     rows = [stats.norm.logpdf(each) + exploding_by_grid(np.exp(1.0 + 0.4 * each), parameters["sigma"]) for each in u]
     _covers(model, data, posterior, float(np.logaddexp.reduce(rows) + np.log(u[1] - u[0])))
+
+
+def test_estimates_that_depend_on_the_particles_say_so():
+    """With the number that would do; residuals are not judged, and the evidence has no error."""
+    model, data = moving("t3"), pf.Observations(MOVES, TRACKS[:, 0])
+    with warnings.catch_warnings(action="ignore"):
+        posterior = pf.sample(model, data, steps_per_interval=STEPS, chains=1, warmup=50, draws=20, progress=False)
+    with pytest.warns(
+        UserWarning, match=r"estimates of log p\(y \| z\) by 20 particles differ .*: take particles=\d+$"
+    ):
+        pf.log_likelihood(model, data, posterior, ahead=True, draws=5, particles=20)
+    with pytest.warns(UserWarning, match=r"take particles=\d+; pf.check does not judge these residuals"):
+        few = pf.residuals(model, data, posterior, draws=2, particles=20)
+    found = pf.check(few)
+    assert not any("one-step residual" in name for name in found.table["noise"])
+    assert f"particles={few.residuals.attrs['enough_particles']}) would do" in str(found)
+    many = pf.residuals(model, data, posterior, draws=2, particles=5000)
+    assert "the one-step residual of y[0]" in set(pf.check(many).table["noise"])
+    with pytest.warns(
+        UserWarning, match=r"of 20 draws are effective, so that there is no standard error; .* particles="
+    ):
+        evidence = pf.evidence(model, data, posterior, draws=20, particles=5, progress=False)
+    assert "±" not in str(evidence)
+    assert "with an unknown error" in str(evidence)
+    assert np.isnan(evidence.standard_error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ import xarray as xr
 
 import pathfold as pf
 from tests.analysis import rich
-from tests.analysis.ornstein_uhlenbeck import SCALE, forecast_scores, moved, ou_model, ou_run
+from tests.analysis.ornstein_uhlenbeck import SCALE, TIMES, forecast_scores, moved, ou_model, ou_run
 from tests.sampling.comparing import threshold
 
 AHEAD = [2.5, 2.75, 4.0]
@@ -106,12 +107,13 @@ def test_a_scenario_has_its_doses_inputs_and_accumulators():
     assert np.abs(of_series(without, "fed") - expected).max() > 0.1
 
 
+@pytest.mark.filterwarnings("ignore:the predicted paths depend on the time step")
 def test_a_scenario_ends_where_its_input_does():
     """The last of three equal steps lasts from 3.0 to 3.5; what holds on says so."""
     heat = np.array([2.0, 2.5, 3.0]), np.array([1.0, 4.0, 2.0])
     with pytest.raises(pf.DataError, match=r"'heat' is known from 2.0 to 3.5, but .* from 2.0 to 4.0: .*pf.predict"):
         still(AHEAD, inputs={"heat": pf.Input(*heat, kind="previous")}, series="fed")
-    tree = still(AHEAD, inputs={"heat": pf.Input(*heat, kind="hold")}, series="fed")
+    tree = still(AHEAD, inputs={"heat": pf.Input(*heat, kind="hold")}, series="fed", max_step=0.05)
     assert np.isfinite(of_series(tree, "fed")).all()
 
 
@@ -285,8 +287,8 @@ def test_a_forecast_far_from_the_data_warns():
     """As years do, where the data count them from their first."""
     data_end = float(ou_run().constant_data["interval_end"].max())
     with pytest.warns(UserWarning, match="predictions begin at 1921, and the data run from 0 to .* count times"):
-        pf.predict(ou_model(), ou_run(), [1921.0, 1922.0], max_step=1.0)
-    pf.predict(ou_model(), ou_run(), [30.0 * data_end, 31.0 * data_end], max_step=1.0)
+        pf.predict(ou_model(), ou_run(), [1921.0, 1922.0], max_step=0.25)
+    pf.predict(ou_model(), ou_run(), [30.0 * data_end, 31.0 * data_end], max_step=0.25)
 
 
 def test_without_states_there_is_no_forecast():
@@ -314,3 +316,16 @@ def test_a_new_series_may_have_dates_and_counts_them_in_the_posteriors_unit():
     np.testing.assert_array_equal(ahead.predictions["date"], later)
     with pytest.raises(pf.DataError, match="the posterior counts its times in days, new_series in weeks"):
         pf.predict(ou_model(), tree, later, new_series=weeks)
+
+
+def test_predictions_say_when_they_depend_on_the_step():
+    """Of a return to a far level, by steps of 0.5 not the 0.1 of the posterior."""
+    far: dict[str, Any] = {"set": {"level": 20.0, "rate": 0.8}, "seed": 3}
+    times = TIMES[-1] + np.array([0.5, 1.0])
+    said = r"predicted paths depend on the time step: with twice as many x\[0\] at t = 7 would move by about -"
+    with pytest.warns(UserWarning, match=said):
+        pf.predict(ou_model(), ou_run(), times, max_step=0.5, **far)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pf.predict(ou_model(), ou_run(), times, max_step=0.01, **far)
+        pf.predict(ou_model(), ou_run(), times)

@@ -244,3 +244,67 @@ def test_pictures_of_individuals_show_doses_between_the_data(given):
         drawn = pf.plot_individuals(pf.posterior_predictive(model, tree, given=given), series="two").axes[0]
         median = next(line for line in drawn.lines if line.get_color() == POSTERIOR.line)
         np.testing.assert_array_equal(median.get_xdata(), times)
+
+
+HOURS = np.arange(49.0)
+RAIN = pf.Input(HOURS, np.where(HOURS % 12 == 6, 8.0, 0.0), kind="previous")
+
+
+def store(*, logarithm: bool, **settings: Any) -> pf.DiffusionModel:
+    """Rain falls on a store that drains, whose logarithm or amount is the state."""
+    forms: dict[str, Any] = {
+        "drift": lambda x, z, t, inputs: inputs["rain"] - z["k"] * x,
+        "diffusion": lambda x, z: 0.1 * x[:, None],
+        "initial_state": [0.3],
+    }
+    if logarithm:
+        forms = {
+            "drift": lambda x, z, t, inputs: inputs["rain"] * jnp.exp(-x) - z["k"] - 0.005,
+            "diffusion": lambda x, z: 0.1 * jnp.eye(1),
+            "initial_state": [np.log(0.3)],
+        }
+    given = {"parameters": {"k": dist.LogNormal(-1.0, 0.1)}, "observation": pf.GaussianNoise(lambda x, z: x, 0.1)}
+    return pf.DiffusionModel(**forms | given | {"inputs": {"rain": RAIN}, "states": ["mm"]} | settings)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_step_that_leaps_is_told_of():
+    """8 mm in an hour on 0.3 mm, as a logarithm; an amount has no such step."""
+    log, k = store(logarithm=True), {"k": np.exp(-1.0)}
+    with pytest.warns(UserWarning, match="t = 6 one fine step changes mm from .*unless something flows into it"):
+        pf.simulate(log, k, HOURS[1:], steps_per_interval=1)
+    for make in (lambda: pf.simulate(log, k, HOURS[1:], steps_per_interval=4, draws=20),
+                 lambda: pf.prior_predictive(log, HOURS[1:], steps_per_interval=4, draws=100)):  # fmt: skip
+        with pytest.warns(UserWarning, match="% of the simulated paths have a fine step that changes mm by much"):
+            make()
+    amount = store(logarithm=False, scheme=pf.Milstein())
+    pf.simulate(amount, k, HOURS[1:], steps_per_interval=4)
+    pf.prior_predictive(amount, HOURS[1:], steps_per_interval=16, draws=100)
+
+
+def test_simulations_whose_means_depend_on_the_step_say_so():
+    """A step of dx = -x dt multiplies the mean, 3, by 1 - 1/2 and two halves by (1 - 1/4)^2."""
+    model = pf.DiffusionModel(
+        drift=lambda x, z: -x,
+        diffusion=lambda x, z: 0.1 * jnp.eye(1),
+        parameters={},
+        initial_state=dist.Normal(jnp.full(1, 3.0), 0.1),
+        observation=pf.GaussianNoise(lambda x, z: x, 0.1),
+    )
+    moved = (0.75**2 - 0.5) * 3.0 / np.sqrt(0.25 * 0.01 + 0.01 * 0.5)
+    with pytest.warns(UserWarning, match=r"twice as many x\[0\] at t = 0.5 would move") as caught:
+        pf.simulate(model, {}, [0.5], steps_per_interval=1, draws=200)
+    said = float(str(caught[0].message).split("by about ")[1].split()[0])
+    assert said == pytest.approx(moved, rel=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pf.simulate(model, {}, [0.5], steps_per_interval=32, draws=200)
+
+
+def test_simulations_tell_of_an_input_that_changes_within_a_step():
+    amount, long = store(logarithm=False, scheme=pf.LinearlyImplicit()), 24.0
+    for make in (lambda: pf.simulate(amount, {"k": 0.3}, [24.0, 48.0], max_step=long),
+                 lambda: pf.simulate(amount, {"k": 0.3}, [24.0, 48.0], max_step=long, draws=2),
+                 lambda: pf.prior_predictive(amount, [24.0, 48.0], max_step=long, draws=2)):  # fmt: skip
+        with pytest.warns(UserWarning, match="input 'rain' changes up to 4 times within a fine step"):
+            make()

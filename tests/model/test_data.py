@@ -103,6 +103,7 @@ DAYS = pd.date_range("2026-03-28", periods=3)
         (DAYS, -1.5, "days", [0.0, 1.0, 2.0], -1.5),
         (DAYS, pd.Timestamp("2026-03-27T12"), "hours", [12.0, 36.0, 60.0], 0.0),
         (DAYS, dt.date(2026, 3, 21), "weeks", [1.0, 8 / 7, 9 / 7], 0.0),
+        (DAYS, np.datetime64("2026-03-27", "ns"), "days", [1.0, 2.0, 3.0], 0.0),
         (DAYS.to_numpy().astype("M8[D]"), np.datetime64("2026-03-28"), "minutes", [0.0, 1440.0, 2880.0], 0.0),
         (DAYS.tz_localize("Europe/Berlin"), 0.0, "hours", [0.0, 24.0, 47.0], 0.0),
         ([dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, 0, 0, 1)], 0.0, "seconds", [0.0, 1.0], 0.0),
@@ -115,6 +116,18 @@ def test_dates_are_counted_in_their_unit(times, initial_time, unit, expected, st
     data = Observations(times, np.zeros(len(times)), initial_time, unit=unit)
     np.testing.assert_allclose(data.times, expected, rtol=1e-14)
     assert data.initial_time == start
+
+
+def test_counted_dates_are_turned_back_whatever_they_are_stored_in():
+    for stored in ("s", "ms", "us", "ns"):
+        days = DAYS.astype(f"M8[{stored}]")
+        for start in (days[0], days[0].to_numpy(), days[0].to_pydatetime(), str(days[0]), 0.0):
+            data = Observations(days, np.zeros(3), start, unit="days")
+            assert data.calendar
+            np.testing.assert_array_equal(data.calendar.dates(data.times), DAYS)
+        table = {"day": days, "y": np.zeros(3)}
+        data = Observations.from_frame(table, time="day", values="y", initial_time=None, unit="days")
+        np.testing.assert_array_equal(data.calendar.dates(data.times), DAYS)
 
 
 def test_labelled_series_with_dates_are_counted():

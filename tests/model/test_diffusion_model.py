@@ -96,6 +96,7 @@ MISTAKES = [
     ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=lambda z: jnp.asarray(RNG.uniform()))},
      ("observation scale gives another value",)),
     ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=np.inf)}, ("scale is not finite",)),
+    ({"observation": pf.GaussianNoise(**GAUSSIAN, scale=dist.HalfNormal(1.0))}, ("which has its prior in parameters",)),
     ({"initial_state": lambda z: dist.Normal(RNG.normal(size=2), 1.0)}, ("initial_state gives another value",)),
     ({"initial_state": lambda z: dist.Normal(jnp.log(-jnp.exp(z["theta"])) * jnp.ones(2), 1.0)},
      ("initial_state gave", "drawn from their priors")),

@@ -204,6 +204,14 @@ def test_a_start_takes_what_belongs_to_its_chains():
     assert one.sample_stats["step_size"].values[0] == whole.sample_stats["step_size"].values[2]
 
 
+def test_a_start_of_chains_that_its_run_did_not_make():
+    renamed = every(
+        single(), lambda d: d.assign_coords(chain=["a", "b", "c"][: d.sizes["chain"]]) if "chain" in d.dims else d
+    )
+    with pytest.raises(pf.SettingsError, match="has a chain 'a' that its run did not make"):
+        sampled(start=renamed, warmup=0, draws=1)
+
+
 BROKEN: dict[str, tuple[Callable[[xr.DataTree], xr.DataTree], str]] = {
     "one chain": (lambda t: every(t, lambda d: d.isel(chain=0) if "chain" in d.dims else d), "no dimension 'chain'"),
     "one draw": (lambda t: every(t, lambda d: d.isel(draw=0) if "draw" in d.dims else d), "no dimension 'draw'"),
@@ -211,6 +219,10 @@ BROKEN: dict[str, tuple[Callable[[xr.DataTree], xr.DataTree], str]] = {
     "stacked": (
         lambda t: every(t, lambda d: d.stack(sample=("chain", "draw")), "posterior"),
         "the group 'posterior' of .* has no dimension 'chain': unstack",
+    ),
+    "runs joined": (
+        lambda t: every(t, lambda d: xr.concat([d, d], "chain", data_vars="all") if "chain" in d.dims else d),
+        "has the chain 0 twice: number what was joined anew",
     ),
     "without attributes": (lambda t: _without_attributes(t), "has no attribute 'labels'"),
     "fewer times": (lambda t: every(t, along("time", slice(0, 4)), "posterior"), "has no states at t = 5"),
@@ -398,7 +410,7 @@ def test_edited_runs_are_joined_by_name():
 
 def test_values_that_are_set_go_by_their_dimensions():
     tree = single()
-    values = 1.0 + tree.posterior["chain"] + 0.01 * tree.posterior["draw"] + 0.0 * tree.posterior["k"]
+    values = 0.2 + 0.1 * tree.posterior["chain"] + 0.001 * tree.posterior["draw"] + 0.0 * tree.posterior["k"]
 
     def states(value: Any) -> np.ndarray:
         return pf.predict(MODEL, tree, [9.0], set={"k": value}).predictions["state"].values

@@ -84,6 +84,12 @@ def test_a_drift_that_has_no_bound_is_not_laid_to_the_steps():
     assert "which shorter steps do not mend" in found
 
 
+def test_a_drift_that_is_not_a_number_is_no_explosion():
+    found = said(model(drift=lambda x, z: -z["k"] * jnp.sqrt(x - 0.5), initial_state=[1.0, 0.6]))
+    assert found.startswith("drift or diffusion is not a number where paths come")
+    assert "end so, one of them at t = " in found
+
+
 REDUNDANT: dict[str, tuple[dict[str, Any], str]] = {
     "the same twice": (
         {"observation": pf.Noiseless(lambda x, z: jnp.array([x[0], x[1], x[0]])), "observed": ("a", "b", "c")},

@@ -19,7 +19,7 @@ import pathfold as pf
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.native.step_size import LOG_STEP_MEAN
 from pathfold.sampling import ladder
-from pathfold.sampling.replica_chain import ReplicaChain
+from pathfold.sampling.replica_sampler import ReplicaChain
 from tests.engine.faults import build_anew
 from tests.once import once
 from tests.sampling.comparing import mean_scores, scores, threshold

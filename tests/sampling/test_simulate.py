@@ -48,6 +48,23 @@ def test_what_comes_back_can_be_sampled_from():
     assert data.initial_time == -0.25
 
 
+def test_dates_are_counted_and_kept():
+    days = ["2026-03-01", "2026-03-02", "2026-03-05"]
+    times, settings = [1.0, 2.0, 5.0], {"max_step": 0.1, "seed": 1}
+    numbers = pf.simulate(model(), TRUTH, times, **settings)
+    start: dict[str, Any] = {"initial_time": "2026-02-28", "unit": "days"}
+    dated = pf.simulate(model(), TRUTH, days, **start, **settings)
+    assert numbers.calendar is None
+    assert dated.calendar
+    np.testing.assert_array_equal(dated.times, times)
+    np.testing.assert_array_equal(dated.values, numbers.values)
+    np.testing.assert_array_equal(dated.calendar.dates(dated.times), np.array(days, "M8[D]"))
+    many = pf.simulate(model(), TRUTH, days, draws=3, **start, **settings)
+    np.testing.assert_array_equal(many.prior_predictive["date"], np.array(days, "M8[D]"))
+    with pytest.raises(pf.DataError, match="say in which unit to count them"):
+        pf.simulate(model(), TRUTH, days, **settings)
+
+
 def test_a_split_interval_is_not_observed_twice():
     data = pf.simulate(model(), TRUTH, [0.1, 0.2, 3.0], max_step=0.05, seed=1)
     assert data.values.shape == (3, 1)

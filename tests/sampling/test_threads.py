@@ -13,9 +13,9 @@ import pytest
 
 import pathfold as pf
 from pathfold.engine import engine, helpers
-from pathfold.sampling import replica_chain
+from pathfold.sampling import replica_sampler
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
-from pathfold.sampling.replica_chain import ReplicaChain
+from pathfold.sampling.replica_sampler import ReplicaChain
 from pathfold.sampling.workers import _helpers
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 from tests.sampling.small_run import assert_same_draws, small_run
@@ -93,14 +93,14 @@ def test_threads_of_a_chain_change_nothing(many_parts, started, kind, sampler):
 @pytest.fixture
 def helped(monkeypatch) -> list[bool]:
     """Of every helper of replicas, when it ended, whether it had moved any of them."""
-    found, run = [], replica_chain.run_replicas
+    found, run = [], replica_sampler.run_replicas
 
     def watched(work, replicas, team, thread, *rest):
         made = run(work, replicas, team, thread, *rest)
         found.extend([bool(np.any(work.points))] if thread > 0 else [])
         return made
 
-    monkeypatch.setattr(replica_chain, "run_replicas", watched)
+    monkeypatch.setattr(replica_sampler, "run_replicas", watched)
     return found
 
 
@@ -133,14 +133,14 @@ def test_a_run_of_replicas_with_helpers_can_be_interrupted(helped, monkeypatch):
 @pytest.mark.parametrize("fails", [True, False])
 def test_an_error_in_a_thread_of_replicas_is_raised(monkeypatch, fails):
     """In one that helps, or in that of the chain."""
-    run = replica_chain.run_replicas
+    run = replica_sampler.run_replicas
 
     def failing(work, replicas, team, thread, *rest):
         if (thread > 0) == fails:
             raise MemoryError("no room for a replica")
         return run(work, replicas, team, thread, *rest)
 
-    monkeypatch.setattr(replica_chain, "run_replicas", failing)
+    monkeypatch.setattr(replica_sampler, "run_replicas", failing)
     before = threading.active_count()
     with pytest.raises(MemoryError, match="no room for a replica"):
         small_run("replicas", chains=1, threads=3)

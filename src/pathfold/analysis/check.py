@@ -113,7 +113,7 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     Mean, variance, tails, shape, autocorrelation and cross-correlation of each source of noise, over all of the time
     and in windows of it, whether its size changes over time, and whether it depends on the state; initial states and
     parameters against their priors. Errors of likelihoods and of censored values are tested by their distribution
-    function. Where results have one-step-ahead residuals, these are tested too.
+    function. Where results have one-step-ahead residuals, these are tested too, unless they have too few particles.
 
     Parameters
     ----------
@@ -130,6 +130,8 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     tree = check_posterior(posterior, "noise", "constant_data", "observed_data")
     level = positive("level", level, below=1.0)
     sources, tests, ahead = channels(tree), [], []
+    few = list(_too_few_particles(tree))
+    sources = [source for source in sources if not (few and source.kind == "ahead")]
     untested, when = tuple(_untested(tree, sources)), When(series_names(tree), calendars_of(tree))
     for source in sources:
         own = ahead if source.kind == "ahead" else tests
@@ -143,9 +145,9 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     tests += [*initial_states(tree), *parameters(tree)]
     opinions = [group for group in (tests, ahead) if group]
     result = gathered(opinions, level, tree.noise.sizes["chain"] * tree.noise.sizes["draw"])
-    not_checked = [*_left_out(tree, untested)]
+    not_checked = [*few, *_left_out(tree, untested)]
     kinds = {source.kind for source in sources}
-    if result.passed and "path" in kinds and "ahead" not in kinds:
+    if result.passed and "path" in kinds and "ahead" not in kinds and not few:
         not_checked.append(UNSEEN)
     return replace(result, untested=untested, not_checked=tuple(not_checked))
 
@@ -186,6 +188,16 @@ def _untested(tree: xr.DataTree, sources: list[Channel]) -> Iterator[str]:
     yield from (f"the errors of {names[j]}" for j in columns if j >= 0 and seen[j] and names[j] not in tested)
     if -1 in columns:
         yield "the noise of pf.NoisyObservation"
+
+
+def _too_few_particles(tree: xr.DataTree) -> Iterator[str]:
+    """Yield a sentence if one-step residuals depend on the particles that they were computed by."""
+    about = tree.residuals.attrs if "residuals" in tree.children else {}
+    if about.get("enough_particles", 0) > about.get("particles", 0):
+        yield (
+            f"not tested: one-step residuals, which depend on their {about['particles']} particles: "
+            f"pf.residuals(..., particles={about['enough_particles']}) would do"
+        )
 
 
 def _left_out(tree: xr.DataTree, untested: tuple[str, ...]) -> Iterator[str]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.analysis.outlook import Chosen, carried_forward
+from pathfold.analysis.outlook import Chosen, carried_forward, warn_of_lost, warn_of_step
 from pathfold.errors import DataError
 from pathfold.model import DiffusionModel, Observations, TimeGrid
 from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.events import close
+from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.results.reading import is_panel, series_names
 
 
@@ -49,14 +50,15 @@ class Continuation:
         grid = TimeGrid.build([piece.asked for piece in self.pieces], **fine)
         rows = np.concatenate([piece.rows for piece in self.pieces])
         self.fine_steps[rows] = grid.delta[grid.rows]
-        self.states[:, rows] = carried_forward(
-            ensemble,
-            grid,
-            np.stack([piece.states for piece in self.pieces], axis=1),
-            rng,
-            series=np.array([piece.series for piece in self.pieces]),
-            after_data=np.array([piece.after_data for piece in self.pieces]),
-        )
+        starts = np.stack([piece.states for piece in self.pieces], axis=1)
+        begin: dict[str, Any] = {
+            "series": np.array([piece.series for piece in self.pieces]),
+            "after_data": np.array([piece.after_data for piece in self.pieces]),
+        }
+        self.states[:, rows] = carried_forward(ensemble, grid, starts, rng, **begin)
+        warn_of_lost(self.states, "predicted paths")
+        warn_of_skipped_values(ensemble.model.inputs, grid)
+        warn_of_step(ensemble, grid, starts, "predicted paths", **begin)
 
 
 def from_the_start(asked: Observations, starts: np.ndarray) -> Continuation:

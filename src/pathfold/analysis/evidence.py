@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.log_likelihood import PARTICLES
-from pathfold.analysis.particle_filter import ParticleFilter
-from pathfold.errors import SettingsError
+from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
+from pathfold.analysis.outlook import Chosen
+from pathfold.analysis.particle_filter import REPEATED, ParticleFilter
+from pathfold.errors import SettingsError, warn
 from pathfold.model import Data, DiffusionModel
 from pathfold.model.checks import choice, positive, truth, whole
 from pathfold.model.row_constants import row_constants
@@ -38,6 +39,7 @@ DRAWS = 1000
 ROUNDS, SHARE = 3, 5  # of fitting the proposal, each with a fifth as many draws
 FEWEST = 10  # draws that anything is made of
 FEW = 50  # effective draws below which a standard error says little
+TOO_FEW = 10  # below which there is none
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Evidence:
     log_evidence
         The estimate of log p(y).
     standard_error
-        The standard error of `log_evidence`.
+        The standard error of `log_evidence`; NaN with fewer than ten effective draws.
     draws
         The number of draws that it is a mean over: of the parameters, or of all rungs.
     effective_draws
@@ -62,10 +64,10 @@ class Evidence:
     effective_draws: float
 
     def __str__(self) -> str:
-        return (
-            f"log evidence {self.log_evidence:.3f} ± {self.standard_error:.2g} ({self.effective_draws:.0f} of "
-            f"{self.draws} draws effective)"
-        )
+        known = np.isfinite(self.standard_error)
+        error = f"± {self.standard_error:.2g}" if known else "with an unknown error"
+        effective = f"{self.effective_draws:.0f} of {self.draws} draws effective"
+        return f"log evidence {self.log_evidence:.3f} {error} ({effective}{'' if known else ', too few'})"
 
     __repr__ = __str__
 
@@ -103,7 +105,8 @@ def evidence(
     draws
         Of the parameters, for the estimate; fitting their distribution takes three fifths as many besides.
     particles
-        The number of particles of the filter, for each of these draws.
+        The number of particles of the filter, for each of these draws. A warning says how many would do if few draws
+        are effective because the likelihoods depend on the particles.
     seed
         A whole number: the same gives the same estimate.
     threads
@@ -147,7 +150,14 @@ def evidence(
     _, log_weights = scored(draws, ends[-1])
     if len(log_weights) < draws:
         warnings.warn(f"max_seconds were spent: {len(log_weights)} of {draws} draws are counted", stacklevel=2)
-    return _estimate(log_weights)
+    found = _estimate(log_weights)
+    if found.effective_draws < FEW:
+        z = shared_parameters(model, Chosen.of(tree, min(REPEATED, tree.posterior.sizes["draw"])))
+        estimates = integrand.filter.judged(z, seed, threads=threads)
+        remedy = estimates if estimates.enough > particles else "give more draws"
+        what = "there is no standard error" if np.isnan(found.standard_error) else "the standard error says little"
+        warn(f"only {found.effective_draws:.0f} of {found.draws} draws are effective, so that {what}; {remedy}")
+    return found
 
 
 def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
@@ -188,14 +198,9 @@ def _estimate(log_weights: np.ndarray) -> Evidence:
         raise SettingsError("the likelihood was zero at all parameters that were tried; give more particles")
     count, total = len(log_weights), float(np.logaddexp.reduce(log_weights))
     effective = float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weights)))
-    if effective < FEW:
-        warnings.warn(
-            f"only {effective:.0f} of {count} draws are effective, so that the standard error says little; give more "
-            "draws or more particles",
-            stacklevel=3,
-        )
     relative = np.sqrt(max(0.0, (1.0 / effective - 1.0 / count) * count / (count - 1)))
-    return Evidence(total - float(np.log(count)), float(relative), count, effective)
+    error = float(relative) if effective >= TOO_FEW else np.nan
+    return Evidence(total - float(np.log(count)), error, count, effective)
 
 
 def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
@@ -205,7 +210,7 @@ def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
     that differ by more than that have not found all modes, and then it is their spread that counts.
     """
     check_posterior(tree, "sample_stats")
-    if tree.attrs.get("sampler") != "ReplicaExchange":
+    if "rung" not in tree.sample_stats.dims:
         raise SettingsError(
             "method='replicas' needs a run of replica exchange: sample with sampler=pf.ReplicaExchange(), or use "
             "method='particles'"

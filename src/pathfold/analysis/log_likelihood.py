@@ -16,7 +16,7 @@ import xarray as xr
 
 from pathfold.analysis.outlook import Chosen, extended
 from pathfold.analysis.particle_filter import ParticleFilter
-from pathfold.errors import ModelError, SettingsError
+from pathfold.errors import ModelError, SettingsError, warn
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.checks import truth, whole
 from pathfold.model.diffusion_model import check_model
@@ -62,7 +62,8 @@ def log_likelihood(
     draws
         How many draws of each chain to evaluate, evenly spread: all by default, or 100 if `ahead`.
     particles
-        Of the filter, if `ahead`: the error of the sum falls with the square root of their number.
+        Of the filter, if `ahead`: the error of the sum falls with the square root of their number. A warning says how
+        many would do if sums differ by more than about one between runs with other particles.
     seed
         A whole number: the same gives the same particles.
     threads
@@ -111,12 +112,16 @@ def _ahead(
     progress: Counted,
 ) -> xr.Dataset:
     score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data
-    values = score(shared_parameters(model, chosen), seed, threads=threads, progress=progress)
+    z = shared_parameters(model, chosen)
+    values = score(z, seed, threads=threads, progress=progress)
     if lost := np.flatnonzero(~np.isfinite(values).all(axis=0)).tolist():
         raise SettingsError(
             f"all particles of a draw were lost on the way to t = {score.times[lost[0]]:g}; give more than {particles} "
             "particles"
         )
+    estimates = score.judged(z, seed, threads=threads)
+    if estimates.enough > particles:
+        warn(str(estimates))
     dim = observed["y"].dims[0]
     coords = {name: (dim, c.values) for name, c in observed.coords.items() if c.dims == (dim,)}
     return _dataset(chosen, values, [str(dim)], coords)

@@ -5,21 +5,48 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.engine import GuidedEngine
+from pathfold.engine import FilterEngine, GuidedEngine
 from pathfold.engine.native.particles import filter_particles
 from pathfold.engine.status import CONVERGED, NOT_AFFINE
 from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, NoisyObservation, Seen, TimeGrid
 from pathfold.model.observation import no_density
 from pathfold.model.row_constants import row_constants
+from pathfold.model.scale_mixture import PRECISIONS
 from pathfold.sampling.stages import Counted
 from pathfold.schemes import StrongOrder1p5
+
+REPEATED = 5  # draws for which the filter runs twice more, to see how far the estimates are from each other
+LOST = 10.0  # what counts as the variance where all particles are lost
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """How estimates of log p(y | z), the sums over time, vary with the particles alone."""
+
+    particles: int
+    variance: float
+
+    @property
+    def enough(self) -> int:
+        """The number of particles with a variance of about one, to two digits; what there are if they have that."""
+        if self.variance <= 1.0:
+            return self.particles
+        unit = 10 ** max(0, int(np.log10(self.particles * self.variance)) - 1)
+        return unit * int(np.ceil(self.particles * self.variance / unit))
+
+    def __str__(self) -> str:
+        return (
+            f"estimates of log p(y | z) by {self.particles} particles differ by about {np.sqrt(2 * self.variance):.1f} "
+            f"from each other: take particles={self.enough}"
+        )
 
 
 class ParticleFilter:
@@ -27,7 +54,11 @@ class ParticleFilter:
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, particles: int) -> None:
         _check_observation(model, grid)
-        self.engine, self.particles = GuidedEngine(model, grid), particles
+        heavy = np.flatnonzero(model.heavy_tails())
+        self.engine, self.particles = (FilterEngine if heavy.size else GuidedEngine)(model, grid), particles
+        seen, nodes = self.engine.grid, self.engine.nodes
+        known = seen.mask[nodes][:, heavy] & (seen.censored[nodes][:, heavy] == 0.0)
+        self.heavy = np.where(known, heavy, -1)
         self.model = self.engine.model  # whose u is that of the compiled model
 
     @property
@@ -42,7 +73,7 @@ class ParticleFilter:
     def __call__(
         self,
         z: np.ndarray,
-        seed: int,
+        seed: int | list[int],
         *,
         threads: int | None = None,
         progress: Counted | None = None,
@@ -67,7 +98,7 @@ class ParticleFilter:
         z: np.ndarray,
         ahead: np.ndarray,
         first: int,
-        seed: int,
+        seed: int | list[int],
         stride: int,
         progress: Counted | None,
         deadline: float,
@@ -83,6 +114,14 @@ class ParticleFilter:
             if progress is not None:
                 progress.advance()
         return CONVERGED
+
+    def judged(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> Estimates:
+        """Run twice for some of the parameters (draw, Z), with other particles than otherwise, and compare the sums."""
+        some = np.repeat(np.linspace(0, len(z) - 1, REPEATED).astype(int), 2)
+        first, second = self(z[some], [seed, 1], threads=threads).sum(axis=1).reshape(-1, 2).T
+        with np.errstate(invalid="ignore"):
+            halves = np.nan_to_num(0.5 * (first - second) ** 2, nan=LOST, posinf=LOST)
+        return Estimates(self.particles, float(halves.mean()))
 
     def expected(self, z: np.ndarray, seed: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
         """Return states (observation, particle, X) that particles would have at each observation if it was unknown.
@@ -131,28 +170,30 @@ class ParticleFilter:
         return int(rng.choice(weights.size, p=weights / weights.sum()))
 
     def _room(self) -> tuple[np.ndarray, ...]:
-        """Make the memory that a filter works in: point, scratch, states, spare states, log weights."""
-        e, count = self.engine, self.particles
+        """Make the memory that a filter works in, as `filter_particles` takes it after point and scratch."""
+        e, count, columns = self.engine, self.particles, self.heavy.shape[1]
         return (
             e.block("point"), e.block("scratch"), np.zeros((count, e.sizes.X)), np.zeros((count, e.sizes.X)),
-            np.zeros(count),
+            np.zeros(count), np.zeros((count, columns)), np.zeros((columns, len(PRECISIONS))),
+            np.zeros(count, dtype=np.int64),
         )  # fmt: skip
 
     def _filter(
         self,
         room: tuple[np.ndarray, ...],
         z: np.ndarray,
-        seed: int,
+        seed: int | list[int],
         draw: int,
         ahead: np.ndarray,
         expected: np.ndarray,
         weights: np.ndarray,
     ) -> int:
-        e, (point, scratch, states, spare, log_weights) = self.engine, room
+        e, (point, scratch, states, spare, log_weights, kinds, chances, to_do) = self.engine, room
         rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=(draw,))))
         e.set("point", point, "theta", "z", z)
-        blocks = (e.layout, e.problem, point, scratch, rng, e.pieces, e.starts)
-        return filter_particles(*blocks, states, spare, log_weights, ahead, expected, weights)
+        blocks = (e.layout, e.problem, point, scratch, rng, e.pieces, e.starts, self.heavy)
+        memory = states, spare, log_weights, kinds, chances, to_do
+        return filter_particles(*blocks, *memory, ahead, expected, weights)
 
 
 def _not_affine() -> ModelError:

@@ -14,7 +14,7 @@ import xarray as xr
 from pathfold.analysis.continuation import Continuation, along_paths, from_the_last, from_the_start
 from pathfold.analysis.individual import Filtering
 from pathfold.analysis.log_likelihood import PARTICLES
-from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times, series_of_rows, warn_of_lost
+from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times, series_of_rows
 from pathfold.analysis.set_values import known_values, told_changes
 from pathfold.errors import DataError, SettingsError, told, warn
 from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
@@ -61,7 +61,7 @@ def predict(
     the results have its states (with `keep_path="nodes"` those of the data and of events). After the data that is a
     forecast. At a node it is the draw's own state. Between two nodes it is what could have come after the first of
     them: only through that state does it know what was observed at the second. The path given both is that of
-    `pf.paths`.
+    `pf.paths`. A warning says if half steps would change what is predicted, as one of a run does.
 
     Parameters
     ----------
@@ -156,7 +156,6 @@ def predict(
         outset = asking.about_known(selected_series(tree, series))
     ensemble, asked, ahead = outset.ensemble, outset.asked, outset.ahead
     ahead.carry(ensemble, fine, rng)
-    warn_of_lost(ahead.states, "predicted paths")
     y = ensemble.observe(ahead.states, _clocks(model, asked), series_of_rows(asked), rng)
 
     dim, coordinates = coordinates_of(tree, outset.names, asked)

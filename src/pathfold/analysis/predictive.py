@@ -194,7 +194,8 @@ def prior_predictive(
 ) -> xr.DataTree:
     """Simulate data that the priors lead one to expect: parameters, initial states, paths and observations, drawn anew.
 
-    Paths that the fine steps cannot follow are told of by a warning, and are NaN from there on.
+    Paths that the fine steps cannot follow are told of by a warning, and are NaN from there on. Warnings also tell of
+    states that half steps would change, and of inputs that change within a fine step.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from pathfold.analysis.log_likelihood import shared_parameters
 from pathfold.analysis.outlook import Chosen, extended, node_times
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.analysis.predictive_scores import POOLED, Placed, normal_scores, placed
-from pathfold.errors import SettingsError
+from pathfold.errors import SettingsError, warn
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.checks import whole
 from pathfold.model.ensemble import Ensemble
@@ -56,7 +56,7 @@ def residuals(
         How many draws of each chain to take, evenly spread: 4 by default.
     particles
         Of the filter: the more, the closer residuals are to standard normals if the model is right, and the further out
-        outliers.
+        outliers. A warning says how many would do if there are so few that residuals depend on them.
     seed
         A whole number: the same gives the same particles.
     threads
@@ -73,14 +73,19 @@ def residuals(
     particles, seed = whole("particles", particles, least=2), whole("seed", seed, least=0)
     threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, least=1)
     chosen = Chosen.of(tree, count)
-    scores, expected = scores_at(model, grid, shared_parameters(model, chosen), particles, seed, threads)
+    z = shared_parameters(model, chosen)
+    scores, expected = scores_at(model, grid, z, particles, seed, threads)
+    estimates = ParticleFilter(model, grid, particles).judged(z, seed, threads=threads)
+    if estimates.enough > particles:
+        warn(f"{estimates}; pf.check does not judge these residuals")
     observed, rows = tree.observed_data["y"], np.flatnonzero(grid.mask.any(axis=1))
     dims = ["chain", "draw", *map(str, observed.dims)]
     variables = {"y": (dims, chosen.by_chain(scores)), "expected": (dims, chosen.by_chain(expected))}
     variables["seen"] = (dims[2:], _seen(grid, rows).astype(np.int64))
     interval = {"interval": (observed.dims[0], rows)}
     coords = {str(name): (c.dims, c.values) for name, c in tree.observed_data.coords.items()}
-    return extended(tree, {"residuals": xr.Dataset(variables, chosen.coordinates | coords | interval)})
+    attributes = {"particles": particles, "enough_particles": estimates.enough}
+    return extended(tree, {"residuals": xr.Dataset(variables, chosen.coordinates | coords | interval, attributes)})
 
 
 def scores_at(

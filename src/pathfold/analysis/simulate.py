@@ -10,18 +10,20 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import carried_forward, node_times, warn_of_lost
+from pathfold.analysis.outlook import carried_forward, node_times, warn_of_lost, warn_of_step
 from pathfold.errors import DataError, ModelError, told
 from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
 from pathfold.model import simulate as simulate_one
 from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.checks import choice, whole
+from pathfold.model.dates import in_unit
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
 from pathfold.model.model_text import model_text
 from pathfold.model.parameters import check_values
 from pathfold.model.real_arrays import real_array
+from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.results.posterior import constant_dataset, draws_dataset, kept_states, observed_dataset
 from pathfold.results.prior import priors_text
 
@@ -33,13 +35,14 @@ def simulate(
     times: Any,
     *,
     initial_state: Any = None,
-    initial_time: float = 0.0,
+    initial_time: Any = 0.0,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
     covariates: Mapping[str, Any] | None = None,
+    unit: str | None = None,
     draws: None = None,
 ) -> Observations: ...
 
@@ -51,13 +54,14 @@ def simulate(
     times: Any,
     *,
     initial_state: Any = None,
-    initial_time: float = 0.0,
+    initial_time: Any = 0.0,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
     covariates: Mapping[str, Any] | None = None,
+    unit: str | None = None,
     draws: int,
     keep_path: Literal["nodes", "all"] = "nodes",
 ) -> xr.DataTree: ...
@@ -69,17 +73,21 @@ def simulate(
     times: Any,
     *,
     initial_state: Any = None,
-    initial_time: float = 0.0,
+    initial_time: Any = 0.0,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
     covariates: Mapping[str, Any] | None = None,
+    unit: str | None = None,
     draws: int | None = None,
     keep_path: Literal["nodes", "all"] = "nodes",
 ) -> Observations | xr.DataTree:
     """Simulate the model on a fine grid, with its own scheme, and observe it.
+
+    Warnings tell of fine steps that are too long: for an input that changes within one, or for a state that one changes
+    by much where two half steps do not; with `draws`, also if means of states would move with half steps.
 
     Parameters
     ----------
@@ -90,12 +98,12 @@ def simulate(
         left out, and so may those that vary between series, which then are drawn from their priors. With `draws`, a
         value may be an array with a row for each of them, and None draws all from the priors.
     times
-        The times (T,) of the observations.
+        The times (T,) of the observations: numbers, or dates or durations with a `unit`, as in `pf.Observations`.
     initial_state
         The state (X,) at the initial time, or the amounts by species of a model of `pf.Reactions`; drawn from its
         distribution if it is not given. With `draws` it may have a row for each of them.
     initial_time
-        When the series begins.
+        When the series begins; a date, if times are dates.
     steps_per_interval
         The number of fine steps between neighbouring observations. Give this or `max_step`.
     max_step
@@ -108,6 +116,8 @@ def simulate(
         A dict of name -> (times, amounts) for the model's events of these names.
     covariates
         A dict of the model's covariates: a number, or one of the levels, by name.
+    unit
+        What dates and durations are counted in.
     draws
         How many series to simulate at once, in compiled code. They come with their parameters and paths.
     keep_path
@@ -124,13 +134,14 @@ def simulate(
         return simulate_one(
             model, given, times, initial_state=initial_state, initial_time=initial_time,
             steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, inputs=inputs, events=events,
-            covariates=covariates,
+            covariates=covariates, unit=unit,
         )  # fmt: skip
     check_model(model)
     draws, rng = whole("draws", draws, least=1), np.random.default_rng(whole("seed", seed, least=0))
+    times, initial_time, calendar = in_unit(times, initial_time, unit)
     times = real_array("times", times)
     nothing, given = np.zeros((times.size, model.observation_dim)), {"events": events, "covariates": covariates}
-    asked = Observations(times, nothing, initial_time, inputs, **given)
+    asked = Observations(times, nothing, initial_time, inputs, unit=calendar, **given)
     check_inputs_and_events(model, asked)
     grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
     known = {} if parameters is None else _known(model, parameters, draws)
@@ -192,9 +203,11 @@ def simulated(
     With a grid whose values were `seen`, there are observed_data, and what is missing in them is missing.
     """
     model, kept = ensemble.model, kept_states(grid, keep_path)
+    warn_of_skipped_values(model.inputs, grid)
     fine, keep = (grid.refined(), kept.ravel()) if keep_path == "all" else (grid, kept[:, -1])
     states = carried_forward(ensemble, fine, starts, rng, keep=keep)
     warn_of_lost(states, "simulated paths")
+    warn_of_step(ensemble, grid, starts, "simulated paths")
     nodes = np.flatnonzero(grid.mask.any(axis=1))
     at_nodes = states[:, (np.cumsum(kept.sum(axis=1)) - 1)[nodes]]
     y = ensemble.observe(at_nodes, node_times(model, grid, nodes), grid.series_of_intervals[nodes], rng)

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cache, cached_property, reduce
 from importlib import metadata
 from operator import add
@@ -48,6 +48,7 @@ class Method:
     max_depth: int
     observation_noise: bool  # whether the noise of the observations is part of the position
     segmented: bool = False  # whether series are cut into segments
+    filtering: bool = False  # whether laws with heavy tails are mixtures of normals
 
 
 CONSTRAINED_METHOD = Method(
@@ -58,6 +59,7 @@ SEGMENTED_METHOD = Method(
 )
 UNCONSTRAINED_METHOD = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
 GUIDED_METHOD = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
+FILTER_METHOD = replace(GUIDED_METHOD, filtering=True)
 LAPLACE_METHOD = Method(at.LAPLACE, laplace.LaplaceRecords, (laplace.kernels,), 0, True)
 
 
@@ -186,7 +188,9 @@ class CompiledModel:
             self.records.grid.known["mask"] = np.ones(rows)
         if not variant.tempered:
             self.records.settings.known["coldness"] = np.ones(())
-        self.functions = ModelFunctions(model, conditioned=variant.conditioned, tempered=variant.tempered)
+        self.functions = ModelFunctions(
+            model, conditioned=variant.conditioned, tempered=variant.tempered, filtering=variant.method.filtering
+        )
         self.programs = self.functions.programs(self.sizes, self.censored)
         self.program = self._find_or_build()
         self.records.carry.size = self.lanes * self.program.carried

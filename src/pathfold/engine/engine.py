@@ -11,6 +11,7 @@ import numpy as np
 from pathfold.engine import table as at
 from pathfold.engine.compile import (
     CONSTRAINED_METHOD,
+    FILTER_METHOD,
     GUIDED_METHOD,
     LAPLACE_METHOD,
     SEGMENTED_METHOD,
@@ -72,6 +73,7 @@ class Engine:
     method = CONSTRAINED_METHOD
     in_parts = True
     in_segments = True
+    of_fine_steps = False  # whether every fine step is an interval, and observation noise no part of a position
 
     def __init__(
         self,
@@ -87,7 +89,8 @@ class Engine:
         abreast: int | None = None,
         longest: int | None = None,
     ) -> None:
-        self.grid, self.conditioned, self.metric, self.tempered = grid, conditioned, metric, tempered
+        self.grid = grid = grid.refined() if self.of_fine_steps else grid
+        self.conditioned, self.metric, self.tempered = conditioned, metric, tempered
         self.intervals = len(grid.starts)
         self.first = self._first_intervals(grid)
         self.series = len(self.first)
@@ -336,9 +339,10 @@ class UnconstrainedEngine(Engine):
 
     method = UNCONSTRAINED_METHOD
     in_segments = False
+    of_fine_steps = True
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
-        super().__init__(model, grid.refined(), **options)
+        super().__init__(model, grid, **options)
         self.record("problem", self.problem, "metric")[:] = 1.0
 
 
@@ -369,9 +373,7 @@ class GuidedEngine(Engine):
     method = GUIDED_METHOD
     in_parts = False
     in_segments = False
-
-    def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
-        super().__init__(model, grid.refined(), **options)
+    of_fine_steps = True
 
     def _choose_abreast(self, lanes: int | None) -> int:
         """Pieces follow each other; none goes beside another."""
@@ -406,3 +408,9 @@ class GuidedEngine(Engine):
     def get_vector(self, block: np.ndarray) -> tuple[np.ndarray, ...]:
         u, v0, w, v = super().get_vector(block)
         return u, v0[self.first_pieces], w, v
+
+
+class FilterEngine(GuidedEngine):
+    """The same for the particle filter of a model whose observations have heavy tails."""
+
+    method = FILTER_METHOD

@@ -51,6 +51,7 @@ class ModelFunctions:
     model: DiffusionModel
     conditioned: bool = False
     tempered: bool = False
+    filtering: bool = False
 
     def parameters(self, u):
         return self.model.parameters.push(u)
@@ -95,6 +96,17 @@ class ModelFunctions:
         if self.conditioned:
             misfit = jnp.concatenate([misfit, x - seen.value[self.model.observation_dim :]])
         return jnp.where(seen.mask > 0.0, misfit, 0.0)  # what nobody looks at may be no number
+
+    def rows_of_kind(self, z, x, w, t, seen, kind):
+        """Return rows like these, but normals of some kinds (Y,) for what has heavy tails (method.md, section 19)."""
+        return jnp.where(seen.mask > 0.0, self._of_kind(z, x, w, t, seen, kind).row, 0.0)
+
+    def log_share(self, z, x, w, t, seen, kind):
+        """Return the log of the share that these normals have of the mixtures."""
+        return seen.of_observed(self._of_kind(z, x, w, t, seen, kind).log_share)
+
+    def _of_kind(self, z, x, w, t, seen, kind):
+        return self.model.of_kind(self.model.parameters.unflatten(z), x, w, t, seen, kind)
 
     def node_excess(self, z, x, w, t, seen, coldness=1.0):
         """Return the part of the potential at a node besides 1/2 w.w."""
@@ -153,6 +165,12 @@ class ModelFunctions:
         def misfit(z, x, t, inputs, *seen):
             return self.misfit(z, x, self.node_clock(t, inputs), Seen(*seen))
 
+        def of_kind(function):
+            def run(z, x, w, t, inputs, y, mask, kinds, upper, kind):
+                return function(z, x, w, self.node_clock(t, inputs), Seen(y, mask, kinds, upper), kind)
+
+            return Program(run, (z, x, noise, *seen, (n.Y,))) if self.filtering else None
+
         return Programs(
             of=self,
             parameters=Program(self.parameters, ((n.U,),)),
@@ -164,6 +182,8 @@ class ModelFunctions:
             node_excess=Program(_real(excess), (z, x, noise, *seen, ())),
             loss=Program(loss, (z, x, *seen)),
             misfit=Program(_real(misfit), (z, x, *seen)),
+            rows_of_kind=of_kind(self.rows_of_kind),
+            log_share=of_kind(self.log_share),
         )
 
 
@@ -219,6 +239,8 @@ class Programs:
     node_excess: Program
     loss: Program
     misfit: Program
+    rows_of_kind: Program | None  # of the particle filter alone
+    log_share: Program | None
 
     def texts(self, *, density: bool) -> Iterator[str]:
         """Yield all that the programs are, for the key of a model; the misfit where a method needs the density."""

@@ -178,6 +178,7 @@ PIECE_EXCESS = place_field("piece", "excess")
 PIECE_LOG_SERIES = place_field("piece", "log_series")
 PIECE_MISSED = place_field("piece", "missed")
 PIECE_NOISE0 = place_field("piece", "noise0")
+PIECE_KIND = place_field("piece", "kind")
 NODE_NOISE = place_field("node", "noise")
 
 # Addresses: of the kernels, at the end those of no model (`native/shares.py`); of no kernel, always 0; of the function

@@ -197,6 +197,11 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         step_sizes = tree.sample_stats["step_size"].sel(chain=of_chains).values[:, -1]
 
     integration_times = dict(zip(tree.attrs["chain_numbers"], tree.attrs["integration_times"], strict=True))
+    if odd := [chain for chain in of_chains if chain not in integration_times]:
+        raise SettingsError(
+            f"start has a chain {odd[0]!r} that its run did not make: give the results of one run, its chains numbered "
+            "as they were"
+        )
     return Earlier(
         u=normals("parameter_noise"),
         v0=normals("initial_noise", series),
@@ -212,5 +217,5 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
         factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
         fitted=is_fit(tree),
-        exchanged=tree.attrs["sampler"] == "ReplicaExchange",
+        exchanged="rung" in tree.sample_stats.dims,
     )

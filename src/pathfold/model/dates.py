@@ -154,8 +154,8 @@ def in_unit(times: Any, initial_time: Any, unit: Any) -> tuple[Any, Any, Calenda
         return _count(dated.array, unit), begin, Calendar(unit, None)
     if start is not None:
         _check_zones("initial_time", start.aware, "times", dated.aware)
-        origin = np.datetime64(start.array.item(0), "us")
-        return _count(dated.array - start.array, unit), 0.0, Calendar(unit, origin, dated.aware)
+        origin = start.array.flat[0]
+        return _count(dated.array - origin, unit), 0.0, Calendar(unit, origin, dated.aware)
     first = dated.array.min() if dated.array.size else np.datetime64(0, "us")
     begin = real_number("initial_time", initial_time)
     return _count(dated.array - first, unit), begin, Calendar(unit, first, dated.aware)

@@ -41,6 +41,7 @@ from pathfold.model.observation import GaussianNoise, Noiseless, Observation
 from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.reactions import ReactionFunction, Reactions
 from pathfold.model.roots import Split
+from pathfold.model.scale_mixture import Kind
 from pathfold.model.seen import Seen
 from pathfold.model.time_grid import TimeGrid, clocks
 from pathfold.model.transform import transformed
@@ -379,6 +380,16 @@ class DiffusionModel:
         """Mark the observed values (Y,) whose likelihood enters as a plain factor."""
         with jax.enable_x64(True):
             return self.observation.factors(struct(self.state_dim), self.structs(), self._time())
+
+    def heavy_tails(self) -> np.ndarray:
+        """Mark the observed values (Y,) whose law the particle filter takes for a mixture of normals."""
+        with jax.enable_x64(True):
+            return self.observation.heavy_tails(struct(self.state_dim), self.structs(), self._time())
+
+    def of_kind(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen, kind: Array) -> Kind:
+        """Return the rows (Y,) at one node and the logs of their shares, by normals of some kinds (Y,)."""
+        state, named = self.in_series(z, x, t)
+        return self.observation.of_kind(state, named, w, t, seen, kind)
 
     def user_functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         """Return each of the user's functions by name, with example shapes, so that an error can name its function."""

@@ -24,6 +24,7 @@ from pathfold.model.censoring import told_value
 from pathfold.model.functions import OfTime, struct, told_support, traced, with_time
 from pathfold.model.observation import Observation
 from pathfold.model.roots import Split, can_be_censored, plain, single_of, split
+from pathfold.model.scale_mixture import Kind, has_heavy_tails, of_kind
 from pathfold.model.seen import Seen
 from pathfold.model.tails import no_tails
 
@@ -131,6 +132,26 @@ class Likelihood(Observation):
 
         traced("the likelihood", look, (x, z, t, struct(self.dim)))
         return as_factor
+
+    def heavy_tails(self, x, z, t):
+        heavy = np.zeros(self.dim, dtype=bool)
+        for block in self._traced_blocks(x, z, t):
+            heavy[block.columns] = not block.joint and has_heavy_tails(block.distribution)
+        return heavy
+
+    def of_kind(self, x, z, w, t, seen, kind):
+        blocks = self._blocks(x, z, t)
+        parts = [self._block_of_kind(b, seen.part(b.columns), kind[b.columns]) for b in blocks]
+        rows, log_shares = (jnp.concatenate(one) for one in zip(*parts, strict=True))
+        return Kind(rows + w, log_shares)
+
+    def _block_of_kind(self, block: Block, seen: Seen, kind: Array) -> Kind:
+        exact = Kind(self._split_block(block, seen).root, jnp.zeros(block.columns.stop - block.columns.start))
+        if block.joint or not has_heavy_tails(block.distribution):
+            return exact
+        found = of_kind(block.distribution, seen.value, kind)
+        pick = seen.censored != 0.0 if seen.any_censored else False
+        return Kind(*(jnp.where(pick, a, b) for a, b in zip(exact, found, strict=True)))
 
     @property
     def has_density(self):
@@ -274,6 +295,14 @@ class Several(Observation):
     def misfit(self, x, z, w, t, seen):
         rows = [part.misfit(x, z, own, t, seen.part(columns)) for columns, part, own in self._with_noise(w)]
         return jnp.concatenate(rows)
+
+    def of_kind(self, x, z, w, t, seen, kind):
+        own = self._with_noise(w)
+        parts = [part.of_kind(x, z, noise, t, seen.part(cols), kind[cols]) for cols, part, noise in own]
+        return Kind(*(jnp.concatenate(one) for one in zip(*parts, strict=True)))
+
+    def heavy_tails(self, x, z, t):
+        return np.concatenate([part.heavy_tails(x, z, t) for part in self.observations])
 
     def excess(self, x, z, w, t, seen):
         terms = (part.excess(x, z, own, t, seen.part(columns)) for columns, part, own in self._with_noise(w))

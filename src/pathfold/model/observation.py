@@ -31,6 +31,7 @@ from pathfold.model.functions import (
 from pathfold.model.kept import Kept
 from pathfold.model.real_arrays import real_array
 from pathfold.model.roots import Split
+from pathfold.model.scale_mixture import Kind
 from pathfold.model.seen import Seen
 from pathfold.program.trace import computed
 
@@ -124,6 +125,14 @@ class Observation(ABC):
     def split(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Split:
         """Return the roots and remainders (Y,) of the likelihood; for missing values they mean nothing."""
         raise no_density(self)
+
+    def heavy_tails(self, x: Any, z: dict[str, Any], t: Any) -> np.ndarray:
+        """Mark those of the Y values whose law is guided to as a mixture of normals, given structs of x, z, t."""
+        return np.zeros(self.dim, dtype=bool)
+
+    def of_kind(self, x: Array, z: dict[str, Any], w: Array, t: Any, seen: Seen, kind: Array) -> Kind:
+        """Return rows (Y,) as of `misfit`, but normals of some kinds (Y,) for heavy tails, and log shares of these."""
+        return Kind(self.misfit(x, z, w, t, seen), jnp.zeros(self.dim))
 
     def log_density(self, x: Array, z: dict[str, Any], t: Any, seen: Seen) -> Array:
         """Return log p of each value (Y,) given the state, all constants included.
@@ -351,9 +360,10 @@ class GaussianNoise(StateFunction):
     def check(self, z, t, draws):
         if isinstance(self.scale, str) and self.scale not in z:
             raise ModelError(f"the observation scale names parameter {self.scale!r}; the model has {listed(z)}")
-        if isinstance(self.scale, str) or callable(self.scale):
+        computes = callable(self.scale) and not isinstance(self.scale, dist.Distribution)
+        if isinstance(self.scale, str) or computes:
             function = self._scale
-            if callable(self.scale):
+            if computes:
                 function = with_time("the observation scale", self.scale, ("z",))
             shape = result_shape("the observation scale", function, (z, t))
             try_twice("the observation scale", function, (z, t))
@@ -364,8 +374,8 @@ class GaussianNoise(StateFunction):
                 values = [real_array("the observation scale", self.scale, error=ModelError)]
             except ModelError as error:
                 raise ModelError(
-                    f"the observation scale is {told(self.scale)}; give a positive number, an array, a parameter's "
-                    "name or a function of z"
+                    f"the observation scale is {told(self.scale)}; give a positive number, an array, a function of z "
+                    "or the name of a parameter, which has its prior in parameters"
                 ) from error
             shape, remedy = values[0].shape, "give a positive number, or use pf.Noiseless(h)"
         if shape not in ((), (self.dim,), (self.dim, self.dim)):

@@ -35,8 +35,8 @@ class Split(NamedTuple):
 def split(d: dist.Distribution, y: ArrayLike) -> Split | None:
     """Return the root and the remainder for values y, or None if the family has no root and is a plain factor."""
     single, y = single_of(d), jnp.asarray(y, jnp.float64)
-    if _is_transformed(single):
-        x, volume = _inverse(single, y)
+    if is_transformed(single):
+        x, volume = inverse(single, y)
         base = split(single.base_dist, x)
         return None if base is None else Split(base.root, base.remainder + volume)
     family = _FAMILIES.get(type(single))
@@ -71,7 +71,7 @@ def censored(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Split:
 def can_be_censored(d: dist.Distribution) -> bool:
     """Tell whether the distribution function, which bounds need, is known."""
     single = single_of(d)
-    return can_be_censored(single.base_dist) if _is_transformed(single) else has_tails(single)
+    return can_be_censored(single.base_dist) if is_transformed(single) else has_tails(single)
 
 
 def can_lie_within(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> Array:
@@ -94,7 +94,7 @@ def _bounds(d: dist.Distribution, low: ArrayLike, high: ArrayLike) -> tuple[Arra
     """Return the bounds that Y can attain, and log P of Y < low, Y >= low, Y <= high and Y > high."""
     low, high = jnp.broadcast_arrays(jnp.asarray(low, jnp.float64), jnp.asarray(high, jnp.float64))
     single = single_of(d)
-    if _is_transformed(single):
+    if is_transformed(single):
         return _bounds(single.base_dist, *_bounds_of_base(single, low, high))
     if not single.is_discrete:
         return low, high, (*log_tails(single, low), *log_tails(single, high))
@@ -122,7 +122,7 @@ def single_of(d: Any) -> Any:
     return d
 
 
-def _is_transformed(d: Any) -> bool:
+def is_transformed(d: Any) -> bool:
     """Tell whether the values are a function of another distribution's values, one by one."""
     return (
         isinstance(d, dist.TransformedDistribution)
@@ -131,7 +131,7 @@ def _is_transformed(d: Any) -> bool:
     )
 
 
-def _inverse(d: Any, y: Array) -> tuple[Array, Array]:
+def inverse(d: Any, y: Array) -> tuple[Array, Array]:
     """Return the value x of the base distribution, and log |dy / dx| there."""
     x, volume = y, jnp.zeros(())
     for transform in reversed(d.transforms):
@@ -151,11 +151,11 @@ def _bounds_of_base(d: Any, low: Array, high: Array) -> tuple[Array, Array]:
         ) from error
     some = jnp.where(low > -jnp.inf, low, jnp.where(high < jnp.inf, high, 0.5))
 
-    def inverse(bound: Array) -> Array:
+    def of_bound(bound: Array) -> Array:
         known = jnp.abs(bound) < jnp.inf
-        return jnp.where(known, _inverse(d, jnp.where(known, bound, some))[0], direction * bound)
+        return jnp.where(known, inverse(d, jnp.where(known, bound, some))[0], direction * bound)
 
-    low, high = inverse(low), inverse(high)
+    low, high = of_bound(low), of_bound(high)
     return jnp.where(direction > 0, low, high), jnp.where(direction > 0, high, low)
 
 

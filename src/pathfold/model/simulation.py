@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.errors import DataError, told
+from pathfold.errors import DataError, told, warn
 from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.checks import whole
 from pathfold.model.data import Observations
+from pathfold.model.dates import in_unit
 from pathfold.model.diffusion_model import DiffusionModel, check_model
 from pathfold.model.functions import at_values
 from pathfold.model.inputs import Input
@@ -20,12 +22,15 @@ from pathfold.model.memory import check_memory
 from pathfold.model.parameters import check_values
 from pathfold.model.reactions import ENDS
 from pathfold.model.real_arrays import real_array
-from pathfold.model.time_grid import TimeGrid
+from pathfold.model.time_grid import TimeGrid, warn_of_skipped_values
 from pathfold.model.transform import BOUNDED
+
+UNLIKE = 0.4  # of the change by a step: what half steps may make of it; an explicit one is unstable from 0.5 on
+PART = 0.3  # of all that a path does: smaller differences do not matter
 
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
-    """Return the node states (N, X) of one series, from z (flat), x_0 (augmented) and v (N, S, V)."""
+    """Return the augmented states (N, S, X) after all fine steps of one series, from z (flat), x_0 and v (N, S, V)."""
     with jax.enable_x64(True):
         given = (z, x0, v, grid.delta, model.clocks(grid)[0])
         run = model.kept.get(_compiled_path, model)
@@ -33,17 +38,69 @@ def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray
 
 
 def _compiled_path(model: DiffusionModel) -> Callable[..., Any]:
-    """Return the function of z, x_0 and v, lengths and times of the steps that gives the node states."""
+    """Return the function of z, x_0 and v, lengths and times of the steps that gives the states after them."""
 
     def run(z, x0, *along):
         named = model.parameters.unflatten(z)
 
+        def step(x, delta, v, t):
+            after = model.step(named, x, v, delta, t)
+            return after, after
+
         def interval(x, inputs):
             v_n, delta, times = inputs
-            x, _ = jax.lax.scan(lambda x, vt: (model.step(named, x, vt[0], delta, vt[1]), None), x, (v_n, times))
-            return x, x[: model.state_dim]
+            return jax.lax.scan(lambda x, vt: step(x, delta, *vt), x, (v_n, times))
 
         return jax.lax.scan(interval, x0, along)[1]
+
+    return jax.jit(run)
+
+
+def leaps(before: np.ndarray, after: np.ndarray, apart: np.ndarray) -> np.ndarray:
+    """Mark the steps (..., steps, X) of paths that two half steps would end far `apart` from.
+
+    Far is a part of what the step does, and of all that the path does.
+    """
+    reach = np.ptp(np.append(before[..., :1, :], after, axis=-2), axis=-2, keepdims=True)
+    return (np.abs(apart) > UNLIKE * np.abs(after - before)) & (np.abs(apart) > PART * reach)
+
+
+def _warn_of_leaps(model: DiffusionModel, grid: TimeGrid, z: np.ndarray, x0: np.ndarray, v: Any, after: Any) -> None:
+    """Warn of a step, from x0 on with noise v (N, S, V) to the states `after`, that leaps.
+
+    Euler's step of d log x = (u / x) dt, an inflow into a small amount, is the usual case.
+    """
+    halves = model.scheme.halve(v, np.zeros_like(v), lambda halves: (v, v)) if model.scheme.explicit else None
+    if halves is None:
+        return
+    finer = replace(grid, steps=2 * grid.steps)
+    with jax.enable_x64(True):
+        times = jax.tree.map(lambda a: a.reshape(*v.shape[:2], 2, *a.shape[2:]), model.clocks(finer)[0])
+        before = np.concatenate([x0[None], after.reshape(-1, x0.size)[:-1]]).reshape(after.shape)
+        run = model.kept.get(_compiled_halves, model)
+        given = z, before, np.stack(halves, axis=2), finer.delta, times
+        twice = np.asarray(run(*jax.tree.map(lambda a: jnp.asarray(a, dtype=float), given)))
+    x, once, twice = (states.reshape(-1, x0.size)[:, : model.state_dim] for states in (before, after, twice))
+    if (found := leaps(x, once, twice - once)).any():
+        step, i = np.unravel_index(np.argmax(np.where(found, np.abs(once - x), -np.inf)), found.shape)
+        name, t = model.states[i] if model.states else f"x[{i}]", grid.refined().starts[step]
+        warn(
+            f"at t = {t:g} one fine step changes {name} from {x[step, i]:.3g} to {once[step, i]:.3g}, and two of half "
+            f"the length change it to {twice[step, i]:.3g}: take smaller steps (steps_per_interval, max_step), or "
+            f"{BOUNDED}"
+        )
+
+
+def _compiled_halves(model: DiffusionModel) -> Callable[..., Any]:
+    """Return the function of z and of states (N, S, X), noise, lengths (N,) and times that makes two half steps."""
+
+    def run(z, *along):
+        named = model.parameters.unflatten(z)
+
+        def twice(x, v, delta, t):
+            return jax.lax.scan(lambda x, vt: (model.step(named, x, vt[0], delta, vt[1]), None), x, (v, t))[0]
+
+        return jax.vmap(jax.vmap(twice, (0, 0, None, 0)))(*along)
 
     return jax.jit(run)
 
@@ -82,23 +139,28 @@ def simulate(
     times: Any,
     *,
     initial_state: Any = None,
-    initial_time: float = 0.0,
+    initial_time: Any = 0.0,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
     seed: int = 0,
     inputs: Mapping[str, Input] | None = None,
     events: Mapping[str, tuple[Any, Any]] | None = None,
     covariates: Mapping[str, Any] | None = None,
+    unit: str | None = None,
 ) -> Observations:
     """Simulate one series on a fine grid by the model's scheme and observe it; `pf.simulate` explains the arguments."""
     check_model(model)
-    times, seed = real_array("times", times), whole("seed", seed, least=0)
+    seed = whole("seed", seed, least=0)
+    times, initial_time, calendar = in_unit(times, initial_time, unit)
+    times = real_array("times", times)
     given: dict[str, Any] = {"initial_time": initial_time, "inputs": inputs, "events": events, "covariates": covariates}
+    given["unit"] = calendar
     empty = Observations(times, np.zeros((times.size, model.observation_dim)), **given)
     check_inputs_and_events(model, empty)
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
-    noise = 8 * len(grid.starts) * grid.steps * model.noise_dim
-    check_memory("the noise of the path", 2 * noise, "fewer steps_per_interval, a longer max_step or fewer times")
+    warn_of_skipped_values(model.inputs, grid)
+    path = 8 * len(grid.starts) * grid.steps * (model.noise_dim + model.augmented_dim)
+    check_memory("the noise of the path", 2 * path, "fewer steps_per_interval, a longer max_step or fewer times")
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
         z, varying, named = _values(model, parameters, model.numbers(empty.covariates), rng)
@@ -114,11 +176,14 @@ def simulate(
         raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
     if not np.all(np.isfinite(x0)):
         raise DataError(f"initial_state is {told(x0)}; give finite numbers")
-    states = simulate_path(model, grid, z, np.concatenate([x0, varying]), v)
+    begin = np.concatenate([x0, varying])
+    path = simulate_path(model, grid, z, begin, v)
+    states = path[:, -1, : model.state_dim]
     with jax.enable_x64(True), at_values("the observation", "these parameters"):
         values = observe(model, states, named, model.clocks(grid)[1], rng)[grid.rows]
     if not np.isfinite(values).all():
         raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
+    _warn_of_leaps(model, grid, z, begin, v, path)
     return Observations(times, values, **given)
 
 

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 
 BOUNDED = (
-    "write a state that must be positive as its logarithm, model.transform(jnp.log, jnp.exp), and one between 0 and 1 "
-    "as its logit, model.transform(jax.scipy.special.logit, jax.nn.sigmoid)"
+    "write a state that must be positive as its logarithm, model.transform(jnp.log, jnp.exp), unless something flows "
+    "into it from outside: then leave it an amount, with noise that vanishes at zero, and take pf.Milstein() or "
+    "pf.LinearlyImplicit() (docs/models.md); write one between 0 and 1 as its logit, "
+    "model.transform(jax.scipy.special.logit, jax.nn.sigmoid)"
 )
 
 

@@ -27,7 +27,7 @@ from pathfold.sampling.execution import shape_of_draws, worth_keeping
 def described(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> str:
     """Describe all that results have besides draws and noise, as text for a checkpoint folder."""
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
-    form = Form.of(model, grid, recorded, settings.keep)
+    form = Form.of(model, grid, recorded, settings.keep, settings.sampler.statistics(model))
     about = {
         "format": FORMAT,
         "shape": asdict(shape_of_draws(model, grid, settings)),

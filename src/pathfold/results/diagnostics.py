@@ -24,7 +24,11 @@ FAILURES = 0.03
 WALLS = 0.5  # of the trajectories turned back somewhere
 STANDSTILL = 0.02
 SHORT = 0.1  # steps, where likelihoods enter as plain factors
-SHIFT = 0.3  # with half steps, in posterior standard deviations
+SHIFT = 0.3  # with half steps, in standard deviations
+FINER = (
+    "take more steps_per_interval (a smaller max_step) or a scheme of higher order; pf.ExactLinearDrift() where the "
+    "drift is linear in the state"
+)
 STEPS_APART = 5.0  # chains in different modes have steps of other lengths, which are told if the factor is this
 NAMED = 3  # parameters of a chain that was left out, those that are furthest apart
 
@@ -93,9 +97,11 @@ def _not_finite(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
 
 def contradiction_in(tree: xr.DataTree) -> str:
     """Return a sentence that names parameters and initial states far out in their priors, by medians; or nothing."""
+    if "noise" not in tree.children:
+        return ""
 
     def medians(kind: str) -> dict[str, np.ndarray]:
-        if "noise" not in tree.children or f"{kind}_noise" not in tree.noise:
+        if f"{kind}_noise" not in tree.noise:
             return {}
         normals = tree.noise[f"{kind}_noise"]
         middle = np.median(normals.transpose("chain", "draw", ...).values, axis=(0, 1))
@@ -218,9 +224,7 @@ def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
         worst = next(iter(moved))
         yield (
             f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
-            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; take more "
-            "steps_per_interval (a smaller max_step) or a scheme of higher order; pf.ExactLinearDrift() where the "
-            "drift is linear in the state"
+            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; {FINER}"
         )
 
 

@@ -15,10 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from pathfold.engine.native.metropolis import GUIDED_STATISTICS
-from pathfold.engine.native.replica_exchange import OF_RUNGS, REPLICA_STATISTICS, RUNG_STATISTICS
-from pathfold.engine.native.thresholds import MOST_RUNGS
-from pathfold.engine.native.trajectory import STATISTIC_TYPES, STATISTICS
+from pathfold.engine.native.trajectory import STATISTIC_TYPES
 from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters, TimeGrid
 from pathfold.model.censoring import BETWEEN
@@ -36,7 +33,7 @@ from pathfold.results.variables import Variable, drawn_dataset
 from pathfold.sampling import Run
 from pathfold.sampling.draws import Draws, spared
 from pathfold.sampling.half_steps import Shift
-from pathfold.sampling.held_noise import names_of_normals
+from pathfold.sampling.sampler import Statistic
 from pathfold.sampling.selection import Selection, component_labels
 from pathfold.sampling.starts import Starts
 
@@ -47,7 +44,10 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
     What cannot be made besides the draws is left out, with a warning.
     """
     made = run.chains[0].made
-    warmup, form = min(run.settings["warmup"], made), Form.of(run.model, run.grid, run.settings, run.keep)
+    warmup, form = (
+        min(run.settings["warmup"], made),
+        Form.of(run.model, run.grid, run.settings, run.keep, run.statistics),
+    )
     groups = {"/posterior": form.posterior(run.chains, warmup, made)}
     others: dict[str, Callable[[], xr.Dataset | None]] = {
         "sample_stats": lambda: form.statistics(run.chains, warmup, made),
@@ -90,9 +90,16 @@ class Form:
     kept: np.ndarray
 
     @classmethod
-    def of(cls, model: DiffusionModel, grid: TimeGrid, settings: dict[str, Any], keep: Selection | None = None) -> Form:
+    def of(
+        cls,
+        model: DiffusionModel,
+        grid: TimeGrid,
+        settings: dict[str, Any],
+        keep: Selection | None,
+        of_sampler: Sequence[Statistic],
+    ) -> Form:
         keep, keep_path = keep or Selection.of(model), settings["keep_path"]
-        statistics, coordinates = _statistics(model, settings["sampler"])
+        statistics, coordinates = _statistics(of_sampler)
         return cls(
             {"posterior": _variables(model, grid, keep, keep_path), "sample_stats": statistics},
             {"posterior": _coordinates(model, grid, keep, keep_path), "sample_stats": coordinates},
@@ -247,34 +254,17 @@ def _names_of_series(grid: TimeGrid) -> np.ndarray:
     return np.array(grid.series)[grid.series_of_intervals]
 
 
-def _statistics(model: DiffusionModel, sampler: str) -> tuple[list[Variable], dict[str, Any]]:
-    """Return variables and coordinates of the statistics; for guided proposals also acceptance of the path and rho, and
-    acceptance and width of every coordinate of parameters and initial states; for replica exchange also those of the
-    replica that a draw is of, and of every rung that there is room for."""
-    variables = [
-        Variable(name, "statistics", i, i + 1, dtype=dtype) for i, (name, dtype) in enumerate(STATISTIC_TYPES.items())
-    ]
+def _statistics(of_sampler: Sequence[Statistic]) -> tuple[list[Variable], dict[str, Any]]:
+    """Return variables and coordinates of the statistics of all samplers, and of those that this one has besides."""
+    variables: list[Variable] = []
     coordinates: dict[str, Any] = {}
-    if sampler == "ReplicaExchange":
-        for i, (name, dtype) in enumerate(REPLICA_STATISTICS.items(), start=STATISTICS):
-            variables.append(Variable(name, "statistics", i, i + 1, dtype=dtype))
-        for i, name in enumerate(RUNG_STATISTICS):
-            begin = OF_RUNGS + i * MOST_RUNGS
-            variables.append(Variable(name, "statistics", begin, begin + MOST_RUNGS, ("rung",), (MOST_RUNGS,)))
-        coordinates["rung"] = np.arange(MOST_RUNGS)
-    if sampler != "GuidedProposals":
-        return variables, coordinates
-    begin = len(STATISTIC_TYPES)
-    for name in GUIDED_STATISTICS:
-        variables.append(Variable(name, "statistics", begin, begin := begin + 1))
-    names = dict(zip(("parameter", "initial"), names_of_normals(model), strict=True))
-    for what in ("acceptance", "width"):
-        for kind, labels in names.items():
-            end, dim = begin + len(labels), f"{kind}_normal"
-            if labels:
-                variables.append(Variable(f"{kind}_{what}", "statistics", begin, end, (dim,), (len(labels),)))
-                coordinates[dim] = labels
-            begin = end
+    end = 0
+    for each in [*(Statistic(name, dtype) for name, dtype in STATISTIC_TYPES.items()), *of_sampler]:
+        begin, end = end, end + each.size
+        dims, shape = ((each.dim,), (each.size,)) if each.dim else ((), ())
+        variables.append(Variable(each.name, "statistics", begin, end, dims, shape, dtype=each.dtype))
+        if each.dim:
+            coordinates[each.dim] = [*each.labels]
     return variables, coordinates
 
 

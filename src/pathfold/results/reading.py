@@ -97,6 +97,11 @@ class _Reader:
                 )
             if not dataset.sizes[dim]:
                 raise SettingsError(f"the group {name!r} of {self.name} has no {dim}s; select at least one")
+            if dim in dataset.coords and not (index := dataset.indexes[dim]).is_unique:
+                raise SettingsError(
+                    f"the group {name!r} of {self.name} has the {dim} {index[index.duplicated()][0]} twice: number "
+                    f"what was joined anew, as in assign_coords({dim}=range({len(index)})) in every group"
+                )
 
     def _in_order_of_labels(self, name: str, dataset: xr.Dataset, dim: str) -> xr.Dataset:
         """Sort along a dimension whose labels are known; components may be left out, by `keep` or by selection."""

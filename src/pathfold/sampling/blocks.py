@@ -15,8 +15,10 @@ from pathfold.model import DiffusionModel, Seen, TimeGrid
 from pathfold.model.functions import listed
 
 
-def partitions(model: DiffusionModel, grid: TimeGrid, observations_per_block: int) -> list[np.ndarray]:
-    """Return two sets of nodes to hold, in every series observations R, 2R, ... and floor((2b - 1) R / 2)."""
+def partitions(model: DiffusionModel, grid: TimeGrid, observations_per_block: int | None) -> list[np.ndarray]:
+    """Return two sets of nodes to hold, in every series observations R, 2R, ... and floor((2b - 1) R / 2); or none."""
+    if observations_per_block is None:
+        return []
     R, held = observations_per_block, ([], [])
     _check(model)
     observed = grid.mask.any(axis=1) & (grid.delta > 0.0)

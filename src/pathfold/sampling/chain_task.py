@@ -10,7 +10,7 @@ import numpy as np
 from pathfold.engine.compile import Program
 from pathfold.sampling.draws import Shape
 from pathfold.sampling.parameter_metric import Coordinates
-from pathfold.sampling.samplers import Sampler
+from pathfold.sampling.sampler import Sampler
 from pathfold.sampling.starts import Point
 from pathfold.sampling.warm_start import Pace
 

@@ -18,6 +18,8 @@ DRAWS = 8  # from the prior
 NODES = 3  # whose rows are compared with each other
 SAME = 1e-12  # rows that differ by less, as a share of what moves them, are redundant
 LONGEST = 2.0  # step times rate beyond which an explicit step overshoots by more each time
+LARGE = 1e60  # a state from which products of a few overflow
+SHOWN = 6  # components of a state in a sentence
 MOST_NUMBERS = 10**7  # of paths that are looked at
 
 
@@ -106,6 +108,12 @@ def explosion(model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator) -
         return ""
     draw = int(np.argmin(np.where(steps > 0, steps, states.shape[1])))
     count, state = steps[draw], np.abs(states[draw, :, : model.state_dim])
+    if np.isnan(states[draw, count]).any() and state[count - 1].max() < LARGE:
+        here = ", ".join(f"{x:.3g}" for x in states[draw, count - 1, : min(model.state_dim, SHOWN)])
+        return (
+            f"drift or diffusion is not a number where paths come: {np.sum(steps > 0)} of {DRAWS} from prior draws end "
+            f"so, one of them at t = {times[count - 1]:g} with the state {here}{', ...' * (model.state_dim > SHOWN)}"
+        )
     component = _name("x", model.states, int(np.argmax(state[count - 1] / (1.0 + state[0]))))
     said = (
         f"paths explode: {np.sum(steps > 0)} of {DRAWS} from prior draws leave all bounds, one of them in {component} "

@@ -15,12 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine
+from pathfold.engine import Engine
 from pathfold.engine import table as at
 from pathfold.engine.installation import announced, compile_sampler
-from pathfold.engine.native.manifold import linearise
-from pathfold.engine.native.metropolis import OF_COORDINATES
-from pathfold.engine.native.replica_exchange import ALL_STATISTICS
 from pathfold.engine.native.trajectory import STATISTICS
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import Data, DiffusionModel, TimeGrid
@@ -35,12 +32,11 @@ from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, 
 from pathfold.sampling.contradictions import contradiction_at
 from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape, spared
-from pathfold.sampling.guided_chain import guided_start
 from pathfold.sampling.half_steps import Shift, half_step_shift
 from pathfold.sampling.held_noise import Noise, noise_of
 from pathfold.sampling.heuristics import guess_starts
 from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
-from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange, Sampler, UnconstrainedHMC, kind_of
+from pathfold.sampling.sampler import Statistic
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
@@ -65,6 +61,7 @@ class Run:
     left_out: list[Draws] = field(default_factory=list)  # chains that a run cut short could not wait for
     keep: Selection | None = None  # what the draws have of parameters and states; all if it is None
     starts: Starts | None = None  # of chains that had no checkpoint to go on from
+    statistics: Sequence[Statistic] = ()  # that the sampler records besides those of all
 
 
 def run_chains(
@@ -84,11 +81,8 @@ def run_chains(
         check_start(settings.start, model)
         check_same_series(settings.start, grid)
     sampler = settings.sampler
-    block, unconstrained = sampler.observations_per_block, isinstance(sampler, UnconstrainedHMC | GuidedProposals)
-    tempered = isinstance(sampler, ReplicaExchange)
-    if unconstrained or tempered:
-        _check_noisy(model, sampler)
-    held = [] if block is None else partitions(model, grid, block)
+    sampler.check(model)
+    held = partitions(model, grid, sampler.observations_per_block)
     metric, coordinates = _metric(settings, model)
     shape = shape_of_draws(model, grid, settings)
     alone = only_chain(settings)
@@ -97,14 +91,11 @@ def run_chains(
     check_path_fits(model, grid)
     check_draws_fit(shape, settings)
     begin = time.perf_counter()
-    compile_sampler(kind_of(sampler), announce=settings.progress)
-    variant = {"conditioned": bool(held), "metric": metric, "tempered": tempered}
+    compile_sampler(sampler.native, announce=settings.progress)
+    variant = {"conditioned": bool(held), "metric": metric, "tempered": sampler.tempered}
     with announced("compiling the model", show=settings.progress):
         engine = Engine(model, grid, splitting=sampler.splitting, solver=sampler.solver, **variant)
-        sampled = engine
-        if unconstrained:
-            kind = GuidedEngine if isinstance(sampler, GuidedProposals) else UnconstrainedEngine
-            sampled = kind(model, grid, splitting=sampler.splitting)
+        sampled = sampler.engine(engine)
     compile_seconds = time.perf_counter() - begin
     set_scales(engine)
 
@@ -150,20 +141,29 @@ def run_chains(
     lost = "was left out of the results, since it could not be made"
     noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, grid, chains, settings.warmup), 4)
     shift = None
-    if not unconstrained:
+    if sampled is engine:
         judge = partial(half_step_shift, model, engine, chains, settings.warmup)
         shift = spared(f"the group half_step_shift {lost}", judge, 4)
     iterations = iterations if cut_short else []
-    return Run(model, grid, recorded, chains, seconds, noise, shift, iterations, left_out, settings.keep, starts)
+    return Run(
+        model,
+        grid,
+        recorded,
+        chains,
+        seconds,
+        noise=noise,
+        half_step_shift=shift,
+        iterations=iterations,
+        left_out=left_out,
+        keep=settings.keep,
+        starts=starts,
+        statistics=sampler.statistics(model),
+    )
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
     """Return the shape of the draws of one chain. The states of warm-up are kept only if they are asked for."""
-    intervals, statistics = len(grid.starts), STATISTICS
-    if isinstance(settings.sampler, GuidedProposals):
-        statistics = OF_COORDINATES + 2 * (model.parameters.size + model.start_dim)
-    if isinstance(settings.sampler, ReplicaExchange):
-        statistics = ALL_STATISTICS
+    intervals = len(grid.starts)
     states = settings.keep_path if settings.keep.components else "none"
     return Shape(
         total=settings.warmup + settings.draws,
@@ -176,7 +176,7 @@ def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) ->
         intervals=intervals,
         nodes=0 if states == "none" else intervals,
         path=intervals if states == "all" else 0,
-        statistics=statistics,
+        statistics=STATISTICS + sum(own.size for own in settings.sampler.statistics(model)),
         columns=settings.keep.columns(model),
     )
 
@@ -245,7 +245,7 @@ def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts
         relaxation=relative_spread(engine),
         guesses=guesses,
         again=earlier is not None and earlier.has_pace,
-        thorough=isinstance(settings.sampler, ReplicaExchange),
+        thorough=settings.sampler.tempered,
     )
 
 
@@ -267,7 +267,7 @@ def _with_starts(
     if earlier is not None and engine.metric and task.coordinates is None:
         tasks = [replace(task, coordinates=earlier.coordinates(task.index)) for task in tasks]
     if sampled is not engine:
-        tasks = [replace(task, start=_without_constraint(engine, sampled, task)) for task in tasks]
+        tasks = [replace(task, start=task.start and _own_start(task.start, engine, sampled, task)) for task in tasks]
     return tasks, starts
 
 
@@ -286,21 +286,9 @@ def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Setting
         )
 
 
-def _check_noisy(model: DiffusionModel, sampler: Sampler) -> None:
-    name = f"pf.{type(sampler).__name__}()"
-    if not model.noise_everywhere:
-        tempered = isinstance(sampler, ReplicaExchange)
-        why = "there is no likelihood to take a power of" if tempered else "(u, v0, v) have no density"
-        raise SettingsError(
-            f"sampler={name} needs noise in every component, pf.GaussianNoise(mean, scale) or pf.Likelihood(f): "
-            f"without it {why}; give all that is observed a little noise, or use pf.StaticHMC() or pf.DynamicHMC()"
-        )
-
-
 def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinates | None]:
     """Return whether the parameters' metric is other than the identity, and its coordinates if they are known."""
-    sampler = settings.sampler
-    metric = "identity" if isinstance(sampler, UnconstrainedHMC | GuidedProposals) else sampler.metric
+    metric = settings.sampler.parameter_metric
     if metric == "adapted" and settings.start is not None and settings.start.centres is None:
         raise SettingsError(
             "metric='adapted' is found early in warm-up, which a run with start leaves out, and start has no metric to "
@@ -309,21 +297,12 @@ def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinate
     return metric != "identity" and model.parameters.size > 0, coordinates_of(metric, model.parameters)
 
 
-def _without_constraint(engine: Engine, target: Engine, task: ChainTask) -> Point | None:
-    """Turn a start on the manifold into one of a sampler without constraints, by dropping its observation noise."""
-    if task.start is None:
-        return None
+def _own_start(start: Point, engine: Engine, sampled: Engine, task: ChainTask) -> Point:
+    """Turn a start on the manifold into one of a sampler whose chains run on another engine."""
     point = engine.block("point")
-    point[: task.start.position.size] = task.start.position
-    engine.record("point", point, "node")[:] = task.start.nodes
-    if isinstance(target, GuidedEngine):
-        assert isinstance(task.sampler, GuidedProposals)
-        linearise(engine.layout, engine.problem, point, engine.block("scratch"))
-        return guided_start(engine, target, point, task.sampler.reference)
-    u, v0, _, v = engine.get_vector(point)
-    position = target.block("vector")
-    target.set_vector(position, u, v0, np.zeros((target.intervals, 0)), v.reshape(target.intervals, -1))
-    return Point(position, np.zeros(0))
+    point[: start.position.size] = start.position
+    engine.record("point", point, "node")[:] = start.nodes
+    return task.sampler.start(engine, point, sampled)
 
 
 def worth_keeping(results: list[Draws], warmup: int) -> tuple[list[Draws], list[Draws]]:

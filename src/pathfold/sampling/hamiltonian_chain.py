@@ -30,7 +30,6 @@ from pathfold.errors import InitialisationError, SettingsError
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.parameter_metric import BEGIN, END, Coordinates, Window
-from pathfold.sampling.samplers import DynamicHMC, GuidedProposals, StaticHMC, UnconstrainedHMC
 from pathfold.sampling.warm_start import Pace
 
 # A warm start joins a warm-up of which nine tenths have passed, with a step size that weighs as much as one adapted for
@@ -39,11 +38,24 @@ PASSED, WEIGHT = 9, 25.0
 
 
 class HamiltonianChain(Chain):
-    """A chain of Hamiltonian Monte Carlo, with constraints or without."""
+    """A chain of Hamiltonian Monte Carlo, with constraints or without.
 
-    def __init__(self, task: ChainTask) -> None:
-        self.dynamic = not isinstance(task.sampler, StaticHMC)
-        if self.dynamic:
+    Trajectories are dynamic, or static of an integration time, which warm-up finds if it is 0. The metric of the
+    parameters can be adapted; without constraints that of everything, which has a scale for each.
+    """
+
+    def __init__(
+        self,
+        task: ChainTask,
+        target: float,
+        *,
+        time: float = 0.0,
+        dynamic: bool = False,
+        adapted: bool = False,
+        scaled: bool = False,
+    ) -> None:
+        self.target, self.time, self.dynamic, self.scaled = float(target), float(time), dynamic, scaled
+        if dynamic:
             super().__init__(task, DYNAMIC_POINTS, dynamic_momenta(task.layout[at.MAX_DEPTH]))
         else:
             super().__init__(task, STATIC_POINTS, STATIC_MOMENTA)
@@ -53,7 +65,6 @@ class HamiltonianChain(Chain):
         blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
         places = np.zeros(COUNTS, dtype=np.int64), np.zeros(RESULT)
         self._work = Work(*blocks, self.state, self.search, *places)
-        adapted = isinstance(task.sampler, StaticHMC | DynamicHMC) and task.sampler.metric == "adapted"
         self.window = Window(int(self.layout[at.U]) if adapted and task.coordinates is None else 0)
 
     @property
@@ -127,16 +138,14 @@ class HamiltonianChain(Chain):
         self.search[CHOSEN] = pace.integration_time
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
-        task, draws, sampler = self.task, self.draws, self.task.sampler
-        assert not isinstance(sampler, GuidedProposals)
-        time_given = sampler.integration_time if isinstance(sampler, StaticHMC) else None
+        warmup = self.passed + self.task.warmup
         made = run_hamiltonian(
             self._work,
             True if self.dynamic else None,
-            isinstance(sampler, UnconstrainedHMC) and sampler.metric == "adapted",
-            float(time_given or 0.0),
-            self.passed + task.warmup,
-            float(sampler.target_acceptance),
+            self.scaled,
+            self.time,
+            warmup,
+            self.target,
             Drawn(**room),
             monitor.stop,
             monitor.done,
@@ -147,8 +156,8 @@ class HamiltonianChain(Chain):
                 "not move the whole state; take more steps_per_interval, a scheme of higher order, or no blocks"
             )
         if not self.dynamic:
-            chosen = integration_time(self.search, int(self.state[ITERATION]), self.passed + task.warmup)
-            draws.integration_time = float(time_given or chosen)
+            chosen = integration_time(self.search, int(self.state[ITERATION]), warmup)
+            self.draws.integration_time = float(self.time or chosen)
         return made
 
     @property

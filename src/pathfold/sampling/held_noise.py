@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine
+from pathfold.engine import Engine
 from pathfold.model import (
     ConditionalMap,
     DiffusionModel,
@@ -92,7 +92,7 @@ def names_of_normals(model: DiffusionModel) -> tuple[list[str], list[str]]:
 def _parts(engine: Engine, grid: TimeGrid, draw: Held) -> tuple[np.ndarray, ...]:
     """Return (u, v0, w, v) of a draw."""
     u, v0, w, v = engine.get_vector(draw.position)
-    if not isinstance(engine, UnconstrainedEngine | GuidedEngine):
+    if not engine.of_fine_steps:
         return u, v0, w, v
     return u, v0, _observation_noise(engine.model, grid, draw), v.reshape(len(grid.starts), grid.steps, -1)
 

@@ -7,7 +7,6 @@ end of warm-up (`meeting.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,6 @@ from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import Checkpoint
 from pathfold.sampling.draws import Draws
-from pathfold.sampling.guided_chain import GuidedChain
-from pathfold.sampling.hamiltonian_chain import HamiltonianChain
-from pathfold.sampling.replica_chain import ReplicaChain
-from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange
-
-_KINDS: dict[type, Callable[[ChainTask], Chain]] = {GuidedProposals: GuidedChain, ReplicaExchange: ReplicaChain}
 
 
 def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
@@ -32,7 +25,7 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
 
 def run_through_warmup(task: ChainTask, monitor: Monitor) -> Chain:
     """Begin a chain, or resume it where a checkpoint left off, and make what is left of its warm-up."""
-    chain, checkpoint = _KINDS.get(type(task.sampler), HamiltonianChain)(task), _checkpoint(task)
+    chain, checkpoint = task.sampler.chain(task), _checkpoint(task)
     with checkpoint.sole_use() if checkpoint else nullcontext(), chain.helped() as chain.clock:
         if not (checkpoint and chain.restore(checkpoint)):
             chain.initialise()

@@ -11,15 +11,13 @@ from typing import Any, Literal, Self, cast, get_args
 
 from pathfold.errors import SettingsError, told
 from pathfold.model.checks import choice, positive, truth, whole
-from pathfold.sampling.samplers import GuidedProposals, ReplicaExchange, Sampler, StaticHMC, UnconstrainedHMC
+from pathfold.sampling.replica_sampler import ReplicaExchange
+from pathfold.sampling.sampler import Sampler
 from pathfold.sampling.selection import Selection
-from pathfold.sampling.warm_start import AFTER_FIT, Earlier
-from pathfold.sampling.warm_start import WARMUP as WARM_START
+from pathfold.sampling.static_sampler import StaticHMC
+from pathfold.sampling.warm_start import Earlier
 
 KeepPath = Literal["nodes", "all", "none"]
-WARMUP = 250
-GUIDED_WARMUP = 500  # draws, each of several iterations
-REPLICA_WARMUP = 400  # half of which place the rungs
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Settings:
         sampler = _checked_sampler(sampler, start)
         return cls(
             chains=whole("chains", chains, least=1),
-            warmup=_checked_warmup(warmup, start, sampler),
+            warmup=sampler.warmup(start) if warmup is None else whole("warmup", warmup, least=0),
             start=start,
             draws=whole("draws", draws, least=1),
             seed=whole("seed", seed, least=0),
@@ -87,7 +85,7 @@ class Settings:
         """Return the settings that the draws depend on, as the results record them."""
         sampler = self.sampler
         named = ("splitting", "solver", "observations_per_block", "initial_states")
-        own = {name: value for name, value in asdict(sampler).items() if name not in named}
+        own = {name: value for name, value in vars(sampler).items() if name not in named}
         return {
             "chains": self.chains,
             "warmup": self.warmup,
@@ -113,30 +111,16 @@ def _recorded(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
-def _checked_warmup(given: Any, start: Earlier | None, sampler: Sampler) -> int:
-    """Return the length of warm-up; its default is short for a run that takes over the pace of an earlier one."""
-    if given is None and isinstance(sampler, GuidedProposals):
-        return GUIDED_WARMUP
-    if given is None and isinstance(sampler, ReplicaExchange):
-        return REPLICA_WARMUP
-    if given is None:
-        if start is None or isinstance(sampler, UnconstrainedHMC):
-            return WARMUP
-        return AFTER_FIT if start.fitted else WARM_START if start.has_pace else WARMUP
-    return whole("warmup", given, least=0)
-
-
 def _checked_thin(given: Any, sampler: Sampler) -> int:
     thin = whole("thin", given, least=1)
-    if thin > 1 and isinstance(sampler, GuidedProposals):
-        raise SettingsError(f"a draw of pf.GuidedProposals() has its own thin: write pf.GuidedProposals(thin={thin})")
+    sampler.check_thin(thin)
     return thin
 
 
 def _checked_sampler(given: Any, start: Earlier | None) -> Sampler:
     if given is None:
         return ReplicaExchange() if start is not None and start.exchanged else StaticHMC()
-    if isinstance(given, type) and issubclass(given, get_args(Sampler)):
+    if isinstance(given, type) and issubclass(given, Sampler):
         raise SettingsError(f"sampler must be made with parentheses: write sampler=pf.{given.__name__}()")
     if not isinstance(given, Sampler):
         raise SettingsError(

@@ -19,8 +19,8 @@ from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.parameter_metric import Coordinates
 from pathfold.sampling.starts import Point
 
-WARMUP = 50  # iterations, unless they are given
-AFTER_FIT = 100  # the same where the start is a fit, which has no step sizes to go on with
+# Iterations of warm-up by default: from anywhere, from where a run ended, from a fit, which has no step sizes.
+WARMUP, AFTER_RUN, AFTER_FIT = 250, 50, 100
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,13 @@ class Earlier:
     def digest(self) -> str:
         arrays = (getattr(self, field.name) for field in fields(self))
         return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays if a is not None)).hexdigest()
+
+
+def default_warmup(start: Earlier | None) -> int:
+    """Return the iterations of warm-up by default: few for a chain that goes on at the pace of an earlier one."""
+    if start is None or not (start.fitted or start.has_pace):
+        return WARMUP
+    return AFTER_FIT if start.fitted else AFTER_RUN
 
 
 def check_start(earlier: Earlier, model: DiffusionModel) -> None:

@@ -30,7 +30,6 @@ from pathfold.sampling.draws import Draws
 from pathfold.sampling.meeting import meet
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.run_chain import run_chain, run_through_warmup, run_to_the_end, save
-from pathfold.sampling.samplers import kind_of
 from pathfold.sampling.settings import Settings
 
 Assembly = Callable[[], Sequence[Code]]
@@ -275,7 +274,7 @@ def work(task: ChainTask, stop: str | None) -> Draws | Failed | None:
             raise SettingsError(
                 f"checkpoint: a worker does not see the folder {task.checkpoint}; give one on a disk that all share"
             )
-        compile_sampler(kind_of(task.sampler), announce=False)
+        compile_sampler(task.sampler.native, announce=False)
         monitor = Monitor()
         with _stopped_by(stop, monitor):
             return _once_free(task, monitor)

@@ -45,6 +45,7 @@ class GuidedRecords(Records):
                 "log_series": (),
                 "missed": (),
                 "noise0": (n.V0,),
+                "kind": (n.Y,),
             },
         )
         vector = ["u", "v0", "w", "v"]
@@ -71,7 +72,7 @@ def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
 
 
 class Seen(NamedTuple):
-    """The end of a step as programs take it: its time and inputs, and what is observed there."""
+    """The end of a step: its time and inputs, what is observed there, and by normals of which kinds it is guided to."""
 
     t: Any
     inputs: Any
@@ -79,6 +80,7 @@ class Seen(NamedTuple):
     mask: Any
     censored: Any
     upper: Any
+    kind: Any
 
 
 class Rows(NamedTuple):
@@ -111,7 +113,10 @@ def linear_rows(f: Programs, z, x, seen: Seen) -> Rows:
 
 def _rows_at_rest(f: Programs, z, x, seen: Seen) -> Applied:
     """The rows at no noise."""
-    return f.rows(z, x, np.zeros(f.rows.shapes[2]), *seen, np.ones(()))
+    *there, kind = seen
+    if f.rows_of_kind is None:
+        return f.rows(z, x, np.zeros(f.rows.shapes[2]), *there, np.ones(()))
+    return f.rows_of_kind(z, x, np.zeros(f.rows.shapes[2]), *there, kind)
 
 
 def _solve_transposed(factor, right):
@@ -230,9 +235,11 @@ def _guide_node(f: Programs, r: Records, n: Sizes) -> Kernel:
     def init(H_end, F_end):
         return {"H_here": H_end, "F_here": F_end}
 
-    def body(H_here, F_here, z, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
+    def body(
+        H_here, F_here, z, x_start, x_node, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper, kind
+    ):
         m, A, L = f.step_at_rest(z, x_start, delta, t_start, forcing)
-        rows = linear_rows(f, z, x_node, Seen(t_end, inputs_end, y, mask, censored, upper))
+        rows = linear_rows(f, z, x_node, Seen(t_end, inputs_end, y, mask, censored, upper, kind))
         earlier = _look_back(H_here, F_here, A, L, m - A @ x_start, rows, x_node, mask)
         return {"H": H_here, "F": F_here, "H_here": earlier[0], "F_here": earlier[1]}
 
@@ -315,7 +322,10 @@ def _met(f: Programs, z, x, met: Meeting, noise, free, seen: Seen):
     positive: a path that is far from the data, where the squares of eta and e are huge, has a small weight, and not the
     rounding errors of a large one.
     """
-    likelihood = -f.misfit(z, x, *seen._replace(mask=met.rows.noisy)).value()
+    *there, kind = seen._replace(mask=met.rows.noisy)
+    likelihood = -f.misfit(z, x, *there).value()
+    if f.log_share is not None:
+        likelihood = likelihood + f.log_share(z, x, np.zeros(f.rows.shapes[2]), *there, kind).value()
     volume = _log_det(met.rows.unit) - _log_det(met.root) - _log_det(met.C)
     return 0.5 * free - 0.5 * (noise @ noise) + volume + likelihood
 
@@ -332,8 +342,8 @@ def _guided_node(f: Programs, r: Records, n: Sizes) -> Kernel:
     def init(x_begin):
         return {"state": x_begin, "total": np.zeros(()), "off": np.zeros(())}
 
-    def body(state, z, v, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
-        seen = Seen(t_end, inputs_end, y, mask, censored, upper)
+    def body(state, z, v, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper, kind):
+        seen = Seen(t_end, inputs_end, y, mask, censored, upper, kind)
         met = _meeting(f, z, state, H, F, delta, t_start, forcing, seen)
         fixed = solve_lower(met.root + met.rows.root, met.B @ v)
         eta = met.mean + v - met.B.T @ _solve_transposed(met.root, fixed)
@@ -359,8 +369,8 @@ def _innovations_node(f: Programs, r: Records, n: Sizes) -> Kernel:
     def init(x_begin):
         return {"state": x_begin, "total": np.zeros(())}
 
-    def body(state, z, noise, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper):
-        seen = Seen(t_end, inputs_end, y, mask, censored, upper)
+    def body(state, z, noise, H, F, delta, t_start, t_end, forcing, inputs_end, y, mask, censored, upper, kind):
+        seen = Seen(t_end, inputs_end, y, mask, censored, upper, kind)
         met = _meeting(f, z, state, H, F, delta, t_start, forcing, seen)
         eta = met.C.T @ (noise - met.mu)
         away = eta - met.mean

@@ -7,7 +7,7 @@ from numpy import exp, fabs, inf, log
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_AFFINE
 
-from .guided_paths import aim, clear_guide, draw_steps, follow_node, follow_steps
+from .guided_paths import aim, clear_guide, draw_steps, follow_node, follow_segment, follow_steps
 from .jit import compiled, kernel
 from .lanes import of_series
 from .small import finite
@@ -51,27 +51,114 @@ def move(layout, problem, point, scratch, rng, piece):
 
 
 @compiled
-def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights):
-    """Draw initial states, guided to the first observation along paths that come closer to it, with log weights."""
-    omega, noise = (
-        of_series(layout, at.POINT_V0, at.V0_V0, piece),
-        of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece),
-    )
-    log_ratio = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, piece)
-    excess = of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, piece)
+def set_kinds(layout, point, piece, columns, kinds):
+    """Say by normals of which kinds a guide takes the observation that ends a segment, in columns with heavy tails."""
+    base = of_series(layout, at.POINT_PIECE, at.PIECE_KIND, piece + 1)
+    for h in range(columns.size):
+        if columns[h] >= 0:
+            point[base + columns[h]] = kinds[h]
+
+
+@compiled
+def approach(layout, problem, point, scratch, piece):
+    """Compute the guide of the first segment of a series, and of its start, along paths that come closer to the data.
+
+    Returns the log weight of the last of the starts.
+    """
+    omega = of_series(layout, at.POINT_V0, at.V0_V0, piece)
     for i in range(layout[at.V0]):
         point[omega + i] = 0.0
     clear_guide(layout, point, piece, piece + 2)
     for _ in range(APPROACHES):
         kernel(at.GUIDED_START, piece, layout, problem, point, point, scratch)
         aim(layout, problem, point, scratch, piece)
-    for p in range(states.shape[0]):
-        plain = rng.random() < PLAIN
-        for i in range(layout[at.V0]):
-            point[(noise if plain else omega) + i] = rng.standard_normal()
-        kernel(at.INNOVATIONS_START if plain else at.GUIDED_START, piece, layout, problem, point, point, scratch)
-        exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], False)
-        log_weights[p] = mixed(point[log_ratio]) - point[excess] - log(states.shape[0])
+    log_ratio = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, piece)
+    return point[log_ratio] - point[of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, piece)]
+
+
+@compiled
+def weigh_kinds(layout, problem, point, scratch, piece, start, columns, chances):
+    """Compute the chances of the kinds (column, kind), column by column, the others being of their likeliest kinds.
+
+    They are weights of paths without noise: of the `start`, or from where the piece begins.
+    """
+    base = of_series(layout, at.POINT_PIECE, at.PIECE_KIND, piece + 1)
+    for h in range(columns.size):
+        if columns[h] >= 0:
+            point[base + columns[h]] = 0.0
+    for h in range(columns.size):
+        if columns[h] < 0:
+            continue
+        best, highest, total = 0, -inf, 0.0
+        for k in range(chances.shape[1]):
+            point[base + columns[h]] = k
+            if start:
+                chances[h, k] = approach(layout, problem, point, scratch, piece)
+            else:
+                aim(layout, problem, point, scratch, piece)
+                chances[h, k] = 0.0
+            chances[h, k] += follow_segment(layout, problem, point, scratch, piece)
+            if not finite(chances[h, k]):
+                chances[h, k] = -inf
+            if chances[h, k] > highest:
+                best, highest = k, chances[h, k]
+        for k in range(chances.shape[1]):
+            chances[h, k] = exp(chances[h, k] - highest) if highest > -inf else 1.0
+            total += chances[h, k]
+        for k in range(chances.shape[1]):
+            chances[h, k] = (1.0 - PLAIN) * chances[h, k] / total + PLAIN / chances.shape[1]
+        point[base + columns[h]] = best
+
+
+@compiled
+def draw_kinds(rng, columns, chances, kinds):
+    """Draw the kinds of a particle by their chances; return the log of that of what is drawn."""
+    total = 0.0
+    for h in range(columns.size):
+        if columns[h] >= 0:
+            left, k = rng.random() - chances[h, 0], 0
+            while left > 0.0 and k < chances.shape[1] - 1:
+                k += 1
+                left -= chances[h, k]
+            kinds[h] = k
+            total += log(chances[h, k])
+    return total
+
+
+@compiled
+def differ(kinds, others):
+    """Count the columns in which particles are of other kinds."""
+    count = 0
+    for h in range(kinds.size):
+        count += kinds[h] != others[h]
+    return count
+
+
+@compiled
+def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights, columns, kinds, to_do):
+    """Draw initial states, guided to the first observation, with log weights; particles of the same kinds at once."""
+    omega, noise = (
+        of_series(layout, at.POINT_V0, at.V0_V0, piece),
+        of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece),
+    )
+    log_ratio = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, piece)
+    excess = of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, piece)
+    to_do[:] = 1
+    for first in range(states.shape[0]):
+        if to_do[first] == 0:
+            continue
+        set_kinds(layout, point, piece, columns, kinds[first])
+        approach(layout, problem, point, scratch, piece)
+        for p in range(first, states.shape[0]):
+            if to_do[p] == 0 or differ(kinds[first], kinds[p]):
+                continue
+            to_do[p] = 0
+            plain = rng.random() < PLAIN
+            for i in range(layout[at.V0]):
+                point[(noise if plain else omega) + i] = rng.standard_normal()
+            kernel(at.INNOVATIONS_START if plain else at.GUIDED_START, piece, layout, problem, point, point, scratch)
+            exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], False)
+            log_weights[p] += mixed(point[log_ratio]) - point[excess] - log(states.shape[0])
 
 
 @compiled
@@ -152,8 +239,9 @@ def look_ahead(layout, problem, point, scratch, rng, piece, states, expected):
 
 @compiled
 def filter_particles(
-    layout, problem, point, scratch, rng, pieces, starts, states, spare, log_weights, ahead, expected, weights
-):
+    layout, problem, point, scratch, rng, pieces, starts, heavy, states, spare, log_weights, kinds, chances, to_do,
+    ahead, expected, weights,
+):  # fmt: skip
     """Estimate log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; return a status.
 
     All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of
@@ -161,29 +249,51 @@ def filter_particles(
     are known before noise is drawn, and so the product of the densities is an unbiased estimate of p(y | z). Missing
     are factors that depend on the data alone. Unless `weights` is empty, it and `expected` (observation, particle, X)
     are filled with the states that particles would have at each observation without it, and their weights.
+
+    `heavy` (observation, columns) are the columns that have heavy tails, -1 where nothing is seen in them. They are
+    taken for mixtures of normals, each of a kind that is drawn anew for every particle; `kinds` (particle, columns),
+    `chances` (columns, kinds) and `to_do` (particle,) are room.
     """
     share = 1.0
     for g in range(pieces.size):
         piece = pieces[g]
-        if starts[g] != 0:
-            draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights)
+        start, columns = starts[g] != 0, heavy[g]
+        if start:
+            weigh_kinds(layout, problem, point, scratch, piece, True, columns, chances)
+            for p in range(log_weights.size):
+                log_weights[p] = -draw_kinds(rng, columns, chances, kinds[p])
+            draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights, columns, kinds, to_do)
         if weights.size > 0:
             look_ahead(layout, problem, point, scratch, rng, piece, states, expected[g])
             weights[g] = exp(log_weights)
-        own = starts[g] != 0 or share < SPARSE
         average(states, log_weights, spare[0])
-        exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)
-        aim(layout, problem, point, scratch, piece)
-        for p in range(states.shape[0]):
-            exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], True)
-            if own:
-                aim(layout, problem, point, scratch, piece)
-            log_weights[p] += move(layout, problem, point, scratch, rng, piece)
-            exchange(layout, point, at.PIECE_X_END, piece + 1, states[p], False)
-            if is_lost(states[p], log_weights[p]):
-                log_weights[p] = -inf
-            if finite(log_weights[p]) and point[of_series(layout, at.POINT_PIECE, at.PIECE_MISSED, piece + 1)] > MET:
-                return NOT_AFFINE
+        if not start:
+            exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)
+            weigh_kinds(layout, problem, point, scratch, piece, False, columns, chances)
+            for p in range(log_weights.size):
+                log_weights[p] -= draw_kinds(rng, columns, chances, kinds[p])
+        own = start or share < SPARSE
+        to_do[:] = 1
+        for first in range(states.shape[0]):
+            if to_do[first] == 0:
+                continue
+            set_kinds(layout, point, piece, columns, kinds[first])
+            exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)
+            aim(layout, problem, point, scratch, piece)
+            for p in range(first, states.shape[0]):
+                if to_do[p] == 0 or differ(kinds[first], kinds[p]):
+                    continue
+                to_do[p] = 0
+                exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], True)
+                if own:
+                    aim(layout, problem, point, scratch, piece)
+                log_weights[p] += move(layout, problem, point, scratch, rng, piece)
+                exchange(layout, point, at.PIECE_X_END, piece + 1, states[p], False)
+                if is_lost(states[p], log_weights[p]):
+                    log_weights[p] = -inf
+                missed = point[of_series(layout, at.POINT_PIECE, at.PIECE_MISSED, piece + 1)]
+                if finite(log_weights[p]) and missed > MET:
+                    return NOT_AFFINE
         ahead[g] = normalise(log_weights)
         if ahead[g] == -inf:
             return NON_FINITE

@@ -1,14 +1,17 @@
-"""A chain of replica exchange on the host's side: how it begins, how its rungs are placed (method.md, section 22)."""
+"""Replica exchange: the sampler, and its chains on the host's side, which place the rungs (method.md, section 22)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from pathfold.engine import table as at
+from pathfold.engine.engine import Solver
 from pathfold.engine.helpers import Team, is_compiled
 from pathfold.engine.native.chain_loop import Work
 from pathfold.engine.native.integration_time import integration_time, time_search_size
@@ -19,6 +22,8 @@ from pathfold.engine.native.replica_exchange import (
     LABEL,
     OF_RUNGS,
     PLACES,
+    REPLICA_STATISTICS,
+    RUNG_STATISTICS,
     TALLY,
     Replicas,
     meet,
@@ -26,15 +31,82 @@ from pathfold.engine.native.replica_exchange import (
     set_coldness,
 )
 from pathfold.engine.native.step_size import ITERATION, STATE
+from pathfold.engine.native.thresholds import MOST_RUNGS
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
 from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
-from pathfold.errors import InitialisationError
+from pathfold.errors import InitialisationError, SettingsError
+from pathfold.model import DiffusionModel
+from pathfold.model.checks import positive, whole
 from pathfold.sampling import ladder
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
-from pathfold.sampling.samplers import ReplicaExchange
+from pathfold.sampling.sampler import SOLVER, InitialStates, Sampler, Statistic, check_noise
+from pathfold.sampling.warm_start import Earlier
 
 FOREVER = 2**40  # sweeps
+
+
+@dataclass(frozen=True)
+class ReplicaExchange(Sampler):
+    """Replicas of the posterior with its likelihood to powers from 1 to 0, which exchange their places.
+
+    For posteriors with several modes, each of which gets its share of the draws. On the rung of power 0, the prior,
+    draws are independent; exchanges between neighbouring rungs bring them down to the posterior, which keeps its draws
+    exact. Every rung is sampled as by `pf.StaticHMC`, so that a draw costs about as much as one of that times the
+    number of rungs. All that is observed must have noise.
+
+    Parameters
+    ----------
+    rungs
+        How many powers there are, 1 and 0 included, from 3 to 48. By default warm-up finds out how many it takes for
+        every second exchange to be accepted. Where they are, it finds out in any case.
+    integration_time
+        As that of `pf.StaticHMC`, on all rungs. By default warm-up finds it for the posterior, and on other rungs it is
+        a quarter of a turn, or four pairs of steps if that is less.
+    target_acceptance
+        As that of `pf.StaticHMC`.
+    solver
+        As that of `pf.StaticHMC`.
+    initial_states
+        As those of `pf.StaticHMC`.
+    """
+
+    native: ClassVar = "replicas"
+    tempered: ClassVar = True
+
+    rungs: int | None = None
+    _: KW_ONLY
+    integration_time: float | None = None
+    target_acceptance: float = 0.95
+    solver: Solver = SOLVER
+    initial_states: InitialStates = "descent"
+
+    def __post_init__(self) -> None:
+        self._check_settings()
+        self._check_target(self.target_acceptance)
+        if self.rungs is not None:
+            self._set("rungs", whole("rungs", self.rungs, least=ladder.FEWEST))
+            if self.rungs > MOST_RUNGS:
+                raise SettingsError(f"rungs must be at most {MOST_RUNGS}, not {self.rungs}")
+        if self.integration_time is not None:
+            self._set("integration_time", positive("integration_time", self.integration_time))
+
+    def check(self, model: DiffusionModel) -> None:
+        check_noise(self, model, "there is no likelihood to take a power of")
+
+    def warmup(self, start: Earlier | None) -> int:
+        return 400  # half of which place the rungs
+
+    def statistics(self, model: DiffusionModel) -> list[Statistic]:
+        """Return those of the replica that a draw is of, and of every rung that there is room for."""
+        rungs = range(MOST_RUNGS)
+        return [
+            *(Statistic(name, dtype) for name, dtype in REPLICA_STATISTICS.items()),
+            *(Statistic(name, dim="rung", labels=rungs) for name in RUNG_STATISTICS),
+        ]
+
+    def chain(self, task: ChainTask) -> ReplicaChain:
+        return ReplicaChain(task, self)
 
 
 class ReplicaChain(Chain):
@@ -44,10 +116,9 @@ class ReplicaChain(Chain):
     stay, and step sizes and integration times are adapted as those of a single chain are.
     """
 
-    def __init__(self, task: ChainTask) -> None:
+    def __init__(self, task: ChainTask, sampler: ReplicaExchange) -> None:
         super().__init__(task, STATIC_POINTS, STATIC_MOMENTA)
-        assert isinstance(task.sampler, ReplicaExchange)
-        self.sampler = task.sampler
+        self.sampler = sampler
         self.ends = sorted({int(share * task.warmup) for share in ladder.ROUNDS} - {0})  # of rounds, in sweeps
         self.helpers = 0  # threads besides its own ...
         self.team: Team | None = None  # ... that do tasks, while rungs stay

@@ -1,0 +1,113 @@
+"""A sampler: its settings, what it asks of a model, and how it makes a chain."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from pathfold.engine import Engine
+from pathfold.engine.engine import Solver, Splitting
+from pathfold.errors import SettingsError, told
+from pathfold.model import DiffusionModel
+from pathfold.model.checks import choice, positive, whole
+from pathfold.sampling.heuristics import Heuristic
+from pathfold.sampling.parameter_metric import Metric
+from pathfold.sampling.starts import Point
+from pathfold.sampling.warm_start import WARMUP, Earlier
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pathfold.sampling.chain import Chain
+    from pathfold.sampling.chain_task import ChainTask
+
+InitialStates = Literal["descent"] | Heuristic
+SOLVER = Solver()
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What a sampler records with every draw under a name: a number, or one for each of the labels of a dimension."""
+
+    name: str
+    dtype: str = "float64"
+    dim: str = ""
+    labels: Sequence[Any] = ()
+
+    @property
+    def size(self) -> int:
+        return len(self.labels) if self.dim else 1
+
+
+class Sampler(ABC):
+    """A way to draw from the posterior: a frozen dataclass of settings, with the chains that they make.
+
+    `pf.sample` compiles the model, finds a point that meets the data for every chain, runs chains in threads or
+    processes, saves them, and packs their draws. It asks a sampler for what stands here and for nothing else.
+    """
+
+    native: ClassVar[str]  # the functions of `engine/installation.py` that its chains call
+    tempered: ClassVar[bool] = False  # whether it takes likelihoods to powers, and has starts from all modes
+    splitting: Splitting = "gaussian"
+    solver: Solver = SOLVER
+    observations_per_block: int | None = None
+    initial_states: InitialStates = "descent"
+
+    @abstractmethod
+    def chain(self, task: ChainTask) -> Chain:
+        """Return a chain that has not begun."""
+
+    def check(self, model: DiffusionModel) -> None:
+        """Raise SettingsError if it cannot sample this model."""
+
+    def warmup(self, start: Earlier | None) -> int:
+        """Return the length of warm-up by default, of a run that goes on from an earlier one if `start` is given."""
+        return WARMUP
+
+    def check_thin(self, thin: int) -> None:
+        """Raise SettingsError if it has a setting of its own for the iterations of a draw."""
+
+    @property
+    def parameter_metric(self) -> Metric:
+        """The mass of the normals that the parameters are made of."""
+        return "identity"
+
+    def statistics(self, model: DiffusionModel) -> list[Statistic]:
+        """Return what it records besides the statistics of all samplers, in the order of its columns."""
+        return []
+
+    def engine(self, engine: Engine) -> Engine:
+        """Return the engine that its chains run on, for the model and grid of the one on the manifold of the data."""
+        return engine
+
+    def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
+        """Return the beginning of a chain on its own engine, from a point of the manifold."""
+        raise NotImplementedError
+
+    def _check_settings(self) -> None:
+        """Check the settings that several samplers have."""
+        choice("splitting", self.splitting, get_args(Splitting))
+        choice("initial_states", self.initial_states, ("descent", *get_args(Heuristic)))
+        if not isinstance(self.solver, Solver):
+            raise SettingsError(f"solver must be pf.Solver(), with other tolerances or limits, not {told(self.solver)}")
+        if self.observations_per_block is not None:
+            self._set("observations_per_block", whole("observations_per_block", self.observations_per_block, least=2))
+
+    def _check_target(self, given: float) -> None:
+        self._set("target_acceptance", positive("target_acceptance", given, below=1.0))
+
+    def _set(self, name: str, value: Any) -> None:
+        """Put a setting in its plain type."""
+        object.__setattr__(self, name, value)
+
+
+def check_noise(sampler: Sampler, model: DiffusionModel, why: str) -> None:
+    """Raise SettingsError, which says why, unless all that is observed has noise."""
+    if not model.noise_everywhere:
+        raise SettingsError(
+            f"sampler=pf.{type(sampler).__name__}() needs noise in every component, pf.GaussianNoise(mean, scale) or "
+            f"pf.Likelihood(f): without it {why}; give all that is observed a little noise, or use pf.StaticHMC() or "
+            "pf.DynamicHMC()"
+        )

@@ -1,0 +1,72 @@
+"""Dynamic trajectories without constraints: the paper's baseline."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+
+from pathfold.engine import Engine, UnconstrainedEngine
+from pathfold.engine.engine import Splitting
+from pathfold.model import DiffusionModel
+from pathfold.model.checks import choice
+from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.hamiltonian_chain import HamiltonianChain
+from pathfold.sampling.sampler import InitialStates, Sampler, check_noise
+from pathfold.sampling.starts import Point
+
+Scales = Literal["adapted", "identity"]
+
+
+@dataclass(frozen=True)
+class UnconstrainedHMC(Sampler):
+    """The paper's baseline for additive Gaussian noise: dynamic trajectories on the density of (u, v0, v).
+
+    Steps must be as small as the observation noise: it is meant for comparison and not recommended.
+
+    Parameters
+    ----------
+    target_acceptance
+        The acceptance rate that warm-up tunes the step size for, between 0 and 1.
+    metric
+        "adapted": diagonal, from the variances in growing windows of warm-up, which should have 500 iterations or more;
+        or "identity".
+    splitting
+        How the Hamiltonian is split, "stormer-verlet" or "gaussian".
+    initial_states
+        As those of `pf.StaticHMC`; a chain begins with a point that meets the data, without its observation noise.
+    """
+
+    native: ClassVar = "dynamic"
+
+    target_acceptance: float = 0.8
+    metric: Scales = "adapted"
+    _: KW_ONLY
+    splitting: Splitting = "stormer-verlet"
+    initial_states: InitialStates = "descent"
+
+    def __post_init__(self) -> None:
+        self._check_settings()
+        self._check_target(self.target_acceptance)
+        choice("metric", self.metric, get_args(Scales))
+
+    def check(self, model: DiffusionModel) -> None:
+        check_noise(self, model, "(u, v0, v) have no density")
+
+    def engine(self, engine: Engine) -> Engine:
+        return UnconstrainedEngine(engine.model, engine.grid, splitting=self.splitting)
+
+    def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
+        return Point(without_observation_noise(engine, point, own), np.zeros(0))
+
+    def chain(self, task: ChainTask) -> HamiltonianChain:
+        return HamiltonianChain(task, self.target_acceptance, dynamic=True, scaled=self.metric == "adapted")
+
+
+def without_observation_noise(engine: Engine, point: np.ndarray, own: Engine) -> np.ndarray:
+    """Return the noise of a point of the manifold as a vector of an engine whose intervals are fine steps."""
+    u, v0, _, v = engine.get_vector(point)
+    position = own.block("vector")
+    own.set_vector(position, u, v0, np.zeros((own.intervals, 0)), v.reshape(own.intervals, -1))
+    return position
