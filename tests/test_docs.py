@@ -200,6 +200,7 @@ def test_the_page_start_runs(monkeypatch, tmp_path):
     assert names["band"].shape == (2, 100)
 
 
+@pytest.mark.slow
 def test_the_page_first_look_runs(monkeypatch, capsys):
     take_few_draws(monkeypatch, chains=1, warmup=10, draws=10)
     names: dict[str, Any] = {}

@@ -37,6 +37,7 @@ def quick(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_is_saved_with_its_setting_and_circumstances(quick):
     saved = {file.stem: json.loads(file.read_text()) for file in (quick / "results").glob("*.json")}
     assert set(saved) == {"sir"}
@@ -53,6 +54,7 @@ def test_a_run_is_saved_with_its_setting_and_circumstances(quick):
     assert not [*(quick / "unfinished").iterdir()]
 
 
+@pytest.mark.slow
 def test_the_unit_metric_is_not_adapted(quick):
     adapted, unit = (
         next(row for row in Results(quick / "results").rows.values() if row["setting"]["sampler"] == name)
@@ -161,6 +163,7 @@ def test_a_commit_is_that_of_the_code_and_not_of_the_rows(tmp_path, monkeypatch)
     assert runner.circumstances()["commit"] == f"{commit}-dirty"
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_and_what_is_saved_is_not_made_again(quick, monkeypatch):
     made = []
     monkeypatch.setattr(runner, "run", lambda setting, checkpoint: made.append(setting))
@@ -189,6 +192,7 @@ def test_figures_of_what_was_saved(name, tmp_path):
     assert len(drawn(name, tmp_path)) > 10_000
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_every_time(tmp_path):
     figure = drawn("sir_pairs", tmp_path)
     assert len(figure) > 10_000

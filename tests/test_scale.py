@@ -103,6 +103,7 @@ def test_a_process_that_fails_is_quoted():
         runner.run("nonsense", 1, Terms())
 
 
+@pytest.mark.slow
 def test_a_row_of_a_real_run():
     terms = Terms(chains=2, warmup=20, draws=40, seconds=100.0)
     found = row.row("series", 1, terms)

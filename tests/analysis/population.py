@@ -14,10 +14,12 @@ from pathfold.engine.status import CONVERGED
 from pathfold.model import TimeGrid
 from pathfold.results.noise_group import DIMENSIONS
 from pathfold.results.posterior import attributes, constant_dataset, draws_dataset, observed_dataset
+from tests.once import once
 
 SETTINGS: dict[str, Any] = {"sampler": "StaticHMC", "keep_path": "nodes", "steps_per_interval": 1, "warmup": 10}
 
 
+@once
 def model() -> pf.DiffusionModel:
     """A level that each subject has of its own, approached at a rate of its own; exact in one step."""
     return pf.DiffusionModel(

@@ -22,7 +22,7 @@ from pathfold.results.noise_group import NOTHING
 from tests.thorough import thorough
 
 TIMES = 0.5 * np.arange(1, 25)
-DATA_SETS = 24
+DATA_SETS = 16
 FALSE_ALARMS = 1e-3  # of each statistical test in this file
 
 
@@ -363,14 +363,15 @@ def test_a_saved_posterior_is_checked_alike(tmp_path):
 # What is not tested, and models without noise of their own.
 
 
-def decay(observation: Any) -> pf.DiffusionModel:
+@cache
+def decay(likelihood: Any) -> pf.DiffusionModel:
     """An exponential decay from about 50, without system noise."""
     return pf.DiffusionModel(
         drift=lambda x, z: -z["rate"] * x,
         diffusion=lambda x, z: jnp.zeros((1, 1)),
         parameters={"rate": dist.LogNormal(-1.2, 0.3)},
         initial_state=dist.Normal(jnp.array([50.0]), 5.0),
-        observation=observation,
+        observation=pf.Likelihood(likelihood),
     )
 
 
@@ -389,7 +390,7 @@ def decayed(kind: str) -> tuple[pf.DiffusionModel, pf.Observations, xr.DataTree]
     times, rng = 0.5 * np.arange(1, 41), np.random.default_rng(3)
     mean = 50.0 * np.exp(-0.3 * times) + (8.0 * (1.0 + np.sin(times)) if "wrong" in kind else 0.0)
     data = pf.Observations(times, rng.poisson(mean).astype(float))
-    model = decay(pf.Likelihood(sharp if "unknown" in kind else counts))
+    model = decay(sharp if "unknown" in kind else counts)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(.*)(things are amiss|steps are short)")
         return model, data, sample(model, data, chains=2)

@@ -25,7 +25,7 @@ def short() -> xr.DataTree:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pf.sample(
-            known.model(), known.data, steps_per_interval=STEPS, warmup=30, draws=500, keep_path="none",
+            known.model, known.data, steps_per_interval=STEPS, warmup=30, draws=500, keep_path="none",
             sampler=pf.StaticHMC(), progress=False,
         )  # fmt: skip
 

@@ -332,22 +332,22 @@ SMOOTH: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("model", "times", "sentence"),
+    ("observation", "settings", "times", "sentence"),
     [
-        (double_well(pf.NoisyObservation(lambda x, z, w: x * jnp.exp(w), 1)), [1.0], "NoisyObservation has no density"),
-        (double_well(pf.Noiseless(lambda x, z: x)), [0.0, 1.0], "observed exactly at the initial time"),
-        (double_well(pf.Noiseless(lambda x, z: x[:1]), **SMOOTH), [1.0], "does not move all .* use pf.StrongOrder1p5"),
+        (pf.NoisyObservation(lambda x, z, w: x * jnp.exp(w), 1), {}, [1.0], "NoisyObservation has no density"),
+        (pf.Noiseless(lambda x, z: x), {}, [0.0, 1.0], "observed exactly at the initial time"),
+        (pf.Noiseless(lambda x, z: x[:1]), SMOOTH, [1.0], "does not move all .* use pf.StrongOrder1p5"),
         (
-            double_well(
-                pf.Noiseless(lambda x, z: x), diffusion=lambda x, z: (z["sigma"] * x)[:, None], scheme=pf.Milstein()
-            ),
+            pf.Noiseless(lambda x, z: x),
+            {"diffusion": lambda x, z: (z["sigma"] * x)[:, None], "scheme": pf.Milstein()},
             [1.0],
             "not an affine function of the noise",
         ),
     ],
     ids=["no density", "initial time", "no noise", "not affine"],
 )
-def test_what_it_cannot_do_is_said(model, times, sentence):
+def test_what_it_cannot_do_is_said(observation, settings, times, sentence):
+    model = double_well(observation, **settings)
     grid = TimeGrid.build(pf.Observations(times, np.full(len(times), 0.75)), steps_per_interval=2)
     with pytest.raises(pf.ModelError, match=sentence):
         ParticleFilter(model, grid, 10)(model.parameters.flatten(TRUTH)[None], seed=0)

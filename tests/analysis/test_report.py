@@ -179,12 +179,11 @@ def test_data_are_drawn_that_no_component_shows(tmp_path):
     assert alone.count("<svg") == 4
     assert "data replicated" not in alone
     replicated = pf.posterior_predictive(seen_squared, tree)
-    with_them = pf.report(replicated, tmp_path / "with.html").read_text()
-    assert with_them.count("<svg") == 3
+    forecast = pf.predict(seen_squared, replicated, [15.5, 16.0])
+    with_them = pf.report(forecast, tmp_path / "with.html").read_text()
+    assert with_them.count("<svg") == 3 + 1, "of the data one picture less, and the forecast"
     assert "median of the data replicated" in with_them
     assert "var(--purple-outer)" in with_them
-    forecast = pf.predict(seen_squared, replicated, [15.5, 16.0])
-    assert pf.report(forecast, tmp_path / "ahead.html").read_text().count("<svg") == 4
 
 
 def test_a_panel_and_a_model_that_does_not_fit(written):
@@ -229,24 +228,20 @@ def test_where_nothing_stands_against_it_sensitivity_is_computed():
     assert _without_tails(np.append(density, -np.inf)) == "its density is not finite at 1 draws"
 
 
-def test_a_title_of_ones_own(tmp_path, capsys):
-    results("one").to_netcdf(tmp_path / "results.nc")
-    assert main(["report", str(tmp_path / "results.nc"), "--title", "Trial <7>"]) == 0
-    text = (tmp_path / "results.html").read_text()
-    assert text.count("Trial &lt;7&gt;") == 2  # of the window and of the page
-    assert "Calibration with" not in text
+def test_from_the_command_line_with_a_title_of_ones_own(written, tmp_path, capsys):
+    file = tmp_path / "results.nc"
+    results("one").to_netcdf(file)
+    assert main(["report", str(file), "--title", "Trial <7>"]) == 0
+    assert f"report: {tmp_path / 'results.html'}" in capsys.readouterr().out
+    assert (tmp_path / "results.html").read_text().count("Trial &lt;7&gt;") == 2  # of the window and of the page
+    files = tmp_path / "results.html", written("one")
+    again, usual = (page(each).text.split("How it was sampled")[0] for each in files)
+    assert "Calibration with" not in again
+    heading = re.findall(r"<h1>(.*)</h1>", written("one").read_text())[0]
+    assert again == usual.replace(heading, "Trial <7>")
     for title in ("  ", 3):
         with pytest.raises(pf.SettingsError, match="title must be a heading"):
             pf.report(results("one"), tmp_path / "report.html", title=title)  # type: ignore[arg-type]
-
-
-def test_from_the_command_line(written, tmp_path, capsys):
-    file = tmp_path / "results.nc"
-    results("one").to_netcdf(file)
-    assert main(["report", str(file)]) == 0
-    assert f"report: {tmp_path / 'results.html'}" in capsys.readouterr().out
-    again = page(tmp_path / "results.html")
-    assert again.text.split("How it was sampled")[0] == page(written("one")).text.split("How it was sampled")[0]
     assert main(["report", str(tmp_path / "none.nc")]) == 1
     assert "No report of" in capsys.readouterr().err
     xr.Dataset({"a": 1}).to_netcdf(tmp_path / "other.nc")

@@ -15,11 +15,13 @@ from scipy.special import ndtri
 import pathfold as pf
 from pathfold.analysis.noise_statistics import shape_test, tail_test, variance_test
 from pathfold.analysis.predictive_scores import normal_scores, placed
+from tests.once import once
 
 TIMES, STEPS = 0.5 * np.arange(1, 61), 2
 FALSE_ALARMS = 1e-3
 
 
+@once
 def model(observation: Any = None, spread: float = 0.3) -> pf.DiffusionModel:
     return pf.DiffusionModel(
         drift=lambda x, z: -0.8 * x,

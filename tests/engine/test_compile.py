@@ -9,6 +9,7 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +55,11 @@ def grid(count: int = 5, spacing: float = 0.5, steps: int = 3, series: int = 1, 
     values[0] = np.nan if missing else 0.3
     one = pf.Observations(spacing * np.arange(1, count + 1), values)
     return TimeGrid.build([one] * series, steps_per_interval=steps)
+
+
+@cache
+def built() -> Engine:
+    return Engine(model(rate=0.6161), grid())
 
 
 def test_the_same_model_with_other_data_is_not_compiled_again(builds):
@@ -161,7 +167,7 @@ def test_a_copy_of_a_model_begins_with_nothing_kept():
 
 
 def test_a_program_sent_to_another_process_is_loaded_there():
-    engine = Engine(model(rate=0.6161), grid())
+    engine = built()
     sent = pickle.dumps(engine.program)
     assert pickle.loads(sent) is engine.program, "in the same process it is the same"
     compile._programs.pop(engine.program.key)
@@ -171,14 +177,14 @@ def test_a_program_sent_to_another_process_is_loaded_there():
 
 
 def test_machine_code_is_not_run_on_another_processor():
-    program = Engine(model(rate=0.7171), grid()).program
+    program = built().program
     foreign = compile.Program("key", "another processor", program.objects, program.carried)
     with pytest.raises(PathfoldError, match="compiled for another processor, but this machine is"):
         foreign.bind(np.zeros(1000, dtype=np.int64))
 
 
 def test_another_processor_makes_its_code_of_the_assembly(monkeypatch):
-    engine = Engine(model(rate=0.7272), grid())
+    engine = built()
     kept = {}
     monkeypatch.setattr(model_cache, "keep", lambda key, machine, entry: kept.update(entry.objects))
     program = engine.program.for_any_machine([*engine.assembly()])
@@ -189,7 +195,7 @@ def test_another_processor_makes_its_code_of_the_assembly(monkeypatch):
 
 def test_threads_that_load_a_program_at_once_load_it_once(monkeypatch):
     """Two loads would leave one thread with addresses of code that is gone."""
-    engine, loads, loaded = Engine(model(rate=0.7373), grid()), [], compile.Loaded
+    engine, loads, loaded = built(), [], compile.Loaded
 
     def slow(objects):
         loads.append("loaded")

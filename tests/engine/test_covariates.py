@@ -20,6 +20,7 @@ from tests.engine.driving import Driven
 from tests.engine.faults import build_anew
 from tests.engine.test_laplace import worst
 from tests.engine.test_oracle import ROUND, TOLERANCE, all_errors
+from tests.once import once
 from tests.plain import compiled_native
 from tests.thorough import thorough
 
@@ -83,8 +84,10 @@ KNOWN = [{"weight": 1.3, "group": "y"}, {"weight": 0.4, "group": "x"}, {"weight"
 LEVELS = ("x", "y", "z")
 
 
-def model(known: dict[str, Any] | None = None) -> DiffusionModel:
-    """All functions and priors use covariate and group; with `known` covariates these are numbers in the model."""
+@once
+def model(series: int | None = None) -> DiffusionModel:
+    """All functions and priors use covariate and group; with those of a series these are numbers in the model."""
+    known = None if series is None else KNOWN[series]
     level = 0 if known is None else LEVELS.index(known["group"])
     effect, mean = (lambda z: dist.Gamma(2.0 + jnp.tanh(z["a"]), 2.0)), (lambda z: z["g"] + z["weight"] * z["a"])
     alone = {
@@ -133,12 +136,12 @@ def test_the_baseline_is_the_sum_of_series_by_themselves():
         return native.potential(engine.layout, point) - shared, [by_u - slope, by_v0, by_v]
 
     total, gradients = evaluated(model(), [series(k) for k in range(3)], own)
-    alone = [evaluated(model(KNOWN[k]), [series(k)], [own[k]]) for k in range(3)]
+    alone = [evaluated(model(k), [series(k)], [own[k]]) for k in range(3)]
     assert total == pytest.approx(sum(each for each, _ in alone), rel=1e-12)
     np.testing.assert_allclose(gradients[0], sum(each[0] for _, each in alone), rtol=1e-10)
     for i in (1, 2):
         np.testing.assert_allclose(gradients[i], np.concatenate([each[i] for _, each in alone]), rtol=1e-10)
-    assert abs(evaluated(model(KNOWN[0]), [series(1)], [own[1]])[0] - alone[1][0]) > 0.1, "covariates matter"
+    assert abs(evaluated(model(0), [series(1)], [own[1]])[0] - alone[1][0]) > 0.1, "covariates matter"
 
 
 def test_guided_paths_are_those_of_series_by_themselves():
@@ -159,6 +162,6 @@ def test_guided_paths_are_those_of_series_by_themselves():
             native.guide_series(*blocks, k)
         return [native.follow_series(*blocks, k, False) for k in range(len(which))]
 
-    together, alone = weights(model(), [0, 1, 2]), [weights(model(KNOWN[k]), [k])[0] for k in range(3)]
+    together, alone = weights(model(), [0, 1, 2]), [weights(model(k), [k])[0] for k in range(3)]
     np.testing.assert_allclose(together, alone, rtol=1e-11)
     assert np.isfinite(together).all()

@@ -17,6 +17,7 @@ from pathfold.engine import GuidedEngine, UnconstrainedEngine
 from pathfold.model import DiffusionModel, Seen, TimeGrid
 from pathfold.schemes import CustomScheme
 from tests.by_numpy import by_numpy
+from tests.once import once
 from tests.plain import compiled_native
 from tests.sampling.linear_gaussian import Exact, Process, integrated_ornstein_uhlenbeck, ornstein_uhlenbeck
 
@@ -109,6 +110,7 @@ def test_a_guide_that_is_no_number_is_none():
         np.testing.assert_array_equal(guided.get("node", "noise")[begin:node], omega[begin:node])
 
 
+@once
 def bent_model() -> DiffusionModel:
     """Nothing is linear or Gaussian: a step that is not affine in its noise, a start with a density, counts."""
 

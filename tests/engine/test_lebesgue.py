@@ -16,6 +16,7 @@ from pathfold.engine import UnconstrainedEngine
 from pathfold.engine.status import CONVERGED, NON_FINITE
 from pathfold.model import TimeGrid
 from tests.by_numpy import by_numpy
+from tests.once import once
 from tests.plain import compiled_native
 
 SCALES: dict[str, Any] = {
@@ -26,6 +27,7 @@ SCALES: dict[str, Any] = {
 }
 
 
+@once
 def model(scale: Any) -> pf.DiffusionModel:
     return pf.DiffusionModel(
         drift=lambda x, z, t: jnp.array([jnp.sin(x[1]) - z["a"] * x[0], -x[0] * x[1] + 0.1 * t]),

@@ -6,9 +6,9 @@ import errno
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 
 from pathfold.engine import file_lock, model_cache, model_file
 from pathfold.engine.model_cache import CacheWarning, Damaged, Entry, Header, OtherFormat, Unusable
+from tests.processes import imported
 from tests.test_layers import SOURCE, imported_modules
 
 KEY, OTHER_KEY = (hashlib.sha256(name).hexdigest() for name in (b"a model", b"another model"))
@@ -273,22 +274,18 @@ def test_threads_keep_and_find_the_same_model_at_once(folder):
     assert not model_cache._memory
 
 
-PROCESS = """
-import warnings
-from tests.engine.test_model_cache import keep_and_find_over_and_over
-warnings.simplefilter("error")
-assert keep_and_find_over_and_over(100)
-"""
+def in_another_process(folder: Path) -> None:
+    warnings.simplefilter("error")
+    os.environ["PATHFOLD_CACHE"] = str(folder)
+    assert keep_and_find_over_and_over(100)
 
 
 def test_processes_keep_and_find_the_same_model_at_once(folder):
-    root = Path(__file__).parents[2]
-    running = [
-        subprocess.Popen([sys.executable, "-c", PROCESS], cwd=root, stderr=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    for process in running:
-        _, message = process.communicate(timeout=120)
-        assert process.returncode == 0, message
+    other = imported.Process(target=in_another_process, args=(folder,))
+    other.start()
+    while other.is_alive():
+        assert keep_and_find_over_and_over(10)
+    assert other.exitcode == 0
     assert names(folder) == {f"{KEY}.model"}
 
 

@@ -21,6 +21,7 @@ from pathfold.sampling.marginal import Marginal, Origin
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts
 from tests.engine.faults import build_anew
+from tests.once import once
 
 
 def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[Marginal, Origin]:
@@ -35,6 +36,7 @@ def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[
     return marginal, start.origin
 
 
+@once
 def ornstein_uhlenbeck(noise: float, **priors) -> pf.DiffusionModel:
     seen = pf.GaussianNoise(lambda x, z: x, noise) if noise else pf.Noiseless(lambda x, z: x)
     return pf.DiffusionModel(
@@ -113,6 +115,7 @@ def test_paths_of_a_linear_model_are_those_of_its_smoother():
     assert np.abs(errors).max() < 4.2  # of 15 standard normals: 1 in 2500 by chance
 
 
+@once
 def curved(noise: float) -> pf.DiffusionModel:
     """A state whose noise depends on it, seen through a cubic: two steps, one observation."""
 

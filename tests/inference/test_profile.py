@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 import pathfold as pf
 from pathfold.sampling.marginal import Marginal
 from tests.inference.test_marginal import gaussian_log_likelihood, ornstein_uhlenbeck
+from tests.once import once
 
 STEPS = 4
 
@@ -166,6 +167,7 @@ def test_a_parameter_whose_prior_depends_on_others_has_no_profile():
         pf.profile(model, DATA, "level", steps_per_interval=2, threads=1, prior=True)
 
 
+@once
 def product(spread: float = 1.0) -> pf.DiffusionModel:
     """Of a and b the path knows the product alone."""
     return pf.DiffusionModel(

@@ -240,6 +240,7 @@ def test_columns_in_another_order_than_what_is_observed():
         check_data(model, pf.Observations(pd.DataFrame({"lynx": [1.0], "hares": [2.0]}, index=[1.0])))
 
 
+@pytest.mark.slow
 def test_correlated_effects_have_the_covariance_that_is_asked_for():
     """Prior draws of three effects: correlations are 2 beta - 1 under LKJ, and effects whitened by them are normal."""
     spread = np.array([0.5, 1.0, 2.0])

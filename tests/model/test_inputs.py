@@ -15,11 +15,13 @@ from pathfold.model import TimeGrid, clocks
 from pathfold.model.check_data import check_data, check_panel
 from pathfold.model.model_text import model_text
 from pathfold.model.time_grid import warn_of_skipped_values
+from tests.once import once
 from tests.sampling.comparing import mean_scores, threshold
 
 STAIRS = pf.Input([0.0, 0.5], [1.0, 3.0], kind="hold")
 
 
+@once
 def build(**changes: Any) -> pf.DiffusionModel:
     """dx = (u(t) - x) dt + sigma dW, seen exactly."""
     parts: dict[str, Any] = {

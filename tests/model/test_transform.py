@@ -14,6 +14,7 @@ from jax.scipy.special import expit, logit
 import pathfold as pf
 from pathfold.example_models import cox_ingersoll_ross, sir
 from tests.by_numpy import by_numpy
+from tests.once import once
 
 
 def parts_of(model: pf.DiffusionModel, expected: pf.DiffusionModel) -> list[list[np.ndarray]]:
@@ -47,6 +48,7 @@ def assert_same(found: pf.DiffusionModel, expected: pf.DiffusionModel) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=atol)
 
 
+@once
 def geometric(**changes: Any) -> pf.DiffusionModel:
     parts: dict[str, Any] = {
         "drift": lambda x, z: z["mu"] * x,
@@ -58,6 +60,7 @@ def geometric(**changes: Any) -> pf.DiffusionModel:
     return pf.DiffusionModel(**parts | changes)
 
 
+@once
 def log_of_geometric() -> pf.DiffusionModel:
     return geometric(
         drift=lambda x, z: (z["mu"] - 0.5 * z["sigma"] ** 2)[None],

@@ -172,6 +172,7 @@ def made(terms: Terms) -> rows.Row:
     return runner.run("fake", "Ornstein-Uhlenbeck", FAKE, terms)
 
 
+@pytest.mark.slow
 def test_a_run_ends_at_its_budget_with_what_it_drew(fast):
     row = made(fast("spin", budget=1))
     assert row["ended"] == "budget"

@@ -657,7 +657,7 @@ def interpret(g, root, inputs):
     return values[root]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(expressions(), st.lists(st.floats(-2, 2), min_size=INPUTS, max_size=INPUTS))
 def test_simplification_changes_no_value(expression, inputs):
     inputs = np.asarray(inputs)

@@ -18,11 +18,12 @@ from scipy.interpolate import CubicSpline
 
 import pathfold as pf
 from pathfold.schemes import Scheme
+from tests.once import once
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Process:
     """x' = A x + c + B v over a fine step; y = H x + tau w; x_0 ~ N(start_mean, start_scale^2).
 
@@ -47,6 +48,7 @@ class Process:
         """H: the first component."""
         return np.eye(1, self.start_mean.size)
 
+    @once
     def model(self, *, known: bool) -> pf.DiffusionModel:
         """The model for the package, with the free parameters unknown, or `known` to be the true ones."""
         priors: dict[str, Any] = dict(self.values)
@@ -64,6 +66,7 @@ class Process:
         )
 
 
+@once
 def ornstein_uhlenbeck(*, noisy: bool) -> Process:
     """dx = -theta (x - mu) dt + sigma dW by Euler-Maruyama; with noise its scale is unknown, without it theta is."""
 
@@ -86,6 +89,7 @@ def ornstein_uhlenbeck(*, noisy: bool) -> Process:
     )
 
 
+@once
 def integrated_ornstein_uhlenbeck() -> Process:
     """dx_0 = x_1 dt, dx_1 = -theta x_1 dt + sigma dW by the strong order 1.5 scheme, x_0 seen without noise."""
 

@@ -7,8 +7,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import pytest
 import pathfold as pf
 from pathfold.sampling.checkpoint import FORMAT, Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.draws import ARRAYS, Draws, Shape
+from tests.processes import fork_and_end, hold, imported
 from tests.sampling.small_run import assert_same_draws, small_run
 
 SHAPE = Shape(
@@ -261,61 +260,34 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
             make_folder(folder)
 
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from pathfold.sampling.checkpoint import sole_use
-with sole_use(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(100)
-"""
-
-
 def test_a_lock_is_held_by_one_process_and_vanishes_with_it(tmp_path):
-    file = tmp_path / "lock"
-    other = subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE)
+    file, held = tmp_path / "lock", imported.Event()
+    other = imported.Process(target=hold, args=(sole_use, file, held))
+    other.start()
     try:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
+        assert held.wait(60.0)
         with pytest.raises(pf.SettingsError, match="in use by another run; wait until that has ended"), sole_use(file):
             pass
     finally:
-        other.send_signal(signal.SIGKILL)
-        other.wait()
-        if other.stdout is not None:
-            other.stdout.close()
+        other.kill()
+        other.join()
     with sole_use(file):
         pass
 
 
-FORK = """
-import os, sys, time
-from pathlib import Path
-from pathfold.sampling.checkpoint import sole_use
-begun, begins = os.pipe()
-with sole_use(Path(sys.argv[1])):
-    if os.fork():
-        os.read(begun, 1)
-        print("forked", flush=True)
-        os._exit(1)
-    os.write(begins, b".")
-    time.sleep(100)
-"""
-
-
 def test_a_worker_that_outlives_a_killed_run_does_not_hold_its_lock(tmp_path):
-    command = [sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path / "lock")]
-    host = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    forked = imported.Event()
+    host = imported.Process(target=fork_and_end, args=(sole_use, tmp_path / "lock", forked))
+    host.start()
     try:
-        assert host.stdout is not None
-        assert host.stdout.readline() == b"forked\n"
-        assert host.wait() == 1
+        assert forked.wait(60.0)
+        host.join()
+        assert host.exitcode == 1
         with sole_use(tmp_path / "lock"):
             pass
     finally:
+        assert host.pid is not None
         os.killpg(host.pid, signal.SIGKILL)
-        if host.stdout is not None:
-            host.stdout.close()
 
 
 def test_a_run_whose_folder_is_in_use_is_refused(tmp_path):

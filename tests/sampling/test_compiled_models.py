@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from inspect import unwrap
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_of_two_threads_that_need_the_same_model_one_builds_it(folder, builds):
     """As two models that are equal: by their key one waits for the other."""
     grid = TimeGrid.build(pf.Observations([0.5, 1.0], [0.1, 0.2]), steps_per_interval=2)
     with ThreadPoolExecutor(2) as pool:
-        models = [ornstein_uhlenbeck(noisy=True).model(known=False) for _ in range(2)]
+        models = [unwrap(ornstein_uhlenbeck)(noisy=True).model(known=False) for _ in range(2)]
         engines = list(pool.map(Engine, models, [grid] * 2))
     assert builds == ["built"]
     assert engines[0].program is engines[1].program

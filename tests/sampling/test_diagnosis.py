@@ -13,10 +13,12 @@ import pathfold as pf
 from pathfold.model import TimeGrid
 from pathfold.sampling.diagnosis import why_no_start
 from tests.analysis import rich
+from tests.once import once
 
 TIMES = np.arange(1.0, 9.0)
 
 
+@once
 def model(**changes: Any) -> pf.DiffusionModel:
     parts: dict[str, Any] = {
         "drift": lambda x, z: -z["k"] * x,

@@ -53,7 +53,6 @@ RUNS = [*product(ALL, SAMPLERS, SPLITTINGS)]
 QUICK = [
     (Case("noisy", known=True, plain=True), "static", "gaussian"),
     (Case("noiseless", known=False, plain=True), "static", "gaussian"),
-    (Case("noiseless", known=False, plain=True), "dynamic", "stormer-verlet"),
     (Case("integrated", known=False, plain=False), "dynamic", "stormer-verlet"),
 ]
 BLOCKED = [
@@ -123,7 +122,7 @@ def draw(case: Case, sampler: str, **of_sampler: Any) -> xr.DataTree:
         steps_per_interval=exact.steps,
         chains=4,
         warmup=300,
-        draws=3000,
+        draws=3000 if sampler == "unconstrained" else 2000,
         seed=11,
         sampler=ALL_SAMPLERS[sampler](**of_sampler),
         progress=False,
@@ -145,7 +144,7 @@ def test_the_baseline_has_the_same_posterior(case, splitting):
     compare(case, draw(case, "unconstrained", splitting=splitting), f"unconstrained {splitting}")
 
 
-@pytest.mark.parametrize(("case", "sampler", "splitting", "metric", "R"), thorough(METRICS, METRICS[3]))
+@pytest.mark.parametrize(("case", "sampler", "splitting", "metric", "R"), thorough(METRICS))
 def test_a_metric_does_not_change_the_posterior(case, sampler, splitting, metric, R):
     tree = draw(case, sampler, splitting=splitting, observations_per_block=R, metric=metric)
     factors = tree.noise["parameter_factor"].values

@@ -21,6 +21,7 @@ import xarray as xr
 import pathfold as pf
 from pathfold.analysis.individual import Filtering
 from pathfold.analysis.particle_filter import ParticleFilter
+from tests.once import once
 from tests.sampling.comparing import array_stats, mean_scores, threshold
 from tests.thorough import thorough
 
@@ -32,6 +33,7 @@ LOG_SPREAD, WIDTH = -0.7, 0.6  # of the prior of the spread between subjects
 SHARED = 2 + len(SEXES) + len(SUBJECTS)  # unknowns of the population: mean, slope, of the sexes, of the subjects
 
 
+@once
 def model(spread: Any = None) -> pf.DiffusionModel:
     """Covariates stand in drift, diffusion, initial state, observation and priors; the spread may be known."""
 

@@ -18,6 +18,7 @@ import pathfold as pf
 from pathfold.example_models import lorenz96
 from pathfold.model import Data
 from pathfold.results.diagnostics import _time_step, troubles
+from tests.once import once
 from tests.sampling.linear_gaussian import Exact, ornstein_uhlenbeck
 
 SEEN = "the posterior depends on the time step"
@@ -146,6 +147,7 @@ PANEL = {"slow": np.arange(1.0, 16.0), "long": np.arange(1.0, 21.0), "rare": np.
 MEAN, SPREAD, START, TAU = (0.0, 2.0), 1.5, (0.5, 0.8), 0.6
 
 
+@once
 def accelerating(**changes: Any) -> pf.DiffusionModel:
     """dx = a t dt + dW with noise, each series with its own slope a and start: all of it Gaussian."""
     parts: dict[str, Any] = {

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from tests.once import once
 from tests.sampling.comparing import mean_scores, threshold
 from tests.sampling.small_run import assert_same_draws
 from tests.thorough import thorough
@@ -21,6 +22,7 @@ SIGMA, TAU, LEVEL = 0.3, 0.2, (1.0, 0.5)
 TIMES = [np.array([0.5, 1.0, 1.5, 2.0]), np.array([0.4, 2.0]), np.array([1.0, 1.2, 1.4, 1.6, 1.8])]
 
 
+@once
 def growth(**changes: Any) -> pf.DiffusionModel:
     """dx = rate dt + sigma dW from a level, both of the series' own: Gaussian given the spread of the rates."""
     parts: dict[str, Any] = {
@@ -90,7 +92,7 @@ def exact_moments() -> tuple[np.ndarray, np.ndarray]:
     "sampler", thorough([pf.StaticHMC(), pf.UnconstrainedHMC(), pf.GuidedProposals()], pf.StaticHMC())
 )
 def test_a_hierarchical_panel_against_its_exact_posterior(sampler):
-    settings: dict[str, Any] = {"steps_per_interval": 2, "warmup": 500, "draws": 2000, "seed": 3}
+    settings: dict[str, Any] = {"steps_per_interval": 2, "warmup": 300, "draws": 1200, "seed": 3}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few effective draws: their number is in the z-scores
         tree = pf.sample(growth(), panel(), sampler=sampler, keep_path="none", progress=False, **settings)
@@ -173,7 +175,7 @@ def exact_moments_of_correlated() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("sampler", thorough([pf.StaticHMC(), pf.UnconstrainedHMC()], pf.StaticHMC()))
 def test_effects_that_are_correlated_against_their_exact_posterior(sampler):
-    settings: dict[str, Any] = {"steps_per_interval": 1, "warmup": 500, "draws": 2000, "seed": 5}
+    settings: dict[str, Any] = {"steps_per_interval": 1, "warmup": 300, "draws": 1200, "seed": 5}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few effective draws: their number is in the z-scores
         tree = pf.sample(
@@ -194,6 +196,7 @@ def test_effects_that_are_correlated_against_their_exact_posterior(sampler):
     assert mean[0] > 0.2, "the data tell something of the correlation"
 
 
+@once
 def vector_model() -> pf.DiffusionModel:
     """Two rates for each series, of two states with names; one column of the data is observed."""
     return growth(

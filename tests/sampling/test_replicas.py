@@ -21,6 +21,7 @@ from pathfold.engine.native.step_size import LOG_STEP_MEAN
 from pathfold.sampling import ladder
 from pathfold.sampling.replica_sampler import ReplicaChain
 from tests.engine.faults import build_anew
+from tests.once import once
 from tests.sampling.comparing import mean_scores, scores, threshold
 from tests.sampling.linear_gaussian import Exact, ornstein_uhlenbeck
 from tests.thorough import thorough
@@ -61,7 +62,7 @@ def covariance() -> np.ndarray:
 class Target:
     """A model with one parameter m, data, and log p(y | m) on a grid."""
 
-    model: Callable[[], pf.DiffusionModel]
+    model: pf.DiffusionModel
     values: np.ndarray
     log_likelihood: Callable[[np.ndarray], np.ndarray]
     prior: Any
@@ -109,7 +110,7 @@ def target(kind: str) -> Target:
         counts, prior = rng.poisson(np.exp(1.2**2), size=len(TIMES)), dist.Normal(0.2, 0.55)
         observation = pf.Likelihood(lambda x, z: dist.Poisson(jnp.exp(z["m"] ** 2)))
         return Target(
-            lambda: process(observation, m=prior),
+            process(observation, m=prior),
             counts.astype(float),
             lambda m: poisson.logpmf(counts, np.exp(m[:, None] ** 2)).sum(axis=1),
             prior,
@@ -124,7 +125,7 @@ def target(kind: str) -> Target:
         )
         first = gaussian(lambda m: m**2, lambda m: 0.3 + 0 * m, values[:, 0])
         return Target(
-            lambda: process(observation, m=prior),
+            process(observation, m=prior),
             values,
             lambda m: first(m) + norm.logpdf(sign, 0.1 * np.tanh(4.0 * m[:, None]), NOISE).sum(axis=1),
             prior,
@@ -132,7 +133,7 @@ def target(kind: str) -> Target:
     prior = dist.Gamma(2.0, 1.5) if kind == "positive" else dist.Normal(0.0, 1.0)
     values = 1.5 * states + noise  # a loading whose sign nobody can tell, or one whose prior has an excess
     observation = pf.GaussianNoise(lambda x, z: z["m"] * x, NOISE)
-    return Target(lambda: process(observation, m=prior), values, gaussian(lambda m: 0 * m, lambda m: m, values), prior)
+    return Target(process(observation, m=prior), values, gaussian(lambda m: 0 * m, lambda m: m, values), prior)
 
 
 def run(kind: str, seed: int = 1, **options: Any) -> xr.DataTree:
@@ -140,7 +141,7 @@ def run(kind: str, seed: int = 1, **options: Any) -> xr.DataTree:
     settings["sampler"] = pf.ReplicaExchange()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(.*)has (not converged|few effective draws)")
-        return pf.sample(target(kind).model(), target(kind).data, **settings | options)
+        return pf.sample(target(kind).model, target(kind).data, **settings | options)
 
 
 def found(tree: xr.DataTree, exact: dict[str, float]) -> np.ndarray:
@@ -158,9 +159,11 @@ def test_shares_and_evidence_are_those_of_quadrature(kind):
     tree = run(kind)
     assert np.all(np.abs(found(tree, exact)) < LIMIT)
     assert np.all(tree.sample_stats["round_trips"].values[:, -1] > 5)
-    estimate = pf.evidence(target(kind).model(), target(kind).data, tree, method="replicas")
+    estimate = pf.evidence(target(kind).model, target(kind).data, tree, method="replicas")
     assert abs(estimate.log_evidence - log_evidence) < LIMIT * estimate.standard_error
     assert estimate.standard_error < 0.3
+    rates = tree.sample_stats["exchange_rate"].mean("draw").values
+    assert np.nanmin(rates) > 0.25, "rungs are where exchanges are accepted about as often"
     if kind == "square":
         assert 0.75 < exact["share"] < 0.95
 
@@ -189,6 +192,7 @@ def test_paths_and_parameters_of_a_single_mode():
         assert np.all(np.abs(z) < LIMIT), name
 
 
+@once
 def well(seed: int, count: int = 20) -> tuple[pf.DiffusionModel, pf.Observations]:
     """A double well seen through its square: of every path its mirror image is as probable."""
     model = pf.DiffusionModel(
@@ -213,6 +217,7 @@ def share_of_sign(seed: int, **options: Any) -> tuple[np.ndarray, xr.DataTree]:
     return mean_scores(1.0 * (last > 0.0)[None], np.array([0.5])), tree
 
 
+@pytest.mark.slow
 def test_a_double_well_seen_through_its_square():
     score, tree = share_of_sign(1, chains=2, draws=1000, sampler=pf.ReplicaExchange())
     assert np.all(np.abs(score) < LIMIT)
@@ -273,6 +278,7 @@ class Oscillator:
         return np.histogram(omega, edges, weights=weights)[0] / weights.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:(.*)has (not converged|few effective draws)")
 def test_turns_of_an_oscillator_have_the_shares_of_quadrature():
     """The modes are half a turn a second apart, since the oscillator is seen every two seconds."""
@@ -315,7 +321,7 @@ def test_evidence_needs_a_run_of_it():
     kind = target("counts")
     tree = run("counts", sampler=pf.StaticHMC(), chains=1, draws=20, warmup=20)
     with pytest.raises(pf.SettingsError, match="method='replicas' needs a run of replica exchange"):
-        pf.evidence(kind.model(), kind.data, tree, method="replicas")
+        pf.evidence(kind.model, kind.data, tree, method="replicas")
 
 
 @pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|and back in|stood still|round trip)")
@@ -328,7 +334,7 @@ def test_evidence_goes_by_the_labels_of_rungs_and_needs_all_and_enough_draws():
         return changed
 
     def evidence(results: xr.DataTree) -> float:
-        return pf.evidence(kind.model(), kind.data, results, method="replicas").log_evidence
+        return pf.evidence(kind.model, kind.data, results, method="replicas").log_evidence
 
     assert evidence(of_rungs(slice(None, None, -1))) == evidence(tree)
     for some in (slice(1, None), slice(None, -1)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
@@ -18,6 +17,7 @@ from pathfold.sampling import execution, hamiltonian_chain
 from pathfold.sampling.chain_task import Monitor
 from pathfold.sampling.draws import ARRAYS, Draws
 from pathfold.sampling.progress import Progress
+from tests.processes import imported
 from tests.sampling.small_run import (
     CHAINS,
     DRAWS,
@@ -29,9 +29,6 @@ from tests.sampling.small_run import (
     small_run,
 )
 from tests.thorough import thorough
-
-imported = multiprocessing.get_context("forkserver")  # imports once what many processes need
-imported.set_forkserver_preload([killed_run.__module__])
 
 
 @cache

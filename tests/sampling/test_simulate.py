@@ -11,12 +11,14 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from tests.once import once
 from tests.sampling.comparing import threshold
 
 TRUTH = {"theta": 1.5, "sigma": 0.8}
 TIMES = 0.5 * np.arange(1, 7)
 
 
+@once
 def model(**changes) -> pf.DiffusionModel:
     parts = {
         "drift": lambda x, z: -z["theta"] * (x - z["mu"]),

@@ -31,6 +31,7 @@ from pathfold.sampling.starts import Candidate, Point, Starts, best_parts, find_
 from tests.dense import Dense
 from tests.engine.driving import Driven, relative
 from tests.engine.models import Case, cases, with_data_from
+from tests.once import once
 from tests.thorough import thorough
 
 SIMULATED = {
@@ -42,6 +43,7 @@ SIMULATED = {
 EXAMPLES = [f"{name}-{kind}" for name in SIMULATED for kind in ("noiseless", "noisy")] + ["sir-noisy"]
 
 
+@once
 def example(name: str) -> tuple[pf.DiffusionModel, pf.Observations]:
     """A model of the examples with a little data."""
     module, kind = name.split("-")

@@ -28,9 +28,10 @@ from pathfold.sampling.draws import Draws
 from pathfold.sampling.progress import Progress
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
+from tests.processes import imported
 from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, model_and_data, small_run
 from tests.sampling.test_checkpoint import SHAPE
-from tests.sampling.test_reproducible import imported, stop_with
+from tests.sampling.test_reproducible import stop_with
 
 
 @cache

@@ -24,7 +24,9 @@ from pathfold.schemes import SDE, EulerMaruyama, ExactLinearDrift, LinearlyImpli
 from pathfold.schemes.small_matrices import cholesky, integrals, inverse, inverse_factor
 from tests.by_numpy import by_numpy
 from tests.inference.test_marginal import marginal_of, multivariate
+from tests.once import once
 from tests.schemes.test_schemes import brownian_path, final_state, measured_order
+from tests.thorough import thorough
 
 
 @pytest.fixture(autouse=True)
@@ -182,9 +184,9 @@ def test_the_factor_of_a_singular_covariance_has_zeros_and_finite_derivatives():
     np.testing.assert_allclose(slopes, factor * 2**0.5 / 4, atol=1e-14)
 
 
-@pytest.mark.parametrize("rank", [3, 2])
+@pytest.mark.parametrize("rank", thorough([3, 2], 2))
 def test_the_factor_with_its_derivatives(rank):
-    """Against those of the algorithm, where a covariance moves and keeps its rank: by default of rank 3, or of 2."""
+    """Against those of the algorithm, where a covariance moves and keeps its rank."""
     rng = np.random.default_rng(rank)
     roots = rng.normal(size=(3, 4, rank))
     roots[:, 0] = 0.0  # noise does not reach the first
@@ -358,6 +360,7 @@ def test_linearly_implicit_steps_stay_where_explicit_ones_explode():
     np.testing.assert_allclose(final_state(ExactLinearDrift(), sde, np.ones(1), v), [[np.sin(1.0)]], atol=1e-2)
 
 
+@once
 def absorbed() -> pf.DiffusionModel:
     """A drug that is absorbed and cleared, with rates of each subject's own."""
     return pf.DiffusionModel(
