@@ -143,6 +143,39 @@ def test_page_volatility(run_page):
 
 
 @pytest.mark.slow
+def test_page_rain(run_page):
+    names = run_page("rain")
+    truth = {name: value for name, value in names["truth"].items() if name != "sigma"}
+    assert within(names["posterior"], truth)
+    assert names["data"].times.size == 77
+    gap = names["hourly"].loc["2026-03-12 12:00":"2026-03-13 18:00"]
+    assert len(gap) == 31
+    assert np.all(gap["high"] - gap["low"] < 0.5)
+    assert names["found"].passed
+    assert names["chances"][15.0] < 0.01
+    assert 0.05 < names["chances"][30.0] < 0.3
+    assert names["chances"][45.0] > 0.95
+    assert names["inside"].sum() >= 7
+    assert np.nanmax(names["table"]["discharge"]) < 5.0
+
+
+@pytest.mark.slow
+def test_page_tracks(run_page):
+    names = run_page("tracks")
+    draws = names["posterior"].posterior
+    for name in ("tau", "s"):
+        away = (draws[name].mean(("chain", "draw")) - names["truth"][name]) / draws[name].std(("chain", "draw"))
+        assert np.all(np.abs(away) < 4.0)
+    assert within(names["posterior"], {"error": names["truth"]["error"]})
+    assert names["found"].passed
+    assert names["chance"] > 0.99
+    assert np.all(names["shortcut"] < 0.9 * names["speed"].mean(("chain", "draw")))
+    ada = names["seen"].loc["Ada"]
+    assert ada["y"].max() < 1.8
+    assert 0.15 < names["crossed"] < 0.5
+
+
+@pytest.mark.slow
 def test_page_study(run_page):
     names = run_page("study")
     assert not names["wrong"].passed

@@ -14,7 +14,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import pathfold as pf
+from pathfold.analysis.plots.picture import DateTicks
 from pathfold.analysis.plots.style import DATA, FORECAST, POSTERIOR, REPLICATED, TRUTH, WIDTH, grid_of_axes
+from pathfold.model.dates import Calendar
 
 LENGTHS = (6, 9)
 
@@ -246,3 +248,12 @@ def test_pictures_of_a_saved_file(tmp_path):
             for ax, other in zip(plot(run("panel")).axes, plot(loaded).axes, strict=True):
                 for line, again in zip(ax.lines, other.lines, strict=True):
                     np.testing.assert_array_equal(line.get_xydata(), again.get_xydata())
+
+
+def test_ticks_of_dates_are_at_whole_days_or_hours():
+    calendar = Calendar("hours", np.datetime64("2026-03-01T05:20:00.123456789"))
+    for end, whole in ((490.0, "D"), (30.0, "h")):
+        dates = calendar.dates(np.array(DateTicks(calendar, 7).tick_values(0.0, end)))
+        assert dates is not None
+        assert 4 <= dates.size <= 9
+        np.testing.assert_allclose((dates - dates.astype(f"M8[{whole}]")).astype("m8[us]").astype(int), 0, atol=1000)

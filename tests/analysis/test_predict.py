@@ -117,6 +117,29 @@ def test_a_scenario_ends_where_its_input_does():
     assert np.isfinite(of_series(tree, "fed")).all()
 
 
+def test_a_scenario_goes_on_from_the_inputs_of_the_data():
+    """The data know the heat for a step after their last time, and the scenario begins there."""
+    heat = np.array([1.0, 1.5, 2.0]), np.array([3.0, 1.0, 2.0])
+    later = np.array([2.5, 4.0]), np.array([4.0, 1.0])
+    known = pf.Input(*heat, "previous")
+    joined = pf.Input(*later, "previous").after(known)
+    assert joined.written() == {
+        "times": [1.0, 1.5, 2.0, 2.5, 4.0],
+        "values": [3.0, 1.0, 2.0, 4.0, 1.0],
+        "kind": "previous",
+    }
+    hourly = pf.Input([2.5, 3.5, 4.5], [4.0, 1.0, 2.0], "previous")
+    assert hourly.after(known).span == (1.0, hourly.span[1])
+    assert hourly.after(known).at(np.array([5.4])) == 2.0
+    for apart in (
+        pf.Input([2.6, 4.0], [4.0, 1.0], "previous"),
+        pf.Input(*later),
+        pf.Input([0.5, 4.0], [4.0, 1.0], "previous"),
+    ):
+        assert apart.after(known) is apart
+    assert pf.Input(*later, "hold").after(known).times.size == 2
+
+
 @cache
 def dated() -> tuple[pf.DiffusionModel, xr.DataTree]:
     """A short run with dates, in an hour of rain at the end."""
@@ -143,6 +166,12 @@ def test_forecasts_need_the_inputs_that_come():
     dry = {"rain": pf.Input(["2026-03-03", "2026-03-06"], [0.0, 0.0])}
     ahead = pf.predict(model, tree, ["2026-03-05", "2026-03-06"], inputs=dry).predictions
     assert ahead["time"].values.tolist() == [4.0, 5.0]
+    on_the_rain = {"rain": pf.Input(["2026-03-04", "2026-03-05", "2026-03-06"], [0.0, 0.0, 0.0], "previous")}
+    after = pf.predict(model, tree, ["2026-03-05", "2026-03-06"], inputs=on_the_rain).predictions
+    assert np.all((after["state"] - ahead["state"]).values > 0.2)  # a day of rain, known by the data
+    later = {"rain": pf.Input(["2026-03-05", "2026-03-06", "2026-03-07"], [0.0, 0.0, 0.0], "previous")}
+    with pytest.raises(pf.DataError, match=r"'rain' is known from 2026-03-05 .*, but needed from 2026-03-03"):
+        pf.predict(model, tree, ["2026-03-06"], inputs=later)
     with pytest.raises(pf.DataError, match=r"predictions begin at 1921, .*give dates, such as 2026-03-03"):
         pf.predict(model, tree, [1921.0], inputs=dry)
 

@@ -296,8 +296,11 @@ def test_what_checks_the_values_of_a_series_is_compiled_once_for_a_panel():
     calls.clear()
     check_data(model, pf.Observations(times, counts + 2.0))
     assert len(calls) == 1  # to see which distributions there are
-    with pytest.raises(DataError, match=r"-1 in row 2, column 0, cannot come from dist\.Poisson"):
+    with pytest.raises(DataError, match=r"-1 in row 2, column 0, at time 3\.0, cannot come from dist\.Poisson"):
         check_data(model, pf.Observations(times, counts - [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+    hours = ["2026-03-01 06:00", "2026-03-01 12:00", "2026-03-01 18:00"]
+    with pytest.raises(DataError, match="row 1, column 1, at time 2026-03-01 12:00:00, cannot"):
+        check_data(model, pf.Observations(hours, counts - [[0.0, 0.0], [0.0, 4.0], [0.0, 0.0]], unit="h"))
 
 
 def test_a_zero_that_a_distribution_cannot_give_hears_of_limits():

@@ -110,6 +110,12 @@ def test_an_ensemble_has_the_groups_and_covariates_of_its_series():
     np.testing.assert_allclose(starts[:, 1, 0], 2.0 + ensemble.shared["factor"][:, 0], rtol=1e-14)
 
 
+def test_a_value_for_each_group_is_asked_for():
+    values, known = {"mean": 1.0, "factor": 1.0, "twice": np.ones((2, 2))}, {"weight": 1.0, "sex": "F"}
+    with pytest.raises(pf.ModelError, match=r"'factor' .* shape \(\), expected \(2,\), a value for each of the groups"):
+        pf.simulate(build(), values, [1.0], covariates=known, steps_per_interval=1)
+
+
 def test_models_with_other_groups_are_other_models():
     model = build()
     assert identity(model) == identity(unwrap(build)())

@@ -189,6 +189,15 @@ def test_covariates_are_the_same_in_all_rows_of_a_series(kind):
     assert not panel[1].inputs
 
 
+def test_an_hour_that_comes_twice_has_one_value_of_an_input():
+    hours = [f"2026-10-25 0{hour}:00" for hour in (1, 2, 2, 3)]
+    table = {"hour": hours, "rain": [0.0, 1.0, 2.0, 0.0], "y": [1.0, None, None, 1.2]}
+    with pytest.raises(
+        pf.DataError, match=r"rows 1 and 2 have the same time, 2026-10-25T02.* column 'rain': .*time zone"
+    ):
+        pf.Observations.from_frame(table, time="hour", values="y", inputs={"rain": "rain"}, unit="h")
+
+
 def test_bounds_have_columns_of_their_own():
     table = {"t": [2, 1], "a": [0.1, 0.5], "b": [3.0, 4.0], "low": [-1, None], "high": [0, 1]}
     data = pf.Observations.from_frame(table, time="t", values=["a", "b"], censored={"b": "high"})

@@ -19,7 +19,7 @@ from pathfold.model import DiffusionModel, Observations, TimeGrid
 from pathfold.model.checks import whole
 from pathfold.model.dates import told_time
 from pathfold.model.diffusion_model import check_model
-from pathfold.model.ensemble import AT_A_TIME, Ensemble
+from pathfold.model.ensemble import Ensemble
 from pathfold.model.events import close
 from pathfold.model.memory import check_memory
 from pathfold.results.posterior import kept_states
@@ -27,6 +27,7 @@ from pathfold.results.same_model import results_of
 from pathfold.sampling.selection import component_labels
 from pathfold.schemes.small_matrices import cholesky
 
+AT_A_TIME = 1024  # pairs of a draw and a step, always as many, so that a function of them is compiled once
 ITERATIONS = 4  # of Newton's method for the noise of a step; one does where the step is affine in it
 
 
@@ -227,8 +228,9 @@ def _compiled_noise(model: DiffusionModel) -> Callable[..., Any]:
 
         v = jnp.zeros_like(e)
         for _ in range(ITERATIONS):
-            J = jax.jacfwd(step)(v)
-            v = e + J.T @ _solved(J @ J.T, end - step(v) - J @ (e - v))
+            led_to, push = jax.linearize(step, v)
+            J = jax.vmap(push, out_axes=1)(jnp.eye(len(v)))
+            v = e + J.T @ _solved(J @ J.T, end - led_to - J @ (e - v))
         return v
 
     return jax.jit(jax.vmap(noise))

@@ -73,8 +73,9 @@ def predict(
         Increasing times (T,), in the unit of the data, not before the series begin; or dates (also as text), where the
         data have dates. Accumulators begin anew after each of them, as after a time of the data.
     inputs
-        A dict of name -> `pf.Input`, in the place of those of the model or of a series. A forecast needs those that the
-        data know up to their end alone.
+        A dict of name -> `pf.Input`, in the place of those of the model or of a series from where they begin: before
+        that, those of the data go on, if they are of the same kind and known until then. A forecast needs those that
+        the data know up to their end alone.
     events
         A dict of name -> (times, amounts): what happens after the node that a draw goes on from. What the data have of
         events is in the draws.
@@ -285,7 +286,9 @@ class _Asking:
         times = read_times(self.times, calendar)
         nothing = np.zeros((times.size, self.model.observation_dim))
         known: dict[str, Any] = {"events": events, "covariates": covariates, "unit": calendar}
-        return Observations(times, nothing, begin, inputs | self.inputs, **known)
+        data = self.model.inputs | inputs
+        given = {name: each.counted(name, calendar).after(data.get(name)) for name, each in self.inputs.items()}
+        return Observations(times, nothing, begin, inputs | given, **known)
 
 
 def _check_far_forecast(tree: xr.DataTree, asked: Sequence[Observations], times: Any) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from pathfold.errors import DataError, told, warn
 from pathfold.model.data import Data, Observations, panel_of
 from pathfold.model.data_table import naming_series
+from pathfold.model.dates import told_time
 from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.inputs import known_inputs
 from pathfold.model.observation import Points
@@ -60,7 +61,12 @@ def check_data(model: DiffusionModel, observations: Observations) -> None:
     with jax.enable_x64(True):
         values, known = observations.values, ~np.isnan(observations.values)
         data = Seen(np.where(known, values, MISSING), known, observations.censored, observations.upper)
-        model.observation.check_values(data, partial(_points, model, observations), model.kept)
+        model.observation.check_values(
+            data,
+            partial(_points, model, observations),
+            model.kept,
+            lambda row: told_time(observations.times[row], observations.calendar),
+        )
     at_start = observations.values[observations.times == observations.initial_time]
     if np.isfinite(at_start).sum() > model.start_dim + model.observation_noise_dim:
         raise DataError(

@@ -35,6 +35,11 @@ class ConditionalMap:
     support: Any = None  # numpyro's constraint on the values, if there is one that does not depend on z
     asks: frozenset[str] = frozenset()  # the parameters of the model that it depends on
 
+    @property
+    def told_shape(self) -> str:
+        """What to give values of, in a sentence."""
+        return f"{self.shape}"
+
     @classmethod
     def build(
         cls, name: str, given: Any, z: dict[str, jax.ShapeDtypeStruct], *, compilable: Compilable | None = None
@@ -129,6 +134,10 @@ class GroupMap(ConditionalMap):
     each: Any = None
     groups: int = 0
     beside: frozenset[str] = frozenset()
+
+    @property
+    def told_shape(self) -> str:
+        return f"{self.shape}, a value for each of the groups that it varies by"
 
     @classmethod
     def of(cls, each: ConditionalMap, groups: int, beside: Iterable[str]) -> "GroupMap":

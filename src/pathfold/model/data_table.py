@@ -97,8 +97,8 @@ class DataTable:
                 row = int(np.argmax(odd & ~is_number)) if (odd & ~is_number).any() else int(np.argmax(odd))
                 what = "a number, and others are dates" if is_number[row] else "which is not a number"
                 raise DataError(
-                    f"{self.place(row, name)} is {told(cells.iloc[row])}, {what}; write dates like 2026-03-31, or "
-                    "numbers in all rows"
+                    f"{self.place(row, name)} is {told(cells.iloc[row])}, {what}; write dates like 2026-03-31 "
+                    "(pandas.to_datetime reads others), or numbers in all rows"
                 )
             times = pd.DatetimeIndex(dates, tz="UTC").astype(object).to_numpy() if aware.all() else dates
         if (other := aware != aware[0]).any():
@@ -174,6 +174,14 @@ class DataTable:
                 "the first one if it is of kind 'hold', where the value before holds on"
             )
         new = np.append(True, (times[1:] != times[:-1]) | (np.diff(values) != 0.0))
+        if (twice := new[1:] & (times[1:] == times[:-1])).any():
+            row = int(np.argmax(twice))
+            first, second = map(self.named, rows[row : row + 2])
+            raise DataError(
+                f"{self.label}s {first} and {second} have the same time, {times[row]}, and other values in column "
+                f"{told(name)}: give each time once. Where clocks are put back, an hour comes twice: give dates a time "
+                "zone, or take UTC"
+            )
         return Input(times[new], values[new], kind)
 
 

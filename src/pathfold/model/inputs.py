@@ -69,6 +69,22 @@ class Input:
         object.__setattr__(numbers, "dated", True)
         return numbers
 
+    def after(self, earlier: Input | None) -> Input:
+        """Return this input with what an earlier one of its kind knows before it, if that is known until it begins."""
+        begin, end = self.span
+        if (
+            earlier is None
+            or earlier.kind != self.kind
+            or not earlier.span[0] < begin <= earlier.span[1] + close(begin)
+        ):
+            return self
+        old = earlier.times < begin - close(begin)
+        times, values = np.append(earlier.times[old], self.times), np.append(earlier.values[old], self.values)
+        joined = Input(times, values, self.kind)
+        if joined.span[1] < end:  # its last step, where steps are not equal any more
+            joined = Input(np.append(times, end), np.append(values, values[-1]), self.kind)
+        return joined
+
     @property
     def span(self) -> tuple[float, float]:
         """The first and the last time at which the input is known."""

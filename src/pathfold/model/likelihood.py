@@ -207,7 +207,7 @@ class Likelihood(Observation):
         drawn = [jnp.ravel(block.distribution.sample(key)) for block, key in zip(blocks, keys, strict=True)]
         return jnp.concatenate([values.astype(jnp.float64) for values in drawn])
 
-    def check_values(self, data, at, kept):
+    def check_values(self, data, at, kept, when):
         """Raise for a value outside the support at all points tried, and if no point gives finite likelihoods."""
         states, parameters, times = at()
         blocks = self._traced_blocks(states[0], parameters[0], jax.tree.map(lambda clock: clock[0], times))
@@ -229,9 +229,10 @@ class Likelihood(Observation):
             value, upper = data.value[row, column], data.upper[row, column]
             limit = "" if value else "give the limit with censored=-1 if it was too small to be measured, "
             raise DataError(
-                f"the value {told_value(value, data.censored[row, column], upper)} in row {row}, column {column}, "
-                f"cannot come from dist.{type(d).__name__}, whose values are {told_support(d.support)}; correct it, "
-                f"write NaN if it is missing, {limit}or choose another distribution"
+                f"the value {told_value(value, data.censored[row, column], upper)} in row {row}, column {column}, at "
+                f"time {when(row)}, cannot come from dist.{type(d).__name__}, whose values are "
+                f"{told_support(d.support)}; correct it, write NaN if it is missing, {limit}or choose another "
+                "distribution"
             )
         if not number:
             raise ModelError(
@@ -344,6 +345,6 @@ class Several(Observation):
         for part in self.observations:
             part.check(z, t, draws)
 
-    def check_values(self, data, at, kept):
+    def check_values(self, data, at, kept, when):
         for columns, part in self.parts:
-            part.check_values(Seen(*(array[:, columns] for array in data)), at, kept)
+            part.check_values(Seen(*(array[:, columns] for array in data)), at, kept, when)

@@ -142,5 +142,8 @@ def _listed(what: str, names: Any) -> list[Any]:
 def _columns(what: str, given: Any) -> dict[str, Any]:
     """Return the user's dict of name -> column."""
     if not isinstance(given, Mapping | None):
-        raise DataError(f"{what} must be a dict of name -> column of the table, not {told(given)}")
+        raise DataError(
+            f"{what} must be a dict from the model's names to columns of the table, such as {{'a': 'column'}}, not "
+            f"{told(given)}"
+        )
     return dict(given or {})

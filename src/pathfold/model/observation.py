@@ -152,8 +152,9 @@ class Observation(ABC):
     def check(self, z: dict[str, Any], t: Any, draws: Sequence[tuple[dict[str, Any], Any]]) -> None:
         """Raise ModelError for faults that shapes do not show, given structs of z, t and concrete draws."""
 
-    def check_values(self, data: Seen, at: Callable[[], Points], kept: Kept) -> None:
-        """Raise DataError for values (T, Y) that are impossible; `at()` gives states, parameters and times to try.
+    def check_values(self, data: Seen, at: Callable[[], Points], kept: Kept, when: Callable[[int], str]) -> None:
+        """Raise DataError for values (T, Y) that are impossible; `at()` gives states, parameters and times to try, and
+        `when(row)` the time or date of a row in words.
 
         Compiled functions stay in `kept`, for the next series of a panel.
         """
@@ -340,7 +341,7 @@ class GaussianNoise(StateFunction):
             return np.zeros(self.dim, dtype=bool)
         return np.all([np.broadcast_to(scale == 0.0, self.dim) for scale in scales], axis=0)
 
-    def check_values(self, data, at, kept):
+    def check_values(self, data, at, kept, when):
         if not np.any(data.censored):
             return
         _, z, t = at()

@@ -153,7 +153,7 @@ class Parameters:
                 else:
                     value = np.asarray(m.push(by_name, jnp.zeros(0) if draw is None else draw(m, by_name)))
                 if value.shape != m.shape:
-                    raise ModelError(f"parameter {name!r} was given with shape {value.shape}, expected {m.shape}")
+                    raise ModelError(f"parameter {name!r} was given with shape {value.shape}, expected {m.told_shape}")
                 if not np.all(np.isfinite(value)):
                     raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
                 by_name[name] = jnp.asarray(value, float)

@@ -81,16 +81,18 @@ def time_label(tree: xr.DataTree) -> str:
 
 def _name_times(axes: np.ndarray, tree: xr.DataTree) -> None:
     """Write times below these axes as dates, if all series count from one date; and else say their unit."""
+    from pathfold.analysis.plots.picture import DateTicks
+
     label, calendar = time_label(tree), calendars_of(tree)[0]
 
     def date(t: float, place: int) -> str:
-        return told_time(t, calendar).removesuffix(" 00:00:00").replace(" ", "\n")
+        return told_time(t, calendar).removesuffix(":00").removesuffix(" 00:00").replace(" ", "\n")
 
     for ax in axes:
         ax.set_xlabel(label)
         if calendar and "since" in label:
             ax.xaxis.set_major_formatter(date)
-            ax.locator_params(axis="x", nbins=6 if len(axes) == 1 else 2)
+            ax.xaxis.set_major_locator(DateTicks(calendar, 7 if len(axes) == 1 else 2))
             ax.set_xlabel("date (UTC)" if calendar.aware else "date")
 
 
