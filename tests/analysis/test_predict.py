@@ -287,8 +287,8 @@ def test_a_forecast_far_from_the_data_warns():
     """As years do, where the data count them from their first."""
     data_end = float(ou_run().constant_data["interval_end"].max())
     with pytest.warns(UserWarning, match="predictions begin at 1921, and the data run from 0 to .* count times"):
-        pf.predict(ou_model(), ou_run(), [1921.0, 1922.0], max_step=1.0)
-    pf.predict(ou_model(), ou_run(), [30.0 * data_end, 31.0 * data_end], max_step=1.0)
+        pf.predict(ou_model(), ou_run(), [1921.0, 1922.0], max_step=0.5)
+    pf.predict(ou_model(), ou_run(), [30.0 * data_end, 31.0 * data_end], max_step=0.5)
 
 
 def test_without_states_there_is_no_forecast():
