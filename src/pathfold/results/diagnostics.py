@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -216,11 +217,16 @@ def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
     if moved:
         moved = dict(sorted(moved.items(), key=lambda item: -abs(item[1])))
         worst = next(iter(moved))
+        exact = json.loads(tree.attrs.get("model", "{}")).get("scheme") == "ExactLinearDrift"
+        other = (
+            ""
+            if exact
+            else (" or a scheme of higher order; pf.ExactLinearDrift() where the drift is linear in the state")
+        )
         yield (
             f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
             f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; take more "
-            "steps_per_interval (a smaller max_step) or a scheme of higher order; pf.ExactLinearDrift() where the "
-            "drift is linear in the state"
+            f"steps_per_interval (a smaller max_step){other}"
         )
 
 
