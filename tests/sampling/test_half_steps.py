@@ -120,6 +120,7 @@ def test_the_shift_of_exact_steps_with_noise_in_proportion_is_that_of_their_exac
     # Squares of what half steps change, 5 % of the noise, are left out.
     assert float(shift_of(tree, "s")) == pytest.approx(exact, rel=0.1, abs=0.03)
     assert f"{SEEN}: with twice as many steps s would move by about +0" in text
+    assert "pf.ExactLinearDrift()" not in text
 
 
 def test_exact_steps_are_the_same_in_halves():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -25,10 +26,8 @@ WALLS = 0.5  # of the trajectories turned back somewhere
 STANDSTILL = 0.02
 SHORT = 0.1  # steps, where likelihoods enter as plain factors
 SHIFT = 0.3  # with half steps, in standard deviations
-FINER = (
-    "take more steps_per_interval (a smaller max_step) or a scheme of higher order; pf.ExactLinearDrift() where the "
-    "drift is linear in the state"
-)
+SHORTER = "take more steps_per_interval (a smaller max_step)"
+FINER = f"{SHORTER} or a scheme of higher order; pf.ExactLinearDrift() where the drift is linear in the state"
 STEPS_APART = 5.0  # chains in different modes have steps of other lengths, which are told if the factor is this
 NAMED = 3  # parameters of a chain that was left out, those that are furthest apart
 
@@ -222,9 +221,11 @@ def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
     if moved:
         moved = dict(sorted(moved.items(), key=lambda item: -abs(item[1])))
         worst = next(iter(moved))
+        exact = json.loads(tree.attrs.get("model", "{}")).get("scheme") == "ExactLinearDrift"
+        remedy = SHORTER if exact else FINER
         yield (
             f"the posterior depends on the time step: with twice as many steps {worst} would move by about "
-            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; {FINER}"
+            f"{moved[worst]:+.1f} of its standard deviations{_others(moved, worst, 'would')}; {remedy}"
         )
 
 
