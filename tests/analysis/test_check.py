@@ -15,9 +15,10 @@ import xarray as xr
 from scipy import stats
 
 import pathfold as pf
-from pathfold.analysis.channels import channels
+from pathfold.analysis.channels import Channel, channels
 from pathfold.analysis.check import LEVEL
 from pathfold.analysis.noise_statistics import bounded, ratio_test, shape_test, spread_test
+from pathfold.analysis.noise_tests import dependence
 from pathfold.results.noise_group import NOTHING
 from tests.thorough import thorough
 
@@ -114,6 +115,22 @@ def test_a_sign_may_depend_on_earlier_noise():
     by_f = 2 * np.minimum(stats.f.cdf(ratio, n, 40 - n), stats.f.sf(ratio, n, 40 - n))
     assert stats.kstest(by_f[enough], "uniform").pvalue < 1e-6
     assert spread_test(np.where(sign > 0, 3.0, 1.0) * e, sign)[1].mean() < 0.1
+
+
+@pytest.mark.parametrize(("scale", "where"), [(0.5, "low"), (2.0, "high")])
+def test_how_much_larger_noise_is_stands_with_where(scale, where):
+    """Also where it is smaller."""
+    rng, times = np.random.default_rng(3), np.arange(400.0)
+    x = rng.normal(size=(1, 400, 1))
+    away = x[0, :, 0] - np.cumsum(x[0, :, 0]) / np.arange(1, 401)
+    values = rng.normal(size=(1, 400)) * np.where(away > 0.0, scale, 1.0)
+    number = np.arange(400)
+    source = Channel("path", "x[0]", values, number, times, times + 1.0, np.zeros(400, dtype=int), x)
+    test = next(test for test in dependence(source, ["x[0]"]) if test.family == "spread with the state")
+    said = re.search(r"is larger where x\[0\] is (\w+), ([\d.]+) times", test.say(test.statistic[0]))
+    assert said is not None
+    assert said[1] == where
+    assert float(said[2]) == pytest.approx(2.0, rel=0.15)
 
 
 @pytest.mark.parametrize("name", ["path_noise", "observation_noise", "parameter_noise", "state"])

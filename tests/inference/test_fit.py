@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
+from typing import Any, cast
 
 import arviz as az
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ import pathfold as pf
 from pathfold.example_models import EXAMPLES
 from pathfold.inference.correction import corrected, resample
 from pathfold.inference.exploration import Explored, Uniforms, effective, pareto_k
+from pathfold.inference.integrated import Integrated
 from pathfold.inference.verdict import Signs
 from pathfold.sampling import stages
 from pathfold.sampling.marginal import Marginal, Pair
@@ -333,6 +335,12 @@ def test_a_panel_whose_values_vary_between_series():
     assert float(fit.laplace["hessian"][0, 0]) == pytest.approx(information, rel=1e-5)
     assert fit.posterior["level"].dims == ("chain", "draw", "series")
     assert fit.attrs["verdict"] == "good"
+
+
+def test_where_no_latent_values_are_found_the_density_is_zero(monkeypatch):
+    monkeypatch.setattr(Integrated, "reached", lambda *_: None)
+    found = Integrated(cast(Any, None), np.eye(1)).values(np.zeros((2, 1)), cast(Any, None))
+    np.testing.assert_array_equal(found, [-np.inf, -np.inf])
 
 
 def level_of(prior, subjects: list[str]) -> pf.DiffusionModel:

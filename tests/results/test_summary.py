@@ -123,6 +123,14 @@ def test_results_print_as_a_verdict_and_a_table(results):
     assert "xr-group" in shown, "what xarray shows is there to be opened"
 
 
+def test_of_many_sentences_the_first_are_printed():
+    many = fitted(True).copy()
+    many.attrs = fitted(True).attrs | {"reasons": [f"reason {i}" for i in range(5)]}
+    assert "\n- reason 0\n- reason 1\n- and 3 more\n" in str(many)
+    many.attrs |= {"reasons": many.attrs["reasons"][:3]}
+    assert "\n- reason 2\n" in str(many)
+
+
 def test_what_selects_from_results_prints_alike_and_what_changes_them_as_xarray_prints(tmp_path):
     for same in (tree().isel(draw=slice(20)), tree().copy(), pickle.loads(pickle.dumps(tree()))):
         assert repr(same).startswith("2 chains of ")
