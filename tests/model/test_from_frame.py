@@ -193,7 +193,7 @@ def test_an_hour_that_comes_twice_has_one_value_of_an_input():
     hours = [f"2026-10-25 0{hour}:00" for hour in (1, 2, 2, 3)]
     table = {"hour": hours, "rain": [0.0, 1.0, 2.0, 0.0], "y": [1.0, None, None, 1.2]}
     with pytest.raises(
-        pf.DataError, match=r"rows 1 and 2 have the same time, 2026-10-25T02.* column 'rain': .*time zone"
+        pf.DataError, match=r"rows 1 and 2 have the same time, 2026-10-25 02:00:00, .* column 'rain': .*time zone"
     ):
         pf.Observations.from_frame(table, time="hour", values="y", inputs={"rain": "rain"}, unit="h")
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pathfold.errors import DataError, told
-from pathfold.model.dates import is_aware, text_dates
+from pathfold.model.dates import is_aware, text_dates, told_date
 from pathfold.model.inputs import Input
 from pathfold.model.real_arrays import is_date
 
@@ -170,17 +170,17 @@ class DataTable:
         if (empty := np.isnan(values)).any():
             row = int(np.argmax(empty))
             raise DataError(
-                f"{self.place(int(rows[row]), name)} is empty at time {times[row]}: give the input in every row, or in "
-                "the first one if it is of kind 'hold', where the value before holds on"
+                f"{self.place(int(rows[row]), name)} is empty at time {told_date(times[row])}: give the input in "
+                "every row, or in the first one if it is of kind 'hold', where the value before holds on"
             )
         new = np.append(True, (times[1:] != times[:-1]) | (np.diff(values) != 0.0))
         if (twice := new[1:] & (times[1:] == times[:-1])).any():
             row = int(np.argmax(twice))
             first, second = map(self.named, rows[row : row + 2])
             raise DataError(
-                f"{self.label}s {first} and {second} have the same time, {times[row]}, and other values in column "
-                f"{told(name)}: give each time once. Where clocks are put back, an hour comes twice: give dates a time "
-                "zone, or take UTC"
+                f"{self.label}s {first} and {second} have the same time, {told_date(times[row])}, and other values in "
+                f"column {told(name)}: give each time once. Where clocks are put back, an hour comes twice: give dates "
+                "a time zone, or take UTC"
             )
         return Input(times[new], values[new], kind)
 

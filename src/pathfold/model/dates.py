@@ -97,8 +97,8 @@ def told_time(t: float, calendar: Calendar | None) -> str:
 
 
 def told_date(date: Any) -> str:
-    """Write a NumPy date, to the second."""
-    return str(date.astype("M8[s]")).replace("T", " ")
+    """Write a NumPy date, to the second; another time as it is."""
+    return str(date.astype("M8[s]")).replace("T", " ") if isinstance(date, np.datetime64) else str(date)
 
 
 def counted(name: str, given: Any, calendar: Calendar | None) -> Any:

@@ -12,6 +12,7 @@ import pandas as pd
 from pathfold.errors import DataError, told
 from pathfold.model.censoring import check_side
 from pathfold.model.data_table import DataTable
+from pathfold.model.dates import told_date
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +101,11 @@ class LongTable:
         """Raise DataError if two rows have the same time."""
         if (same := self.times[seen[1:]] == self.times[seen[:-1]]).any():
             first, second = map(self.table.named, seen[int(np.argmax(same)) :][:2])
+            time = told_date(self.times[seen[1:]][same][0])
             raise DataError(
-                f"{self.table.label}s {first} and {second} have the same time, {self.times[seen[1:]][same][0]}; merge "
-                "what was observed at one time into one row (pandas.DataFrame.pivot, groupby), or name the column that "
-                "tells series apart in series="
+                f"{self.table.label}s {first} and {second} have the same time, {time}; merge what was observed at one "
+                "time into one row (pandas.DataFrame.pivot, groupby), or name the column that tells series apart in "
+                "series="
             )
 
     def _known(self, column: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
