@@ -36,7 +36,7 @@ from scipy import stats
 import pathfold as pf
 from pathfold.analysis.channels import Channel
 from pathfold.analysis.check import gathered
-from pathfold.analysis.noise_tests import moments, over_time, shape
+from pathfold.analysis.noise_tests import When, moments, over_time, shape
 from pathfold.analysis.residuals import scores_at
 from pathfold.model import TimeGrid
 
@@ -212,7 +212,7 @@ def run_sizes(cell: str, number: int) -> list[bool]:
     scores = scores_at(right_model, grid, z, PARTICLES, number, 1)[0][:, :, 0]
     rows = np.arange(int(length))
     source = Channel("ahead", "y", scores, rows, times - 0.5, times, np.zeros_like(rows))
-    tests = [*shape(source), *over_time(source), *moments(source)]
+    tests = [*shape(source, When([""], [None])), *over_time(source), *moments(source)]
     alone = {test.family: bool(test.p_values[0] < LEVEL) for test in tests}
     return [not gathered([tests], LEVEL, DRAWS).passed, *(alone[name] for name in SIZES[1:])]
 

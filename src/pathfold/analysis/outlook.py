@@ -27,7 +27,7 @@ from pathfold.results.reading import is_panel
 from pathfold.sampling.selection import component_labels
 
 FEWEST_JUDGED, MOST_JUDGED = 10, 2 * 10**6  # draws whose steps say anything of the others; numbers in their paths
-LEAPING = 0.1  # share of the paths that leap
+LEAPING = 0.3  # share of the paths that leap
 SEED = 41  # of the noise by which steps are judged
 
 

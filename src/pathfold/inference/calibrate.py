@@ -34,15 +34,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import digest, identity
 from pathfold.model.real_arrays import real_array
 from pathfold.results.convergence import convergence
-from pathfold.sampling import (
-    DynamicHMC,
-    GuidedProposals,
-    ReplicaExchange,
-    Settings,
-    StaticHMC,
-    UnconstrainedHMC,
-    run_chains,
-)
+from pathfold.sampling import Sampler, Settings, run_chains
 from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use
 from pathfold.sampling.selection import Selection
 
@@ -101,7 +93,7 @@ def calibrate(
     initial_time: float = 0.0,
     as_seen: Callable[[Observations], Observations] | None = None,
     method: Method = "sample",
-    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | ReplicaExchange | None = None,
+    sampler: Sampler | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     threads: int | None = None,

@@ -21,15 +21,7 @@ from pathfold.results.diagnostics import warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.prior import parameter_names
 from pathfold.results.reading import check_posterior, is_fit
-from pathfold.sampling import (
-    DynamicHMC,
-    GuidedProposals,
-    ReplicaExchange,
-    Settings,
-    StaticHMC,
-    UnconstrainedHMC,
-    run_chains,
-)
+from pathfold.sampling import Sampler, Settings, run_chains
 from pathfold.sampling.alone import check_pilot
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.warm_start import Earlier
@@ -46,7 +38,7 @@ def sample(
     draws: int = 1000,
     seed: int = 0,
     start: xr.DataTree | None = None,
-    sampler: StaticHMC | DynamicHMC | UnconstrainedHMC | GuidedProposals | ReplicaExchange | None = None,
+    sampler: Sampler | None = None,
     keep: Sequence[str | int] | str | int | None = None,
     keep_path: Literal["nodes", "all", "none"] = "nodes",
     keep_warmup: bool = False,
