@@ -101,7 +101,7 @@ STRUCTURAL: dict[str, Callable[..., Any]] = {
     "pad": _pad,
     "reduce_sum": lambda x, *, axes, **_: np.sum(x, axis=axes),
     "reshape": lambda x, *, new_sizes, **_: np.reshape(x, new_sizes),
-    "select_n": lambda which, *cases: np.where(which, cases[-1], cases[0]) if len(cases) == 2 else cases[0],
+    "select_n": lambda which, *cases: np.choose(np.asarray(which, dtype=int), cases),
     "slice": _slice,
     "split": lambda x, *, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis=axis),
     "squeeze": lambda x, *, dimensions: np.squeeze(x, axis=dimensions),

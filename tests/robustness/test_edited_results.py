@@ -170,7 +170,7 @@ QUICK = [("single", "much at once"), ("single", "zarr"), ("panel", "much at once
 
 
 @pytest.mark.parametrize(("results", "edit"), thorough(product(RESULTS, EDITS), *QUICK))
-@pytest.mark.filterwarnings("ignore:.*(failed|stood still|not finite)")
+@pytest.mark.filterwarnings("ignore:.*(failed|stood still|not finite|depend on the time step|have a fine step)")
 def test_results_are_read_by_name(tmp_path, results, edit):
     """The order of dimensions and coordinates, and a file between, change nothing."""
     model, data, tree = RESULTS[results]()
