@@ -74,8 +74,8 @@ def predict(
         data have dates. Accumulators begin anew after each of them, as after a time of the data.
     inputs
         A dict of name -> `pf.Input`, in the place of those of the model or of a series from where they begin: before
-        that, those of the data go on, if they are of the same kind and known until then. A forecast needs those that
-        the data know up to their end alone.
+        that, those of the data go on, if they are of the same kind and known until then. A forecast needs those whose
+        values in the data end where the data do.
     events
         A dict of name -> (times, amounts): what happens after the node that a draw goes on from. What the data have of
         events is in the draws.

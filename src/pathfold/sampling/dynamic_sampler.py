@@ -10,7 +10,6 @@ from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.parameter_metric import Metric, checked_metric
 from pathfold.sampling.sampler import SOLVER, InitialStates, Sampler
-from pathfold.sampling.warm_start import Earlier, default_warmup
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,6 @@ class DynamicHMC(Sampler):
     @property
     def parameter_metric(self) -> Metric:
         return self.metric
-
-    def warmup(self, start: Earlier | None) -> int:
-        return default_warmup(start)
 
     def chain(self, task: ChainTask) -> HamiltonianChain:
         return HamiltonianChain(task, self.target_acceptance, dynamic=True, adapted=self.metric == "adapted")

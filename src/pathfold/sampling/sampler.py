@@ -15,7 +15,7 @@ from pathfold.model.checks import choice, positive, whole
 from pathfold.sampling.heuristics import Heuristic
 from pathfold.sampling.parameter_metric import Metric
 from pathfold.sampling.starts import Point
-from pathfold.sampling.warm_start import WARMUP, Earlier
+from pathfold.sampling.warm_start import AFTER_FIT, AFTER_RUN, WARMUP, Earlier
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +63,10 @@ class Sampler(ABC):
         """Raise SettingsError if it cannot sample this model."""
 
     def warmup(self, start: Earlier | None) -> int:
-        """Return the length of warm-up by default, of a run that goes on from an earlier one if `start` is given."""
-        return WARMUP
+        """Return the length of warm-up by default: short for chains that go on at the pace of an earlier run."""
+        if start is None or not (start.fitted or start.has_pace):
+            return WARMUP
+        return AFTER_FIT if start.fitted else AFTER_RUN
 
     def check_thin(self, thin: int) -> None:
         """Raise SettingsError if it has a setting of its own for the iterations of a draw."""

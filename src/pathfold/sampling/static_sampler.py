@@ -11,7 +11,6 @@ from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.parameter_metric import Metric, checked_metric
 from pathfold.sampling.sampler import SOLVER, InitialStates, Sampler
-from pathfold.sampling.warm_start import Earlier, default_warmup
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,6 @@ class StaticHMC(Sampler):
     @property
     def parameter_metric(self) -> Metric:
         return self.metric
-
-    def warmup(self, start: Earlier | None) -> int:
-        return default_warmup(start)
 
     def chain(self, task: ChainTask) -> HamiltonianChain:
         return HamiltonianChain(

@@ -15,6 +15,7 @@ from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.sampler import InitialStates, Sampler, check_noise
 from pathfold.sampling.starts import Point
+from pathfold.sampling.warm_start import WARMUP, Earlier
 
 Scales = Literal["adapted", "identity"]
 
@@ -53,6 +54,9 @@ class UnconstrainedHMC(Sampler):
 
     def check(self, model: DiffusionModel) -> None:
         check_noise(self, model, "(u, v0, v) have no density")
+
+    def warmup(self, start: Earlier | None) -> int:
+        return WARMUP
 
     def engine(self, engine: Engine) -> Engine:
         return UnconstrainedEngine(engine.model, engine.grid, splitting=self.splitting)

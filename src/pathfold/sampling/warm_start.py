@@ -74,13 +74,6 @@ class Earlier:
         return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays if a is not None)).hexdigest()
 
 
-def default_warmup(start: Earlier | None) -> int:
-    """Return the iterations of warm-up by default: few for a chain that goes on at the pace of an earlier one."""
-    if start is None or not (start.fitted or start.has_pace):
-        return WARMUP
-    return AFTER_FIT if start.fitted else AFTER_RUN
-
-
 def check_start(earlier: Earlier, model: DiffusionModel) -> None:
     """Raise SettingsError unless the noise of the earlier run is that of this model."""
     sizes = {
