@@ -7,17 +7,14 @@ import numpy as np
 from pathfold.engine import table as at
 from pathfold.engine.native.chain_loop import Work, run_hamiltonian
 from pathfold.engine.native.coordinates import change_coordinates, to_normals
-from pathfold.engine.native.descent import OF_SERIES
 from pathfold.engine.native.dynamic_hmc import RESULT
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.integration_time import CHOSEN, integration_time, time_search_size
 from pathfold.engine.native.recording import Drawn
-from pathfold.engine.native.start_search import FROM_PARTS, seek
 from pathfold.engine.native.step_size import (
     ERROR_MEAN,
     FIRST_STEP,
     ITERATION,
-    LOG_STEP_MEAN,
     SHORTENED,
     STATE,
     UPDATES,
@@ -104,30 +101,6 @@ class HamiltonianChain(Chain):
             self._go_over_to(self.task.coordinates)
         if self.task.pace is not None:
             self._keep_pace(self.task.pace)
-
-    @property
-    def step_size(self) -> float:
-        """The step size that warm-up has come to."""
-        return float(np.exp(self.state[LOG_STEP_MEAN]))
-
-    def mode(self) -> float:
-        """Return the potential of the mode below the chain's position, which is left as it is."""
-        before, table = self.current.copy(), np.zeros((OF_SERIES, self.layout[at.SERIES]))
-        blocks = self.layout, self.problems[0].copy(), self.points, self.momenta, table
-        *_, potential = seek(
-            *blocks, FROM_PARTS, 0.0, 0.0, np.random.default_rng(0), self.scratch, np.zeros(COUNTS, dtype=np.int64)
-        )
-        self.current[:] = before
-        return float(potential)
-
-    def begin_again(self, other: HamiltonianChain, iterations: int, monitor: Monitor) -> None:
-        """Go on from where another chain is, at its pace, with so many iterations of warm-up that are not kept."""
-        self.current[:], self.state[:], self.search[:] = other.current, other.state, other.search
-        self.state[ITERATION] -= iterations
-        begin, left = self.clock(), iterations
-        while left > 0 and monitor.stop[0] == 0:
-            left -= self._run({name: array[:left] for name, array in self.rooms.items()}, Monitor(stop=monitor.stop))
-        self.draws.seconds += self.clock() - begin
 
     def _keep_pace(self, pace: Pace) -> None:
         """Join a warm-up of which nine tenths have passed: adapt the step size further, and keep the rest."""

@@ -27,9 +27,8 @@ from pathfold.program.emit import Code
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import MARK, Checkpoint, InUse
 from pathfold.sampling.draws import Draws
-from pathfold.sampling.meeting import meet
 from pathfold.sampling.progress import Progress
-from pathfold.sampling.run_chain import run_chain, run_through_warmup, run_to_the_end, save
+from pathfold.sampling.run_chain import run_chain
 from pathfold.sampling.settings import Settings
 
 Assembly = Callable[[], Sequence[Code]]
@@ -57,30 +56,24 @@ def _in_threads(tasks: list[ChainTask], settings: Settings) -> tuple[list[Draws]
         tasks = [replace(task, helpers=_helpers(i, len(tasks), threads)) for i, task in enumerate(tasks)]
     bar = Progress(monitors, _iterations(tasks[0]), show=settings.progress)
     try:
-        warm, interrupted = _all(pool, run_through_warmup, tasks, monitors, bar)
-        if not interrupted:
-            for chain in meet(warm, monitors):
-                save(chain)
-        of_chains = dict(zip((task.index for task in tasks), monitors, strict=True))
-        results, again = _all(pool, run_to_the_end, warm, [of_chains[chain.task.index] for chain in warm], bar)
+        return _all(pool, tasks, monitors, bar)
     finally:
         for monitor in monitors:
             monitor.stop[0] = 1
         bar.close()
         if own:
             pool.shutdown(wait=True, cancel_futures=True)
-    return results, interrupted or again
 
 
-def _all[G, R](
-    pool: Executor, work: Callable[[G, Monitor], R], given: Sequence[G], monitors: Sequence[Monitor], bar: Progress
-) -> tuple[list[R], bool]:
-    """Do the work of every chain in the pool; return the results, and whether it was cut short by Ctrl-C.
+def _all(
+    pool: Executor, tasks: Sequence[ChainTask], monitors: Sequence[Monitor], bar: Progress
+) -> tuple[list[Draws], bool]:
+    """Run every chain in the pool; return what they drew, and whether it was cut short by Ctrl-C.
 
     An error in one of them ends all, and is raised.
     """
     interrupted = False
-    futures = [pool.submit(work, each, monitor) for each, monitor in zip(given, monitors, strict=True)]
+    futures = [pool.submit(run_chain, task, monitor) for task, monitor in zip(tasks, monitors, strict=True)]
     try:
         while wait_for(futures, timeout=0.2).not_done:
             bar.update()
