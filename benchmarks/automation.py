@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--sampler", choices=SAMPLERS)
     parser.add_argument("--target", type=float, help="acceptance that the step size is tuned for; needs --sampler")
     parser.add_argument("--time", type=float, help="integration time of static trajectories; needs --sampler static")
-    parser.add_argument("--metric", help="of the parameters, such as adapted; needs --sampler")
+    parser.add_argument("--metric", help="of the parameters, such as adapted; needs --sampler dynamic")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     given = {"target_acceptance": options.target, "integration_time": options.time, "metric": options.metric}

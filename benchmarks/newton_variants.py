@@ -28,6 +28,7 @@ from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.thresholds import DIVERGENCE
 from pathfold.engine.native.trajectory import ITERATED, LINEARISED
 from pathfold.engine.status import CONVERGED, DIVERGED, NOT_CONVERGED
+from pathfold.paper.blocks import held
 
 T, S, R = 100, 25, 5
 STEP_SIZES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6)
@@ -41,12 +42,16 @@ class Steps(Case):
         self.held = np.arange(R - 1, T - 1, R)
 
     def release(self) -> None:
-        self.engine.condition(self.held[:0], np.zeros((0, self.engine.sizes.X)))
+        self._hold(self.held[:0])
         prepare(self.layout, self.problem, self.point, self.scratch)
 
     def hold(self) -> None:
-        self.engine.condition(self.held, self.engine.get("point", self.point, "node", "x_node")[self.held])
+        self._hold(self.held)
         prepare(self.layout, self.problem, self.point, self.scratch)
+
+    def _hold(self, nodes: np.ndarray) -> None:
+        states = self.engine.get("point", self.point, "node", "x_node")
+        self.problem[:] = held(self.engine, nodes, states[nodes])
 
     def begin(self, p: np.ndarray, t: float) -> None:
         """Half a kick, then the flow without the constraint."""

@@ -143,7 +143,8 @@ def installation() -> dict[str, float]:
     """The sampler's own compilation, with an empty cache of Numba."""
     with tempfile.TemporaryDirectory() as folder:
         code = (
-            "from pathfold.engine.installation import compile_sampler; print(compile_sampler('static', announce=False))"
+            "from pathfold import StaticHMC; from pathfold.engine.installation import compile_sampler; "
+            "print(compile_sampler(StaticHMC.native, announce=False))"
         )
         done = subprocess.run(
             [sys.executable, "-c", code],

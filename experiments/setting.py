@@ -10,14 +10,14 @@ import numpy as np
 
 import pathfold as pf
 from pathfold.example_models import fitzhugh_nagumo, sir
-from pathfold.sampling.guided_sampler import Reference
+from pathfold.paper.guided_sampler import Reference
 
 GUIDED = {f"guided-{reference}": reference for reference in get_args(Reference)}
 BASELINE = {
     "unconstrained": pf.UnconstrainedHMC(),
     "unconstrained-identity": pf.UnconstrainedHMC(metric="identity"),
 }
-HAMILTONIAN = {"static": pf.StaticHMC(), "dynamic": pf.DynamicHMC(), **BASELINE}
+HAMILTONIAN = {"dynamic": pf.DynamicHMC(), **BASELINE}
 SLOW = {*BASELINE, "guided-endpoint"}  # which have a budget
 NO_SPLITTING = "none"  # of samplers without a Hamiltonian
 
@@ -30,7 +30,7 @@ class Setting:
     """
 
     model: str  # "fitzhugh_nagumo" or "sir"
-    sampler: str  # of HAMILTONIAN or GUIDED
+    sampler: str  # "static", or of HAMILTONIAN or GUIDED
     splitting: str
     S: int  # fine steps per interval
     T: int  # observations
@@ -179,6 +179,8 @@ def _sampler(setting: Setting) -> Any:
     if setting.thin is not None:
         return pf.GuidedProposals(GUIDED[setting.sampler], setting.thin)
     blocks = {} if setting.R is None else {"observations_per_block": setting.R}
+    if setting.sampler == "static":
+        return pf.StaticHMC()
     return replace(HAMILTONIAN[setting.sampler], splitting=setting.splitting, **blocks)
 
 

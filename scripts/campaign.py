@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 
 import pathfold as pf
+from pathfold.doctor import compile_samplers
 from pathfold.engine.compile import CompiledModel
-from pathfold.engine.installation import compile_sampler
 from pathfold.example_models import ornstein_uhlenbeck
 from pathfold.sampling import checkpoint, execution
 from pathfold.sampling.chain_task import ChainTask
@@ -226,7 +226,7 @@ def main() -> int:
     options = parser.parse_args()
     begin = time.monotonic()
     warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # the threads are idle ones of NumPy's
-    compile_sampler(announce=True)
+    compile_samplers()
     with tempfile.TemporaryDirectory() as folder:
         campaign = Campaign(Path(folder), options.seed)
         for part in (

@@ -25,6 +25,7 @@ BOTTOM_TO_TOP = [
     "model",
     "engine",
     "sampling",
+    "paper",
     "results",
     "inference",
     "analysis",
@@ -118,6 +119,7 @@ PLANTED = {
     "def lazily():\n    import arviz": "sampling/sample.py",
     "from jax._src.core import Jaxpr": "program/trace.py",
     "from xarray.core import dtypes": "results/variables.py",
+    "from pathfold.paper import DynamicHMC": "sampling/settings.py",
     "": "attic/old.py",
 }
 LET_THROUGH = {

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.scale.problem import TO_CORES, panel
 from benchmarks.step_cost import Case, series
+from pathfold.doctor import compile_samplers
 from pathfold.engine.helpers import helped
-from pathfold.engine.installation import compile_sampler
 from pathfold.model import DiffusionModel
 
 MOMENTA = 2
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes alone")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
-    compile_sampler(announce=True)
+    compile_samplers()
     found = threads((100, 2000) if options.quick else (100, 2000, 20_000), options.repeats)
     if options.json:
         print(json.dumps({name: round(value, 4) for name, value in found.items()}))

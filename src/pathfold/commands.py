@@ -17,8 +17,8 @@ import xarray as xr
 
 from pathfold.analysis import report
 from pathfold.analysis.plots import plot_marginals, plot_paths
+from pathfold.doctor import compile_samplers
 from pathfold.engine import model_cache
-from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError
 from pathfold.example_models import Example, fitzhugh_nagumo
 from pathfold.inference import sample
@@ -97,7 +97,7 @@ def write_report(results: Path, file: Path | None, title: str | None) -> int:
 
 
 def compile_all() -> int:
-    print(f"the sampler is ready ({compile_sampler(announce=True):.1f} s)")
+    print(f"the sampler is ready ({compile_samplers():.1f} s)")
     return 0
 
 

@@ -43,8 +43,9 @@ from pathfold.model import (
     Varying,
     read_nonmem,
 )
+from pathfold.paper import DynamicHMC, GuidedProposals, UnconstrainedHMC
 from pathfold.results import combine, open_checkpoint, shrinkage, summary
-from pathfold.sampling import DynamicHMC, GuidedProposals, ReplicaExchange, StaticHMC, UnconstrainedHMC
+from pathfold.sampling import ReplicaExchange, StaticHMC
 from pathfold.schemes import (
     CustomScheme,
     EulerMaruyama,

@@ -9,6 +9,7 @@ import numpy as np
 from pathfold.engine import Engine
 from pathfold.engine.status import CONVERGED
 from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.paper.blocks import held
 from tests.dense import Dense, InCoordinates
 from tests.plain import compiled_native, plain_native
 
@@ -55,7 +56,7 @@ class Driven:
         self.native: Any = plain_native() if plain else compiled_native
         if states is not None:
             nodes = np.flatnonzero(~np.isnan(states).any(axis=1))
-            self.engine.condition(nodes, np.asarray(states)[nodes])
+            self.engine.problem[:] = held(self.engine, nodes, np.asarray(states)[nodes])
         self.counts = np.zeros(compiled_native.trajectory.COUNTS, dtype=np.int64)
 
     @staticmethod

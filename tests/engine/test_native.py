@@ -85,38 +85,40 @@ def run_apart(code: str, folder: Path, **variables: str) -> list:
 
 
 FEW_ENTRIES = """
-import pathfold.engine.installation as installation
+from pathfold.engine import entries
+from pathfold.paper import paper_entries as of_the_paper
 
-few = {kind: installation.OF_KIND[kind][:1] for kind in ("static", "guided")}
-installation.OF_ALL, installation.OF_KIND = installation.OF_ALL[:1], few
+entries.OF_ALL, entries.STATIC = entries.OF_ALL[:1], entries.LAPLACE[:1]
+of_the_paper.GUIDED = of_the_paper.GUIDED[:1]
 """
 COMPILING = """
 import json
-from pathfold.engine import installation
+from pathfold.engine import entries, installation
 from pathfold.engine.native.pieces import Whole
+from pathfold.paper import paper_entries as of_the_paper
 
 wholes, started, finalize, process = [], [], Whole.finalize, installation._process
 Whole.finalize = lambda self: wholes.append(self.name) or finalize(self)
 installation._process = lambda call: started.append(call) or process(call)
 installation._cores = lambda: 2
 installation.address_of_do_parts = installation.kernels_of_no_model = int
+kinds = "pathfold.engine.entries:STATIC", "pathfold.paper.paper_entries:GUIDED"
 for _ in range(2):
-    installation.compile_sampler(announce=False)
-few = *installation.OF_ALL, *installation.OF_KIND["static"], *installation.OF_KIND["guided"]
+    installation.compile_sampler(*kinds, announce=False)
+few = *entries.OF_ALL, *entries.STATIC, *of_the_paper.GUIDED
 hits = [sum(function.stats.cache_hits.values()) for function, _ in few]
 print(json.dumps([wholes, started, hits]))
 """
 
 
 def test_control_flow_is_compiled_once_and_what_takes_longest_by_another_process(tmp_path):
-    """Without a kind all are compiled, as `make install` does. Python imports `sitecustomize` at its start: in this way
-    the lists are short in the process that helps too."""
+    """Python imports `sitecustomize` at its start: in this way the lists are short in the process that helps too."""
     (tmp_path / "sitecustomize.py").write_text(FEW_ENTRIES)
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     wholes, started, hits = run_apart(COMPILING, tmp_path, PYTHONPATH=path)
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
-    assert wholes == ["to_normals"], "what the host calls becomes machine code, and nothing else"
-    assert started == ["compile_longest(*('static', 'guided'))"], "once, though asked for twice"
+    assert wholes == ["integration_time"], "what the host calls becomes machine code, and nothing else"
+    assert len(started) == 1, "once, though asked for twice"
     assert hits == [0, 1, 1], "the second and the third were loaded"
     found = run_apart(COMPILING, tmp_path, PYTHONPATH=path)
     assert found == [[], [], [1, 1, 1]], "in another process nothing is compiled, and no help needed"
@@ -127,7 +129,8 @@ CALLED = """
 import json, warnings
 import numpy as np
 import pathfold as pf
-from pathfold.engine import installation
+from pkgutil import resolve_name
+from pathfold.engine.entries import OF_ALL
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.example_models import ornstein_uhlenbeck
 from tests.plain import compiled_native
@@ -135,25 +138,20 @@ from tests.plain import compiled_native
 warnings.simplefilter("ignore")  # two draws have not converged
 model, found = ornstein_uhlenbeck.noisy(), {}
 data = pf.Observations(0.5 * np.arange(1, 9), np.linspace(0.5, 1.5, 8))
-for kind, sampler in (
-    ("static", pf.StaticHMC()),
-    ("static", pf.StaticHMC(metric="adapted")),
-    ("dynamic", pf.DynamicHMC()),
-    ("dynamic", pf.UnconstrainedHMC()),
-    ("guided", pf.GuidedProposals()),
-    ("laplace", None),
-):
+samplers = pf.StaticHMC(), pf.DynamicHMC(metric="adapted"), pf.DynamicHMC(), pf.UnconstrainedHMC(), pf.GuidedProposals()
+for sampler in (*samplers, None):
+    kind = sampler.native if sampler else "pathfold.engine.entries:LAPLACE"
     if sampler is None:
         pf.fit(model, data, steps_per_interval=2, points=16, threads=2)
     else:
         pf.sample(
             model, data, sampler=sampler, steps_per_interval=2, chains=1, warmup=8, draws=2, threads=2, progress=False
         )
-    listed = {(f.py_func, s) for f, s in (*installation.OF_ALL, *installation.OF_KIND[kind])}
-    modules = [m for m in vars(compiled_native).values() if hasattr(m, "__file__")]
+    listed = {(f.py_func, s) for f, s in (*OF_ALL, *resolve_name(kind))}
+    modules = vars(compiled_native).values()
     entries = {id(f): f for m in modules for f in vars(m).values() if isinstance(f, HostFunction)}.values()
     called = {(f.py_func, s) for f in entries for s in f.overloads}
-    earlier = {each for key in installation.OF_KIND if key in found for each in installation.OF_KIND[key]}
+    earlier = {each for key in found for each in resolve_name(key)}
     known = listed | {(f.py_func, s) for f, s in earlier}
     found.setdefault(kind, sorted(f.__qualname__ for f, s in called - known))
 print(json.dumps(found))
@@ -171,7 +169,8 @@ def test_what_a_sampler_calls_is_compiled_before_and_nothing_else_is(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {"static": [], "dynamic": [], "guided": [], "laplace": []}
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert [*found.values()] == 4 * [[]], found
 
 
 def entry(function):
@@ -212,7 +211,8 @@ def test_a_change_of_any_file_is_noticed(tmp_path):
     stamps = {
         getattr(module, name)._cache._cache_file._source_stamp
         for module, name in (
-            (compiled_native.chain_loop, "run_hamiltonian"),
+            (compiled_native.chain_loop, "run_static"),
+            (compiled_native.dynamic_loop, "run_dynamic"),
             (compiled_native.start_search, "seek"),
         )
     }

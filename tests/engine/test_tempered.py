@@ -89,7 +89,7 @@ class Tempered:
     """A point of the manifold, on the rung of a power."""
 
     def __init__(self, engine: Engine, power: float, normals: tuple[np.ndarray, ...]) -> None:
-        compile_sampler("replicas", announce=False)
+        compile_sampler("pathfold.engine.entries:REPLICAS", announce=False)
         self.engine, self.normals = engine, normals
         self.point, scratch, problem = engine.block("point"), engine.block("scratch"), engine.problem.copy()
         set_coldness(engine.layout, problem, power)

@@ -17,7 +17,7 @@ from pathfold.engine.equations import laplace
 from pathfold.engine.installation import compile_sampler
 from pathfold.inference.posterior_mode import curvature
 from pathfold.model import TimeGrid
-from pathfold.sampling.marginal import Marginal, Origin
+from pathfold.sampling.marginal import LAPLACE, Marginal, Origin
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts
 from tests.engine.faults import build_anew
@@ -26,7 +26,7 @@ from tests.once import once
 
 def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[Marginal, Origin]:
     """The marginal density, and the inner mode at a start."""
-    compile_sampler("laplace", announce=False)
+    compile_sampler(LAPLACE, announce=False)
     full = Engine(model, TimeGrid.build(data, steps_per_interval=steps))
     set_scales(full)
     marginal = Marginal(full, **{"threads": 1, **options})

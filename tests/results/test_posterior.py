@@ -179,7 +179,6 @@ def test_attributes():
         "warmup": WARMUP,
         "draws": DRAWS,
         "seed": 4,
-        "splitting": "gaussian",
         "keep": "all",
         "keep_path": "nodes",
         "thin": 1,

@@ -96,7 +96,6 @@ SERIES: dict[str, Any] = {
     "unit": None,
 }
 DATA = pf.Observations(**SERIES)
-OF_SAMPLERS = ("splitting", "solver", "observations_per_block", "initial_states")
 SAMPLE = {name: each for name, each in inspect.signature(pf.sample).parameters.items() if each.kind != each.VAR_KEYWORD}
 SIMULATE: dict[str, Any] = {
     "model": None,
@@ -180,11 +179,14 @@ CALLS: dict[str, tuple[Callable[[str, Any], Any], dict[str, tuple[str, ...]]]] =
     ),
     "StaticHMC": (
         lambda argument, value: pf.StaticHMC(**{argument: value}),
-        {name: (name,) for name in ("integration_time", "target_acceptance", *OF_SAMPLERS)},
+        {name: (name,) for name in ("integration_time", "target_acceptance", "solver")},
     ),
     "DynamicHMC": (
         lambda argument, value: pf.DynamicHMC(**{argument: value}),
-        {name: (name,) for name in ("target_acceptance", *OF_SAMPLERS)},
+        {
+            name: (name,)
+            for name in ("target_acceptance", "splitting", "solver", "observations_per_block", "initial_states")
+        },
     ),
     "UnconstrainedHMC": (
         lambda argument, value: pf.UnconstrainedHMC(**{argument: value}),
@@ -192,7 +194,7 @@ CALLS: dict[str, tuple[Callable[[str, Any], Any], dict[str, tuple[str, ...]]]] =
     ),
     "ReplicaExchange": (
         lambda argument, value: pf.ReplicaExchange(**{argument: value}),
-        {name: (name,) for name in ("rungs", "integration_time", "target_acceptance", "solver", "initial_states")},
+        {name: (name,) for name in ("rungs", "integration_time", "target_acceptance", "solver")},
     ),
     "GuidedProposals": (
         lambda argument, value: pf.GuidedProposals(**{argument: value}),

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 import pathfold as pf
-from pathfold.sampling import checkpoint, execution
+from pathfold.sampling import Sampler, checkpoint, execution
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.draws import Draws
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
@@ -21,7 +21,7 @@ from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 SAMPLERS = {
     "static": pf.StaticHMC(),
     "dynamic": pf.DynamicHMC(),
-    "metric": pf.StaticHMC(metric="adapted"),
+    "metric": pf.DynamicHMC(metric="adapted"),
     "guided": pf.GuidedProposals(thin=3),
     "replicas": pf.ReplicaExchange(rungs=4),
 }
@@ -39,7 +39,7 @@ def model_and_data() -> tuple[pf.DiffusionModel, pf.Observations]:
     return model, pf.Observations(times, values, initial_time=0.3)
 
 
-def small_run(sampler: str | pf.StaticHMC | pf.ReplicaExchange = "static", **options: Any) -> xr.DataTree:
+def small_run(sampler: str | Sampler = "static", **options: Any) -> xr.DataTree:
     """Too short for a good posterior, of which it does not warn."""
     model, data = model_and_data()
     settings: dict[str, Any] = {

@@ -10,9 +10,9 @@ import pytest
 import pathfold as pf
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import TimeGrid
-from pathfold.sampling.blocks import partitions
+from pathfold.paper.blocks import partitions
 
-BLOCKED = pf.StaticHMC(observations_per_block=2)
+BLOCKED = pf.DynamicHMC(observations_per_block=2)
 
 
 def test_the_partitions_are_the_papers():
@@ -22,10 +22,10 @@ def test_the_partitions_are_the_papers():
     grid = TimeGrid.build(
         [pf.Observations(np.arange(1, 12), values), pf.Observations([1.0, 2.0, 3.0], np.zeros(3))], steps_per_interval=2
     )
-    first, second = partitions(fitzhugh_nagumo.noiseless(), grid, 4)
+    first, second = partitions(grid, 4)
     assert first.tolist() == [4, 8]  # the fourth and eighth of the first series
     assert second.tolist() == [1, 6, 12]  # its second and sixth, the second of the other
-    assert partitions(fitzhugh_nagumo.noiseless(), grid, 40) == []
+    assert partitions(grid, 40) == []
 
 
 @pytest.mark.filterwarnings("ignore:.*few effective draws", "ignore:.*not converged")
@@ -45,7 +45,7 @@ def test_states_that_are_held_do_not_move():
 @pytest.mark.parametrize("R", [1, 0, -3, 2.5, True])
 def test_a_block_has_two_observations_or_more(R):
     with pytest.raises(pf.SettingsError, match="observations_per_block must be a whole number of at least 2"):
-        pf.StaticHMC(observations_per_block=R)
+        pf.DynamicHMC(observations_per_block=R)
 
 
 def test_exact_observations_of_parameters_cannot_be_held():

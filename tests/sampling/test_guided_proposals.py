@@ -15,9 +15,9 @@ import pathfold as pf
 from pathfold.engine import Engine, GuidedEngine
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import TimeGrid
+from pathfold.paper.guided_sampler import GuidedChain, guided_start
 from pathfold.sampling import execution
 from pathfold.sampling.chain_task import ChainTask
-from pathfold.sampling.guided_sampler import GuidedChain, guided_start
 from tests.analysis.test_particle_filter import OBSERVATIONS, STEPS, TIMES, TRUTH, by_grid, double_well
 from tests.sampling.comparing import array_stats, mean_scores, path_draws, threshold
 from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, model_and_data, small_run
@@ -121,7 +121,7 @@ def test_a_run_that_ended_anywhere_is_taken_up(monkeypatch, tmp_path):
     """In warm-up, with paths in the sum for the next reference; and later."""
     monkeypatch.setattr(execution, "ChainTask", partial(ChainTask, checkpoint_seconds=0.0))
     run = GuidedChain._run
-    for most in (2, 24):
+    for most in (2, 10):
         calls = []
 
         def failing(self, *given, calls=calls, most=most):

@@ -21,7 +21,7 @@ from pathfold.example_models import (
     ornstein_uhlenbeck,
 )
 from pathfold.model import TimeGrid
-from pathfold.sampling.heuristics import Heuristic, adam, guess_starts
+from pathfold.paper.heuristics import Heuristic, adam, guess_starts
 from pathfold.sampling.starts import Point, find_starts
 from tests.dense import Dense
 from tests.thorough import thorough
@@ -151,7 +151,7 @@ def test_what_did_not_succeed_is_named_with_times_and_residuals(monkeypatch):
 
 @pytest.mark.parametrize("choice", thorough(["interpolation", "adam", "adam-states"], "adam"))
 def test_runs_are_the_same_whatever_the_threads_and_resumed_or_not(choice, tmp_path):
-    model, sampler = ornstein_uhlenbeck.noisy(), pf.StaticHMC(initial_states=choice)
+    model, sampler = ornstein_uhlenbeck.noisy(), pf.DynamicHMC(initial_states=choice)
     settings = {"steps_per_interval": 3, "chains": 2, "warmup": 5, "draws": 5, "progress": False}
 
     def draws(**options):
@@ -169,4 +169,4 @@ def test_runs_are_the_same_whatever_the_threads_and_resumed_or_not(choice, tmp_p
 
 def test_unknown_choices_are_refused():
     with pytest.raises(pf.SettingsError, match="initial_states must be 'descent', 'interpolation'"):
-        pf.StaticHMC(initial_states="guess")  # pyright: ignore[reportArgumentType]
+        pf.DynamicHMC(initial_states="guess")  # pyright: ignore[reportArgumentType]

@@ -279,13 +279,13 @@ def test_warnings_name_what_they_are_about():
 @pytest.mark.parametrize("initial_states", thorough(["interpolation", "adam", "adam-states"], "adam"))
 def test_heuristics_start_a_panel_that_varies(initial_states):
     model = growth(diffusion=lambda x, z: jnp.array([[0.3]]), initial_state=dist.Normal(jnp.zeros(1), 1.0))
-    tree = short_run(model, dict([*panel().items()][:2]), sampler=pf.StaticHMC(initial_states=initial_states))
+    tree = short_run(model, dict([*panel().items()][:2]), sampler=pf.DynamicHMC(initial_states=initial_states))
     assert np.isfinite(tree.posterior["rate"].values).all()
 
 
 def test_blocks_are_refused():
     with pytest.raises(pf.SettingsError, match="observations_per_block cannot be used, since 'rate', 'level' var"):
-        short_run(growth(), panel(), sampler=pf.StaticHMC(observations_per_block=2))
+        short_run(growth(), panel(), sampler=pf.DynamicHMC(observations_per_block=2))
 
 
 def test_a_start_that_is_not_found_names_the_series():

@@ -14,7 +14,8 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.model.parameters import build_parameters
-from pathfold.sampling.parameter_metric import Window, checked_metric, coordinates_of
+from pathfold.paper.dynamic_chain import DynamicChain
+from pathfold.paper.parameter_metric import Window, checked_metric, coordinates_of
 
 PARAMETERS, _ = build_parameters(
     {
@@ -42,7 +43,7 @@ PARAMETERS, _ = build_parameters(
     ],
 )
 def test_what_is_no_metric_is_named(given, sentence):
-    for sampler in (pf.StaticHMC, pf.DynamicHMC):
+    for sampler in (pf.DynamicHMC,):
         with pytest.raises(pf.SettingsError, match=sentence):
             sampler(metric=given)
 
@@ -154,56 +155,57 @@ def run(**options: Any) -> xr.DataTree:
         return pf.sample(linear_model(), data, progress=False, **settings | options)
 
 
-@cache
-def adapted() -> xr.DataTree:
-    return run(sampler=pf.StaticHMC(metric="adapted"))
+@pytest.fixture
+def metrics(monkeypatch) -> list[Any]:
+    """The metrics that chains go over to."""
+    found, go_over = [], DynamicChain._go_over_to
+
+    def told(chain, coordinates):
+        factor = coordinates[2:].reshape(2, 2)
+        found.append(np.linalg.inv(factor @ factor.T))
+        go_over(chain, coordinates)
+
+    monkeypatch.setattr(DynamicChain, "_go_over_to", told)
+    return found
 
 
-def test_the_identity_is_what_warm_up_finds_for_a_linear_model():
+def test_the_identity_is_what_warm_up_finds_for_a_linear_model(metrics):
     """Mass is posterior precision there, and what is added to it is a part of it that 240 draws show by chance.
 
     With probability exp(-t^2 / 2) the covariance of n normals seems smaller than (1 - (sqrt(U) + t) / sqrt(n))^2 in
     some direction; with t = 4 that is once in 3000. (The inverse of the posterior covariance would add all of it, 1.)
     """
-    tree, draws = adapted(), 240
+    tree, draws = run(sampler=pf.DynamicHMC(metric="adapted")), 240
     assert tree.attrs["metric"] == "adapted"
     least = (1.0 - (np.sqrt(2) + 4.0) / np.sqrt(draws)) ** 2 / (1.0 - np.sqrt(2 / draws)) ** 2
-    for factor in tree.noise["parameter_factor"].values:
-        metric = np.linalg.inv(factor @ factor.T)
+    assert len(metrics) == 2, "each of two chains finds its own"
+    for metric in metrics:
         added = np.linalg.eigvals(np.linalg.solve(linear_mass(), metric - np.eye(2))).real
         assert -1e-9 < added.min() <= added.max() < 1.0 / least - 1.0 < 0.97, added
     plain = run()
-    assert "parameter_factor" not in plain.noise
     assert plain.sample_stats["acceptance_rate"].values.min() > 1.0 - 1e-9, "the identity is exact for linear models"
-    heavy = run(sampler=pf.StaticHMC(metric=[[30.0, 0.0], [0.0, 30.0]]))
+    heavy = run(sampler=pf.DynamicHMC(metric=[[30.0, 0.0], [0.0, 30.0]]))
     assert heavy.sample_stats["acceptance_rate"].values.min() < 0.99
 
 
-@pytest.mark.parametrize("sampler", [pf.StaticHMC, pf.DynamicHMC])
-def test_what_is_recorded_are_the_normals_themselves(sampler):
+def test_what_is_recorded_are_the_normals_themselves(metrics):
     metric = [[3.0, 1.0], [1.0, 2.0]]
-    tree = run(sampler=sampler(metric=metric), warmup=30)
+    tree = run(sampler=pf.DynamicHMC(metric=metric), warmup=30)
     u = tree.noise["parameter_noise"]
     drawn = tree.posterior.sel(draw=u["draw"].values)
     np.testing.assert_allclose(3.0 * u.values[..., 0], drawn["level"].values, rtol=1e-12)
     np.testing.assert_allclose(2.0 * u.values[..., 1], drawn["offset"].values, rtol=1e-12)
-    factors = tree.noise["parameter_factor"].values
-    for each in factors:
-        np.testing.assert_allclose(np.linalg.inv(each @ each.T), metric, rtol=1e-9)
+    np.testing.assert_allclose(metrics, 2 * [metric], rtol=1e-9)
     assert tree.attrs["metric"] == "[[3.0, 1.0], [1.0, 2.0]]"
     shift, expected = (each.half_step_shift.mean(("chain", "draw")) for each in (tree, run(warmup=30)))
     for name in ("level", "offset"):
         np.testing.assert_allclose(shift[name], expected[name], atol=0.3)
 
 
-def test_a_later_run_goes_on_with_the_metric():
-    again = run(sampler=pf.StaticHMC(metric="adapted"), start=adapted(), warmup=10)
-    for name in ("parameter_factor", "parameter_centre"):
-        np.testing.assert_array_equal(again.noise[name].values, adapted().noise[name].values)
+def test_a_later_run_finds_a_metric_of_its_own(metrics):
+    """Its warm-up is that of any run, and begins where the earlier one ended."""
+    sampler = pf.DynamicHMC(metric="adapted")
+    again = run(sampler=sampler, start=run(warmup=30), warmup=None, draws=8)
+    assert again.attrs["warmup"] == 250
+    assert len(metrics) == 2
     assert np.all(again.starts["way"] == "guess")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(.*) has few effective draws")
-        joined = pf.combine([adapted(), run(sampler=pf.StaticHMC(metric="adapted"), seed=5)])
-    assert joined.noise["parameter_factor"].shape == (4, 2, 2)
-    with pytest.raises(pf.SettingsError, match="metric='adapted' is found early in warm-up"):
-        run(sampler=pf.StaticHMC(metric="adapted"), start=run(warmup=30))

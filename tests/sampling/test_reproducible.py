@@ -124,7 +124,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
         {"warmup": 3},
         {"sampler": "dynamic"},
         {"sampler": "metric"},
-        {"sampler": pf.StaticHMC(splitting="stormer-verlet")},
+        {"sampler": pf.DynamicHMC(splitting="stormer-verlet")},
     ):
         with pytest.raises(pf.SettingsError, match=sentence):
             small_run(**{"sampler": "static", "checkpoint": tmp_path, "chains": 1, "warmup": 2, "draws": 4} | change)

@@ -12,6 +12,7 @@ from scipy.stats import chisquare, kstest, truncnorm, uniform
 
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NOT_CONVERGED
+from pathfold.paper.native.dynamic_hmc import CANDIDATE, LEVELS, RIGHT
 from tests.plain import plain_native
 from tests.sampling.comparing import threshold
 from tests.thorough import sparing
@@ -75,10 +76,10 @@ class Toy:
 
 
 def tables(native: Any) -> SimpleNamespace:
-    t = native.trajectory
+    t, dynamic = native.trajectory, native.dynamic_hmc
     return SimpleNamespace(
-        points=np.zeros((t.DYNAMIC_POINTS, 3)),
-        momenta=np.zeros((t.dynamic_momenta(MAX_DEPTH), 3)),
+        points=np.zeros((dynamic.DYNAMIC_POINTS, 3)),
+        momenta=np.zeros((dynamic.dynamic_momenta(MAX_DEPTH), 3)),
         counts=np.zeros(t.COUNTS, dtype=np.int64),
         result=np.array([-np.inf, 0.0, 0.0, 0.0]),
         statistics=np.zeros(t.STATISTICS),
@@ -124,18 +125,18 @@ def test_log_add(native):
 
 
 def test_merging_joins_sums_and_ends_and_finds_turns(native):
-    rng, t = np.random.default_rng(1), native.trajectory
+    rng = np.random.default_rng(1)
     verdicts = []
     for _ in range(200):
         parts = [rng.normal(size=(4, 3)) + 0.7 for _ in range(2)]
         momenta = tables(native).momenta
         for level, part in enumerate(parts):
-            momenta[t.LEVELS + 3 * level : t.LEVELS + 3 * level + 3] = part.sum(axis=0), part[0], part[-1]
+            momenta[LEVELS + 3 * level : LEVELS + 3 * level + 3] = part.sum(axis=0), part[0], part[-1]
         going = native.dynamic_hmc.merge(momenta, 0)
         verdicts.append(bool(going))
         assert going == goes_on(*parts)
         joined = np.vstack([parts[0].sum(axis=0) + parts[1].sum(axis=0), parts[0][0], parts[1][-1]])
-        np.testing.assert_allclose(momenta[t.LEVELS : t.LEVELS + 3], joined, rtol=1e-14)
+        np.testing.assert_allclose(momenta[LEVELS : LEVELS + 3], joined, rtol=1e-14)
     assert 20 < sum(verdicts) < 180, "both verdicts are tested"
 
 
@@ -152,9 +153,9 @@ def test_extension_is_the_recursive_tree(native, monkeypatch, sign):
             before = Toy().hamiltonian(None, q, p)
             qs, ps = leapfrog_states(q, p, t, leaves)
             errors = np.array([Toy().hamiltonian(None, *state) for state in zip(qs, ps, strict=True)]) - before
-            work.points[row.RIGHT], work.momenta[row.MOVING] = q, p
+            work.points[RIGHT], work.momenta[row.MOVING] = q, p
             status = native.dynamic_hmc.extend(
-                None, None, work.points, work.momenta, row.RIGHT, t, leaves, before, rng, None, work.counts, work.result
+                None, None, work.points, work.momenta, RIGHT, t, leaves, before, rng, None, work.counts, work.result
             )
             assert (status == CONVERGED) == is_tree(ps)
             ended[status] += 1
@@ -164,9 +165,9 @@ def test_extension_is_the_recursive_tree(native, monkeypatch, sign):
                     np.minimum(1.0, np.exp(-errors)).sum(), abs=1e-12
                 )
                 assert work.result[native.dynamic_hmc.TAKEN] == leaves
-                found = work.momenta[row.LEVELS : row.LEVELS + 3]
+                found = work.momenta[LEVELS : LEVELS + 3]
                 np.testing.assert_allclose(found, [ps.sum(axis=0), ps[0], ps[-1]], atol=1e-12)
-                np.testing.assert_allclose(work.points[row.RIGHT], qs[-1], atol=1e-13)
+                np.testing.assert_allclose(work.points[RIGHT], qs[-1], atol=1e-13)
     assert min(ended.values()) > 15, ended
 
 
@@ -185,11 +186,11 @@ def test_the_state_is_drawn_by_weight(native, monkeypatch):
     drawn = np.zeros(leaves)
     for _ in range(repeats):
         work = tables(native)
-        work.points[row.RIGHT], work.momenta[row.MOVING] = q, p
+        work.points[RIGHT], work.momenta[row.MOVING] = q, p
         native.dynamic_hmc.extend(
-            None, None, work.points, work.momenta, row.RIGHT, t, leaves, 0.0, rng, None, work.counts, work.result
+            None, None, work.points, work.momenta, RIGHT, t, leaves, 0.0, rng, None, work.counts, work.result
         )
-        drawn[np.argmin(np.abs(qs - work.points[row.CANDIDATE]).sum(axis=1))] += 1
+        drawn[np.argmin(np.abs(qs - work.points[CANDIDATE]).sum(axis=1))] += 1
     assert chisquare(drawn, repeats * weights / weights.sum()).pvalue > 0.1 * FALSE_ALARMS
 
 
@@ -338,9 +339,11 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch, kind):
     """A chain whose warm-up never met a wall takes the small share after it, another the large one."""
-    chain, careful, confident = native.chain_loop, native.thresholds.CAREFUL, native.thresholds.CONFIDENT
-    for name in ("first_step_size", "draw_chances", "record_row", "before_transition", "after_transition"):
-        monkeypatch.setattr(chain, name, lambda *_: 0.5)
+    chain = native.chain_loop if kind == "static" else native.dynamic_loop
+    careful, confident = native.thresholds.CAREFUL, native.thresholds.CONFIDENT
+    monkeypatch.setattr(native.chain_loop, "first_step_size", lambda *_: 0.5)
+    for name in ("draw_chances", "record_row", "before_transition", "after_transition"):
+        monkeypatch.setattr(chain, name, lambda *_: 0.5, raising=False)
 
     def shares(needed: bool) -> list[float]:
         """Of a warm-up of four transitions and two more, in the second of which steps may have to be shortened."""
@@ -353,12 +356,12 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
         monkeypatch.setattr(chain, f"{kind}_transition", transition)
         one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
         state = np.zeros(native.step_size.STATE)
-        chain.run_hamiltonian(
-            chain.Work(None, one, one, one, None, None, state, None, None, None),
-            *(True if kind == "dynamic" else None, False, 1.0, 4, 0.9),
-            native.recording.Drawn(rows, rows, rows, rows, rows),
-            *flags,
-        )
+        work = native.chain_loop.Work(None, one, one, one, None, None, state, None, None)
+        given = 4, 0.9, native.recording.Drawn(rows, rows, rows, rows, rows), *flags
+        if kind == "static":
+            chain.run_static(work, 1.0, *given)
+        else:
+            chain.run_dynamic(work, None, False, *given)
         return found
 
     assert shares(needed=False) == [careful] * 4 + [confident] * 2
@@ -374,7 +377,7 @@ def test_trajectories_grow_either_way(native, monkeypatch):
         work.points[row.CURRENT] = 0.0
         transition(native, "dynamic", work, 0.1, rng)
         assert work.statistics[row.DEPTH] == 1
-        ahead += bool(np.any(work.points[row.RIGHT] != 0.0))
+        ahead += bool(np.any(work.points[RIGHT] != 0.0))
     assert abs(ahead - repeats / 2) < threshold(1, 0.1 * FALSE_ALARMS) * np.sqrt(repeats / 4)
 
 

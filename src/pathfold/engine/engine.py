@@ -322,17 +322,6 @@ class Engine:
         self.set("problem", problem, "about", "begins", np.ones(self.series))
         return problem
 
-    def condition(self, nodes, states) -> None:
-        """Condition on the full states at some nodes, and drop exact observations there, which are implied."""
-        observed = self.model.observation_dim
-        values = self.get("problem", self.problem, "grid", "y")
-        mask = np.zeros_like(values)
-        mask[:, :observed] = self.grid.mask
-        values[nodes, observed:], mask[nodes, observed:] = states, 1.0
-        mask[np.ix_(nodes, np.flatnonzero(self.model.exactly_observed))] = 0.0
-        self.set("problem", self.problem, "grid", "y", values)
-        self.set("problem", self.problem, "grid", "mask", mask)
-
 
 class UnconstrainedEngine(Engine):
     """Compiled potential and gradient of (u, v0, v), with every fine step an interval of its own; no constraint."""

@@ -41,7 +41,7 @@ from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.contradictions import contradiction_at
 from pathfold.sampling.execution import check_path_fits, explained
 from pathfold.sampling.held_noise import gathered
-from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair
+from pathfold.sampling.marginal import LAPLACE, MOST_PROBABLE, Marginal, Origin, Pair
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import KeepPath
 from pathfold.sampling.stages import say
@@ -192,7 +192,7 @@ def prepare_marginal(
 ) -> Marginal:
     """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
     check_path_fits(model, grid)
-    compile_sampler("laplace", announce=True)
+    compile_sampler(LAPLACE, announce=True)
     with announced("compiling the model", show=progress):
         full = Engine(model, grid)
         set_scales(full)

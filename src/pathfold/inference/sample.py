@@ -17,7 +17,7 @@ from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.checkpointed import described
 from pathfold.results.deterministics import check_deterministics, keys_of
-from pathfold.results.diagnostics import warn_of_trouble
+from pathfold.results.diagnostics import moves_on_manifold, warn_of_trouble
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.prior import parameter_names
 from pathfold.results.reading import check_posterior, is_fit
@@ -185,7 +185,7 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
     if gone := [chain for chain in of_chains if chain not in tree.sample_stats["chain"].values]:
         raise SettingsError(f"start has the noise of chain {gone[0]}, but not its step size; select the same of both")
     step_sizes = np.zeros(chains)
-    if "step_size" in tree.sample_stats and tree.attrs["sampler"] != "GuidedProposals":
+    if "step_size" in tree.sample_stats and moves_on_manifold(tree):
         step_sizes = tree.sample_stats["step_size"].sel(chain=of_chains).values[:, -1]
 
     integration_times = dict(zip(tree.attrs["chain_numbers"], tree.attrs["integration_times"], strict=True))
@@ -206,8 +206,6 @@ def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
         first=constant["first_interval"].values,
         step_sizes=step_sizes,
         integration_times=np.array([integration_times[chain] for chain in of_chains], dtype=float),
-        centres=noise["parameter_centre"].values if "parameter_centre" in noise else None,
-        factors=noise["parameter_factor"].values if "parameter_factor" in noise else None,
         fitted=is_fit(tree),
         exchanged="rung" in tree.sample_stats.dims,
     )

@@ -179,7 +179,7 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
         codes, counts = np.unique(status[failed], return_counts=True)
         cause = MEANING[int(codes[np.argmax(counts)])]
         what, remedy = "trajectories failed", "raise the sampler's target_acceptance, or take more steps_per_interval"
-        if tree.attrs.get("sampler") == "GuidedProposals":
+        if "target_acceptance" not in tree.attrs:
             what, remedy = "draws had no move that could be made", "take more steps_per_interval"
         if network is not None and tree.attrs.get("keep", "all") == "all":
             states, group = "state" if "state" in tree.posterior else "initial_state", tree.posterior.to_dataset()
@@ -188,7 +188,7 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
             if amount < NEAR_ZERO:
                 remedy = f"the amount of {name!r} comes down to {amount:.2g} in the draws, and {ENDS}"
         yield f"{100 * failed.mean():.1f} % of the {what}, most often because {cause}: {remedy}"
-    elif (turned := _turned_back(tree)) > WALLS:
+    elif moves_on_manifold(tree) and (turned := _turned_back(tree)) > WALLS:
         yield (
             f"{100 * turned:.0f} % of the trajectories met a wall and turned back: steps failed where a path leaves "
             "what a model function is defined for, such as a logarithm, or explodes, and were made short for it; take "
@@ -203,10 +203,15 @@ def _failures(tree: xr.DataTree, network: Reactions | None) -> Iterator[str]:
 
 
 def _turned_back(tree: xr.DataTree) -> float:
-    """Return the share of static trajectories with steps that failed."""
-    if tree.attrs.get("sampler") != "StaticHMC" or "n_failed_steps" not in tree.sample_stats:
+    """Return the share of trajectories with steps that failed, though they did not fail themselves."""
+    if "n_failed_steps" not in tree.sample_stats:
         return 0.0
     return float(np.mean(tree.sample_stats["n_failed_steps"].values > 0))
+
+
+def moves_on_manifold(tree: xr.DataTree) -> bool:
+    """Return whether draws come from steps on the manifold, which take iterations of Newton's method."""
+    return "newton_iterations" in tree.sample_stats and bool(np.any(tree.sample_stats["newton_iterations"].values > 0))
 
 
 def _time_step(tree: xr.DataTree, names: list[str]) -> Iterator[str]:
@@ -242,11 +247,7 @@ def _shifts(values: xr.DataArray) -> dict[str, tuple[float, float]]:
 def _short_steps(tree: xr.DataTree) -> Iterator[str]:
     """Report steps that a likelihood without a root may keep short."""
     plain = np.atleast_1d(tree.attrs.get("plain_factors", [])).tolist()  # a file has a list of one as it is
-    if (
-        plain
-        and tree.attrs["sampler"] not in ("UnconstrainedHMC", "GuidedProposals")
-        and (step := float(tree.sample_stats["step_size"].mean())) < SHORT
-    ):
+    if plain and moves_on_manifold(tree) and (step := float(tree.sample_stats["step_size"].mean())) < SHORT:
         yield (
             f"steps are short ({step:.2g}), and the likelihood of {', '.join(plain[:4])} enters as a plain factor, the "
             "slower kind, which may be what keeps them so; a distribution that enters as a row allows longer ones "

@@ -33,8 +33,6 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     `drives` is the component that each normal of a step drives: NOTHING if none at all, -1 if several. Likelihoods and
     bounds have no standard normals of their own: where they have a distribution function, `observation_score` has the
     normal scores of the values given the state, which are standard normals too.
-
-    Where the parameters had a metric M, their normals are centre + factor q, with factor factor^T = M^{-1}.
     """
     variables: dict[str, Any] = {}
     for letter, (name, dims) in zip(("u", "v0", "w", "v"), DIMENSIONS.items(), strict=True):
@@ -54,10 +52,6 @@ def noise_dataset(run: Run, noise: Noise) -> xr.Dataset:
     for kind, names in (("parameter", noise.parameters), ("initial", noise.of_series)):
         if f"{kind}_noise" in variables:
             coordinates[f"{kind}_normal"] = names
-    if metrics := [chain.coordinates for chain in run.chains if chain.coordinates is not None]:
-        variables["parameter_centre"] = (["chain", "parameter_normal"], [metric.centre for metric in metrics])
-        factors = [metric.factor for metric in metrics]
-        variables["parameter_factor"] = (["chain", "parameter_normal", "coordinate"], factors)
     variables["drives"] = ("path_normal", _driven(run, noise))
     variables["moves"] = (["path_normal", "observation"], _moved(run.model, noise).T)
     exact = np.asarray(run.grid.mask) & (run.grid.censored == 0)

@@ -17,7 +17,6 @@ from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import RECENT, Checkpoint
 from pathfold.sampling.draws import STATES, Draws, Held, rooms
 from pathfold.sampling.held_noise import STRIDE, is_held
-from pathfold.sampling.parameter_metric import Coordinates
 
 PIECE = 10  # transitions per native call at most: enough for calls to cost nothing ...
 PIECE_SECONDS = 1.0  # ... fewer where they are slow, so that a chain is saved, and ends, in time
@@ -60,11 +59,6 @@ class Chain(ABC):
     @property
     def current(self) -> np.ndarray:
         return self.points[CURRENT]
-
-    @property
-    def coordinates(self) -> Coordinates | None:
-        """The coordinates in which the parameters' metric is the identity; None if the metric itself is."""
-        return None
 
     def recorded(self, block: np.ndarray) -> np.ndarray:
         """Return a copy of a position, with the parameters' normals in place of their coordinates."""

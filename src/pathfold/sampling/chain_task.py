@@ -9,7 +9,6 @@ import numpy as np
 
 from pathfold.engine.compile import Program
 from pathfold.sampling.draws import Shape
-from pathfold.sampling.parameter_metric import Coordinates
 from pathfold.sampling.sampler import Sampler
 from pathfold.sampling.starts import Point
 from pathfold.sampling.warm_start import Pace
@@ -23,10 +22,9 @@ class ChainTask:
     seed: int
     program: Program
     layout: np.ndarray
-    problems: np.ndarray  # the plain one first, then those that hold states
+    problems: np.ndarray  # a row each: the first is that of the data
     block_sizes: dict[str, int]
     start: Point | None  # None if there is a checkpoint to go on from
-    coordinates: Coordinates | None  # of a metric of the parameters that is given
     sampler: Sampler
     warmup: int
     draws: int

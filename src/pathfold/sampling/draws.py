@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pathfold.errors import SettingsError, told
-from pathfold.sampling.parameter_metric import Coordinates
 
 ARRAYS = ("z", "x0", "statistics", "nodes", "path")
 STATES = ("nodes", "path")
@@ -110,7 +109,6 @@ class Draws:
     main_seconds: float = 0.0  # of these after warm-up
     held: dict[int, Held] = field(default_factory=dict)  # a few draws, by how many were made with it
     integration_time: float = 0.0  # of static trajectories, as warm-up chose it
-    coordinates: Coordinates | None = None  # of a metric of the parameters, at the end
     unsaved: str = ""  # why the checkpoint does not hold all of them, if so
 
     @classmethod

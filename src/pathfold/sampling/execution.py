@@ -19,14 +19,13 @@ from pathfold.engine import Engine
 from pathfold.engine import table as at
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.engine.native.trajectory import STATISTICS
-from pathfold.errors import InitialisationError, SettingsError
+from pathfold.errors import InitialisationError
 from pathfold.model import Data, DiffusionModel, TimeGrid
 from pathfold.model.check_data import check_panel
 from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
 from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.sampling.alone import chain_ended, only_chain
-from pathfold.sampling.blocks import blocked_problems, partitions
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.contradictions import contradiction_at
@@ -34,8 +33,6 @@ from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape, spared
 from pathfold.sampling.half_steps import Shift, half_step_shift
 from pathfold.sampling.held_noise import Noise, noise_of
-from pathfold.sampling.heuristics import guess_starts
-from pathfold.sampling.parameter_metric import Coordinates, coordinates_of
 from pathfold.sampling.sampler import Statistic
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
@@ -82,8 +79,6 @@ def run_chains(
         check_same_series(settings.start, grid)
     sampler = settings.sampler
     sampler.check(model)
-    held = partitions(model, grid, sampler.observations_per_block)
-    metric, coordinates = _metric(settings, model)
     shape = shape_of_draws(model, grid, settings)
     alone = only_chain(settings)
     if settings.checkpoint is not None:
@@ -92,10 +87,9 @@ def run_chains(
     check_draws_fit(shape, settings)
     begin = time.perf_counter()
     compile_sampler(sampler.native, announce=settings.progress)
-    variant = {"conditioned": bool(held), "metric": metric, "tempered": sampler.tempered}
     with announced("compiling the model", show=settings.progress):
-        engine = Engine(model, grid, splitting=sampler.splitting, solver=sampler.solver, **variant)
-        sampled = sampler.engine(engine)
+        engine = sampler.engine(model, grid)
+        sampled = sampler.sampled(engine)
     compile_seconds = time.perf_counter() - begin
     set_scales(engine)
 
@@ -104,10 +98,9 @@ def run_chains(
         seed=settings.seed,
         program=sampled.program,
         layout=sampled.layout,
-        problems=blocked_problems(sampled, held),
+        problems=sampler.problems(sampled),
         block_sizes=sampled.block_sizes,
         start=None,
-        coordinates=coordinates,
         sampler=sampler,
         warmup=settings.warmup,
         draws=settings.draws,
@@ -231,12 +224,11 @@ def _claimed(
 
 def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts:
     """Find where these chains begin."""
-    earlier, choice = settings.start, settings.sampler.initial_states
-    guesses: dict[int, Point] = {}
+    earlier = settings.start
     if earlier is not None:
         guesses = {i: guess_from(engine, earlier, settings.seed, i) for i in chains}
-    elif choice != "descent":
-        guesses = guess_starts(engine, choice, settings.seed, chains)
+    else:
+        guesses = settings.sampler.guesses(engine, settings.seed, chains)
     return find_starts(
         engine,
         chains,
@@ -264,8 +256,6 @@ def _with_starts(
     tasks = [replace(task, start=starts.point(task.index)) if task.index in new else task for task in tasks]
     if earlier is not None and sampled is engine and earlier.has_pace:
         tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
-    if earlier is not None and engine.metric and task.coordinates is None:
-        tasks = [replace(task, coordinates=earlier.coordinates(task.index)) for task in tasks]
     if sampled is not engine:
         tasks = [replace(task, start=task.start and _own_start(task.start, engine, sampled, task)) for task in tasks]
     return tasks, starts
@@ -284,17 +274,6 @@ def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Setting
             "that goes on from it will make some of them again",
             stacklevel=5,
         )
-
-
-def _metric(settings: Settings, model: DiffusionModel) -> tuple[bool, Coordinates | None]:
-    """Return whether the parameters' metric is other than the identity, and its coordinates if they are known."""
-    metric = settings.sampler.parameter_metric
-    if metric == "adapted" and settings.start is not None and settings.start.centres is None:
-        raise SettingsError(
-            "metric='adapted' is found early in warm-up, which a run with start leaves out, and start has no metric to "
-            "go on with; give results of a run with this metric, or leave start out"
-        )
-    return metric != "identity" and model.parameters.size > 0, coordinates_of(metric, model.parameters)
 
 
 def _own_start(start: Point, engine: Engine, sampled: Engine, task: ChainTask) -> Point:

@@ -29,6 +29,7 @@ from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
 from pathfold.sampling.stages import Stages
 
+LAPLACE = "pathfold.engine.entries:LAPLACE"  # what is to be compiled
 MOST_PROBABLE = -1
 PIECES = (1, 4)  # into which the way from the origin is cut, if it cannot be gone at once
 

@@ -40,7 +40,7 @@ from pathfold.model.checks import positive, whole
 from pathfold.sampling import ladder
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
-from pathfold.sampling.sampler import SOLVER, InitialStates, Sampler, Statistic, check_noise
+from pathfold.sampling.sampler import SOLVER, Sampler, Statistic, check_noise
 from pathfold.sampling.warm_start import Earlier
 
 FOREVER = 2**40  # sweeps
@@ -67,11 +67,9 @@ class ReplicaExchange(Sampler):
         As that of `pf.StaticHMC`.
     solver
         As that of `pf.StaticHMC`.
-    initial_states
-        As those of `pf.StaticHMC`.
     """
 
-    native: ClassVar = "replicas"
+    native: ClassVar = "pathfold.engine.entries:REPLICAS"
     tempered: ClassVar = True
 
     rungs: int | None = None
@@ -79,10 +77,9 @@ class ReplicaExchange(Sampler):
     integration_time: float | None = None
     target_acceptance: float = 0.95
     solver: Solver = SOLVER
-    initial_states: InitialStates = "descent"
 
     def __post_init__(self) -> None:
-        self._check_settings()
+        self._check_solver()
         self._check_target(self.target_acceptance)
         if self.rungs is not None:
             self._set("rungs", whole("rungs", self.rungs, least=ladder.FEWEST))
@@ -175,9 +172,9 @@ class ReplicaChain(Chain):
         self.places, self.tally = np.zeros((PLACES, count)), np.zeros(TALLY)
         self.places[LABEL] = np.arange(count)
         self.rejected = np.zeros(count)  # sums over the sweeps of a round, and their number
-        counts, nothing = np.zeros(COUNTS, dtype=np.int64), np.zeros(0)
+        counts = np.zeros(COUNTS, dtype=np.int64)
         blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
-        self._work = Work(*blocks, self.states, self.searches, counts, nothing)
+        self._work = Work(*blocks, self.states, self.searches, counts)
         self._replicas = Replicas(
             self.replicas,
             powers,

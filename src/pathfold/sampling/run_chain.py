@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 from pathfold.sampling.chain import Chain
@@ -29,7 +28,7 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
             _advance(chain, checkpoint, monitor)
         if checkpoint and checkpoint.counted < chain.draws.made:
             chain.save(checkpoint)
-    return replace(chain.draws.first(total), coordinates=chain.coordinates)
+    return chain.draws.first(total)
 
 
 def _checkpoint(task: ChainTask) -> Checkpoint | None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pathfold.engine import Engine
-from pathfold.engine.engine import Solver, Splitting
+from pathfold.engine.engine import Solver
 from pathfold.errors import SettingsError, told
-from pathfold.model import DiffusionModel
-from pathfold.model.checks import choice, positive, whole
-from pathfold.sampling.heuristics import Heuristic
-from pathfold.sampling.parameter_metric import Metric
+from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model.checks import positive
 from pathfold.sampling.starts import Point
 from pathfold.sampling.warm_start import AFTER_FIT, AFTER_RUN, WARMUP, Earlier
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from pathfold.sampling.chain import Chain
     from pathfold.sampling.chain_task import ChainTask
 
-InitialStates = Literal["descent"] | Heuristic
 SOLVER = Solver()
 
 
@@ -48,12 +45,9 @@ class Sampler(ABC):
     processes, saves them, and packs their draws. It asks a sampler for what stands here and for nothing else.
     """
 
-    native: ClassVar[str]  # the functions of `engine/installation.py` that its chains call
+    native: ClassVar[str]  # the functions that its chains call, as in "pathfold.engine.entries:STATIC"
     tempered: ClassVar[bool] = False  # whether it takes likelihoods to powers, and has starts from all modes
-    splitting: Splitting = "gaussian"
     solver: Solver = SOLVER
-    observations_per_block: int | None = None
-    initial_states: InitialStates = "descent"
 
     @abstractmethod
     def chain(self, task: ChainTask) -> Chain:
@@ -71,31 +65,39 @@ class Sampler(ABC):
     def check_thin(self, thin: int) -> None:
         """Raise SettingsError if it has a setting of its own for the iterations of a draw."""
 
-    @property
-    def parameter_metric(self) -> Metric:
-        """The mass of the normals that the parameters are made of."""
-        return "identity"
-
     def statistics(self, model: DiffusionModel) -> list[Statistic]:
         """Return what it records besides the statistics of all samplers, in the order of its columns."""
         return []
 
-    def engine(self, engine: Engine) -> Engine:
-        """Return the engine that its chains run on, for the model and grid of the one on the manifold of the data."""
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """Its settings as results record them."""
+        own = {name: value for name, value in vars(self).items() if name != "solver"}
+        return {name: "adapted" if value is None else value for name, value in own.items()}
+
+    def engine(self, model: DiffusionModel, grid: TimeGrid) -> Engine:
+        """Return the engine on the manifold of the data, where chains are to begin."""
+        return Engine(model, grid, solver=self.solver, tempered=self.tempered)
+
+    def guesses(self, engine: Engine, seed: int, chains: Sequence[int]) -> dict[int, Point]:
+        """Return a guess for each chain where it should begin; none if modes of the posterior are to be sought."""
+        return {}
+
+    def sampled(self, engine: Engine) -> Engine:
+        """Return the engine that its chains run on, for the model and grid of the one on the manifold."""
         return engine
 
     def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
         """Return the beginning of a chain on its own engine, from a point of the manifold."""
         raise NotImplementedError
 
-    def _check_settings(self) -> None:
-        """Check the settings that several samplers have."""
-        choice("splitting", self.splitting, get_args(Splitting))
-        choice("initial_states", self.initial_states, ("descent", *get_args(Heuristic)))
+    def problems(self, engine: Engine) -> np.ndarray:
+        """Return the problems that its chains are given, one a row, of the engine that they run on."""
+        return engine.problem[None].copy()
+
+    def _check_solver(self) -> None:
         if not isinstance(self.solver, Solver):
             raise SettingsError(f"solver must be pf.Solver(), with other tolerances or limits, not {told(self.solver)}")
-        if self.observations_per_block is not None:
-            self._set("observations_per_block", whole("observations_per_block", self.observations_per_block, least=2))
 
     def _check_target(self, given: float) -> None:
         self._set("target_acceptance", positive("target_acceptance", given, below=1.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
@@ -83,32 +82,19 @@ class Settings:
     @property
     def recorded(self) -> dict[str, Any]:
         """Return the settings that the draws depend on, as the results record them."""
-        sampler = self.sampler
-        named = ("splitting", "solver", "observations_per_block", "initial_states")
-        own = {name: value for name, value in vars(sampler).items() if name not in named}
         return {
             "chains": self.chains,
             "warmup": self.warmup,
             "draws": self.draws,
             "seed": self.seed,
-            "splitting": sampler.splitting,
-            "observations_per_block": sampler.observations_per_block or 0,
-            "initial_states": sampler.initial_states,
             "start": "none" if self.start is None else self.start.digest,
             "keep": self.keep.recorded,
             "keep_path": self.keep_path,
             "thin": self.thin,
-            "sampler": type(sampler).__name__,
-            **asdict(sampler.solver),
-            **{name: _recorded(value) for name, value in own.items()},
+            "sampler": type(self.sampler).__name__,
+            **asdict(self.sampler.solver),
+            **self.sampler.recorded,
         }
-
-
-def _recorded(value: Any) -> Any:
-    """Return a setting of a sampler as it is recorded; a metric that is given as numbers becomes text."""
-    if value is None:
-        return "adapted"
-    return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 def _checked_thin(given: Any, sampler: Sampler) -> int:

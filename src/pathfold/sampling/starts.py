@@ -33,7 +33,7 @@ from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 from pathfold.model import DiffusionModel, TimeGrid
 from pathfold.sampling.held_noise import names_of_normals
-from pathfold.sampling.marginal import Marginal
+from pathfold.sampling.marginal import LAPLACE, Marginal
 from pathfold.sampling.whole_turns import nodes_turned
 
 # The searches of the first rounds and of all others: what each begins with, and how far from the centre of the prior.
@@ -206,7 +206,7 @@ def weighted(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]
     Their potentials have the curvature of paths to first order alone, by which a path that only seems likely can be
     taken for the best.
     """
-    compile_sampler("laplace", announce=True)
+    compile_sampler(LAPLACE, announce=True)
     marginal, found = Marginal(engine, threads=1), list[Candidate]()
     for candidate in candidates:
         start = marginal.start_at(candidate.point.position, candidate.point.nodes)

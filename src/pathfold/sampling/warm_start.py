@@ -16,7 +16,6 @@ import numpy as np
 from pathfold.engine import Engine
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.sampling.parameter_metric import Coordinates
 from pathfold.sampling.starts import Point
 
 # Iterations of warm-up by default: from anywhere, from where a run ended, from a fit, which has no step sizes.
@@ -46,8 +45,6 @@ class Earlier:
     first: np.ndarray  # (series,)
     step_sizes: np.ndarray  # (chain,), 0 of moves that were not trajectories
     integration_times: np.ndarray
-    centres: np.ndarray | None = None  # (chain, U), of a metric of the parameters if they had one
-    factors: np.ndarray | None = None  # (chain, U, U)
     fitted: bool = False  # whether it is a fit, and its draws no chain's
     exchanged: bool = False  # whether its chains were of replica exchange
 
@@ -55,13 +52,6 @@ class Earlier:
         """Return the pace for a chain of the new run; if it has more chains, the earlier ones are taken in turn."""
         k = chain % len(self.u)
         return Pace(float(self.step_sizes[k]), float(self.integration_times[k]))
-
-    def coordinates(self, chain: int) -> Coordinates | None:
-        """Return the coordinates of the metric that the chain's parameters had, if they had one."""
-        if self.centres is None or self.factors is None:
-            return None
-        k = chain % len(self.u)
-        return Coordinates(self.centres[k], self.factors[k])
 
     @property
     def has_pace(self) -> bool:
@@ -71,7 +61,7 @@ class Earlier:
     @property
     def digest(self) -> str:
         arrays = (getattr(self, field.name) for field in fields(self))
-        return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays if a is not None)).hexdigest()
+        return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()
 
 
 def check_start(earlier: Earlier, model: DiffusionModel) -> None:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pathfold.engine import table as at
-from pathfold.engine.status import CONVERGED
-
-from .dynamic_hmc import dynamic_transition
-from .dynamics import prepare
 from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
-from .lanes import of_interval
-from .metric import adapt_metric
 from .recording import record_row
 from .static_hmc import draw_chances, static_transition
 from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt_step_size, first_step_size, start_adaptation, step_size
@@ -35,22 +28,6 @@ class Work(NamedTuple):
     state: Any  # of the adaptation of the step size
     search: Any  # for an integration time
     counts: Any  # of a transition
-    result: Any  # of an extension of a dynamic trajectory
-
-
-@compiled
-def hold_states(layout, problem, point, scratch):
-    """Let the problem condition on the node states of the point, where its mask says so; return a status.
-
-    Blocking (method.md, section 15) holds the states at some nodes, and at others in the next transition.
-    """
-    X, lanes = layout[at.X], layout[at.LANES]
-    for n in range(layout[at.INTERVALS]):
-        held = of_interval(layout, at.PROBLEM_GRID, at.GRID_Y, n) + (layout[at.Y] - X) * lanes
-        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
-        for i in range(X):
-            problem[held + i * lanes] = point[node + i * lanes]
-    return prepare(layout, problem, point, scratch)
 
 
 @compiled
@@ -91,38 +68,22 @@ def adapt_pace(state, needed, acceptance, target, warmup):
 
 
 @compiled
-def run_hamiltonian(work, dynamic, adapted, time, warmup, target, drawn, stop, done):
+def run_static(work, time, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
 
-    Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
-    returned when the states cannot be held (the noise before a node does not move all of its state). `done` counts for
-    the host to read. `dynamic` is None for static trajectories: Numba then leaves out what the others need. `adapted`
-    is whether warm-up adapts a metric (without constraints), `time` the integration time of static trajectories, 0 when
-    it is to be searched for.
+    `done` counts for the host to read; `time` is the integration time, 0 when it is to be searched for.
     """
-    layout, problems, points, momenta, scratch, rng, state, search, counts, result = work
-    statistics = drawn.statistics
+    layout, problems, points, momenta, scratch, rng, state, search, counts = work
+    problem, statistics = problems[0], drawn.statistics
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
-        problem = problems[0]
-        if problems.shape[0] > 1:
-            problem = problems[1 + int(state[ITERATION]) % 2]
-            if hold_states(layout, problem, points[CURRENT], scratch) != CONVERGED:
-                return -1
         if state[FIRST_STEP] == 0.0:
             seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
         row = statistics[made]
-        if dynamic is None:
-            chances = draw_chances(layout, momenta[MOVING], rng)
-            moved = points, momenta, chances, scratch, counts, state, search
-            needed = make_static(layout, problem, *moved, time, warmup, row)
-        else:
-            t, share = pace(state, warmup)
-            needed = dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, row)
-        warming_up = adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
-        iteration = int(state[ITERATION])
-        if warming_up and adapted and adapt_metric(layout, problem, points[CURRENT], iteration, warmup):
-            seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
+        chances = draw_chances(layout, momenta[MOVING], rng)
+        moved = points, momenta, chances, scratch, counts, state, search
+        needed = make_static(layout, problem, *moved, time, warmup, row)
+        adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
         record_row(layout, points[CURRENT], drawn, made)
         state[ITERATION] += 1.0
         made += 1

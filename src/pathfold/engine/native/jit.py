@@ -50,8 +50,8 @@ def _stamp(dispatcher: Any) -> None:
 @cache
 def native_sources() -> str:
     """Return a hash of all sources that the compiled functions are made from."""
-    here = Path(__file__).parent
-    files = [*sorted(here.glob("*.py")), here.parent / "table.py", here.parent / "status.py"]
+    engine = Path(__file__).parents[1]
+    files = [*sorted(engine.parent.glob("*/native/*.py")), engine / "table.py", engine / "status.py"]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 

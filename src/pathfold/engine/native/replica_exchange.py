@@ -183,7 +183,7 @@ def forget_trips(replicas):
 @compiled
 def draw_transitions(work, replicas):
     """Draw what decides on the transitions of all rungs; seek step sizes where there are none yet."""
-    layout, problems, points, momenta, scratch, rng, states, _, counts, _ = work
+    layout, problems, points, momenta, scratch, rng, states, _, counts = work
     normals, chances, last = replicas.normals, replicas.chances, replicas.powers.size - 1
     for k in range(last, -1, -1):
         if states[k, FIRST_STEP] == 0.0:
@@ -209,7 +209,7 @@ def time_of(k, time, state, warmup):
 @compiled
 def move(k, work, replicas):
     """Make the transition of rung k, and let the prior be drawn from on the last one."""
-    layout, problems, points, momenta, scratch, _, states, searches, counts, _ = work
+    layout, problems, points, momenta, scratch, _, states, searches, counts = work
     time, warmup, target = replicas.pacing[0], int(replicas.pacing[1]), replicas.pacing[2]
     problem, state, row, chances = problems[k], states[k], replicas.rows[k], replicas.chances
     copy(replicas.points[k], points[CURRENT])

@@ -35,10 +35,6 @@ FAILED_WEIGHT = 1.0 / 3.0  # how much less a pair of steps counts for the step s
 SHORTER, MOST_SHORTENED = 0.25, 4  # steps are shortened by this factor, at most so many times ...
 CAREFUL, CONFIDENT = 0.1, 0.01  # ... and for this share of trajectories once more; where it was never needed
 
-# Dynamic trajectories: shorter steps are at least this part of the usual ones, doubled so often at most
-# (dynamic_hmc.py; method.md, section 10). They lead out of corners, and cost at most 2**SHALLOW steps each.
-SHORTEST_STEP, SHALLOW = 1.0 / 256.0, 5
-
 # Dual averaging in warm-up (step_size.py): Hoffman and Gelman's numbers, and two limits.
 REGULARISATION, EXPONENT, OFFSET = 0.1, 0.75, 10.0
 LONGEST_STEP = 1.5  # the Gaussian splitting turns by this angle; a half turn would lose the momentum
@@ -54,10 +50,6 @@ FAVOUR = 0.5  # ... and win unless an effective draw costs twice as much: they a
 # steps of a trajectory on other rungs than the first.
 MOST_RUNGS = 48
 HOT_PAIRS = 4
-
-# The diagonal metric of the baseline (metric.py), as in Stan.
-WINDOWS_BEGIN, WINDOWS_END, FIRST_WINDOW = 0.15, 0.1, 0.05  # of warm-up: before the windows, after them, the first
-PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3  # what the variances are shrunk towards, and with what weight
 
 # The search for a starting point (start_search.py, descent.py; method.md, section 12): whether one is found, and how
 # soon, never what is sampled.
@@ -82,14 +74,6 @@ PLAIN = 0.1  # of the particles do not follow the guide: no weight exceeds 1 / P
 APPROACHES = 4  # of the start that a guide is computed from
 SPARSE = 0.1  # effective share below which each particle has a guide of its own on the way to the next observation
 ENOUGH = 0.5  # effective share of the particles below which they are drawn anew
-
-# Guided proposals (metropolis.py; method.md, section 20): how fast the chain mixes.
-FIRST_SHARE, FIRST_WIDTH = 0.1, 0.5  # of 1 - rho; of the random walks
-SHORT_MOVES, DECADES = 0.5, 2.0  # this share of the moves of a path is shorter, 1 - rho by up to so many powers of ten
-EVERY = 100  # iterations: how often warm-up adapts
-PATH_TARGET, COORDINATE_TARGET = 0.234, 0.44  # acceptance
-SETTLED = 100.0  # adaptations after which they become smaller
-RENEWALS = (0.05, 0.1, 0.2, 0.5)  # of warm-up: when the reference becomes the mean of the paths since the last time
 
 # The inner mode of the Laplace approximation (laplace.py; method.md, section 21).
 INNER_ITERATIONS, WARM_ITERATIONS = 60, 20  # passes before a solve is given up; from a mode of other parameters

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 # Rows of the table of points. The chain is at CURRENT between transitions; the search for its start has no other rows
-# than the first three. Static trajectories also have the middle of a pair of steps, dynamic ones their two ends and a
-# candidate.
+# than the first three. Static trajectories also have the middle of a pair of steps.
 CURRENT, NEXT, SPARE, BACK = range(4)
 STARTING_POINTS = 3
 MIDDLE, STATIC_POINTS = range(4, 6)
-LEFT, RIGHT, CANDIDATE, DYNAMIC_POINTS = range(4, 8)
 
-# Rows of the table of momenta: the moving one, the one before a step, the ends of a trajectory, the running sum; then
-# three rows for each level of a tree: sum, first and last momentum of a finished sub-tree.
-MOVING, BEFORE, AT_LEFT, AT_RIGHT, TOTAL, LEVELS = range(6)
-STATIC_MOMENTA = 2
-
-
-def dynamic_momenta(max_depth: int) -> int:
-    return LEVELS + 3 * (max_depth + 2)
-
+# Rows of the table of momenta: the moving one, and the one before a step.
+MOVING, BEFORE, STATIC_MOMENTA = range(3)
 
 # What is counted in a transition: iterations of Newton's method, linearisations, steps.
 ITERATED, LINEARISED, STEPPED, COUNTS = range(4)

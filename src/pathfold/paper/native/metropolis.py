@@ -10,25 +10,12 @@ from __future__ import annotations
 from numpy import exp, log, sqrt
 
 from pathfold.engine import table as at
-from pathfold.engine.status import CONVERGED, NON_FINITE
-
-from .guided_paths import begins, first_piece, follow_series, guide_series
-from .jit import compiled, kernel
-from .lanes import of_interval, of_series, slot_of
-from .recording import record_row
-from .small import finite
-from .thresholds import (
-    COORDINATE_TARGET,
-    DECADES,
-    EVERY,
-    FIRST_SHARE,
-    FIRST_WIDTH,
-    PATH_TARGET,
-    RENEWALS,
-    SETTLED,
-    SHORT_MOVES,
-)
-from .trajectory import (
+from pathfold.engine.native.guided_paths import begins, first_piece, follow_series, guide_series
+from pathfold.engine.native.jit import compiled, kernel
+from pathfold.engine.native.lanes import of_interval, of_series, slot_of
+from pathfold.engine.native.recording import record_row
+from pathfold.engine.native.small import finite
+from pathfold.engine.native.trajectory import (
     ACCEPTANCE,
     CURRENT,
     ENERGY,
@@ -40,7 +27,16 @@ from .trajectory import (
     STEPS_FAILED,
     STEPS_TAKEN,
 )
-from .vector import copy, position, squared_norm
+from pathfold.engine.native.vector import copy, position, squared_norm
+from pathfold.engine.status import CONVERGED, NON_FINITE
+
+# How fast the chain mixes.
+FIRST_SHARE, FIRST_WIDTH = 0.1, 0.5  # of 1 - rho; of the random walks
+SHORT_MOVES, DECADES = 0.5, 2.0  # this share of the moves of a path is shorter, 1 - rho by up to so many powers of ten
+EVERY = 100  # iterations: how often warm-up adapts
+PATH_TARGET, COORDINATE_TARGET = 0.234, 0.44  # acceptance
+SETTLED = 100.0  # adaptations after which they become smaller
+RENEWALS = (0.05, 0.1, 0.2, 0.5)  # of warm-up: when the reference becomes the mean of the paths since the last time
 
 # Rows of the table of points besides these two: the path that guides are linearised along, the sum of those drawn.
 REFERENCE, SUM, GUIDED_POINTS = 2, 3, 4

@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from pathfold.errors import InitialisationError
 from pathfold.model import GaussianNoise
-from pathfold.sampling.heuristics.prior_paths import Attempt, Failure, Paths, Position
+from pathfold.paper.heuristics.prior_paths import Attempt, Failure, Paths, Position
 
 ADAM_STEP, DECAYS, STABILITY = 0.1, (0.8, 0.999), 1e-8  # paper, summary of algorithmic parameters
 # A search ends with a mean square below the first number, or gives up after so many iterations.

@@ -28,6 +28,11 @@ class Coordinates:
     centre: np.ndarray
     factor: np.ndarray
 
+    @property
+    def numbers(self) -> np.ndarray:
+        """Both in one array, as a problem holds them."""
+        return np.concatenate([self.centre, self.factor.ravel()])
+
 
 class Window:
     """The part of warm-up that a metric is adapted in: mean and covariance of u, and the mean mass of the parameters.

@@ -10,9 +10,9 @@ import numpy as np
 
 from pathfold.engine import Engine
 from pathfold.errors import InitialisationError
-from pathfold.sampling.heuristics.adam import adam, adam_states
-from pathfold.sampling.heuristics.interpolation import interpolation
-from pathfold.sampling.heuristics.prior_paths import Attempt, Paths, Position
+from pathfold.paper.heuristics.adam import adam, adam_states
+from pathfold.paper.heuristics.interpolation import interpolation
+from pathfold.paper.heuristics.prior_paths import Attempt, Paths, Position
 from pathfold.sampling.starts import Point, name_worst
 
 Heuristic = Literal["interpolation", "adam", "adam-states"]

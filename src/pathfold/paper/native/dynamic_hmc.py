@@ -15,37 +15,44 @@ from __future__ import annotations
 from numpy import exp, inf, log1p
 
 from pathfold.engine import table as at
-from pathfold.engine.status import CONVERGED
-
-from .dynamics import draw_momentum, hamiltonian, potential, step
-from .jit import compiled
-from .thresholds import DIVERGENCE_ENERGY, SHALLOW, SHORTEST_STEP
-from .trajectory import (
+from pathfold.engine.native.dynamics import draw_momentum, hamiltonian, potential, step
+from pathfold.engine.native.jit import compiled
+from pathfold.engine.native.thresholds import DIVERGENCE_ENERGY
+from pathfold.engine.native.trajectory import (
     ACCEPTANCE,
-    AT_LEFT,
-    AT_RIGHT,
     BACK,
-    CANDIDATE,
     CURRENT,
     DEPTH,
     DIVERGING,
     ENERGY,
     ITERATED,
     ITERATIONS,
-    LEFT,
-    LEVELS,
     LOG_DENSITY,
     MOVING,
     NEXT,
-    RIGHT,
     SPARE,
     STATUS,
     STEP_SIZE,
     STEPS_FAILED,
     STEPS_TAKEN,
-    TOTAL,
 )
-from .vector import copy
+from pathfold.engine.native.vector import copy
+from pathfold.engine.status import CONVERGED
+
+# Shorter steps are at least this part of the usual ones, doubled so often at most (method.md, section 10). They lead
+# out of corners, and cost at most 2**SHALLOW steps each.
+SHORTEST_STEP, SHALLOW = 1.0 / 256.0, 5
+
+# Rows of the table of points besides those of all samplers: the ends of a trajectory, and a candidate. Rows of momenta
+# besides the moving one: the ends, the running sum; then three for each level of a tree: sum, first and last momentum
+# of a finished sub-tree.
+LEFT, RIGHT, CANDIDATE, DYNAMIC_POINTS = range(4, 8)
+AT_LEFT, AT_RIGHT, TOTAL, LEVELS = range(1, 5)
+
+
+def dynamic_momenta(max_depth: int) -> int:
+    return LEVELS + 3 * (max_depth + 2)
+
 
 # Places in the result of an extension: log weight of the new states; of the whole trajectory the sum of the states'
 # acceptance probabilities, the steps taken, whether energy diverged.

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.errors import InitialisationError
-from pathfold.sampling.heuristics.prior_paths import TOLERANCE, Attempt, Failure, Paths, Position
+from pathfold.paper.heuristics.prior_paths import TOLERANCE, Attempt, Failure, Paths, Position
 
 
 def interpolation(paths: Paths) -> Attempt:

@@ -9,26 +9,27 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from pathfold.engine import Engine, GuidedEngine
-from pathfold.engine.native import metropolis
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import DiffusionModel
 from pathfold.model.checks import choice, whole
+from pathfold.paper.native import metropolis
+from pathfold.paper.paper_sampler import InitialStates, PaperSampler
+from pathfold.paper.unconstrained_sampler import without_observation_noise
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.held_noise import names_of_normals
-from pathfold.sampling.sampler import InitialStates, Sampler, Statistic, check_noise
+from pathfold.sampling.sampler import Statistic, check_noise
 from pathfold.sampling.starts import Point
-from pathfold.sampling.unconstrained_sampler import without_observation_noise
 from pathfold.sampling.warm_start import Earlier
 
 Reference = Literal["path", "endpoint"]
 
 
 @dataclass(frozen=True)
-class GuidedProposals(Sampler):
+class GuidedProposals(PaperSampler):
     """Guided proposals with random-walk Metropolis moves: the paper's other comparator, for noise with a density.
 
     Paths follow a guide to the data, a Gaussian one from the model linearised along a reference path. Metropolis moves
@@ -47,7 +48,7 @@ class GuidedProposals(Sampler):
         As those of `pf.UnconstrainedHMC`.
     """
 
-    native: ClassVar = "guided"
+    native: ClassVar = "pathfold.paper.paper_entries:GUIDED"
 
     reference: Reference = "path"
     thin: int = 10
@@ -80,7 +81,7 @@ class GuidedProposals(Sampler):
                     found.append(Statistic(f"{kind}_{what}", dim=f"{kind}_normal", labels=labels))
         return found
 
-    def engine(self, engine: Engine) -> Engine:
+    def sampled(self, engine: Engine) -> Engine:
         return GuidedEngine(engine.model, engine.grid)
 
     def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:

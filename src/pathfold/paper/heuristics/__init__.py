@@ -10,6 +10,6 @@ path of a prior draw, moved at each node by itself.
 A guess depends on the model, the data, the seed and the number of the chain alone.
 """
 
-from pathfold.sampling.heuristics.guess import Heuristic, guess_starts
+from pathfold.paper.heuristics.guess import Heuristic, guess_starts
 
 __all__ = ["Heuristic", "guess_starts"]

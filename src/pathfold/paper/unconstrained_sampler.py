@@ -11,9 +11,10 @@ from pathfold.engine import Engine, UnconstrainedEngine
 from pathfold.engine.engine import Splitting
 from pathfold.model import DiffusionModel
 from pathfold.model.checks import choice
+from pathfold.paper.dynamic_chain import DynamicChain
+from pathfold.paper.paper_sampler import InitialStates, PaperSampler
 from pathfold.sampling.chain_task import ChainTask
-from pathfold.sampling.hamiltonian_chain import HamiltonianChain
-from pathfold.sampling.sampler import InitialStates, Sampler, check_noise
+from pathfold.sampling.sampler import check_noise
 from pathfold.sampling.starts import Point
 from pathfold.sampling.warm_start import WARMUP, Earlier
 
@@ -21,7 +22,7 @@ Scales = Literal["adapted", "identity"]
 
 
 @dataclass(frozen=True)
-class UnconstrainedHMC(Sampler):
+class UnconstrainedHMC(PaperSampler):
     """The paper's baseline for additive Gaussian noise: dynamic trajectories on the density of (u, v0, v).
 
     Steps must be as small as the observation noise: it is meant for comparison and not recommended.
@@ -36,10 +37,10 @@ class UnconstrainedHMC(Sampler):
     splitting
         How the Hamiltonian is split, "stormer-verlet" or "gaussian".
     initial_states
-        As those of `pf.StaticHMC`; a chain begins with a point that meets the data, without its observation noise.
+        As those of `pf.DynamicHMC`; a chain begins with a point that meets the data, without its observation noise.
     """
 
-    native: ClassVar = "dynamic"
+    native: ClassVar = "pathfold.paper.paper_entries:DYNAMIC"
 
     target_acceptance: float = 0.8
     metric: Scales = "adapted"
@@ -58,14 +59,14 @@ class UnconstrainedHMC(Sampler):
     def warmup(self, start: Earlier | None) -> int:
         return WARMUP
 
-    def engine(self, engine: Engine) -> Engine:
+    def sampled(self, engine: Engine) -> Engine:
         return UnconstrainedEngine(engine.model, engine.grid, splitting=self.splitting)
 
     def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
         return Point(without_observation_noise(engine, point, own), np.zeros(0))
 
-    def chain(self, task: ChainTask) -> HamiltonianChain:
-        return HamiltonianChain(task, self.target_acceptance, dynamic=True, scaled=self.metric == "adapted")
+    def chain(self, task: ChainTask) -> DynamicChain:
+        return DynamicChain(task, self.target_acceptance, scaled=self.metric == "adapted")
 
 
 def without_observation_noise(engine: Engine, point: np.ndarray, own: Engine) -> np.ndarray:

@@ -15,34 +15,42 @@ from pathfold.model import DiffusionModel, Seen, TimeGrid
 from pathfold.model.functions import listed
 
 
-def partitions(model: DiffusionModel, grid: TimeGrid, observations_per_block: int | None) -> list[np.ndarray]:
+def blocked_problems(engine: Engine, observations_per_block: int | None) -> np.ndarray:
+    """Return the plain problem; and, if there are blocks, one problem for each of two sets of nodes that are held."""
+    problems = [engine.problem.copy()]
+    for nodes in partitions(engine.grid, observations_per_block) if observations_per_block else []:
+        problems.append(held(engine, nodes, np.zeros((len(nodes), engine.sizes.X))))
+    return np.stack(problems)
+
+
+def partitions(grid: TimeGrid, R: int) -> list[np.ndarray]:
     """Return two sets of nodes to hold, in every series observations R, 2R, ... and floor((2b - 1) R / 2); or none."""
-    if observations_per_block is None:
-        return []
-    R, held = observations_per_block, ([], [])
-    _check(model)
+    found = ([], [])
     observed = grid.mask.any(axis=1) & (grid.delta > 0.0)
     for nodes in np.split(np.arange(len(grid.starts)), grid.first[1:]):
         nodes = nodes[observed[nodes]]
         for b in range(1, len(nodes) // R + 2):
-            for half, position in zip(held, (b * R, (2 * b - 1) * R // 2), strict=True):
+            for half, position in zip(found, (b * R, (2 * b - 1) * R // 2), strict=True):
                 if position < len(nodes):
                     half.append(nodes[position - 1])
-    return [np.array(half, dtype=int) for half in held] if any(held) else []
+    return [np.array(half, dtype=int) for half in found] if any(found) else []
 
 
-def blocked_problems(engine: Engine, held: list[np.ndarray]) -> np.ndarray:
-    """Return the plain problem, followed by one problem for each set of nodes whose states are held."""
-    plain = engine.problem.copy()
-    problems = [plain]
-    for nodes in held:
-        engine.condition(nodes, np.zeros((len(nodes), engine.sizes.X)))
-        problems.append(engine.problem.copy())
-    engine.problem[:] = plain
-    return np.stack(problems)
+def held(engine: Engine, nodes, states) -> np.ndarray:
+    """Return the problem of holding the full states at some nodes, without exact observations there: these are
+    implied."""
+    problem, observed = engine.problem.copy(), engine.model.observation_dim
+    values = engine.get("problem", problem, "grid", "y")
+    mask = np.zeros_like(values)
+    mask[:, :observed] = engine.grid.mask
+    values[nodes, observed:], mask[nodes, observed:] = states, 1.0
+    mask[np.ix_(nodes, np.flatnonzero(engine.model.exactly_observed))] = 0.0
+    engine.set("problem", problem, "grid", "y", values)
+    engine.set("problem", problem, "grid", "mask", mask)
+    return problem
 
 
-def _check(model: DiffusionModel) -> None:
+def check_blocks(model: DiffusionModel) -> None:
     """Raise SettingsError if something varies between series, or if an exact observation depends on parameters."""
     if model.varying.names:
         raise SettingsError(

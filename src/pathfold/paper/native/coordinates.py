@@ -8,10 +8,9 @@ a position, and what a metric is estimated from, is u.
 from __future__ import annotations
 
 from pathfold.engine import table as at
-
-from .constrained import prepare_constrained
-from .jit import compiled
-from .vector import copy
+from pathfold.engine.native.constrained import prepare_constrained
+from pathfold.engine.native.jit import compiled
+from pathfold.engine.native.vector import copy
 
 
 @compiled

@@ -1,0 +1,59 @@
+"""What the host calls of the native sampler, with the types of the arguments, so that it can be compiled beforehand.
+
+Samplers name a list by its module, as in "pathfold.engine.entries:STATIC": first what is compiled soonest, last what
+takes longest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import boolean, float64, int64, typeof
+from numba.core.types import NamedTuple
+
+from pathfold.engine.native.chain_loop import Work, run_static
+from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.fibre import draw_pair, room_size
+from pathfold.engine.native.inner_mode import inner_mode
+from pathfold.engine.native.integration_time import integration_time
+from pathfold.engine.native.manifold import first_order_shift, linearise
+from pathfold.engine.native.nodes import guess_nodes
+from pathfold.engine.native.parted_work import help_along
+from pathfold.engine.native.recording import Drawn
+from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
+from pathfold.engine.native.start_search import seek
+
+type Entries = tuple[tuple[Any, tuple], ...]
+
+LAYOUT = COUNTS = int64[::1]
+BLOCK, TABLE, PATHS = float64[::1], float64[:, ::1], float64[:, :, :, ::1]
+STATES = float64[:, :, ::1]
+RNG = typeof(np.random.default_rng())
+WORK = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, RNG, BLOCK, BLOCK, COUNTS), Work)
+DRAWN = (NamedTuple((TABLE, STATES, STATES, PATHS, TABLE), Drawn), COUNTS, COUNTS)
+
+_START = (LAYOUT, BLOCK, TABLE, TABLE, TABLE, int64, float64, float64, RNG, BLOCK, COUNTS)
+_BY_RUNG = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, RNG, TABLE, TABLE, COUNTS), Work)
+_REPLICAS = NamedTuple((TABLE, BLOCK, BLOCK, TABLE, BLOCK, TABLE, TABLE, TABLE, COUNTS, BLOCK), Replicas)
+
+OF_ALL: Entries = (
+    (integration_time, (BLOCK, int64, int64)),
+    (linearise, (LAYOUT, BLOCK, BLOCK, BLOCK)),
+    (guess_nodes, (LAYOUT, BLOCK, BLOCK, int64, BLOCK)),
+    (prepare, (LAYOUT, BLOCK, BLOCK, BLOCK)),
+    (seek, _START),
+    (first_order_shift, (LAYOUT, BLOCK, BLOCK, BLOCK, BLOCK)),
+    (help_along, (int64, int64)),
+)
+STATIC: Entries = ((run_static, (WORK, float64, int64, float64, *DRAWN)),)
+REPLICAS: Entries = (
+    (set_coldness, (LAYOUT, BLOCK, float64)),
+    (meet, (LAYOUT, BLOCK, BLOCK, BLOCK)),
+    (run_replicas, (_BY_RUNG, _REPLICAS, int64, int64, *DRAWN)),
+)
+LAPLACE: Entries = (
+    (room_size, (LAYOUT,)),
+    (inner_mode, (LAYOUT, BLOCK, TABLE, BLOCK, boolean, BLOCK)),
+    (draw_pair, (LAYOUT, BLOCK, TABLE, BLOCK, BLOCK, RNG, BLOCK, COUNTS)),
+)

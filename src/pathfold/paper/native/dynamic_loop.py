@@ -1,0 +1,64 @@
+"""The loop of a chain with dynamic trajectories, on the manifold or without constraints, in blocks or not."""
+
+from __future__ import annotations
+
+from pathfold.engine import table as at
+from pathfold.engine.native.chain_loop import adapt_pace, pace, seek_pace
+from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.jit import compiled
+from pathfold.engine.native.lanes import of_interval
+from pathfold.engine.native.recording import record_row
+from pathfold.engine.native.step_size import FIRST_STEP, ITERATION
+from pathfold.engine.native.trajectory import ACCEPTANCE, CURRENT
+from pathfold.engine.status import CONVERGED
+
+from .dynamic_hmc import dynamic_transition
+from .metric import adapt_metric
+
+
+@compiled
+def hold_states(layout, problem, point, scratch):
+    """Let the problem condition on the node states of the point, where its mask says so; return a status.
+
+    Blocking (method.md, section 15) holds the states at some nodes, and at others in the next transition.
+    """
+    X, lanes = layout[at.X], layout[at.LANES]
+    for n in range(layout[at.INTERVALS]):
+        held = of_interval(layout, at.PROBLEM_GRID, at.GRID_Y, n) + (layout[at.Y] - X) * lanes
+        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
+        for i in range(X):
+            problem[held + i * lanes] = point[node + i * lanes]
+    return prepare(layout, problem, point, scratch)
+
+
+@compiled
+def run_dynamic(work, result, scaled, warmup, target, drawn, stop, done):
+    """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
+
+    Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
+    returned when the states cannot be held (the noise before a node does not move all of its state). `done` counts for
+    the host to read; `scaled` is whether warm-up adapts a scale for everything (without constraints).
+    """
+    layout, problems, points, momenta, scratch, rng, state, _, counts = work
+    statistics = drawn.statistics
+    made = 0
+    while made < statistics.shape[0] and stop[0] == 0:
+        problem = problems[0]
+        if problems.shape[0] > 1:
+            problem = problems[1 + int(state[ITERATION]) % 2]
+            if hold_states(layout, problem, points[CURRENT], scratch) != CONVERGED:
+                return -1
+        if state[FIRST_STEP] == 0.0:
+            seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
+        row = statistics[made]
+        t, share = pace(state, warmup)
+        needed = dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, row)
+        warming_up = adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
+        iteration = int(state[ITERATION])
+        if warming_up and scaled and adapt_metric(layout, problem, points[CURRENT], iteration, warmup):
+            seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
+        record_row(layout, points[CURRENT], drawn, made)
+        state[ITERATION] += 1.0
+        made += 1
+        done[0] += 1
+    return made
