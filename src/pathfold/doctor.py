@@ -23,7 +23,7 @@ from pathfold.inference import sample
 from pathfold.model import DiffusionModel, GaussianNoise, Observations
 from pathfold.results.convergence import convergence
 
-NEEDED = ("numpy", "scipy", "jax", "jaxlib", "numba", "llvmlite", "numpyro", "xarray", "pandas", "tqdm")
+NEEDED = ("numpy", "scipy", "jax", "jaxlib", "numba", "llvmlite", "numpyro", "xarray", "pandas", "tqdm", "filelock")
 OPTIONAL = ("arviz", "matplotlib", "h5netcdf", "zarr")
 WORST = 5.0  # standard errors between the mean and the exact one; more occur in one healthy run of a million
 

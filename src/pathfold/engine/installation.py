@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
-import numba
 import numpy as np
 from numba import boolean, float64, int64, none, typeof
 from numba.core.types import NamedTuple
@@ -25,7 +23,6 @@ from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair, room_size
 from pathfold.engine.native.inner_mode import inner_mode
 from pathfold.engine.native.integration_time import integration_time
-from pathfold.engine.native.jit import native_sources
 from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.parted_work import address_of_do_parts, help_along
@@ -34,7 +31,6 @@ from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
 from pathfold.engine.native.start_search import seek
-from pathfold.program.machine import machine_name
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 
@@ -118,9 +114,9 @@ def compile_sampler(*kinds: str, announce: bool) -> float:
     Of several processes that come to a new installation at once, one compiles and the others load what it kept.
     """
     begin, kinds = time.perf_counter(), kinds or (*OF_KIND,)
-    with announced("compiling the sampler, once for this installation", show=announce), ExitStack() as locks:
-        for kind in kinds:
-            locks.enter_context(model_cache.once(_installation(kind)))
+    entries = (*OF_ALL, *(entry for kind in kinds for entry in OF_KIND[kind]))
+    waiting = nullcontext() if all(_is_kept(*entry) for entry in entries) else model_cache.alone("sampler")
+    with announced("compiling the sampler, once for this installation", show=announce), waiting:
         compile_entries(*kinds)
         address_of_do_parts()
         kernels_of_no_model()
@@ -147,6 +143,15 @@ def compile_entries(*kinds: str) -> None:
         if helper is not None:
             helper.kill()
             helper.wait()
+
+
+def _is_kept(function: Any, signature: tuple) -> bool:
+    """Return whether a function is compiled, here or in Numba's cache; or cannot be, or be kept."""
+    if not isinstance(function, HostFunction) or function.stats.cache_path is None or signature in function.overloads:
+        return True
+    cache: Any = vars(function)["_cache"]
+    target: Any = function.targetctx
+    return cache._index_key(signature, target.codegen()) in cache._cache_file._load_index()
 
 
 def _compiles(entry: HostFunction, signature: tuple) -> bool:
@@ -186,9 +191,3 @@ def _cores() -> int:
     """Return how many cores this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     return len(allowed(0)) if allowed else os.cpu_count() or 1
-
-
-def _installation(kind: str) -> str:
-    """Return a name for what is compiled, which depends on the sources, where they are, Numba and the machine."""
-    parts = (native_sources(), __file__, os.environ.get("NUMBA_CACHE_DIR"), numba.__version__, machine_name(), kind)
-    return f"sampler-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"
