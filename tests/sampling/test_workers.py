@@ -188,7 +188,7 @@ def test_ctrl_c_asks_a_chain_to_end_between_its_draws():
 
 
 def test_progress_is_read_from_the_folder(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("pathfold.sampling.progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("pathfold.sampling.stages.LOG_SECONDS", 0.0)
     counts, update = [], Progress.update
 
     def counted(self):
