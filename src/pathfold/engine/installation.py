@@ -31,6 +31,7 @@ from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
 from pathfold.engine.native.start_search import seek
+from pathfold.errors import say
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 
@@ -90,13 +91,8 @@ OF_KIND: dict[str, Entries] = {
 @contextmanager
 def announced(what: str, *, show: bool) -> Iterator[None]:
     """Say what takes longer than two seconds, and at its end how many it took."""
-    begin, said = time.perf_counter(), threading.Event()
-
-    def say() -> None:
-        said.set()
-        print(f"pathfold: {what} ...", end="", file=sys.stderr, flush=True)
-
-    timer = threading.Timer(_ANNOUNCED_AFTER, say)
+    begin = time.perf_counter()
+    timer = threading.Timer(_ANNOUNCED_AFTER, say, [f"{what} ..."], {"show": True})
     timer.daemon = True
     if show:
         timer.start()
@@ -104,8 +100,8 @@ def announced(what: str, *, show: bool) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-        if said.is_set():
-            print(f" {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+        if (seconds := time.perf_counter() - begin) > _ANNOUNCED_AFTER:
+            say(f"{what} took {seconds:.0f} s", show=show)
 
 
 def compile_sampler(*kinds: str, announce: bool) -> float:

@@ -12,8 +12,9 @@ import numpy as np
 
 from pathfold.engine.native.trajectory import ACCEPTANCE, STATUS, STEP_SIZE, STEPS_TAKEN
 from pathfold.engine.status import CONVERGED
+from pathfold.errors import say
 from pathfold.sampling.chain_task import Monitor
-from pathfold.sampling.stages import Counted, say
+from pathfold.sampling.stages import Counted
 
 
 class Progress(Counted):

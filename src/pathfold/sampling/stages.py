@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from threading import Lock
+
+from pathfold.errors import say
 
 PATIENCE = 1.0  # seconds before the first line, and from one stage to another
 LOG_SECONDS = 10.0  # from one line to the next of the same stage
@@ -58,14 +59,3 @@ class Counted(Stages):
         left = f", {seconds * (self.total - self.done) / new:.0f} s left" if new else ""
         left = ", done" if self.done == self.total else left
         return f"{self.done} of {self.total} {self.what} in {seconds:.0f} s{left}"
-
-
-def say(sentence: str, *, show: bool) -> bool:
-    """Print a line for whoever waits, if it is to be shown; return whether the next one should be."""
-    if not show or sys.stderr is None:
-        return False
-    try:
-        print(f"pathfold: {sentence}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):  # a terminal or pipe that is gone must not end a run
-        return False
-    return True
