@@ -26,7 +26,7 @@ from pathfold.results.convergence import convergence
 from pathfold.sampling import ReplicaExchange, StaticHMC
 from pathfold.sampling.marginal import LAPLACE
 
-NEEDED = ("numpy", "scipy", "jax", "jaxlib", "numba", "llvmlite", "numpyro", "xarray", "pandas", "tqdm")
+NEEDED = ("numpy", "scipy", "jax", "jaxlib", "numba", "llvmlite", "numpyro", "xarray", "pandas", "tqdm", "filelock")
 OPTIONAL = ("arviz", "matplotlib", "h5netcdf", "zarr")
 WORST = 5.0  # standard errors between the mean and the exact one; more occur in one healthy run of a million
 

@@ -1,5 +1,6 @@
-"""The errors that pathfold raises on purpose, each with a sentence that names the culprit and the remedy; warnings."""
+"""The errors that pathfold raises on purpose, each with a sentence naming the remedy; warnings, and lines to read."""
 
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,17 @@ class InitialisationError(PathfoldError):
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's that called, whatever it called."""
     warnings.warn(sentence, category, skip_file_prefixes=(str(Path(__file__).parent),))
+
+
+def say(sentence: str, *, show: bool) -> bool:
+    """Print a line for whoever waits, if it is to be shown; return whether the next one should be."""
+    if not show or sys.stderr is None:
+        return False
+    try:
+        print(f"pathfold: {sentence}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):  # a terminal or pipe that is gone must not end a run
+        return False
+    return True
 
 
 def told(value: Any) -> str:

@@ -228,21 +228,6 @@ def test_of_many_that_need_code_at_once_one_makes_it(monkeypatch, tmp_path):
     assert not list((tmp_path / "new").glob("*.lock"))
 
 
-def test_what_was_done_once_is_waited_for_by_nobody(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path))
-    with pytest.raises(KeyboardInterrupt), model_cache.once("sampler"):
-        raise KeyboardInterrupt
-    assert not (tmp_path / "sampler.done").exists(), "it was not done"
-    with model_cache.once("sampler"):
-        pass
-    with model_cache.alone("sampler"), model_cache.once("sampler"):
-        pass
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "file"))
-    with model_cache.alone("sampler"), model_cache.once("sampler"):
-        pass  # without a folder there is no waiting either
-
-
 def test_a_build_that_is_interrupted_leaves_nothing_behind(monkeypatch):
     """Ctrl-C while LLVM works: the next call builds the model."""
     one, assemble = model(rate=0.8181), compile.assemble

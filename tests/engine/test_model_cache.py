@@ -6,24 +6,23 @@ import errno
 import hashlib
 import json
 import os
-import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
-from pathfold.engine import file_lock, model_cache, model_file
-from pathfold.engine.model_cache import CacheWarning, Damaged, Entry, Header, OtherFormat, Unusable
+from pathfold.engine import model_cache, model_file
+from pathfold.engine.model_cache import CacheWarning, Damaged, Entry, Header, Unusable
 from tests.processes import imported
-from tests.test_layers import SOURCE, imported_modules
 
 KEY, OTHER_KEY = (hashlib.sha256(name).hexdigest() for name in (b"a model", b"another model"))
 MACHINE, OTHER_MACHINE = "x86_64-linux-gnu, skylake, LLVM 20", "x86_64-linux-gnu, zen4, LLVM 20"
 ENTRY = Entry({"gram": b"\x7fELF gram", "empty": b"", "newton": bytes(range(64))}, {"carried": 37, "layout": "lanes"})
 OTHER_ENTRY = Entry({"gram": b"\x7fELF another"}, {"carried": 5})
-PREFIX_SIZE, CHECKSUM_SIZE = 24, 32
+CHECKSUM_SIZE = 32
 STRANGER = 54321
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -36,7 +35,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("PATHFOLD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PATHFOLD_CACHE_LIMIT", raising=False)
     monkeypatch.setattr(model_cache, "_memory", {})
-    monkeypatch.setattr(model_cache, "_warned", {})
+    monkeypatch.setattr(model_cache, "_unwarned", Lock())
     return tmp_path / "cache"
 
 
@@ -59,21 +58,12 @@ def assert_mended_by_keeping_again() -> None:
     assert not model_cache._memory
 
 
-def forge(
-    path: Path,
-    *,
-    magic: bytes = model_file.MAGIC,
-    number: int = model_file.FORMAT,
-    text: bytes | None = None,
-    **changes,
-) -> None:
-    """Rewrite a file with another magic, number of the format or header, all lengths and the checksum made right."""
-    content = path.read_bytes()
-    _, _, header_size, payload_size = model_file._PREFIX.unpack(content[:PREFIX_SIZE])
-    header = json.loads(content[PREFIX_SIZE : PREFIX_SIZE + header_size]) | changes
-    text = json.dumps(header).encode() if text is None else text
-    payload = content[PREFIX_SIZE + header_size : -CHECKSUM_SIZE]
-    forged = model_file._PREFIX.pack(magic, number, len(text), payload_size) + text + payload
+def forge(path: Path, *, format: bytes = model_file.FORMAT, text: bytes | None = None, **changes) -> None:
+    """Rewrite a file with another format or header, the checksum made right."""
+    content = path.read_bytes()[:-CHECKSUM_SIZE].removeprefix(model_file.FORMAT)
+    before, _, payload = content.partition(b"\n")
+    text = json.dumps(json.loads(before) | changes).encode() if text is None else text
+    forged = format + text + b"\n" + payload
     path.write_bytes(forged + hashlib.sha256(forged).digest())
 
 
@@ -147,11 +137,10 @@ def test_a_file_grown_longer_is_not_used(path):
 def test_no_flipped_bit_goes_unnoticed(path):
     whole = path.read_bytes()
     for position in range(len(whole)):
-        for bit in range(8) if position < PREFIX_SIZE else (position % 8,):
-            damaged = bytearray(whole)
-            damaged[position] ^= 1 << bit
-            path.write_bytes(damaged)
-            assert model_cache.find(KEY, MACHINE) is None, (position, bit)
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        assert model_cache.find(KEY, MACHINE) is None, position
     assert_mended_by_keeping_again()
 
 
@@ -173,22 +162,13 @@ def test_code_for_another_machine_is_left_alone_and_not_used(path):
     assert_mended_by_keeping_again()
 
 
-def test_a_file_of_another_format_is_left_alone_and_not_used(path):
-    forge(path, number=model_file.FORMAT + 1)
-    assert isinstance(content(), OtherFormat)
-    assert model_cache.verify() == []
-    assert model_cache.find(KEY, MACHINE) is None
-    assert path.exists()
-    assert_mended_by_keeping_again()
-
-
-def test_a_file_of_another_program_is_not_used(path):
-    forge(path, magic=b"manifold")
+def test_a_file_of_another_format_is_not_used(path):
+    forge(path, format=b"pathfold 1\n")
     assert isinstance(content(), Damaged)
     assert_mended_by_keeping_again()
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"{}", b"[" * 100_000, b'{"key": ' + b"9" * 5000 + b"}"])
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"{}", b'{"key": ' + b"9" * 5000 + b"}"])
 def test_a_header_that_makes_no_sense_is_refused(path, text):
     forge(path, text=text)
     assert isinstance(content(), Damaged)
@@ -199,12 +179,8 @@ def test_a_header_that_makes_no_sense_is_refused(path, text):
     "changes",
     [
         {"key": OTHER_KEY},
-        {"machine": None},
-        {"facts": [1]},
-        {"facts": {"carried": 1.5}},
-        {"versions": {"jax": 1}},
         {"objects": {"gram": 10**30}},
-        {"objects": {"gram": 74, "newton": -1}},
+        {"objects": {"gram": "long"}},
         {"objects": {}},
         {"surplus": 1},
     ],
@@ -218,12 +194,6 @@ def test_a_header_that_does_not_fit_is_refused(path, changes):
 def test_forging_alone_does_no_damage(path):
     forge(path)
     assert model_cache.find(KEY, MACHINE) == ENTRY
-
-
-def test_a_huge_length_allocates_nothing(path):
-    prefix = model_file._PREFIX.pack(model_file.MAGIC, model_file.FORMAT, 2**32 - 1, 2**62)
-    path.write_bytes(prefix + path.read_bytes()[PREFIX_SIZE:])
-    assert_mended_by_keeping_again()
 
 
 # Interrupted and simultaneous writing
@@ -480,21 +450,10 @@ def test_what_was_just_written_is_never_removed(path, monkeypatch):
     assert names(path.parent) == {f"{OTHER_KEY}.model", "big.model"}
 
 
-def test_files_of_another_format_are_dropped_like_the_rest(path, monkeypatch):
-    forge(path, number=model_file.FORMAT - 1)
-    monkeypatch.setenv("PATHFOLD_CACHE_LIMIT", "0")
-    model_cache.keep(OTHER_KEY, MACHINE, OTHER_ENTRY)
-    assert not path.exists()
-
-
 @pytest.mark.parametrize("given", ["much", "-1", "nan"])
 def test_a_limit_that_is_no_number_is_warned_of(monkeypatch, given):
     monkeypatch.setenv("PATHFOLD_CACHE_LIMIT", given)
-    with pytest.warns(CacheWarning, match=f"PATHFOLD_CACHE_LIMIT is '{given}'") as caught:
-        keep_and_find_two_models()
-    assert len(caught) == 1
-    assert model_cache.limit() == 2**30
-    assert not model_cache._memory
+    assert_works_from_memory_after_one_warning(f"PATHFOLD_CACHE_LIMIT is '{given}'")
 
 
 def test_a_file_whose_time_cannot_be_changed_is_found_all_the_same(path, monkeypatch):
@@ -534,11 +493,3 @@ def test_a_folder_that_is_not_there_is_empty(folder):
     assert model_cache.entries() == model_cache.verify() == []
     assert model_cache.clear() == (0, 0)
     assert not folder.exists()
-
-
-@pytest.mark.parametrize("module", [file_lock, model_cache, model_file])
-def test_only_the_standard_library_is_needed(module):
-    imported = [name for _, name in imported_modules(Path(module.__file__), SOURCE)]
-    others = {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names}
-    ours = ("pathfold.errors.", "pathfold.engine.model_file.", "pathfold.engine.file_lock.")
-    assert all(name.startswith(ours) for name in others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import pickle
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import pathfold as pf
+from pathfold.sampling import checkpoint
 from pathfold.sampling.checkpoint import FORMAT, Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.draws import ARRAYS, Draws, Shape
 from tests.processes import fork_and_end, hold, imported
@@ -272,6 +274,25 @@ def test_a_lock_is_held_by_one_process_and_vanishes_with_it(tmp_path):
         other.kill()
         other.join()
     with sole_use(file):
+        pass
+
+
+def test_those_who_share_a_lock_make_sure_that_nobody_holds_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "PASSING", 0.1)
+    file = tmp_path / "lock"
+    with sole_use(file, shared=True), sole_use(file, shared=True), sole_use(file):
+        pass
+    with sole_use(file), pytest.raises(pf.SettingsError, match="in use by another run"), sole_use(file, shared=True):
+        pass
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_keeps_out_nobody(tmp_path, monkeypatch, code):
+    def flock(file, operation):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with sole_use(tmp_path / "lock"), sole_use(tmp_path / "lock"):
         pass
 
 

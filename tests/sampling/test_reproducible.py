@@ -219,7 +219,7 @@ def test_bad_settings_are_refused():
 
 
 def test_progress_is_logged_where_there_is_no_terminal(capsys, monkeypatch):
-    monkeypatch.setattr("pathfold.sampling.progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("pathfold.sampling.stages.LOG_SECONDS", 0.0)
     small_run("static", progress=True, draws=3000, keep_path="none")
     last = capsys.readouterr().err.splitlines()[-1]
     for part in (f"{CHAINS * (WARMUP + 3000)} of {CHAINS * (WARMUP + 3000)} iterations", "done", "acceptance",
@@ -237,6 +237,6 @@ def test_the_time_left_counts_what_this_run_has_made(tmp_path, capsys, monkeypat
     assert [monitor.before for monitor in seen] == [0, WARMUP + 30]
     monitor = Monitor(done=np.array([950]), before=900)
     progress = Progress([monitor], 1000, show=True)
-    progress.begin -= 10.0
+    progress.begun -= 10.0
     progress.close()
     assert "950 of 1000 iterations in 10 s, 10 s left" in capsys.readouterr().err

@@ -188,7 +188,7 @@ def test_ctrl_c_asks_a_chain_to_end_between_its_draws():
 
 
 def test_progress_is_read_from_the_folder(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("pathfold.sampling.progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("pathfold.sampling.stages.LOG_SECONDS", 0.0)
     counts, update = [], Progress.update
 
     def counted(self):
@@ -254,14 +254,14 @@ def test_chains_are_run_one_by_one_and_gathered_by_the_script(script, tmp_path, 
     folder = tmp_path / "folder"
     folder.mkdir()
     run = [str(script), str(folder)]
-    with sole_use(folder / "lock", shared=True):  # as by the job of another chain
-        for k in (2, 0):
-            assert main(["run", "--chain", str(k), *run]) == 0
-            sentence = capsys.readouterr().err.splitlines()[-1]
-            assert sentence.startswith(f"pathfold: chain {k} of 3 has {WARMUP + DRAWS} of {WARMUP + DRAWS} draws")
-            assert sentence.endswith("once all chains are there, the script itself gathers them")
-        with pytest.raises(pf.SettingsError, match="in use by another run"):
-            small_run(checkpoint=folder)
+    for k in (2, 0):
+        assert main(["run", "--chain", str(k), *run]) == 0
+        sentence = capsys.readouterr().err.splitlines()[-1]
+        assert sentence.startswith(f"pathfold: chain {k} of 3 has {WARMUP + DRAWS} of {WARMUP + DRAWS} draws")
+        assert sentence.endswith("once all chains are there, the script itself gathers them")
+    one = sole_use(folder / "chain_1.lock")  # as by its job
+    with one, pytest.raises(pf.SettingsError, match="in use by another run"):
+        small_run(checkpoint=folder)
     assert {file.name for file in folder.glob("chain_*.npz")} == {"chain_0.npz", "chain_2.npz"}
     assert not (folder / "gathered").exists()
     assert main(["run", "--chain", "1", *run]) == 0

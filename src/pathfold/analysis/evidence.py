@@ -129,7 +129,7 @@ def evidence(
         return _of_replicas(tree, float(row_constants(model, grid, nodes).sum()))
     seconds = np.inf if max_seconds is None else positive("max_seconds", max_seconds)
     counts = [*[max(10, draws // SHARE)] * ROUNDS, draws]
-    counted = Counted("running the particle filter, draws of parameters", sum(counts), show=truth("progress", progress))
+    counted = Counted("draws of parameters by the particle filter", sum(counts), show=truth("progress", progress))
     integrand = _Integrand(ParticleFilter(model, grid, particles), np.random.SeedSequence(seed), threads, counted)
     rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
     proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))

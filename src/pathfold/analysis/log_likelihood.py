@@ -91,7 +91,7 @@ def log_likelihood(
     if ahead:
         count = min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if count is None else count
         chosen = Chosen.of(tree, count)
-        counted = Counted("running the particle filter, draws", chosen.count, show=truth("progress", progress))
+        counted = Counted("draws by the particle filter", chosen.count, show=truth("progress", progress))
         scored = _ahead(model, grid, chosen, particles, seed, threads, counted)
     else:
         scored = _given_states(model, grid, Chosen.of(tree, count))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +18,12 @@ from pathfold.model import DiffusionModel, NoisyObservation, Seen, TimeGrid
 from pathfold.model.observation import no_density
 from pathfold.model.row_constants import row_constants
 from pathfold.model.scale_mixture import PRECISIONS
+from pathfold.sampling.spread import spread
 from pathfold.sampling.stages import Counted
 from pathfold.schemes import StrongOrder1p5
 
 REPEATED = 5  # draws for which the filter runs twice more, to see how far the estimates are from each other
+NO_STATES = np.zeros((0, 0, 0)), np.zeros((0, 0))
 LOST = 10.0  # what counts as the variance where all particles are lost
 
 
@@ -84,36 +84,17 @@ class ParticleFilter:
         Each draw has a random stream of its own: what comes out does not depend on the number of threads. Draws that
         the `deadline`, a time of the monotonic clock, comes before are NaN.
         """
-        constants, ahead = self._constants, np.full((len(z), len(self.engine.nodes)), np.nan)
-        workers = max(1, min(threads or os.cpu_count() or 1, len(z)))
-        with ThreadPoolExecutor(workers) as pool:
-            run = partial(self._run, seed=seed, stride=workers, progress=progress, deadline=deadline)
-            statuses = list(pool.map(lambda i: run(z[i::workers], ahead[i::workers], i), range(workers)))
-        if NOT_AFFINE in statuses:
-            raise _not_affine()
-        return ahead + constants
+        ahead = np.full((len(z), len(self.engine.nodes)), np.nan)
 
-    def _run(
-        self,
-        z: np.ndarray,
-        ahead: np.ndarray,
-        first: int,
-        seed: int | list[int],
-        stride: int,
-        progress: Counted | None,
-        deadline: float,
-    ) -> int:
-        """Fill `ahead` for the draws first, first + stride, ...; return the status of the first that fails, or 0."""
-        room, nothing = self._room(), (np.zeros((0, 0, 0)), np.zeros((0, 0)))
-        for i, row in enumerate(z):
-            if time.monotonic() > deadline:
-                break
-            ahead[i] = -np.inf
-            if self._filter(room, row, seed, first + i * stride, ahead[i], *nothing) == NOT_AFFINE:
-                return NOT_AFFINE
-            if progress is not None:
-                progress.advance()
-        return CONVERGED
+        def run(draw: int) -> None:
+            if time.monotonic() <= deadline:
+                ahead[draw] = -np.inf
+                self._filter(z[draw], seed, draw, ahead[draw])
+                if progress is not None:
+                    progress.advance()
+
+        spread(run, len(z), threads)
+        return ahead + self._constants
 
     def judged(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> Estimates:
         """Run twice for some of the parameters (draw, Z), with other particles than otherwise, and compare the sums."""
@@ -132,8 +113,7 @@ class ParticleFilter:
         nodes = len(self.engine.nodes)
         states = np.zeros((nodes, self.particles, self.engine.sizes.X))
         weights, ahead = np.zeros((nodes, self.particles)), np.zeros(nodes)
-        if self._filter(self._room(), z, seed, draw, ahead, states, weights) == NOT_AFFINE:
-            raise _not_affine()
+        self._filter(z, seed, draw, ahead, (states, weights))
         weights[~(np.isfinite(weights) & np.isfinite(states).all(axis=2))] = 0.0
         total = weights.sum(axis=1, keepdims=True)
         return states, np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
@@ -144,23 +124,15 @@ class ParticleFilter:
         Parameters are (draw, Z). Of a draw all of whose particles were lost the density is -inf.
         """
         density, states = np.full(len(z), -np.inf), np.zeros((len(z), self.engine.sizes.X))
-        nothing = (np.zeros((0, 0, 0)), np.zeros((0, 0)))
 
-        def run(first: int, stride: int) -> int:
-            room, ahead = self._room(), np.zeros(len(self.engine.nodes))
-            for draw in range(first, len(z), stride):
-                status = self._filter(room, z[draw], seed, draw, ahead, *nothing)
-                if status == NOT_AFFINE:
-                    return status
-                if status == CONVERGED:
-                    density[draw] = ahead.sum()
-                    states[draw] = room[2][self.chosen(room[4], np.random.default_rng([seed, draw]))]
-            return CONVERGED
+        def run(draw: int) -> None:
+            ahead = np.zeros(len(self.engine.nodes))
+            left, last, log_weights = self._filter(z[draw], seed, draw, ahead)
+            if left:
+                density[draw] = ahead.sum()
+                states[draw] = last[self.chosen(log_weights, np.random.default_rng([seed, draw]))]
 
-        workers = max(1, min(threads or os.cpu_count() or 1, len(z)))
-        with ThreadPoolExecutor(workers) as pool:
-            if NOT_AFFINE in list(pool.map(lambda first: run(first, workers), range(workers))):
-                raise _not_affine()
+        spread(run, len(z), threads)
         return density, states
 
     @staticmethod
@@ -169,39 +141,30 @@ class ParticleFilter:
         weights = np.exp(log_weights)
         return int(rng.choice(weights.size, p=weights / weights.sum()))
 
-    def _room(self) -> tuple[np.ndarray, ...]:
-        """Make the memory that a filter works in, as `filter_particles` takes it after point and scratch."""
-        e, count, columns = self.engine, self.particles, self.heavy.shape[1]
-        return (
-            e.block("point"), e.block("scratch"), np.zeros((count, e.sizes.X)), np.zeros((count, e.sizes.X)),
-            np.zeros(count), np.zeros((count, columns)), np.zeros((columns, len(PRECISIONS))),
-            np.zeros(count, dtype=np.int64),
-        )  # fmt: skip
-
     def _filter(
         self,
-        room: tuple[np.ndarray, ...],
         z: np.ndarray,
         seed: int | list[int],
         draw: int,
         ahead: np.ndarray,
-        expected: np.ndarray,
-        weights: np.ndarray,
-    ) -> int:
-        e, (point, scratch, states, spare, log_weights, kinds, chances, to_do) = self.engine, room
+        expected: tuple[np.ndarray, np.ndarray] = NO_STATES,
+    ) -> tuple[bool, np.ndarray, np.ndarray]:
+        """Fill the arrays; return whether particles are left, their last states and the logs of their weights."""
+        e, count, columns = self.engine, self.particles, self.heavy.shape[1]
         rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=(draw,))))
+        point, states, log_weights = e.block("point"), np.zeros((count, e.sizes.X)), np.zeros(count)
         e.set("point", point, "theta", "z", z)
-        blocks = (e.layout, e.problem, point, scratch, rng, e.pieces, e.starts, self.heavy)
-        memory = states, spare, log_weights, kinds, chances, to_do
-        return filter_particles(*blocks, *memory, ahead, expected, weights)
-
-
-def _not_affine() -> ModelError:
-    return ModelError(
-        "what is observed exactly is not an affine function of the noise of a fine step, which its density is computed "
-        "by; use pf.EulerMaruyama(), or pf.StrongOrder1p5() with additive noise, observe a component of the state "
-        "itself, or give the observation a small noise (pf.GaussianNoise)"
-    )
+        kinds, chances = np.zeros((count, columns)), np.zeros((columns, len(PRECISIONS)))
+        blocks = (e.layout, e.problem, point, e.block("scratch"), rng, e.pieces, e.starts, self.heavy)
+        room = states, np.zeros_like(states), log_weights, kinds, chances, np.zeros(count, dtype=np.int64)
+        status = filter_particles(*blocks, *room, ahead, *expected)
+        if status == NOT_AFFINE:
+            raise ModelError(
+                "what is observed exactly is not an affine function of the noise of a fine step, which its density is "
+                "computed by; use pf.EulerMaruyama(), or pf.StrongOrder1p5() with additive noise, observe a component "
+                "of the state itself, or give the observation a small noise (pf.GaussianNoise)"
+            )
+        return status == CONVERGED, states, log_weights
 
 
 def _check_observation(model: DiffusionModel, grid: TimeGrid) -> None:

@@ -8,7 +8,6 @@ that have seen what was observed before, by paths that know nothing of y_n.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import xarray as xr
@@ -23,6 +22,7 @@ from pathfold.model.checks import whole
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
 from pathfold.results.same_model import checked
+from pathfold.sampling.spread import spread
 
 DRAWS, PARTICLES = 4, 1000  # draws of each chain and particles of each, unless they are given
 
@@ -96,9 +96,8 @@ def scores_at(
     each = 8 * particles * len(seen) * (2 * model.augmented_dim + 6 * model.observation_dim)
     check_memory("the residuals", each * min(threads, len(z)), "fewer particles or threads")
     score, every = ParticleFilter(model, grid, particles), 1 + len(z) * particles * len(seen) // POOLED
-    with ThreadPoolExecutor(threads) as pool:
-        by_draw = pool.map(lambda draw: _of_draw(model, grid, score, z[draw], seed, draw, every), range(len(z)))
-        by_column, expected = zip(*by_draw, strict=True)
+    by_draw = spread(lambda draw: _of_draw(model, grid, score, z[draw], seed, draw, every), len(z), threads)
+    by_column, expected = zip(*by_draw, strict=True)
     scores = np.full((len(z), *seen.shape), np.nan)
     for j, draws in enumerate(zip(*by_column, strict=True)):
         scores[:, seen[:, j], j] = normal_scores(draws)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pkgutil import resolve_name
-
-import numba
+from typing import Any
 
 from pathfold.engine import entries, model_cache
-from pathfold.engine.native.jit import native_sources
 from pathfold.engine.native.parted_work import address_of_do_parts
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
-from pathfold.program.machine import machine_name
+from pathfold.errors import say
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 
@@ -27,13 +24,8 @@ _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less
 @contextmanager
 def announced(what: str, *, show: bool) -> Iterator[None]:
     """Say what takes longer than two seconds, and at its end how many it took."""
-    begin, said = time.perf_counter(), threading.Event()
-
-    def say() -> None:
-        said.set()
-        print(f"pathfold: {what} ...", end="", file=sys.stderr, flush=True)
-
-    timer = threading.Timer(_ANNOUNCED_AFTER, say)
+    begin = time.perf_counter()
+    timer = threading.Timer(_ANNOUNCED_AFTER, say, [f"{what} ..."], {"show": True})
     timer.daemon = True
     if show:
         timer.start()
@@ -41,8 +33,8 @@ def announced(what: str, *, show: bool) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-        if said.is_set():
-            print(f" {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+        if (seconds := time.perf_counter() - begin) > _ANNOUNCED_AFTER:
+            say(f"{what} took {seconds:.0f} s", show=show)
 
 
 def compile_sampler(*kinds: str, announce: bool) -> float:
@@ -53,9 +45,9 @@ def compile_sampler(*kinds: str, announce: bool) -> float:
     Of several processes that come to a new installation at once, one compiles and the others load what it kept.
     """
     begin = time.perf_counter()
-    with announced("compiling the sampler, once for this installation", show=announce), ExitStack() as locks:
-        for kind in kinds:
-            locks.enter_context(model_cache.once(_installation(kind)))
+    called = (*entries.OF_ALL, *(entry for kind in kinds for entry in resolve_name(kind)))
+    waiting = nullcontext() if all(_is_kept(*entry) for entry in called) else model_cache.alone("sampler")
+    with announced("compiling the sampler, once for this installation", show=announce), waiting:
         compile_entries(*kinds)
         address_of_do_parts()
         kernels_of_no_model()
@@ -82,6 +74,15 @@ def compile_entries(*kinds: str) -> None:
         if helper is not None:
             helper.kill()
             helper.wait()
+
+
+def _is_kept(function: Any, signature: tuple) -> bool:
+    """Return whether a function is compiled, here or in Numba's cache; or cannot be, or be kept."""
+    if not isinstance(function, HostFunction) or function.stats.cache_path is None or signature in function.overloads:
+        return True
+    cache: Any = vars(function)["_cache"]
+    target: Any = function.targetctx
+    return cache._index_key(signature, target.codegen()) in cache._cache_file._load_index()
 
 
 def _compiles(entry: HostFunction, signature: tuple) -> bool:
@@ -121,9 +122,3 @@ def _cores() -> int:
     """Return how many cores this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     return len(allowed(0)) if allowed else os.cpu_count() or 1
-
-
-def _installation(kind: str) -> str:
-    """Return a name for what is compiled, which depends on the sources, where they are, Numba and the machine."""
-    parts = (native_sources(), __file__, os.environ.get("NUMBA_CACHE_DIR"), numba.__version__, machine_name(), kind)
-    return f"sampler-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"

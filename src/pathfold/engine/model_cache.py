@@ -17,14 +17,15 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
-from pathfold.engine.file_lock import locked
+from filelock import FileLock
+
 from pathfold.engine.model_file import (
     Damaged,
     Entry,
     Header,
-    OtherFormat,
     Refused,
     Unusable,
     check_owner,
@@ -34,12 +35,9 @@ from pathfold.engine.model_file import (
 )
 from pathfold.errors import warn
 
-DEFAULT_LIMIT_MIB = 1024
 ABANDONED_AFTER = 600.0  # seconds; writing a draft takes far less
-PATIENCE = 300.0  # seconds that one waits for what another process makes, before making it too
 
-_MODEL_NAME = re.compile(r"[0-9a-f]{64}\.model")
-_DRAFT_NAME = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.draft")
+_OURS = re.compile(r"[0-9a-f]{64}\.(model|[0-9a-f]{16}\.draft)")
 
 
 class CacheWarning(UserWarning):
@@ -56,7 +54,7 @@ class Stored(NamedTuple):
 
 
 _memory: dict[tuple[str, str], Entry] = {}
-_warned: dict[str, object] = {}
+_unwarned = Lock()  # taken by the thread that warns
 
 
 def find(key: str, machine: str) -> Entry | None:
@@ -64,7 +62,22 @@ def find(key: str, machine: str) -> Entry | None:
 
     None if there is none, or none that may be used. A damaged file is removed.
     """
-    return _find_in(folder(), key, machine) or _memory.get((key, machine))
+    path = folder()
+    try:
+        path = _safe_folder() / f"{key}.model"
+        header, entry = read(path)
+        if header.machine == machine:
+            with suppress(OSError):
+                os.utime(path)
+            return entry
+    except Unusable as reason:
+        _warn_of(path, reason)
+    except Damaged:
+        with suppress(OSError):
+            path.unlink()
+    except OSError:
+        pass
+    return _memory.get((key, machine))
 
 
 def keep(key: str, machine: str, entry: Entry) -> None:
@@ -72,42 +85,24 @@ def keep(key: str, machine: str, entry: Entry) -> None:
 
     The key is the SHA-256, in hexadecimal, of all that the code depends on, the machine included.
     """
-    place = folder()
-    path = place / f"{key}.model"
-    content = encode(key, machine, entry)
     try:
-        _make(place)
-        write(path, content)
-        _remove_abandoned_drafts(place)
-        _remove_least_recently_used(place, spared=path)
+        path, most = _safe_folder(make=True) / f"{key}.model", limit()
+        write(path, encode(key, machine, entry))
+        _tidy(most, spared=path)
     except (OSError, Unusable) as reason:
         _memory[key, machine] = entry
-        _warn_of(place, reason)
+        _warn_of(folder(), reason)
 
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
     """Let processes do the work of this name one after the other; all at once where files cannot be locked."""
-    place, file = folder(), folder() / f"{name}.lock"
     with ExitStack() as held:
-        with suppress(OSError, Unusable):  # no folder, or no patience left
-            _make(place)
-            held.enter_context(locked(file, patience=PATIENCE))
+        with suppress(OSError, Unusable):
+            file = _safe_folder(make=True) / f"{name}.lock"
+            held.enter_context(FileLock(file, fallback_to_soft=False))
             held.callback(file.unlink, missing_ok=True)
         yield
-
-
-@contextmanager
-def once(name: str) -> Iterator[None]:
-    """Let processes wait, as in `alone`, until the work of this name has been done once, which a file records."""
-    done = folder() / f"{name}.done"
-    if done.exists():
-        yield
-        return
-    with alone(name):
-        yield
-        with suppress(OSError):
-            done.touch()
 
 
 def folder() -> Path:
@@ -121,28 +116,18 @@ def entries() -> list[Stored]:
 
     There are none before the folder is made. A folder that cannot be used gives an `Unusable` or an `OSError`.
     """
-    try:
-        _check_folder(folder())
-        files = _files(folder(), _MODEL_NAME)
-    except FileNotFoundError:
-        return []
-    stored = [Stored(path, info.st_size, info.st_mtime, _inspect(path)) for path, info in files]
-    return sorted(stored, key=lambda file: file.used, reverse=True)
+    models = [(path, info) for path, info in _files() if path.suffix == ".model"]
+    return [Stored(path, info.st_size, info.st_mtime, _inspect(path)) for path, info in reversed(models)]
 
 
 def verify() -> list[Stored]:
-    """Return the files that are damaged or must not be used; another format is neither."""
-    return [file for file in entries() if isinstance(file.content, Damaged | Unusable)]
+    """Return the files that are damaged or must not be used."""
+    return [file for file in entries() if isinstance(file.content, Refused)]
 
 
 def clear() -> tuple[int, int]:
     """Remove every compiled model and draft; return how many files and bytes these were."""
-    place = folder()
-    try:
-        _check_folder(place)
-        files = _files(place, _MODEL_NAME) + _files(place, _DRAFT_NAME)
-    except FileNotFoundError:
-        return 0, 0
+    files = _files()
     for path, _ in files:
         path.unlink(missing_ok=True)
     return len(files), sum(info.st_size for _, info in files)
@@ -150,66 +135,28 @@ def clear() -> tuple[int, int]:
 
 def limit() -> float:
     """Return how many bytes the folder may hold: $PATHFOLD_CACHE_LIMIT, which is in MiB."""
-    given = os.environ.get("PATHFOLD_CACHE_LIMIT") or str(DEFAULT_LIMIT_MIB)
-    try:
-        mib = float(given)
-    except ValueError:
-        mib = -1.0
-    if not mib >= 0:
-        mib = DEFAULT_LIMIT_MIB
-        _warn_once(
-            "PATHFOLD_CACHE_LIMIT",
-            f"PATHFOLD_CACHE_LIMIT is {given!r}, which is not a number of MiB; {mib} is used. Set it to a number.",
-        )
-    return mib * 2**20
+    given = os.environ.get("PATHFOLD_CACHE_LIMIT") or "1024"
+    with suppress(ValueError):
+        if (mib := float(given)) >= 0:
+            return mib * 2**20
+    raise Unusable(f"PATHFOLD_CACHE_LIMIT is {given!r}, which is not a number of MiB")
 
 
-def _find_in(place: Path, key: str, machine: str) -> Entry | None:
-    path = place
-    try:
-        _check_folder(place)
-        path = place / f"{key}.model"
-        header, entry = read(path)
-    except Unusable as reason:
-        _warn_of(path, reason)
-        return None
-    except Damaged:
-        with suppress(OSError):
-            path.unlink()
-        return None
-    except (OtherFormat, OSError):
-        return None
-    if header.machine != machine:
-        return None
-    with suppress(OSError):
-        os.utime(path)
-    return entry
-
-
-def _check_folder(place: Path) -> None:
-    """Raise `Unusable` unless the folder is the user's alone, `FileNotFoundError` if there is none."""
+def _safe_folder(*, make: bool = False) -> Path:
+    """Return the folder, which is made for this user alone if it is to be; raise `Unusable` unless it is the user's."""
+    place = folder()
     if place.parts[:1] == ("~",):
         raise Unusable("HOME is not set, and this user has no home folder")
-    try:
-        link, info = os.lstat(place), os.stat(place)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise Unusable(_sentence(error)) from None
+    if make:
+        with suppress(FileExistsError):
+            place.mkdir(mode=0o700, parents=True)
+    link, info = os.lstat(place), os.stat(place)
     if not stat.S_ISDIR(info.st_mode):
         raise Unusable("it is not a folder")
     if stat.S_ISLNK(link.st_mode) and link.st_uid != os.geteuid():
         raise Unusable("it is a symbolic link made by another user")
     check_owner(info)
-
-
-def _make(place: Path) -> None:
-    """Make the folder, for this user alone, unless it exists; make sure that it is safe."""
-    try:
-        _check_folder(place)
-    except FileNotFoundError:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_folder(place)
+    return place
 
 
 def _inspect(path: Path) -> Header | Refused:
@@ -218,53 +165,37 @@ def _inspect(path: Path) -> Header | Refused:
     except Refused as reason:
         return reason
     except OSError as error:
-        return Unusable(_sentence(error))
+        return Unusable(error.strerror or error)
 
 
-def _files(place: Path, name: re.Pattern[str]) -> list[tuple[Path, os.stat_result]]:
-    """Return the files of a folder that have names such as we give; one that disappears meanwhile is left out."""
+def _files() -> list[tuple[Path, os.stat_result]]:
+    """Return the files that have names such as we give, the least recently used first; none if there is no folder."""
     files = []
-    with os.scandir(place) as listing:
-        for item in listing:
-            with suppress(FileNotFoundError):
-                if name.fullmatch(item.name) and not item.is_dir(follow_symlinks=False):
-                    files.append((Path(item.path), item.stat(follow_symlinks=False)))
-    return files
+    with suppress(FileNotFoundError):
+        for path in _safe_folder().iterdir():
+            with suppress(FileNotFoundError):  # it has disappeared meanwhile
+                if _OURS.fullmatch(path.name):
+                    files.append((path, path.lstat()))
+    return sorted(files, key=lambda file: file[1].st_mtime)
 
 
-def _remove_abandoned_drafts(place: Path) -> None:
-    for path, info in _files(place, _DRAFT_NAME):
-        if time.time() - info.st_mtime > ABANDONED_AFTER:
-            path.unlink(missing_ok=True)
-
-
-def _remove_least_recently_used(place: Path, *, spared: Path) -> None:
-    """Remove files until the folder is within its limit, but never the one that was just written."""
-    oldest_first = sorted(_files(place, _MODEL_NAME), key=lambda item: item[1].st_mtime)
-    excess = sum(info.st_size for _, info in oldest_first) - limit()
-    for path, info in oldest_first:
-        if excess <= 0:
-            break
-        if path != spared:
+def _tidy(most: float, *, spared: Path) -> None:
+    """Remove abandoned drafts, and models until no more bytes are left than may be, but never the one just written."""
+    files = _files()
+    excess = sum(info.st_size for _, info in files) - most
+    for path, info in files:
+        is_draft = path.suffix == ".draft"
+        if time.time() - info.st_mtime > ABANDONED_AFTER if is_draft else excess > 0 and path != spared:
             path.unlink(missing_ok=True)
             excess -= info.st_size
 
 
-def _sentence(error: OSError) -> str:
-    return error.strerror or str(error)
-
-
 def _warn_of(path: Path, reason: OSError | Unusable) -> None:
-    why = _sentence(reason) if isinstance(reason, OSError) else str(reason)
-    _warn_once(
-        "folder",
-        f"The cache of compiled models cannot use {path}: {why}. Models are compiled again in every process until "
-        "this is fixed or PATHFOLD_CACHE names another folder.",
-    )
-
-
-def _warn_once(subject: str, message: str) -> None:
-    """Warn, unless this process has warned of the same subject before."""
-    mine = object()
-    if _warned.setdefault(subject, mine) is mine:  # one step, so that of several threads only one warns
-        warn(message, CacheWarning)
+    """Warn, unless this process has warned before."""
+    why = reason.strerror or reason if isinstance(reason, OSError) else reason
+    if _unwarned.acquire(blocking=False):
+        warn(
+            f"The cache of compiled models cannot use {path}: {why}. Models are compiled again in every process until "
+            "this is fixed or PATHFOLD_CACHE names another folder.",
+            CacheWarning,
+        )

@@ -1,8 +1,8 @@
 """The file of a compiled model: object code and nothing else, verified before it is used.
 
-A file is a prefix (magic, number of the format, lengths of what follows), a header in JSON, the object code, and a
-SHA-256 checksum of all that stands before it. Not a byte is used before the lengths were compared with the size of the
-file, the checksum with its content, and the key in the header with the file's name.
+A file is a line that says its format, a line with a header in JSON, the object code, and a SHA-256 checksum of all that
+stands before it. Not a byte is used before the checksum was compared with the content of the file, the lengths in the
+header with that of the object code, and the key with the file's name.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ import json
 import os
 import secrets
 import stat
-import struct
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
 from pathfold.errors import PathfoldError
 
-MAGIC = b"pathfold"
-FORMAT = 1
+FORMAT = b"pathfold 2\n"
 
-_PREFIX = struct.Struct("<8sIIQ")  # magic, format, length of the header, length of the object code
 _CHECKSUM_SIZE = hashlib.sha256().digest_size
 _VERSIONS_OF = ("pathfold", "jax", "llvmlite")
 
@@ -37,11 +34,7 @@ class Unusable(Refused):
 
 
 class Damaged(Refused):
-    """The file is not what was once written."""
-
-
-class OtherFormat(Refused):
-    """The file was written by a pathfold with another format."""
+    """The file is not what was once written, or was written by a pathfold with another format."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +55,13 @@ class Header:
     facts: dict[str, int | str]
     objects: dict[str, int]
 
-    def is_sound(self, payload_size: int) -> bool:
-        """Return whether all types are as declared, and the lengths add up to that of the object code."""
-        return (
-            isinstance(self.key, str)
-            and isinstance(self.machine, str)
-            and all(isinstance(version, str) for version in self.versions.values())
-            and all(isinstance(fact, int | str) for fact in self.facts.values())
-            and all(isinstance(length, int) and length >= 0 for length in self.objects.values())
-            and sum(self.objects.values()) == payload_size
-        )
-
 
 def encode(key: str, machine: str, entry: Entry) -> bytes:
     """Return the content of a file, which `read` gives back."""
     versions = {package: metadata.version(package) for package in _VERSIONS_OF}
     lengths = {name: len(code) for name, code in entry.objects.items()}
     header = json.dumps(asdict(Header(key, machine, versions, entry.facts, lengths))).encode()
-    payload = b"".join(entry.objects.values())
-    content = _PREFIX.pack(MAGIC, FORMAT, len(header), len(payload)) + header + payload
+    content = b"".join([FORMAT, header, b"\n", *entry.objects.values()])
     return content + hashlib.sha256(content).digest()
 
 
@@ -91,39 +72,19 @@ def read(path: Path) -> tuple[Header, Entry]:
         if not stat.S_ISREG(info.st_mode):
             raise Unusable("it is not a file")
         check_owner(info)
-        prefix = file.read(_PREFIX.size)
-        header_size, payload_size = _lengths(prefix, info.st_size)
-        header, payload = file.read(header_size), file.read(payload_size)
-        if hashlib.sha256(prefix + header + payload).digest() != file.read(_CHECKSUM_SIZE):
-            raise Damaged("its checksum is wrong")
-    return _decode(path.stem, header, payload)
-
-
-def _lengths(prefix: bytes, file_size: int) -> tuple[int, int]:
-    """Return the lengths of header and object code, which together with the rest make up the whole file."""
-    if len(prefix) < _PREFIX.size:
-        raise Damaged("it is cut short")
-    magic, number, header_size, payload_size = _PREFIX.unpack(prefix)
-    if magic != MAGIC:
-        raise Damaged("it does not begin like a compiled model")
-    if number != FORMAT:
-        raise OtherFormat(f"it has format {number}, this pathfold uses {FORMAT}")
-    if _PREFIX.size + header_size + payload_size + _CHECKSUM_SIZE != file_size:
-        raise Damaged("it does not have the length it was written with")
-    return header_size, payload_size
-
-
-def _decode(key: str, text: bytes, payload: bytes) -> tuple[Header, Entry]:
-    """Return header and object code from bytes that are as they were written, possibly by anybody."""
+        content, checksum = file.read(max(0, info.st_size - _CHECKSUM_SIZE)), file.read()
+    if hashlib.sha256(content).digest() != checksum:
+        raise Damaged("its checksum is wrong")
+    if not content.startswith(FORMAT):
+        raise Damaged("it has another format")
+    text, _, payload = content.removeprefix(FORMAT).partition(b"\n")
     try:
         header = Header(**json.loads(text))
-        sound = header.is_sound(len(payload))
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        whole = sum(header.objects.values()) == len(payload)
+    except (ValueError, TypeError, AttributeError):
         raise Damaged("its header cannot be read") from None
-    if not sound:
-        raise Damaged("its header does not describe its content")
-    if header.key != key:
-        raise Damaged("it holds another model than its name says")
+    if not whole or header.key != path.stem:
+        raise Damaged("it holds another model than its name says" if whole else "it lacks a part")
     objects, begin = {}, 0
     for name, length in header.objects.items():
         objects[name] = payload[begin : begin + length]

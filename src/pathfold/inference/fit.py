@@ -15,7 +15,7 @@ import xarray as xr
 
 from pathfold.engine import Engine
 from pathfold.engine.installation import announced, compile_sampler
-from pathfold.errors import InitialisationError
+from pathfold.errors import InitialisationError, say
 from pathfold.inference.correction import Corrected, corrected, resample
 from pathfold.inference.exploration import Explored, explore
 from pathfold.inference.identifiability import sentences
@@ -44,7 +44,6 @@ from pathfold.sampling.held_noise import gathered
 from pathfold.sampling.marginal import LAPLACE, MOST_PROBABLE, Marginal, Origin, Pair
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.settings import KeepPath
-from pathfold.sampling.stages import say
 from pathfold.sampling.starts import LIGHT, Point, find_starts, worth_beginning_with
 
 CHAINS = 4  # parts that the draws come in, so that pf.sample(start=fit) has a start for every chain

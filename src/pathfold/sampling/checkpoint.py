@@ -14,14 +14,14 @@ import secrets
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
-from pathfold.engine.file_lock import locked
 from pathfold.errors import SettingsError
 from pathfold.sampling.draws import ARRAYS, Draws, rows_file
 
@@ -30,6 +30,7 @@ ABOUT = "results.json"  # the file that says what the draws are
 MARK = "run"  # the file that says of what run they are
 PART = 2**22  # bytes that are read at once
 RECENT = 50  # draws that progress tells of
+PASSING = 2.0  # seconds in which all of many that share a lock have had a look at it
 
 
 class InUse(SettingsError):
@@ -165,19 +166,27 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def sole_use(file: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold a lock that ends with the process; raise SettingsError if another process, or another call, holds it.
+    """Hold a lock that ends with the process; raise InUse if another process, or another call, holds it.
 
-    A shared lock excludes only locks that are not shared.
+    Those who share only make sure that nobody holds it: they make single chains, whose files have locks of their own.
+    A file system without locks keeps out nobody.
     """
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked(file, shared=shared))
-        except BlockingIOError:
-            raise InUse(
-                f"the checkpoint folder {file.parent} is in use by another run; wait until that has ended, or give "
-                "another folder"
-            ) from None
+    lock = FileLock(file, timeout=PASSING if shared else 0.0, fallback_to_soft=False)
+    try:
+        lock.acquire()
+        if shared:
+            lock.release()
+    except Timeout:
+        raise InUse(
+            f"the checkpoint folder {file.parent} is in use by another run; wait until that has ended, or give "
+            "another folder"
+        ) from None
+    except OSError:
+        pass
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def make_folder(folder: Path) -> None:

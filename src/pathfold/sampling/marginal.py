@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +26,7 @@ from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.trajectory import COUNTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
+from pathfold.sampling.spread import spread
 from pathfold.sampling.stages import Stages
 
 LAPLACE = "pathfold.engine.entries:LAPLACE"  # what is to be compiled
@@ -133,13 +133,6 @@ class Marginal:
         finally:
             self._rooms.put(room)
 
-    def _spread[T](self, function: Callable[[int], T], count: int) -> list[T]:
-        """Call a function of 0, ..., count - 1 in as many threads as there are."""
-        if self.workers == 1 or count == 1:
-            return [function(i) for i in range(count)]
-        with ThreadPoolExecutor(self.workers) as pool:
-            return [*pool.map(function, range(count))]
-
     def _inner(self, room: Room, u: np.ndarray, *, warm: bool) -> float:
         """Find the inner mode from the point of the room; return the log density, -inf if there is none."""
         self.engine.give(room.problem, u)
@@ -176,7 +169,7 @@ class Marginal:
             with self._room() as room:
                 return self._reach(room, u[i], origin)
 
-        return np.array(self._spread(value, len(u)))
+        return np.array(spread(value, len(u), self.workers))
 
     def reached(self, u: np.ndarray, origin: Origin) -> Origin | None:
         """Return the mode of other parameters as an origin, or None if none was found."""
@@ -202,7 +195,7 @@ class Marginal:
                 logs = self._draw_pair(room, value, (seed, first + i))
                 return self._pair(room, value, logs, [*room.points[1:]], fine)
 
-        return self._spread(pair, len(u))
+        return spread(pair, len(u), self.workers)
 
     def _pair(self, room: Room, value: float, logs: np.ndarray, both: Sequence[np.ndarray], fine: bool) -> Pair:
         x0 = np.array([self.engine.get("point", point, "start", "x0") for point in both])

@@ -4,71 +4,53 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from pathfold.engine.native.trajectory import ACCEPTANCE, STATUS, STEP_SIZE, STEPS_TAKEN
 from pathfold.engine.status import CONVERGED
+from pathfold.errors import say
 from pathfold.sampling.chain_task import Monitor
-from pathfold.sampling.stages import LOG_SECONDS
+from pathfold.sampling.stages import Counted
 
 
-class Progress:
+class Progress(Counted):
     """A display of the chains' progress: iterations, acceptance, step size, steps per draw, failures."""
 
     def __init__(self, monitors: Sequence[Monitor], total: int, *, show: bool) -> None:
-        self.monitors, self.total = monitors, total
-        self.begin = self.logged = time.monotonic()
+        super().__init__("iterations", total * len(monitors), show=show)
+        self.monitors, self.said = monitors, True  # a short run has a line at its end alone
         self.bar: Any = None
-        self.show = show and sys.stderr is not None  # as it is in a program without a console
-        if self.show and (getattr(sys.stderr, "isatty", bool)() or "ipykernel" in sys.modules):
+        if show and sys.stderr and (getattr(sys.stderr, "isatty", bool)() or "ipykernel" in sys.modules):
             from tqdm.auto import tqdm
 
-            self.bar = tqdm(total=total * len(monitors), unit="it", desc="sampling", dynamic_ncols=True)
+            self.bar = tqdm(total=self.total, unit="it", desc="sampling", dynamic_ncols=True)
 
     def update(self) -> None:
-        self._unless_closed(self._update)
-
-    def close(self) -> None:
-        self._unless_closed(self._close)
-
-    def _unless_closed(self, show: Callable[[], None]) -> None:
-        """Ignore errors of a terminal or pipe that is gone, which must not end a run."""
+        self.done = int(sum(monitor.done[0] for monitor in self.monitors))
+        self.before = sum(monitor.before for monitor in self.monitors)
+        if self.bar is None:
+            super().update()
+            return
         try:
-            show()
-        except (OSError, ValueError):
+            self.bar.n, self.bar.initial = self.done, self.before
+            self.bar.set_postfix_str(self._summary())
+        except (OSError, ValueError):  # a terminal that is gone must not end a run
             self.show, self.bar = False, None
 
-    def _update(self) -> None:
-        done = int(sum(m.done[0] for m in self.monitors))
-        if self.bar is not None:
-            self.bar.n, self.bar.initial = done, self._before()
-            self.bar.set_postfix_str(self._summary())
-        elif self.show and time.monotonic() - self.logged > LOG_SECONDS:
-            self.logged = time.monotonic()
-            self._log(done)
+    def close(self) -> None:
+        self.update()
+        if self.bar is None:
+            say(self.line(time.monotonic() - self.begun), show=self.show)
+        else:
+            with suppress(OSError, ValueError):
+                self.bar.close()
 
-    def _close(self) -> None:
-        self._update()
-        if self.bar is not None:
-            self.bar.close()
-        elif self.show:
-            self._log(int(sum(m.done[0] for m in self.monitors)))
-
-    def _log(self, done: int) -> None:
-        everything = self.total * len(self.monitors)
-        elapsed = time.monotonic() - self.begin
-        new = done - self._before()
-        left = f", {elapsed * (everything - done) / new:.0f} s left" if new else ""
-        left = ", done" if done == everything else left
-        message = f"pathfold: {done} of {everything} iterations in {elapsed:.0f} s{left}; {self._summary()}"
-        print(message, file=sys.stderr, flush=True)
-
-    def _before(self) -> int:
-        """Return the number of iterations made before this run."""
-        return sum(monitor.before for monitor in self.monitors)
+    def line(self, seconds: float) -> str:
+        return f"{super().line(seconds)}; {self._summary()}"
 
     def _summary(self) -> str:
         recent = [monitor.recent for monitor in self.monitors if monitor.recent is not None and len(monitor.recent)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from threading import Lock
+
+from pathfold.errors import say
 
 PATIENCE = 1.0  # seconds before the first line, and from one stage to another
 LOG_SECONDS = 10.0  # from one line to the next of the same stage
@@ -34,36 +35,27 @@ class Stages:
         if not self.show or now - self.logged <= (LOG_SECONDS if self.said else PATIENCE):
             return
         self.said, self.logged = True, now
-        self.show = say(f"{self.stage}, after {now - self.begun:.0f} s", show=self.show)
+        self.show = say(self.line(now - self.begun), show=self.show)
+
+    def line(self, seconds: float) -> str:
+        return f"{self.stage}, after {seconds:.0f} s"
 
 
-class Counted:
-    """Says how many of so many pieces of work are done; and once, after a second, how long all of them will take."""
+class Counted(Stages):
+    """Says how many of so many pieces of work are done, and how long the others will take."""
 
     def __init__(self, what: str, total: int, *, show: bool) -> None:
-        self.what, self.total, self.done, self.forecast = what, total, 0, False
-        self.stages, self.lock = Stages(show=show), Lock()
+        super().__init__(show=show)
+        self.what, self.total, self.done, self.before, self.lock = what, total, 0, 0, Lock()
 
     def advance(self) -> None:
         """Count one more; threads may call this."""
         with self.lock:
             self.done += 1
-            seconds = time.monotonic() - self.stages.begun
-            if not self.forecast and seconds > PATIENCE:
-                self.forecast = True
-                in_all = seconds * self.total / self.done
-                self.stages.show = say(f"{self.what}, {self.total}: about {in_all:.0f} s in all", show=self.stages.show)
-                self.stages.logged, self.stages.said = time.monotonic(), True
-            self.stages.stage = f"{self.what}, {self.done} of {self.total}"
-            self.stages.update()
+            self.update()
 
-
-def say(sentence: str, *, show: bool) -> bool:
-    """Print a line for whoever waits, if it is to be shown; return whether the next one should be."""
-    if not show or sys.stderr is None:
-        return False
-    try:
-        print(f"pathfold: {sentence}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):  # a terminal or pipe that is gone must not end a run
-        return False
-    return True
+    def line(self, seconds: float) -> str:
+        new = self.done - self.before  # what was there before took no time
+        left = f", {seconds * (self.total - self.done) / new:.0f} s left" if new else ""
+        left = ", done" if self.done == self.total else left
+        return f"{self.done} of {self.total} {self.what} in {seconds:.0f} s{left}"
