@@ -6,6 +6,7 @@ import doctest
 import inspect
 import re
 import warnings
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pathfold as pf
 from pathfold.example_models import EXAMPLES
 from pathfold.model import build_parameters
 from pathfold.model.check_data import check_data, check_panel
+from tests.once import once
 from tests.sampling.small_run import model_and_data
 
 ROOT = Path(__file__).parents[1]
@@ -109,8 +111,26 @@ def test_an_argument_without_description_is_caught():
     assert undescribed("f", function) == ["f(b)", "f has no d"]
 
 
+def take_few_draws(monkeypatch, **sizes: int) -> None:
+    """Let pf.sample make chains of these sizes, whether they converge or not."""
+    sample = pf.sample
+
+    def short(*given, **settings):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return sample(*given, **(settings | sizes | {"progress": False}))
+
+    monkeypatch.setattr(pf, "sample", short)
+
+
+SHARED = {name: replace(example, model=once(example.model)) for name, example in EXAMPLES.items()}
+
+
 @pytest.mark.parametrize("name", [*PUBLIC, "Observations.from_frame"])
-def test_examples_of_docstrings_run(name):
+def test_examples_of_docstrings_run(name, monkeypatch):
+    """With a shorter warm-up, which nothing of what they print depends on, and with the same models."""
+    take_few_draws(monkeypatch, warmup=20)
+    monkeypatch.setattr("pathfold.example_models.EXAMPLES", SHARED)
     tests = doctest.DocTestFinder(recurse=False).find(attrgetter(name)(pf), name, globs={"pf": pf})
     for test in tests:
         assert doctest.DocTestRunner().run(test).failed == 0
@@ -176,18 +196,6 @@ def test_examples_on_populations(monkeypatch):
     with jax.enable_x64(True):
         _, varying = build_parameters(names["parameters"])
     assert varying.shapes == {"effects": (2,), "CL": (), "V": ()}
-
-
-def take_few_draws(monkeypatch, **sizes: int) -> None:
-    """Let pf.sample make chains of these sizes, whether they converge or not."""
-    sample = pf.sample
-
-    def short(*given, **settings):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return sample(*given, **(settings | sizes | {"progress": False}))
-
-    monkeypatch.setattr(pf, "sample", short)
 
 
 def test_the_page_start_runs(monkeypatch, tmp_path):

@@ -366,7 +366,7 @@ def test_standard_errors_of_the_evidence_cover_where_steps_explode():
 
 def test_estimates_that_depend_on_the_particles_say_so():
     """With the number that would do; residuals are not judged, and the evidence has no error."""
-    model, data = moving("t3"), pf.Observations(MOVES, TRACKS[:, 0])
+    model, data = moving("t3"), pf.Observations(MOVES[:12], TRACKS[:12, 0])
     with warnings.catch_warnings(action="ignore"):
         posterior = pf.sample(model, data, steps_per_interval=STEPS, chains=1, warmup=50, draws=20, progress=False)
     with pytest.warns(
@@ -378,7 +378,7 @@ def test_estimates_that_depend_on_the_particles_say_so():
     found = pf.check(few)
     assert not any("one-step residual" in name for name in found.table["noise"])
     assert f"particles={few.residuals.attrs['enough_particles']}) would do" in str(found)
-    many = pf.residuals(model, data, posterior, draws=2, particles=5000)
+    many = pf.residuals(model, data, posterior, draws=2, particles=2000)
     assert "the one-step residual of y[0]" in set(pf.check(many).table["noise"])
     with pytest.warns(
         UserWarning, match=r"of 20 draws are effective, so that there is no standard error; .* particles="

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import product
 from typing import Any
 
 import jax.numpy as jnp
@@ -201,8 +202,7 @@ def test_what_cannot_be_drawn_is_said(call, error, sentence):
         call()
 
 
-@pytest.mark.parametrize("given", ["path", "parameters"])
-def test_pictures_of_individuals_show_doses_between_the_data(given):
+def test_pictures_of_individuals_show_doses_between_the_data():
     """Seven times in each interval and its end; given the path, draws are where they are at every node."""
     model = pf.DiffusionModel(
         drift=lambda x, z: -z["k"] * x,
@@ -217,21 +217,14 @@ def test_pictures_of_individuals_show_doses_between_the_data(given):
         model, {"k": 1.0}, [0.5, 6.0], steps_per_interval=1, events={"dose": ([0.0, 2.0, 4.0], [1.0, 2.0, 3.0])}
     )
     panel = {"one": data, "two": data}
-    for keep_path in ("nodes", "all"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            steps = 1 if keep_path == "nodes" else 16
-            tree = pf.sample(
-                model,
-                panel,
-                steps_per_interval=steps,
-                chains=1,
-                warmup=30,
-                draws=10,
-                keep_path=keep_path,
-                progress=False,
-            )
-        found = pf.posterior_predictive(model, tree, given=given).replicated_path
+    settings: dict[str, Any] = {"chains": 1, "warmup": 30, "draws": 10, "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        at_nodes = pf.sample(model, panel, steps_per_interval=1, keep_path="nodes", **settings)
+        at_all = pf.sample(model, panel, steps_per_interval=16, keep_path="all", **settings)
+    for tree, given in product((at_nodes, at_all), ("path", "parameters")):
+        replicated = pf.posterior_predictive(model, tree, given=given)
+        found = replicated.replicated_path
         mine = found["node_series"].values == "two"
         times, y = found["time"].values[mine], found["y"].values[0, :, mine, 0].T
         assert np.all(np.diff(times) > 0.0)
@@ -241,7 +234,7 @@ def test_pictures_of_individuals_show_doses_between_the_data(given):
         doses = [(t, amount) for t, amount in zip((0.0, 2.0, 4.0), (1.0, 2.0, 3.0), strict=True)]
         exact = sum(np.where(times >= t, amount * np.exp(-k * (times - t)), 0.0) for t, amount in doses)
         np.testing.assert_allclose(y, exact, atol=0.02)
-        drawn = pf.plot_individuals(pf.posterior_predictive(model, tree, given=given), series="two").axes[0]
+        drawn = pf.plot_individuals(replicated, series="two").axes[0]
         median = next(line for line in drawn.lines if line.get_color() == POSTERIOR.line)
         np.testing.assert_array_equal(median.get_xdata(), times)
 

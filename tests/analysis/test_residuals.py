@@ -86,7 +86,7 @@ LAWS = {
     "lognormal": lambda rng, size: np.exp(rng.normal(size=size)),
     "gamma": lambda rng, size: rng.gamma(2.0, size=size),
 }
-SERIES, LENGTH, PARTICLES = 40, 400, 200
+SERIES, LENGTH, PARTICLES = 40, 400, 100
 
 
 def scores_of(y: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.ndarray:

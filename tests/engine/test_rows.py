@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import pathfold as pf
 from pathfold.engine import UnconstrainedEngine
 from pathfold.engine.status import CONVERGED
 from pathfold.model import TimeGrid
+from tests.by_numpy import by_numpy
 from tests.engine.driving import Driven
 from tests.engine.test_oracle import TOLERANCE, all_errors
 from tests.plain import compiled_native
@@ -131,9 +133,8 @@ def test_without_constraints(kind, jumps):
     point = engine.block("point")
     engine.set_vector(point, u, v0, np.zeros((engine.intervals, 0)), v)
     assert compiled_native.dynamics.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == CONVERGED
-    with jax.enable_x64(True):
-        expected, slopes = jax.value_and_grad(lambda q: _potential(m, data, *q))((u, v0, v))
-        moved = _potential(m, data, 1.1 * u, v0, v)
+    dense = by_numpy(jax.value_and_grad(partial(_potential, m, data), (0, 1, 2)))
+    (expected, slopes), (moved, _) = dense(u, v0, v), dense(1.1 * u, v0, v)
     gradient = engine.get_vector(engine.gradient(point))
     before = compiled_native.dynamics.potential(engine.layout, point)
     engine.set_vector(point, 1.1 * u, v0, np.zeros((engine.intervals, 0)), v)

@@ -65,31 +65,30 @@ class Walk:
         self.engine = e = Engine(case.model(), grid)
         set_scales(e)
         self.rng = np.random.default_rng(seed)
-        row = native.trajectory
-        self.points = np.zeros((row.STATIC_POINTS, e.block_sizes["point"]))
-        self.momenta = np.zeros((row.STATIC_MOMENTA, e.block_sizes["vector"]))
-        self.scratch, self.counts = e.block("scratch"), np.zeros(row.COUNTS, dtype=np.int64)
-        self.statistics = np.zeros(row.STATISTICS)
+        self.points, self.p = tuple(e.block("point") for _ in range(3)), e.block("vector")
+        self.scratch, self.counts = e.block("scratch"), np.zeros(native.trajectory.COUNTS, dtype=np.int64)
         start = find_starts(e, [0], seed=seed, threads=1, relaxation=relative_spread(e)).point(0)
-        self.points[0, : start.position.size] = start.position
+        self.points[0][: start.position.size] = start.position
         e.record("point", self.points[0], "node")[:] = start.nodes
         native.dynamics.prepare(e.layout, e.problem, self.points[0], self.scratch)
 
     def move(self) -> None:
-        layout, p = self.engine.layout, self.momenta[native.trajectory.MOVING]
-        chances = native.static_hmc.draw_chances(layout, p, self.rng)
-        native.static_hmc.static_transition(
-            *(layout, self.engine.problem, self.points, self.momenta, MOVE, 1.0, 0.1),
-            *(chances, self.scratch, self.counts, self.statistics),
-        )
+        """Five steps, each with a momentum of its own, which are accepted or not."""
+        dynamics, (layout, problem), p = native.dynamics, (self.engine.layout, self.engine.problem), self.p
+        for _ in range(5):
+            origin, there, back = self.points
+            dynamics.draw_momentum(layout, problem, origin, p, self.rng, self.scratch)
+            before, blocks = dynamics.hamiltonian(layout, origin, p), (origin, there, back, p)
+            status = dynamics.step(layout, problem, *blocks, MOVE, 0.5 * MOVE, 0.5 * MOVE, self.scratch, self.counts)
+            if status == CONVERGED and dynamics.hamiltonian(layout, there, p) - before < self.rng.exponential():
+                self.points = there, origin, back
 
     def judged(self, t: float) -> tuple[bool, bool, float] | None:
         """A step of size t as `constrained_step` makes it: whether its way back ended early, whether it is taken to
         lead back, and how far from there the whole solve ends; None where there is no way there."""
-        code, row, (layout, problem) = native.constrained, native.trajectory, (self.engine.layout, self.engine.problem)
-        origin, there, back = (self.points[i] for i in (row.CURRENT, row.NEXT, row.BACK))
-        p, goal = self.momenta[row.MOVING], origin[: self.momenta.shape[1]]
-        blocks = self.scratch, self.counts
+        code, (layout, problem), p = native.constrained, (self.engine.layout, self.engine.problem), self.p
+        origin, there, back = self.points
+        goal, blocks = origin[: p.size], (self.scratch, self.counts)
         native.dynamics.draw_momentum(layout, problem, origin, p, self.rng, self.scratch)
         code.kick(layout, p, self.engine.gradient(origin), 0.5 * t, self.scratch)
         if code.position_step(layout, problem, origin, there, goal[:0], p, t, *blocks) != CONVERGED:

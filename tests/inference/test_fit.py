@@ -282,7 +282,7 @@ DECAY = pf.Observations(0.25 * np.arange(1, 9), np.exp(-0.25 * np.arange(1, 9))[
     ("priors", "open_ones", "words"),
     [
         ({"a": dist.LogNormal(0.0, 0.5), "b": dist.LogNormal(0.0, 0.5)}, "ab", "determine a and b separately: their"),
-        ({"a": dist.Normal(1.0, 0.5), "b": dist.Normal(1.0, 0.5)}, "ab", "determine a and b separately: their"),
+        pytest.param({name: dist.Normal(1.0, 0.5) for name in "ab"}, "ab", "a and b sep", marks=pytest.mark.slow),
         ({"a": dist.Normal(1.0, 30.0), "b": dist.Normal(1.0, 0.5)}, "ab", "determine a and b separately: their"),
         ({"a": dist.Normal(1.0, 0.5), "unused": dist.Normal(1.0, 0.5)}, ["unused"], "determine unused: its"),
     ],

@@ -16,11 +16,13 @@ from pathfold.errors import DataError, ModelError
 from pathfold.model import TimeGrid
 from pathfold.model.check_data import check_data, check_panel
 from pathfold.model.simulation import observe
+from tests.once import once
 
 NAN, INF = np.nan, np.inf
 NOISE = pf.GaussianNoise(lambda x, z: x, 1e-12)
 
 
+@once
 def build(observation: Any = NOISE, **changes: Any) -> pf.DiffusionModel:
     parts: dict[str, Any] = {
         "drift": lambda x, z: jnp.array([1.0, z["a"]]),

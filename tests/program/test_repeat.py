@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +17,9 @@ from pathfold.program.kernel import Kernel, LaneScan, NodeScan, Traced
 from pathfold.program.layout import Kind, Record
 from pathfold.program.roll import fill
 from pathfold.program.trace import trace
+from tests.by_numpy import by_numpy
 from tests.program.kernels import Memory, in_jax
+from tests.thorough import thorough
 
 N, TURNS = 6, 12
 
@@ -99,13 +103,16 @@ def memory_of(kind: Kind, n: int = N) -> Memory:
     return memory
 
 
-@pytest.mark.parametrize("kind", ["lane", "series", "shared"])
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("f", [doubled, recorded])
+CASES = [*product([doubled, recorded], ORDERS, ["lane", "series", "shared"])]
+QUICK = [*product([doubled, recorded], ORDERS, ["lane"]), *product([recorded], [gradient], ["series", "shared"])]
+
+
+@pytest.mark.parametrize(("f", "order", "kind"), thorough(CASES, *QUICK))
 def test_a_loop_does_what_the_scan_does(f, order, kind, monkeypatch):
     """With lanes abreast, every lane has a count of its own; without; and computed once for all lanes."""
     monkeypatch.setattr(repeat, "LARGEST", 0)
     function, memory = order(f), memory_of(kind)
+    oracle = by_numpy(function)
     scan: type[Kernel] = NodeScan if kind == "series" else LaneScan
     kernel = scan("looped", memory.uses(), final=in_jax(lambda a, count: {"found": function(a, count)}))
     assert any(isinstance(statement, Outcome) for statement in Traced(kernel).graph.statements)
@@ -113,7 +120,7 @@ def test_a_loop_does_what_the_scan_does(f, order, kind, monkeypatch):
     found, a, counts = (np.asarray(memory[each]) for each in (("made", "found"), ("given", "a"), ("given", "count")))
     for k, each in enumerate(found.reshape(-1, N, N)):
         given = (a, counts) if kind == "shared" else (a.reshape(-1, N, N)[k], counts.reshape(-1)[k])
-        expected = jax.jit(function)(*given)
+        expected = oracle(*given)
         np.testing.assert_allclose(each, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 

@@ -55,7 +55,7 @@ def tree():
         steps_per_interval=2,
         chains=4,
         warmup=200,
-        draws=2000,
+        draws=1000,
         seed=6,
         keep_path="all",
         keep_warmup=True,
@@ -73,7 +73,7 @@ def test_what_the_data_do_not_touch_keeps_its_prior():
     scores = []
     for name, (_, law) in PRIORS.items():
         laws = [law] if law else [stats.expon(scale=scale) for scale in (1.0, 0.5, 0.5)]
-        values = np.moveaxis(tree().posterior[name].values.reshape(4, 2000, -1), -1, 0)
+        values = np.moveaxis(tree().posterior[name].values.reshape(4, 1000, -1), -1, 0)
         assert len(values) == len(laws)
         for x, each in zip(values, laws, strict=True):
             p = np.array([0.05, 0.3, 0.5, 0.7, 0.95])

@@ -46,7 +46,7 @@ def exact_means(log_likelihood: Callable[..., Any], times: np.ndarray, *, unknow
 
     `log_likelihood(n, x, z)` is that of what was observed at time n for all x of the grid.
     """
-    x = np.linspace(-7.0, 7.0, 561)
+    x = np.linspace(-7.0, 7.0, 281)
     grids = {name: np.linspace(m - 5 * sd, m + 5 * sd, 41) for name, (m, sd) in PRIORS.items()}
     c_values = grids["c"] if unknown else np.zeros(1)
     with jax.enable_x64(True):

@@ -158,9 +158,9 @@ def simulate(
     empty = Observations(times, np.zeros((times.size, model.observation_dim)), **given)
     check_inputs_and_events(model, empty)
     grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
-    warn_of_skipped_values(model.inputs, grid)
     path = 8 * len(grid.starts) * grid.steps * (model.noise_dim + model.augmented_dim)
     check_memory("the noise of the path", 2 * path, "fewer steps_per_interval, a longer max_step or fewer times")
+    warn_of_skipped_values(model.inputs, grid)
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
         z, varying, named = _values(model, parameters, model.numbers(empty.covariates), rng)

@@ -181,12 +181,14 @@ def clocks(inputs: Mapping[str, Input | None], covariates: dict[str, np.ndarray]
 
 def warn_of_skipped_values(inputs: Mapping[str, Input | None], grid: TimeGrid) -> None:
     """Warn if an input changes twice or more within a fine step, which uses the value at its start alone."""
-    begins = np.split((grid.starts[:, None] + grid.delta[:, None] * np.arange(grid.steps)), grid.first[1:])
-    for of_series, own in zip(begins, grid.inputs, strict=True):
-        for name, given in {**inputs, **own}.items():
-            changes = given.times[1:][np.diff(given.values) != 0.0] if given else np.zeros(0)
-            places = np.searchsorted(of_series.ravel(), changes + close(changes), side="right")
-            if (most := np.bincount(places[(places > 0) & (places < of_series.size)]).max(initial=0)) > 1:
+    starts, lengths = (np.split(each, grid.first[1:]) for each in (grid.starts, grid.delta))
+    for start, delta, own in zip(starts, lengths, grid.inputs, strict=True):
+        series = {name: given for name, given in {**inputs, **own}.items() if given}
+        begins = (start[:, None] + delta[:, None] * np.arange(grid.steps)).ravel() if series else start
+        for name, given in series.items():
+            changes = given.times[1:][np.diff(given.values) != 0.0]
+            places = np.searchsorted(begins, changes + close(changes), side="right")
+            if (most := np.bincount(places[(places > 0) & (places < begins.size)]).max(initial=0)) > 1:
                 warn(
                     f"the input {name!r} changes up to {most} times within a fine step, which uses its value at the "
                     f"start alone: take max_step={np.diff(given.times).min():.3g}, or means over longer times as input"
