@@ -38,7 +38,7 @@ from pathfold.analysis.channels import Channel
 from pathfold.analysis.check import gathered
 from pathfold.analysis.noise_tests import When, moments, over_time, shape
 from pathfold.analysis.residuals import scores_at
-from pathfold.model import TimeGrid
+from pathfold.data import TimeGrid
 
 FOLDER = Path(__file__).parent
 TIMES, STEPS = 0.5 * np.arange(1, 101), 3

@@ -16,9 +16,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.example_models import EXAMPLES
 from pathfold.inference.fit import find_modes, prepare_marginal
-from pathfold.model import TimeGrid
 from pathfold.results.convergence import judged
 
 Case = tuple[str, pf.DiffusionModel, pf.Observations | list[pf.Observations], int]

@@ -22,9 +22,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.example_models import EXAMPLES, lorenz96
-from pathfold.model import TimeGrid
 from pathfold.model.kept import Kept
 from pathfold.model.parameters import build_parameters
 from pathfold.sampling.marginal import Marginal

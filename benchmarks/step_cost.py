@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Data, Observations, TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.native.constrained import position_step
 from pathfold.engine.native.dynamics import prepare, step
@@ -26,17 +27,7 @@ from pathfold.engine.native.manifold import factorise, linearise, project, set_g
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo
-from pathfold.model import (
-    Data,
-    DiffusionModel,
-    GaussianNoise,
-    Likelihood,
-    Observation,
-    Observations,
-    TimeGrid,
-    Varying,
-    simulate,
-)
+from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Observation, Varying, simulate
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts
 

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pathfold.model import DiffusionModel, Seen, TimeGrid
+from pathfold.data import Seen, TimeGrid
+from pathfold.model import DiffusionModel
 from tests.by_numpy import by_numpy
 
 KEPT = 8  # results

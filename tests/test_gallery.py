@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pathfold as pf
+from pathfold.data import panel_of
 from pathfold.example_models import EXAMPLES
-from pathfold.model import panel_of
 from scripts import gallery
 from tests.thorough import thorough
 

@@ -22,6 +22,8 @@ BOTTOM_TO_TOP = [
     "errors",
     "program",
     "schemes",
+    "distributions",
+    "data",
     "model",
     "engine",
     "sampling",
@@ -37,7 +39,7 @@ BOTTOM_TO_TOP = [
 MAY_IMPORT = {layer: set(BOTTOM_TO_TOP[: rank + 1]) for rank, layer in enumerate(BOTTOM_TO_TOP)}
 MAY_IMPORT["public"].add("datasets")
 MAY_IMPORT["datasets"] = {"datasets"}  # tables, for examples and users
-MAY_IMPORT["example_models"] = {"errors", "schemes", "model", "datasets", "example_models"}
+MAY_IMPORT["example_models"] = {"errors", "schemes", "data", "model", "datasets", "example_models"}
 for layer in ("commands", "cli"):
     MAY_IMPORT[layer].add("example_models")
 

@@ -14,7 +14,7 @@ from benchmarks.scale import page, row, runner
 from benchmarks.scale.problem import QUARTER, SIZES, TO_CORES, Terms, problem
 from experiments.page import with_tables
 from experiments.runner import Row
-from pathfold.model import Observations
+from pathfold.data import Observations
 
 ABOUT = {"at": "2026-01-01T00:00:00", "commit": "abc", "machine": "a machine", "load": 1.0, "numpy": "2"}
 

@@ -20,8 +20,8 @@ import numpyro.distributions as dist
 
 import pathfold as pf
 from experiments.setting import FULL, Setting, problem
+from pathfold.data import Seen, TimeGrid
 from pathfold.example_models import EXAMPLES, lotka_volterra
-from pathfold.model import Seen, TimeGrid
 
 TRIES = 100  # prior draws that a starting point is the best of
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.step_cost import series
+from pathfold.data import Data, Observations
 from pathfold.example_models import lorenz63, lorenz96, ornstein_uhlenbeck
-from pathfold.model import Data, DiffusionModel, Observations, simulate
+from pathfold.model import DiffusionModel, simulate
 
 CORES = os.cpu_count() or 1
 TO_CORES = (*(2**k for k in range(CORES.bit_length()) if 2**k < CORES), CORES)

@@ -15,9 +15,9 @@ import pathfold as pf
 from benchmarks.memory import MIB, peak
 from benchmarks.scale.problem import SIZES, STEPS, Problem, Terms, problem
 from experiments.runner import ENOUGH, Row, circumstances, far, measure, rounded
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.native.trajectory import STATIC_MOMENTA, STATIC_POINTS
-from pathfold.model import TimeGrid
 
 
 def short_run(given: Problem) -> None:

@@ -17,10 +17,11 @@ import llvmlite.binding as llvm
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.engine import model_cache
 from pathfold.engine.installation import compile_sampler
 from pathfold.inference import sample
-from pathfold.model import DiffusionModel, GaussianNoise, Observations
+from pathfold.model import DiffusionModel, GaussianNoise
 from pathfold.paper import DynamicHMC, GuidedProposals
 from pathfold.results.convergence import convergence
 from pathfold.sampling import ReplicaExchange, StaticHMC

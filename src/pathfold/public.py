@@ -28,21 +28,11 @@ from pathfold.analysis import (
     residuals,
     simulate,
 )
+from pathfold.data import Input, Observations, read_nonmem
 from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
 from pathfold.inference import Calibration, Refinement, calibrate, compare, fit, profile, refine, sample
-from pathfold.model import (
-    DiffusionModel,
-    GaussianNoise,
-    Input,
-    Likelihood,
-    Noiseless,
-    NoisyObservation,
-    Observations,
-    Reactions,
-    Varying,
-    read_nonmem,
-)
+from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Noiseless, NoisyObservation, Reactions, Varying
 from pathfold.paper import DynamicHMC, GuidedProposals, UnconstrainedHMC
 from pathfold.results import combine, open_checkpoint, shrinkage, summary
 from pathfold.sampling import ReplicaExchange, StaticHMC

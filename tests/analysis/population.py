@@ -10,8 +10,8 @@ import numpyro.distributions as dist
 import xarray as xr
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine.status import CONVERGED
-from pathfold.model import TimeGrid
 from pathfold.results.noise_group import DIMENSIONS
 from pathfold.results.posterior import attributes, constant_dataset, draws_dataset, observed_dataset
 from tests.once import once

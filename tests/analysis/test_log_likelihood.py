@@ -16,7 +16,7 @@ from scipy import stats
 
 import pathfold as pf
 from pathfold.analysis.particle_filter import ParticleFilter
-from pathfold.model import Seen
+from pathfold.data import Seen
 from pathfold.sampling.proposal import Proposal
 from pathfold.sampling.stages import Counted
 from tests.analysis.test_particle_filter import (

@@ -14,10 +14,10 @@ from scipy import stats
 
 import pathfold as pf
 from pathfold.analysis.particle_filter import Estimates, ParticleFilter
+from pathfold.data import TimeGrid
 from pathfold.engine import GuidedEngine
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
-from pathfold.model import TimeGrid
 from tests.once import once
 from tests.plain import compiled_native, plain_native
 from tests.sampling.linear_gaussian import Exact, integrated_ornstein_uhlenbeck

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import pathfold as pf
 from pathfold.analysis.plots.picture import DateTicks
 from pathfold.analysis.plots.style import DATA, FORECAST, POSTERIOR, REPLICATED, TRUTH, WIDTH, grid_of_axes
-from pathfold.model.dates import Calendar
+from pathfold.data.dates import Calendar
 
 LENGTHS = (6, 9)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.status import CONVERGED
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.paper.blocks import held
 from tests.dense import Dense, InCoordinates
 from tests.plain import compiled_native, plain_native

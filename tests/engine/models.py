@@ -13,8 +13,9 @@ import numpyro.distributions as dist
 from hypothesis import strategies as st
 
 import pathfold as pf
-from pathfold.model import DiffusionModel, Input, Noiseless, NoisyObservation, Observations, TimeGrid
-from pathfold.model.time_grid import MISSING
+from pathfold.data import Input, Observations, TimeGrid
+from pathfold.data.time_grid import MISSING
+from pathfold.model import DiffusionModel, Noiseless, NoisyObservation
 from pathfold.schemes import CustomScheme, EulerMaruyama, Scheme, StrongOrder1p5
 from tests.dense import Dense
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine import LaplaceEngine, UnconstrainedEngine
 from pathfold.engine import table as at
 from pathfold.engine.slots import arrange, choose_abreast
 from pathfold.engine.status import CONVERGED
-from pathfold.model import Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.models import Case, with_data_from
 from tests.engine.test_laplace import pass_errors

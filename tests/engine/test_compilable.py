@@ -8,9 +8,9 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.compile import CompiledModel
-from pathfold.model import TimeGrid
 from pathfold.program.unsupported import UnsupportedPrimitive
 
 GRID = TimeGrid.build(pf.Observations(np.array([1.0, 2.0]), np.array([0.1, 0.2])), steps_per_interval=2)

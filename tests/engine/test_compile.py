@@ -18,10 +18,10 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine, UnconstrainedEngine, compile, model_cache
 from pathfold.engine import table as at
 from pathfold.errors import PathfoldError
-from pathfold.model import TimeGrid
 from pathfold.program.arrays import Fill, Product
 from pathfold.program.programs import Program
 

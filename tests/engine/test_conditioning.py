@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pathfold.model import TimeGrid
+from pathfold.data import TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.models import Case, with_data_from
 from tests.engine.test_oracle import TOLERANCE, all_errors

@@ -11,10 +11,11 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine
 from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.status import CONVERGED
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from tests.dense import Dense
 from tests.engine.driving import Driven
 from tests.engine.faults import build_anew

@@ -7,8 +7,9 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine.status import CONVERGED, DIVERGED, MEANING, NON_FINITE, NON_REVERSIBLE, NOT_CONVERGED
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observations, TimeGrid
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless
 from tests.engine.driving import Driven
 from tests.engine.models import with_data_from
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import forward as module
 from pathfold.engine.forward import forward
-from pathfold.model import TimeGrid
 from tests.analysis.rich import model, panel
 
 

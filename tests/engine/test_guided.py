@@ -13,8 +13,9 @@ import pytest
 from scipy import stats
 
 import pathfold as pf
+from pathfold.data import Seen, TimeGrid
 from pathfold.engine import GuidedEngine, UnconstrainedEngine
-from pathfold.model import DiffusionModel, Seen, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.schemes import CustomScheme
 from tests.by_numpy import by_numpy
 from tests.once import once

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine.model_functions import LARGEST_MATRIX, check_size
 from pathfold.engine.records import Sizes
 from pathfold.errors import ModelError
 from pathfold.example_models import lorenz96
-from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model import DiffusionModel
 from tests.engine.driving import Driven
 from tests.engine.models import draw_case, with_data_from
 from tests.engine.test_oracle import all_errors, bounds, exceeded, moved

@@ -12,9 +12,9 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import UnconstrainedEngine
 from pathfold.engine.status import CONVERGED, NON_FINITE
-from pathfold.model import TimeGrid
 from tests.by_numpy import by_numpy
 from tests.once import once
 from tests.plain import compiled_native

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine.model_functions import Programs
-from pathfold.model import Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.faults import build_anew
 from tests.engine.models import with_data_from

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from numba.core import caching
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import fitzhugh_nagumo
-from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model import DiffusionModel
 from tests.engine.driving import Driven
 from tests.engine.models import Case, with_data_from
 from tests.plain import compiled_native

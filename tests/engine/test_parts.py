@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine, engine, helpers
 from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
@@ -19,7 +20,6 @@ from pathfold.engine.native.parted_work import address_of_do_parts
 from pathfold.engine.native.parts import over_chunks
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import ornstein_uhlenbeck
-from pathfold.model import Observations, TimeGrid
 from tests.engine.driving import Driven
 from tests.engine.models import Case, with_data_from
 from tests.plain import plain_native

@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from hypothesis import assume, given, seed, settings
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine import Engine, GuidedEngine, LaplaceEngine, UnconstrainedEngine
 from pathfold.engine import engine as engine_module
 from pathfold.engine import table as at
@@ -18,7 +19,7 @@ from pathfold.engine.helpers import helped
 from pathfold.engine.slots import arrange_segments
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import fitzhugh_nagumo, integrated_ornstein_uhlenbeck, ornstein_uhlenbeck
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observations, TimeGrid
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless
 from pathfold.sampling.starts import Point, find_starts
 from tests.dense import Dense
 from tests.engine.driving import Driven

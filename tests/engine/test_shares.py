@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine import Engine, engine
 from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
 from pathfold.example_models import ornstein_uhlenbeck
-from pathfold.model import Observations, TimeGrid
 from tests.plain import compiled_native, plain_native
 
 SHARES = (1, 5)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from pathfold.data import Observations, TimeGrid
 from pathfold.engine.equations import gram, log_det
 from pathfold.engine.status import CONVERGED, RETURNED
 from pathfold.example_models import (
@@ -22,7 +23,7 @@ from pathfold.example_models import (
     ornstein_uhlenbeck,
     sir,
 )
-from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model import DiffusionModel
 from tests.engine.driving import Driven
 from tests.engine.faults import plant
 from tests.engine.models import with_data_from

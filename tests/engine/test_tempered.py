@@ -14,6 +14,7 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.installation import compile_sampler
 from pathfold.engine.model_functions import ModelFunctions
@@ -21,7 +22,6 @@ from pathfold.engine.native.manifold import constrained_potential
 from pathfold.engine.native.nodes import follow
 from pathfold.engine.native.replica_exchange import meet, set_coldness
 from pathfold.engine.status import CONVERGED
-from pathfold.model import TimeGrid
 from tests.by_numpy import by_numpy
 from tests.engine.faults import build_anew
 from tests.thorough import thorough

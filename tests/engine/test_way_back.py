@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.status import CONVERGED, RETURNED
 from pathfold.example_models import fitzhugh_nagumo, lorenz63, ornstein_uhlenbeck, sir, van_der_pol
-from pathfold.model import TimeGrid
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts
 from tests.plain import compiled_native as native

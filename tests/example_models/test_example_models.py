@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pathfold as pf
+from pathfold.data import Seen, TimeGrid
 from pathfold.example_models import (
     EXAMPLES,
     autoregulation,
@@ -24,7 +25,6 @@ from pathfold.example_models import (
     sir,
     tumour_growth,
 )
-from pathfold.model import Seen, TimeGrid
 from pathfold.model.check_data import check_data
 from tests.sampling.comparing import mean_scores, threshold
 from tests.thorough import thorough

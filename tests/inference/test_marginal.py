@@ -12,11 +12,11 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.equations import laplace
 from pathfold.engine.installation import compile_sampler
 from pathfold.inference.posterior_mode import curvature
-from pathfold.model import TimeGrid
 from pathfold.sampling.marginal import LAPLACE, Marginal, Origin
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts

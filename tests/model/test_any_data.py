@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.errors import DataError, ModelError
-from pathfold.model import TimeGrid
 from pathfold.model.check_data import check_data, check_panel
 from pathfold.model.simulation import observe
 from tests.once import once

@@ -15,7 +15,7 @@ from scipy.stats import kstest
 
 import pathfold as pf
 from pathfold.analysis.predict import _check_level
-from pathfold.model import TimeGrid
+from pathfold.data import TimeGrid
 from pathfold.model.conditional import GroupMap
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.identity import identity

@@ -9,11 +9,11 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.data import Input, Observations, TimeGrid
+from pathfold.data.data import panel_of
+from pathfold.data.time_grid import MISSING
 from pathfold.errors import DataError, SettingsError
-from pathfold.model import Input, Observations, TimeGrid
 from pathfold.model.check_data import check_panel
-from pathfold.model.data import panel_of
-from pathfold.model.time_grid import MISSING
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import beta, kstest
 
 import pathfold as pf
-from pathfold.model import Parameters, Seen, build_parameters, panel_of
+from pathfold.data import Seen, panel_of
+from pathfold.model import Parameters, build_parameters
 from pathfold.model.check_data import check_data
 
 

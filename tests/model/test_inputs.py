@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import pathfold as pf
-from pathfold.model import TimeGrid, clocks
+from pathfold.data import TimeGrid, clocks
+from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.model.check_data import check_data, check_panel
 from pathfold.model.model_text import model_text
-from pathfold.model.time_grid import warn_of_skipped_values
 from tests.once import once
 from tests.sampling.comparing import mean_scores, threshold
 

@@ -7,8 +7,8 @@ import numpyro.distributions as dist
 import pytest
 import scipy.stats as st
 
+from pathfold.distributions.priors import fixed, normal_map, product
 from pathfold.errors import ModelError
-from pathfold.model.priors import fixed, normal_map, product
 from tests.by_numpy import by_numpy
 
 U = np.array([-3.1, -1.2, 0.0, 0.4, 2.7])

@@ -12,9 +12,9 @@ import pytest
 import scipy.special
 import scipy.stats
 
+from pathfold.distributions import roots
+from pathfold.distributions.roots import censored, plain, split
 from pathfold.errors import ModelError
-from pathfold.model import roots
-from pathfold.model.roots import censored, plain, split
 from pathfold.program.graph import Graph
 from pathfold.program.trace import trace
 from tests.model import exact

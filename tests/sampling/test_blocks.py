@@ -8,8 +8,8 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.example_models import fitzhugh_nagumo
-from pathfold.model import TimeGrid
 from pathfold.paper.blocks import partitions
 
 BLOCKED = pf.DynamicHMC(observations_per_block=2)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine, compile, model_cache, model_file
 from pathfold.engine.compile import CompiledModel
-from pathfold.model import TimeGrid
 from pathfold.model.kept import Kept
 from tests.sampling import small_run
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
-from pathfold.model import TimeGrid
+from pathfold.data import TimeGrid
 from pathfold.sampling.diagnosis import why_no_start
 from tests.analysis import rich
 from tests.once import once

@@ -12,9 +12,9 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine, GuidedEngine
 from pathfold.example_models import fitzhugh_nagumo
-from pathfold.model import TimeGrid
 from pathfold.paper.guided_sampler import GuidedChain, guided_start
 from pathfold.sampling import execution
 from pathfold.sampling.chain_task import ChainTask

@@ -15,8 +15,8 @@ import xarray as xr
 from scipy.stats import norm
 
 import pathfold as pf
+from pathfold.data import Data
 from pathfold.example_models import lorenz96
-from pathfold.model import Data
 from pathfold.results.diagnostics import _time_step, troubles
 from tests.once import once
 from tests.sampling.linear_gaussian import Exact, ornstein_uhlenbeck

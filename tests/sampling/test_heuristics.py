@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.example_models import (
     cox_ingersoll_ross,
@@ -20,7 +21,6 @@ from pathfold.example_models import (
     integrated_ornstein_uhlenbeck,
     ornstein_uhlenbeck,
 )
-from pathfold.model import TimeGrid
 from pathfold.paper.heuristics import Heuristic, adam, guess_starts
 from pathfold.sampling.starts import Point, find_starts
 from tests.dense import Dense

@@ -180,7 +180,7 @@ def test_the_identity_is_what_warm_up_finds_for_a_linear_model(metrics):
     least = (1.0 - (np.sqrt(2) + 4.0) / np.sqrt(draws)) ** 2 / (1.0 - np.sqrt(2 / draws)) ** 2
     assert len(metrics) == 2, "each of two chains finds its own"
     for metric in metrics:
-        added = np.linalg.eigvals(np.linalg.solve(linear_mass(), metric - np.eye(2))).real
+        added = np.real(np.linalg.eigvals(np.linalg.solve(linear_mass(), metric - np.eye(2))))
         assert -1e-9 < added.min() <= added.max() < 1.0 / least - 1.0 < 0.97, added
     plain = run()
     assert plain.sample_stats["acceptance_rate"].values.min() > 1.0 - 1e-9, "the identity is exact for linear models"

@@ -12,9 +12,9 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.example_models import EXAMPLES
-from pathfold.model import TimeGrid
 from pathfold.sampling.scales import set_scales
 from tests.thorough import thorough
 

@@ -17,7 +17,7 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
-from pathfold.model import TimeGrid
+from pathfold.data import TimeGrid
 from pathfold.model.memory import CONTAINERS, available_memory, machine_memory
 from pathfold.results.posterior import to_datatree
 from pathfold.sampling import Run, Settings

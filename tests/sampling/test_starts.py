@@ -15,6 +15,7 @@ from hypothesis import given, seed, settings
 
 import pathfold as pf
 from pathfold import example_models
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.thresholds import GUESSES
@@ -25,7 +26,6 @@ from pathfold.example_models import (
     ornstein_uhlenbeck,
     sir,
 )
-from pathfold.model import TimeGrid
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import Candidate, Point, Starts, best_parts, find_starts, weighted, worth_beginning_with
 from tests.dense import Dense

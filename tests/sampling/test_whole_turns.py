@@ -10,9 +10,9 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.example_models import kuramoto
-from pathfold.model import TimeGrid
 from pathfold.sampling import whole_turns
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts, worth_beginning_with

@@ -12,10 +12,10 @@ import pytest
 from scipy.linalg import block_diag, expm
 
 import pathfold as pf
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.equations import linearise, log_det
 from pathfold.errors import ModelError
-from pathfold.model import TimeGrid
 from pathfold.program.arrays import Outcome
 from pathfold.program.kernel import INNER, OUTER, Traced
 from pathfold.program.sections import levels_of, needed

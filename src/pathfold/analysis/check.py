@@ -35,7 +35,7 @@ from pathfold.analysis.noise_tests import (
     parameters,
     shape,
 )
-from pathfold.model.checks import positive
+from pathfold.data.checks import positive
 from pathfold.results.reading import calendars_of, check_posterior, component_names, observation_names, series_names
 
 LEVEL = 0.05

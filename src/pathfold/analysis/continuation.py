@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from pathfold.analysis.outlook import Chosen, carried_forward, warn_of_lost, warn_of_step
+from pathfold.data import Observations, TimeGrid
+from pathfold.data.events import close
+from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.errors import DataError
-from pathfold.model import DiffusionModel, Observations, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.events import close
-from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.results.reading import is_panel, series_names
 
 

@@ -24,9 +24,10 @@ import xarray as xr
 from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
 from pathfold.analysis.outlook import Chosen
 from pathfold.analysis.particle_filter import REPEATED, ParticleFilter
+from pathfold.data import Data
+from pathfold.data.checks import choice, positive, truth, whole
 from pathfold.errors import SettingsError, warn
-from pathfold.model import Data, DiffusionModel
-from pathfold.model.checks import choice, positive, truth, whole
+from pathfold.model import DiffusionModel
 from pathfold.model.row_constants import row_constants
 from pathfold.results.convergence import effective_draws
 from pathfold.results.reading import check_posterior

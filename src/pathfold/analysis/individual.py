@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.data import Observations, TimeGrid
+from pathfold.data.events import close
 from pathfold.errors import DataError, SettingsError
-from pathfold.model import Observations, TimeGrid
 from pathfold.model.check_data import check_panel
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.events import close
 
 FEW = 50  # effective draws, below which predictions are rough
 

@@ -16,9 +16,10 @@ import xarray as xr
 
 from pathfold.analysis.outlook import Chosen, extended
 from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.data import Data, TimeGrid
+from pathfold.data.checks import truth, whole
 from pathfold.errors import ModelError, SettingsError, warn
-from pathfold.model import Data, DiffusionModel, TimeGrid
-from pathfold.model.checks import truth, whole
+from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.reading import node_places
 from pathfold.results.same_model import checked

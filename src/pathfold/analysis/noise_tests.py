@@ -26,7 +26,7 @@ from pathfold.analysis.noise_statistics import (
     tail_test,
     variance_test,
 )
-from pathfold.model.dates import Calendar, told_time
+from pathfold.data.dates import Calendar, told_time
 from pathfold.sampling.contradictions import far_out
 
 FEWEST = 8  # values that a window must have

@@ -11,14 +11,15 @@ import jax
 import numpy as np
 import xarray as xr
 
+from pathfold.data import Observations, TimeGrid
+from pathfold.data.checks import whole
+from pathfold.data.dates import Calendar, counted, dates_of
+from pathfold.data.real_arrays import real_array
 from pathfold.engine.forward import ABREAST_DRAWS, forward
 from pathfold.errors import DataError, SettingsError, told, warn
-from pathfold.model import DiffusionModel, Observations, TimeGrid
-from pathfold.model.checks import whole
-from pathfold.model.dates import Calendar, counted, dates_of
+from pathfold.model import DiffusionModel
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
-from pathfold.model.real_arrays import real_array
 from pathfold.model.simulation import leaps
 from pathfold.model.transform import BOUNDED
 from pathfold.results.diagnostics import FINER, SHIFT

@@ -10,14 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data import Seen, TimeGrid
+from pathfold.distributions.scale_mixture import PRECISIONS
 from pathfold.engine import FilterEngine, GuidedEngine
 from pathfold.engine.native.particles import filter_particles
 from pathfold.engine.status import CONVERGED, NOT_AFFINE
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, NoisyObservation, Seen, TimeGrid
+from pathfold.model import DiffusionModel, NoisyObservation
 from pathfold.model.observation import no_density
 from pathfold.model.row_constants import row_constants
-from pathfold.model.scale_mixture import PRECISIONS
 from pathfold.sampling.spread import spread
 from pathfold.sampling.stages import Counted
 from pathfold.schemes import StrongOrder1p5

@@ -14,13 +14,14 @@ from jax.scipy.linalg import cho_solve
 from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times
 from pathfold.analysis.predict import selected_series
 from pathfold.analysis.predictive import grid_of
+from pathfold.data import Observations, TimeGrid
+from pathfold.data.checks import whole
+from pathfold.data.dates import told_time
+from pathfold.data.events import close
 from pathfold.errors import DataError, SettingsError
-from pathfold.model import DiffusionModel, Observations, TimeGrid
-from pathfold.model.checks import whole
-from pathfold.model.dates import told_time
+from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.events import close
 from pathfold.model.memory import check_memory
 from pathfold.results.posterior import kept_states
 from pathfold.results.same_model import results_of

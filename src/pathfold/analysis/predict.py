@@ -16,18 +16,19 @@ from pathfold.analysis.individual import Filtering
 from pathfold.analysis.log_likelihood import PARTICLES
 from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times, series_of_rows
 from pathfold.analysis.set_values import known_values, told_changes
+from pathfold.data import Input, Observations, TimeGrid
+from pathfold.data.checks import truth, whole
+from pathfold.data.covariates import Label, read_covariates
+from pathfold.data.dates import Calendar, as_dates, check_one_unit, counted, told_time
+from pathfold.data.events import Events, merged, read_events
+from pathfold.data.inputs import check_inputs, known_inputs
+from pathfold.data.names import dimensions
+from pathfold.data.real_arrays import real_number
 from pathfold.errors import DataError, SettingsError, told, warn
-from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
-from pathfold.model.checks import truth, whole
-from pathfold.model.covariates import Label, read_covariates
-from pathfold.model.dates import Calendar, as_dates, check_one_unit, counted, told_time
+from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.events import Events, merged, read_events
 from pathfold.model.functions import listed
-from pathfold.model.inputs import check_inputs, known_inputs
-from pathfold.model.names import dimensions
-from pathfold.model.real_arrays import real_number
 from pathfold.results.posterior import observed_dataset
 from pathfold.results.reading import NEW, SEEN, calendars_of, covariates_of, inputs_of, series_names
 from pathfold.results.same_model import results_of

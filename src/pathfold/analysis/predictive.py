@@ -11,14 +11,15 @@ import xarray as xr
 
 from pathfold.analysis.outlook import Chosen, carried_forward, extended, node_times, warn_of_lost
 from pathfold.analysis.simulate import simulated
+from pathfold.data import Data, Input, Observations, TimeGrid
+from pathfold.data.checks import choice, whole
+from pathfold.data.data import are_data
+from pathfold.data.real_arrays import real_array
 from pathfold.errors import SettingsError
-from pathfold.model import Data, DiffusionModel, Input, Observations, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_inputs_and_events, check_panel
-from pathfold.model.checks import choice, whole
-from pathfold.model.data import are_data
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.real_arrays import real_array
 from pathfold.results.posterior import kept_states
 from pathfold.results.reading import calendars_of, covariates_of, inputs_of, is_panel, node_places, series_names
 from pathfold.results.same_model import results_of

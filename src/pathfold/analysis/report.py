@@ -21,8 +21,8 @@ from pathfold.analysis.check import check
 from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot_predictions
 from pathfold.analysis.plots.paths_plot import plot_data
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
+from pathfold.data.dates import told_date
 from pathfold.errors import SettingsError, told
-from pathfold.model.dates import told_date
 from pathfold.results.convergence import labels
 from pathfold.results.diagnostics import troubles
 from pathfold.results.prior import kept_parameters, parameter_names

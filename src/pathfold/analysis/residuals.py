@@ -16,9 +16,10 @@ from pathfold.analysis.log_likelihood import shared_parameters
 from pathfold.analysis.outlook import Chosen, extended, node_times
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.analysis.predictive_scores import POOLED, Placed, normal_scores, placed
+from pathfold.data import Data, TimeGrid
+from pathfold.data.checks import whole
 from pathfold.errors import SettingsError, warn
-from pathfold.model import Data, DiffusionModel, TimeGrid
-from pathfold.model.checks import whole
+from pathfold.model import DiffusionModel
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
 from pathfold.results.same_model import checked

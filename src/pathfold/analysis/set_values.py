@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 
 from pathfold.analysis.outlook import Chosen
+from pathfold.data.real_arrays import real_array
 from pathfold.errors import ModelError, told
 from pathfold.model import DiffusionModel
 from pathfold.model.parameters import check_values
-from pathfold.model.real_arrays import real_array
 
 
 def known_values(

@@ -11,19 +11,20 @@ import numpy as np
 import xarray as xr
 
 from pathfold.analysis.outlook import carried_forward, node_times, warn_of_lost, warn_of_step
+from pathfold.data import Input, Observations, TimeGrid
+from pathfold.data.checks import choice, whole
+from pathfold.data.dates import in_unit
+from pathfold.data.real_arrays import real_array
+from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.errors import DataError, ModelError, told
-from pathfold.model import DiffusionModel, Input, Observations, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model import simulate as simulate_one
 from pathfold.model.check_data import check_inputs_and_events
-from pathfold.model.checks import choice, whole
-from pathfold.model.dates import in_unit
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
 from pathfold.model.model_text import model_text
 from pathfold.model.parameters import check_values
-from pathfold.model.real_arrays import real_array
-from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.results.posterior import constant_dataset, draws_dataset, kept_states, observed_dataset
 from pathfold.results.prior import priors_text
 

@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from pathfold.data import TimeGrid
+from pathfold.data.checks import positive, whole
 from pathfold.engine import table as at
 from pathfold.engine.compile import (
     CONSTRAINED_METHOD,
@@ -20,8 +22,7 @@ from pathfold.engine.compile import (
     compile_model,
 )
 from pathfold.engine.slots import ABREAST, Slots, arrange, arrange_segments, choose_abreast
-from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.model.checks import positive, whole
+from pathfold.model import DiffusionModel
 from pathfold.program.layout import Record, size_of
 
 Splitting = Literal["gaussian", "stormer-verlet"]

@@ -10,9 +10,10 @@ import ctypes
 
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.engine.model_functions import ModelFunctions, step_program
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.program.emit import emit
 from pathfold.program.kernel import LAYOUT_HEAD, LAYOUT_SLOTS, LAYOUT_STEPS, LaneScan, Traced
 from pathfold.program.layout import Record, Use

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
+from pathfold.data import Seen
 from pathfold.engine.records import Sizes
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Seen
+from pathfold.model import DiffusionModel, GaussianNoise, Likelihood
 from pathfold.program.matrices import lower_mirrored
 from pathfold.program.programs import Applied, Program
 

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, Reactions, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, Reactions, simulate
 from pathfold.schemes import EulerMaruyama
 
 TRUTH = {f"c_{i + 1}": c for i, c in enumerate([0.1, 0.7, 0.35, 0.2, 0.1, 0.9, 0.3, 0.1])}

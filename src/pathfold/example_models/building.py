@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Input, Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Input, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, simulate
 from pathfold.schemes import StrongOrder1p5
 
 TRUTH = {"C_i": 1.4, "C_e": 2.9, "R_ie": 0.9, "R_ea": 4.5, "A_w": 8.0, "sigma_i": 0.15, "sigma_e": 0.15, "tau": 0.05}

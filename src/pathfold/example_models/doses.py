@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Likelihood, Observations, Varying, simulate
+from pathfold.model import DiffusionModel, Likelihood, Varying, simulate
 
 TRUTH = {"ka": 0.8, "CL_mean": 5.0, "CL_spread": 0.3, "V_mean": 40.0, "V_spread": 0.2, "sigma": 0.1, "tau": 0.15}
 DOSE, INTERVAL = 100.0, 12.0  # mg, hours

@@ -9,8 +9,9 @@ for diffusion processes", study them: drift 4 x (1 - x^2), observation noise of 
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, simulate
 from pathfold.schemes import StrongOrder1p5
 
 TRUTH = {"theta": 4.0, "mu": 1.0, "sigma": 0.87}

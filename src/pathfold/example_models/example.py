@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathfold.model import DiffusionModel, Observations
+    from pathfold.data import Observations
+    from pathfold.model import DiffusionModel
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, simulate
 from pathfold.schemes import Scheme, StrongOrder1p5
 
 TRUTH = {"sigma": 0.3, "epsilon": 0.1, "gamma": 1.5, "beta": 0.8}

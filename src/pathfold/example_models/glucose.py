@@ -15,8 +15,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 from pathfold import datasets
+from pathfold.data import Input, Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Input, Likelihood, Observations
+from pathfold.model import DiffusionModel, Likelihood
 
 TEST = datasets.glucose_tolerance()
 BASAL_GLUCOSE, BASAL_INSULIN = TEST[["glucose", "insulin"]].iloc[0].tolist()  # before the injection

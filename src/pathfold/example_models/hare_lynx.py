@@ -12,8 +12,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 from pathfold import datasets
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Likelihood, Observations
+from pathfold.model import DiffusionModel, Likelihood
 
 
 def surveyed() -> DiffusionModel:

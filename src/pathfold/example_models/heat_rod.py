@@ -20,8 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, simulate
 from pathfold.schemes import CustomScheme
 
 TRUTH = {"kappa": 0.03, "loss": 0.5, "sigma": 0.3}

@@ -21,8 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Noiseless, Observations, simulate
+from pathfold.model import DiffusionModel, Noiseless, simulate
 from pathfold.schemes import EulerMaruyama
 
 TRUTH = {"mu": 0.1, "kappa": 4.0, "theta": 0.04, "nu": 3.0, "rho": -0.6}

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, simulate
 from pathfold.schemes import StrongOrder1p5
 
 TRUTH = {"theta": 1.0, "sigma": 0.8}

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Noiseless, Observations, simulate
+from pathfold.model import DiffusionModel, Noiseless, simulate
 from pathfold.schemes import Milstein
 
 TRUTH = {"kappa": 0.5, "mu": 6.0, "sigma": 0.3, "gamma": 1.2}

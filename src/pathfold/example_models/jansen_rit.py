@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Noiseless, Observations, simulate
+from pathfold.model import DiffusionModel, Noiseless, simulate
 from pathfold.schemes import StrongOrder1p5
 
 TRUTH = {"sigma": 2.0, "mu": 2.2, "C": 135.0}

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, simulate
 
 OSCILLATORS = 6
 TRUTH = {"Omega": 2.0, "S": 0.5, "K": 1.2, "sigma": 0.3, "omega": [1.3, 1.7, 1.9, 2.1, 2.3, 2.7]}

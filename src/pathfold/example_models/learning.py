@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Likelihood, Observations, simulate
+from pathfold.model import DiffusionModel, Likelihood, simulate
 
 TRUTH = {"theta": 0.05, "mu": 3.0, "sigma": 0.25}
 TRIALS = 120

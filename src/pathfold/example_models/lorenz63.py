@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, simulate
 from pathfold.schemes import StrongOrder1p5
 
 TRUTH = {"s": 10.0, "r": 28.0, "b": 8.0 / 3.0, "sigma": 3.0}

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, Reactions, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Reactions, simulate
 from pathfold.schemes import EulerMaruyama
 
 TRUTH = {"c_1": 0.5, "c_2": 0.0025, "c_3": 0.3}

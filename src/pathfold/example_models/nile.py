@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 
 from pathfold import datasets
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Observations
+from pathfold.model import DiffusionModel, GaussianNoise
 
 
 def noisy() -> DiffusionModel:

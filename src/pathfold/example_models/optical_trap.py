@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Noiseless, Observations, simulate
+from pathfold.model import DiffusionModel, Noiseless, simulate
 from pathfold.schemes import StrongOrder1p5
 
 TRUTH = {"Omega": 0.785, "Gamma": 0.06, "xi": -0.1, "sigma": 0.16}

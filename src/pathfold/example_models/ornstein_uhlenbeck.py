@@ -9,8 +9,9 @@ the likelihood exactly.
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, Noiseless, Observation, simulate
 from pathfold.schemes import EulerMaruyama, Scheme
 
 TRUTH = {"theta": 0.7, "mu": 1.0, "sigma": 0.5}

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, NoisyObservation, Observations, simulate
+from pathfold.model import DiffusionModel, NoisyObservation, simulate
 from pathfold.schemes import EulerMaruyama
 
 TRUTH = {"CL": 5.0, "V": 20.0, "Q": 8.0, "U": 40.0, "sigma": 0.15, "tau": 0.1, "omega": 0.3}

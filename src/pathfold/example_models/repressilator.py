@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Likelihood, Observations, simulate
+from pathfold.model import DiffusionModel, Likelihood, simulate
 
 TRUTH = {"alpha": 50.0, "alpha_0": 0.2, "n": 2.0, "beta": 0.5, "sigma": 0.15, "tau": 0.1}
 STATES = ("log m_0", "log m_1", "log m_2", "log p_0", "log p_1", "log p_2")

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Likelihood, Observations, simulate
+from pathfold.model import DiffusionModel, Likelihood, simulate
 
 POPULATION = 1e6
 TRUTH = {"beta_0": 3.0, "gamma": 1.4, "sigma": 0.3, "rho": 0.3, "k": 20.0, "e_0": 100.0}

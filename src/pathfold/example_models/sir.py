@@ -19,8 +19,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 from pathfold import datasets
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Observations
+from pathfold.model import DiffusionModel, GaussianNoise
 from pathfold.schemes import EulerMaruyama
 
 POPULATION = 763.0

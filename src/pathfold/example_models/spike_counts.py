@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Input, Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Input, Likelihood, Observations, simulate
+from pathfold.model import DiffusionModel, Likelihood, simulate
 
 TRUTH = {
     "rate": 3.0,

@@ -16,8 +16,9 @@ in Escherichia coli"; K, which they scale away, is known here. Times are in life
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Input, Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Input, Likelihood, Observations, Reactions, simulate
+from pathfold.model import DiffusionModel, Likelihood, Reactions, simulate
 
 TRUTH = {"alpha_U": 4.0, "alpha_V": 5.0, "n": 2.0, "eta": 0.5, "tau": 0.1}
 K = 100.0

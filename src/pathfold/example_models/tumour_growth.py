@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Input, Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, Input, Likelihood, Observations, Varying, simulate
+from pathfold.model import DiffusionModel, Likelihood, Varying, simulate
 
 TRUTH = {"a_mean": 0.6, "a_spread": 0.15, "b": 0.1, "effect": 0.2, "sigma": 0.08, "tau": 0.1}
 ANIMALS, START_OF_THERAPY = 10, 8.0

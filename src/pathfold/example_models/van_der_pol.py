@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data import Observations
 from pathfold.example_models.example import Example
-from pathfold.model import DiffusionModel, GaussianNoise, Observations, simulate
+from pathfold.model import DiffusionModel, GaussianNoise, simulate
 from pathfold.schemes import StrongOrder1p5
 
 TRUTH = {"mu": 5.0, "omega": 1.0, "sigma": 0.5}

@@ -24,15 +24,16 @@ import pandas as pd
 import xarray as xr
 from scipy.special import chdtrc
 
+from pathfold.data import Observations, TimeGrid
+from pathfold.data.checks import choice, whole
+from pathfold.data.data import are_data, panel_of
+from pathfold.data.real_arrays import real_array
 from pathfold.errors import DataError, InitialisationError, SettingsError, told
 from pathfold.inference.fit import fit
-from pathfold.model import ConditionalMap, DiffusionModel, Observations, Parameters, TimeGrid, simulate
+from pathfold.model import ConditionalMap, DiffusionModel, Parameters, simulate
 from pathfold.model.check_data import check_panel
-from pathfold.model.checks import choice, whole
-from pathfold.model.data import are_data, panel_of
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import digest, identity
-from pathfold.model.real_arrays import real_array
 from pathfold.results.convergence import convergence
 from pathfold.sampling import Sampler, Settings, run_chains
 from pathfold.sampling.checkpoint import claim_folder, make_folder, sole_use

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pathfold.data import Data
 from pathfold.errors import InitialisationError, SettingsError, told
 from pathfold.inference.fit import fit
-from pathfold.model import Data, DiffusionModel
+from pathfold.model import DiffusionModel
 
 
 def compare(

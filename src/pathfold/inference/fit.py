@@ -13,6 +13,9 @@ from typing import Any, cast, get_args
 import numpy as np
 import xarray as xr
 
+from pathfold.data import Data, TimeGrid
+from pathfold.data.checks import choice, positive, truth, whole
+from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.engine import Engine
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.errors import InitialisationError, say
@@ -30,12 +33,10 @@ from pathfold.inference.posterior_mode import (
     information,
 )
 from pathfold.inference.verdict import SPENT, Signs
-from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
-from pathfold.model.checks import choice, positive, truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.memory import check_memory
-from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.results.diagnostics import contradiction_in
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
 from pathfold.sampling.contradictions import contradiction_at

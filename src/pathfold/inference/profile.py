@@ -11,12 +11,13 @@ import numpy as np
 import xarray as xr
 from scipy.special import ndtr, ndtri
 
+from pathfold.data import Data, TimeGrid
+from pathfold.data.checks import positive, truth, whole
 from pathfold.errors import SettingsError, told
 from pathfold.inference.fit import find_modes, prepare_marginal
 from pathfold.inference.posterior_mode import FARTHEST, LONGEST, Mode, climb
-from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
-from pathfold.model.checks import positive, truth, whole
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.fitted import normal_labels
 from pathfold.sampling.execution import explained

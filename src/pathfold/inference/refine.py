@@ -16,10 +16,11 @@ import pandas as pd
 import xarray as xr
 from scipy.special import ndtr, ndtri
 
+from pathfold.data import Data
+from pathfold.data.checks import positive, whole
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.inference.sample import sample
-from pathfold.model import Data, DiffusionModel
-from pathfold.model.checks import positive, whole
+from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.convergence import judged
 from pathfold.results.diagnostics import warn_of_trouble

@@ -12,8 +12,9 @@ from typing import Any, Literal, cast
 import numpy as np
 import xarray as xr
 
+from pathfold.data import Data, TimeGrid
 from pathfold.errors import SettingsError
-from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.checkpointed import described
 from pathfold.results.deterministics import check_deterministics, keys_of

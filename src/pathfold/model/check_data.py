@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data.data import Data, Observations, panel_of
+from pathfold.data.data_table import naming_series
+from pathfold.data.dates import told_time
+from pathfold.data.inputs import known_inputs
+from pathfold.data.seen import Seen
+from pathfold.data.time_grid import MISSING, TimeGrid
 from pathfold.errors import DataError, told, warn
-from pathfold.model.data import Data, Observations, panel_of
-from pathfold.model.data_table import naming_series
-from pathfold.model.dates import told_time
 from pathfold.model.diffusion_model import DiffusionModel
-from pathfold.model.inputs import known_inputs
 from pathfold.model.observation import Points
-from pathfold.model.seen import Seen
-from pathfold.model.time_grid import MISSING, TimeGrid
 
 FAR = 100.0  # a first interval that is longer than the others by this factor was hardly meant
 

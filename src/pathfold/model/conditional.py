@@ -10,10 +10,10 @@ import numpyro.distributions as dist
 from jax import Array
 from jax.core import Tracer
 
+from pathfold.data.real_arrays import real_array
+from pathfold.distributions.priors import NormalMap, fixed, normal_map, product
 from pathfold.errors import ModelError, told
 from pathfold.model.functions import Compilable, apart, struct, traced, try_twice
-from pathfold.model.priors import NormalMap, fixed, normal_map, product
-from pathfold.model.real_arrays import real_array
 
 
 @dataclass(frozen=True)

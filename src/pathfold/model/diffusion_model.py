@@ -19,9 +19,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from pathfold.data.covariates import Covariate, check_model_covariates, chosen
+from pathfold.data.inputs import Input, check_model_inputs
+from pathfold.data.names import check_labels, dimensions
+from pathfold.data.seen import Seen
+from pathfold.data.time_grid import TimeGrid, clocks
+from pathfold.distributions.roots import Split
+from pathfold.distributions.scale_mixture import Kind
 from pathfold.errors import DataError, ModelError, shorter, told
 from pathfold.model.conditional import ConditionalMap
-from pathfold.model.covariates import Covariate, check_model_covariates, chosen
 from pathfold.model.functions import (
     Compilable,
     as_float64,
@@ -31,19 +37,13 @@ from pathfold.model.functions import (
     try_twice,
     with_time,
 )
-from pathfold.model.inputs import Input, check_model_inputs
 from pathfold.model.jumps import Jumps, Moment
 from pathfold.model.kept import Kept
 from pathfold.model.likelihood import Likelihood, Several
 from pathfold.model.model_text import text_of
-from pathfold.model.names import check_labels, dimensions
 from pathfold.model.observation import GaussianNoise, Noiseless, Observation
 from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.reactions import ReactionFunction, Reactions
-from pathfold.model.roots import Split
-from pathfold.model.scale_mixture import Kind
-from pathfold.model.seen import Seen
-from pathfold.model.time_grid import TimeGrid, clocks
 from pathfold.model.transform import transformed
 from pathfold.program.trace import computed
 from pathfold.schemes import SDE, CustomScheme, EulerMaruyama, Scheme

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from pathfold.data.names import check_name
+from pathfold.data.time_grid import TimeGrid
 from pathfold.errors import ModelError, told
 from pathfold.model.functions import apart, as_float64, listed, result_shape, struct, try_twice
-from pathfold.model.names import check_name
-from pathfold.model.time_grid import TimeGrid
 
 type Map = Callable[..., Array]
 

@@ -19,14 +19,14 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
+from pathfold.data.censoring import told_value
+from pathfold.data.seen import Seen
+from pathfold.distributions.roots import Split, can_be_censored, plain, single_of, split
+from pathfold.distributions.scale_mixture import Kind, has_heavy_tails, of_kind
+from pathfold.distributions.tails import no_tails
 from pathfold.errors import DataError, ModelError, told
-from pathfold.model.censoring import told_value
 from pathfold.model.functions import OfTime, struct, told_support, traced, with_time
 from pathfold.model.observation import Observation
-from pathfold.model.roots import Split, can_be_censored, plain, single_of, split
-from pathfold.model.scale_mixture import Kind, has_heavy_tails, of_kind
-from pathfold.model.seen import Seen
-from pathfold.model.tails import no_tails
 
 
 class Block(NamedTuple):

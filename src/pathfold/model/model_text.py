@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpyro.distributions as dist
 
+from pathfold.data.inputs import Input
 from pathfold.errors import shorter, told
 from pathfold.model.functions import OfTime
-from pathfold.model.inputs import Input
 from pathfold.model.reactions import ReactionFunction
 
 if TYPE_CHECKING:

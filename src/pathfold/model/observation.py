@@ -15,6 +15,10 @@ import numpyro.distributions as dist
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
+from pathfold.data.real_arrays import real_array
+from pathfold.data.seen import Seen
+from pathfold.distributions.roots import Split
+from pathfold.distributions.scale_mixture import Kind
 from pathfold.errors import DataError, ModelError, told
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.functions import (
@@ -29,10 +33,6 @@ from pathfold.model.functions import (
     with_time,
 )
 from pathfold.model.kept import Kept
-from pathfold.model.real_arrays import real_array
-from pathfold.model.roots import Split
-from pathfold.model.scale_mixture import Kind
-from pathfold.model.seen import Seen
 from pathfold.program.trace import computed
 
 type Points = tuple[Any, list[dict[str, Any]], Any]

@@ -12,12 +12,12 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
+from pathfold.data.covariates import Covariate
+from pathfold.data.names import check_dimensions, check_name
+from pathfold.data.real_arrays import real_array
 from pathfold.errors import ModelError, told
 from pathfold.model.conditional import ConditionalMap, GroupMap, is_function
-from pathfold.model.covariates import Covariate
 from pathfold.model.functions import Compilable, listed, struct, told_support, traced
-from pathfold.model.names import check_dimensions, check_name
-from pathfold.model.real_arrays import real_array
 
 
 @dataclass(frozen=True)

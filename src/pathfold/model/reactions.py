@@ -24,11 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from pathfold.data.names import check_labels
+from pathfold.data.real_arrays import real_number
 from pathfold.errors import ModelError, told
 from pathfold.model.conditional import ConditionalMap, is_function
 from pathfold.model.functions import OfTime, listed, traced, with_time
-from pathfold.model.names import check_labels
-from pathfold.model.real_arrays import real_number
 
 NEAR_ZERO = 1.0  # an amount below this is less than a single reaction makes
 ENDS = (

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data.time_grid import TimeGrid
 from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.likelihood import Likelihood
-from pathfold.model.time_grid import TimeGrid
 
 
 def row_constants(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray) -> np.ndarray:

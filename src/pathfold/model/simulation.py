@@ -10,19 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data.checks import whole
+from pathfold.data.data import Observations
+from pathfold.data.dates import in_unit
+from pathfold.data.inputs import Input
+from pathfold.data.real_arrays import real_array
+from pathfold.data.time_grid import TimeGrid, warn_of_skipped_values
 from pathfold.errors import DataError, told, warn
 from pathfold.model.check_data import check_inputs_and_events
-from pathfold.model.checks import whole
-from pathfold.model.data import Observations
-from pathfold.model.dates import in_unit
 from pathfold.model.diffusion_model import DiffusionModel, check_model
 from pathfold.model.functions import at_values
-from pathfold.model.inputs import Input
 from pathfold.model.memory import check_memory
 from pathfold.model.parameters import check_values
 from pathfold.model.reactions import ENDS
-from pathfold.model.real_arrays import real_array
-from pathfold.model.time_grid import TimeGrid, warn_of_skipped_values
 from pathfold.model.transform import BOUNDED
 
 UNLIKE = 0.4  # of the change by a step: what half steps may make of it; an explicit one is unstable from 0.5 on

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data import Seen, TimeGrid
 from pathfold.engine import Engine
 from pathfold.errors import SettingsError
-from pathfold.model import DiffusionModel, Seen, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model.functions import listed
 
 

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pathfold.data import TimeGrid
+from pathfold.data.checks import whole
 from pathfold.engine import Engine
 from pathfold.engine.engine import Solver, Splitting
-from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.model.checks import whole
+from pathfold.model import DiffusionModel
 from pathfold.paper.blocks import blocked_problems, check_blocks
 from pathfold.paper.dynamic_chain import DynamicChain
 from pathfold.paper.paper_sampler import InitialStates, PaperSampler

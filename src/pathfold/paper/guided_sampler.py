@@ -8,13 +8,13 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from pathfold.data.checks import choice, whole
 from pathfold.engine import Engine, GuidedEngine
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import DiffusionModel
-from pathfold.model.checks import choice, whole
 from pathfold.paper.native import metropolis
 from pathfold.paper.paper_sampler import InitialStates, PaperSampler
 from pathfold.paper.unconstrained_sampler import without_observation_noise

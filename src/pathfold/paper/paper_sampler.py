@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+from pathfold.data.checks import choice
 from pathfold.engine import Engine
 from pathfold.engine.engine import Splitting
-from pathfold.model.checks import choice
 from pathfold.paper.heuristics import Heuristic, guess_starts
 from pathfold.sampling.sampler import Sampler
 from pathfold.sampling.starts import Point

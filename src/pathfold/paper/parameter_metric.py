@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from pathfold.data.checks import choice
+from pathfold.data.real_arrays import real_array
 from pathfold.engine.native.thresholds import TRIALS_BEGIN
 from pathfold.errors import SettingsError, told
-from pathfold.model.checks import choice
 from pathfold.model.functions import listed
 from pathfold.model.parameters import Parameters
-from pathfold.model.real_arrays import real_array
 
 Metric = str | Sequence[Any] | np.ndarray | Mapping[str, Any]
 NAMES = ("identity", "adapted")

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from pathfold.data.checks import choice
 from pathfold.engine import Engine, UnconstrainedEngine
 from pathfold.engine.engine import Splitting
 from pathfold.model import DiffusionModel
-from pathfold.model.checks import choice
 from pathfold.paper.dynamic_chain import DynamicChain
 from pathfold.paper.paper_sampler import InitialStates, PaperSampler
 from pathfold.sampling.chain_task import ChainTask

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pathfold.data import TimeGrid
 from pathfold.errors import SettingsError, told
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.results.diagnostics import of_left_out, where_left_out
 from pathfold.results.overview import Results
 from pathfold.results.posterior import Form, attributes, constant_dataset, observed_dataset, of_chains

@@ -12,12 +12,12 @@ import jax
 import numpy as np
 import xarray as xr
 
+from pathfold.data.names import check_dimensions, check_name, dimensions
 from pathfold.errors import ModelError, told
 from pathfold.model import DiffusionModel
 from pathfold.model.functions import apart, result_shape, struct, traced, try_twice
 from pathfold.model.identity import computation, digest
 from pathfold.model.memory import GIB, available_memory, check_memory
-from pathfold.model.names import check_dimensions, check_name, dimensions
 from pathfold.sampling.draws import spared
 from pathfold.sampling.selection import Selection
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.data import TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.results.log_prior import log_prior_dataset
 from pathfold.results.noise_group import noise_dataset
 from pathfold.results.overview import Results

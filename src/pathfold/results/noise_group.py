@@ -11,7 +11,8 @@ import numpy as np
 import xarray as xr
 from scipy.special import ndtri_exp
 
-from pathfold.model import DiffusionModel, Likelihood, Seen
+from pathfold.data import Seen
+from pathfold.model import DiffusionModel, Likelihood
 from pathfold.sampling import Run
 from pathfold.sampling.held_noise import Noise
 from pathfold.sampling.selection import component_labels

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from pathfold.data import TimeGrid
+from pathfold.data.censoring import BETWEEN
+from pathfold.data.dates import dates_of
 from pathfold.engine.native.trajectory import STATISTIC_TYPES
 from pathfold.engine.status import MEANING
-from pathfold.model import DiffusionModel, Parameters, TimeGrid
-from pathfold.model.censoring import BETWEEN
-from pathfold.model.dates import dates_of
+from pathfold.model import DiffusionModel, Parameters
 from pathfold.model.identity import identity
 from pathfold.model.model_text import model_text
 from pathfold.results.deterministics import with_deterministics

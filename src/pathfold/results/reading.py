@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pathfold.data import Input
+from pathfold.data.covariates import Label
+from pathfold.data.dates import Calendar
 from pathfold.errors import SettingsError, told
-from pathfold.model import Input
-from pathfold.model.covariates import Label
-from pathfold.model.dates import Calendar
 
 LAPLACE = "laplace"  # the attribute `method` of what pf.fit returns
 NEW = "new"  # the name of a series that is not of the data, in predictions

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pathfold.data import Data, Input, TimeGrid
+from pathfold.data.censoring import BETWEEN
 from pathfold.errors import DataError, SettingsError
-from pathfold.model import Data, DiffusionModel, Input, TimeGrid
-from pathfold.model.censoring import BETWEEN
+from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.identity import identity

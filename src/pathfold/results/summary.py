@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pathfold.data.checks import positive
 from pathfold.errors import SettingsError, told
-from pathfold.model.checks import positive
 from pathfold.results.convergence import judged, labels
 from pathfold.results.prior import kept_parameters, parameter_names
 from pathfold.results.reading import check_posterior, is_fit

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.errors import ModelError
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model.jumps import Moment
 from pathfold.schemes import ExactLinearDrift
 

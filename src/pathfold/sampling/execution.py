@@ -15,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from pathfold.data import Data, TimeGrid
+from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.engine import Engine
 from pathfold.engine import table as at
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.engine.native.trajectory import STATISTICS
 from pathfold.errors import InitialisationError
-from pathfold.model import Data, DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
-from pathfold.model.time_grid import warn_of_skipped_values
 from pathfold.sampling.alone import chain_ended, only_chain
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use

@@ -16,16 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
-from pathfold.model import (
-    ConditionalMap,
-    DiffusionModel,
-    GaussianNoise,
-    Noiseless,
-    NoisyObservation,
-    Observation,
-    TimeGrid,
-)
+from pathfold.model import ConditionalMap, DiffusionModel, GaussianNoise, Noiseless, NoisyObservation, Observation
 from pathfold.sampling.draws import Draws, Held, held_by_all
 
 STRIDE = 10  # the chain's pieces end at multiples of it after warm-up

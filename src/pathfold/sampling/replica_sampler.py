@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from pathfold.data.checks import positive, whole
 from pathfold.engine import table as at
 from pathfold.engine.engine import Solver
 from pathfold.engine.helpers import Team, is_compiled
@@ -36,7 +37,6 @@ from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POI
 from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import DiffusionModel
-from pathfold.model.checks import positive, whole
 from pathfold.sampling import ladder
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pathfold.data import TimeGrid
+from pathfold.data.checks import positive
 from pathfold.engine import Engine
 from pathfold.engine.engine import Solver
 from pathfold.errors import SettingsError, told
-from pathfold.model import DiffusionModel, TimeGrid
-from pathfold.model.checks import positive
+from pathfold.model import DiffusionModel
 from pathfold.sampling.starts import Point
 from pathfold.sampling.warm_start import AFTER_FIT, AFTER_RUN, WARMUP, Earlier
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args
 
+from pathfold.data.checks import choice, positive, truth, whole
 from pathfold.errors import SettingsError, told
-from pathfold.model.checks import choice, positive, truth, whole
 from pathfold.sampling.replica_sampler import ReplicaExchange
 from pathfold.sampling.sampler import Sampler
 from pathfold.sampling.selection import Selection

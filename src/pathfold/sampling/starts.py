@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.installation import compile_sampler
 from pathfold.engine.native.descent import BEFORE_STEP, OF_SERIES
@@ -31,7 +32,7 @@ from pathfold.engine.native.start_search import (
 from pathfold.engine.native.trajectory import COUNTS, CURRENT, STARTING_POINTS
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.sampling.held_noise import names_of_normals
 from pathfold.sampling.marginal import LAPLACE, Marginal
 from pathfold.sampling.whole_turns import nodes_turned

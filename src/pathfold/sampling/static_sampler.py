@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
+from pathfold.data.checks import positive
 from pathfold.engine.engine import Solver
-from pathfold.model.checks import positive
 from pathfold.sampling.chain_task import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.sampler import SOLVER, Sampler

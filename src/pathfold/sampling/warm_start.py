@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.errors import SettingsError
-from pathfold.model import DiffusionModel, TimeGrid
+from pathfold.model import DiffusionModel
 from pathfold.sampling.starts import Point
 
 # Iterations of warm-up by default: from anywhere, from where a run ended, from a fit, which has no step sizes.

@@ -22,8 +22,8 @@ from pathfold.analysis.plots.style import (
     say_how_many,
     selected,
 )
+from pathfold.data.censoring import ABOVE, BELOW
 from pathfold.errors import SettingsError
-from pathfold.model.censoring import ABOVE, BELOW
 from pathfold.results.reading import NEW, SEEN, check_posterior, component_names, observation_names
 
 if TYPE_CHECKING:

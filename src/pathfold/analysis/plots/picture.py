@@ -7,7 +7,7 @@ from matplotlib.dates import AutoDateLocator, date2num, num2date
 from matplotlib.figure import Figure
 from matplotlib.ticker import Locator
 
-from pathfold.model.dates import UNITS, Calendar
+from pathfold.data.dates import UNITS, Calendar
 
 RESOLUTION = 120  # dots an inch in a notebook: sharp, and a small file
 

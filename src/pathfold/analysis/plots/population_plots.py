@@ -25,10 +25,10 @@ from pathfold.analysis.plots.style import (
     selected,
     time_label,
 )
+from pathfold.data.censoring import ABOVE, BELOW, BETWEEN
+from pathfold.data.checks import whole
+from pathfold.data.real_arrays import is_frame, real_array
 from pathfold.errors import SettingsError, told
-from pathfold.model.censoring import ABOVE, BELOW, BETWEEN
-from pathfold.model.checks import whole
-from pathfold.model.real_arrays import is_frame, real_array
 from pathfold.results.reading import check_posterior, observation_names, series_names
 from pathfold.results.shrinkage import Effect, effects_of, shrinkage
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from pathfold.data.dates import told_time
 from pathfold.errors import SettingsError, told
-from pathfold.model.dates import told_time
 from pathfold.results.reading import calendars_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.data import Seen, TimeGrid
 from pathfold.engine.model_functions import ModelFunctions
-from pathfold.model import Seen, TimeGrid
 
 NODE_ITERATIONS = 50
 FRACTIONS = 0.5 ** np.arange(10)  # of an iteration for the state of a node; the best is taken

@@ -17,9 +17,9 @@ import numpyro.distributions as dist
 from jax import Array
 from jax.typing import ArrayLike
 
+from pathfold.distributions.deviance import TINY, exp_root, interval_root, log_ratio, logit_root, root_of, stirling
+from pathfold.distributions.tails import has_tails, log_tails, of_category
 from pathfold.errors import ModelError, told
-from pathfold.model.deviance import TINY, exp_root, interval_root, log_ratio, logit_root, root_of, stirling
-from pathfold.model.tails import has_tails, log_tails, of_category
 
 _CATEGORIES = (dist.OrderedLogistic, dist.CategoricalProbs, dist.CategoricalLogits)
 """In numpyro their values are indices, which data are not; root and remainder leave out no constant of them."""

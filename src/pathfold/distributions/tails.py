@@ -15,8 +15,8 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
+from pathfold.distributions.deviance import TINY, logit_root, stirling
 from pathfold.errors import ModelError
-from pathfold.model.deviance import TINY, logit_root, stirling
 
 type Tails = tuple[Any, Any]
 

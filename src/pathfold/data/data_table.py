@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pathfold.data.dates import is_aware, text_dates, told_date
+from pathfold.data.inputs import Input
+from pathfold.data.real_arrays import is_date
 from pathfold.errors import DataError, told
-from pathfold.model.dates import is_aware, text_dates, told_date
-from pathfold.model.inputs import Input
-from pathfold.model.real_arrays import is_date
 
 EMPTY = {"", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>"}  # cells of a file
 TRUTH = {"true": True, "false": False}

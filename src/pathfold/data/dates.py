@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pathfold.data.real_arrays import is_date, real_number, unmasked
 from pathfold.errors import DataError, told
-from pathfold.model.real_arrays import is_date, real_number, unmasked
 
 UNITS = {
     "seconds": 1.0,

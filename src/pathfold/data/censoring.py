@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pathfold.data.real_arrays import real_array, unmasked
 from pathfold.errors import DataError, told
-from pathfold.model.real_arrays import real_array, unmasked
 
 EXACT, BELOW, ABOVE, BETWEEN = 0, -1, 1, 2
 

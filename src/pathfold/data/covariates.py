@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from pathfold.data.names import check_name
+from pathfold.data.real_arrays import is_frame, real_number
 from pathfold.errors import DataError, ModelError, told
-from pathfold.model.names import check_name
-from pathfold.model.real_arrays import is_frame, real_number
 
 # Names that the results have beside those of the covariates.
 RESERVED = ("interval", "interval_start", "interval_end", "fine_step", "ends_at_data", "first_interval", "event")

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pathfold.data.censoring import ABOVE, BELOW, BETWEEN, read_censored
+from pathfold.data.covariates import Label, read_covariates
+from pathfold.data.data_table import naming_series
+from pathfold.data.dates import Calendar, check_one_unit, in_unit, told_time
+from pathfold.data.events import check_event_times, read_events
+from pathfold.data.inputs import Input, check_inputs
+from pathfold.data.long_table import LongTable
+from pathfold.data.real_arrays import check_same_rows, is_frame, is_labelled, real_array, real_number
 from pathfold.errors import DataError, told
-from pathfold.model.censoring import ABOVE, BELOW, BETWEEN, read_censored
-from pathfold.model.covariates import Label, read_covariates
-from pathfold.model.data_table import naming_series
-from pathfold.model.dates import Calendar, check_one_unit, in_unit, told_time
-from pathfold.model.events import check_event_times, read_events
-from pathfold.model.inputs import Input, check_inputs
-from pathfold.model.long_table import LongTable
-from pathfold.model.real_arrays import check_same_rows, is_frame, is_labelled, real_array, real_number
 
 TIMES = ("t", "time", "times", "date", "dates", "datetime", "timestamp", "day", "month", "year")  # names of columns
 LARGEST = 1e100  # its square, and functions of that in a model, are still numbers

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pathfold.data.dates import Calendar, counted
+from pathfold.data.names import check_name
+from pathfold.data.real_arrays import check_same_rows, real_array
 from pathfold.errors import DataError, told
-from pathfold.model.dates import Calendar, counted
-from pathfold.model.names import check_name
-from pathfold.model.real_arrays import check_same_rows, real_array
 
 ROUNDING = 8  # times that differ by so many units in the last place are the same
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pathfold.data.censoring import check_side
+from pathfold.data.data_table import DataTable
+from pathfold.data.dates import told_date
 from pathfold.errors import DataError, told
-from pathfold.model.censoring import check_side
-from pathfold.model.data_table import DataTable
-from pathfold.model.dates import told_date
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from pathfold.data.checks import positive, whole
+from pathfold.data.covariates import Label, check_all_have
+from pathfold.data.data import Data, Observations, panel_of
+from pathfold.data.dates import Calendar
+from pathfold.data.events import close
+from pathfold.data.inputs import Input, known_inputs
+from pathfold.data.seen import Seen
 from pathfold.errors import DataError, SettingsError, warn
-from pathfold.model.checks import positive, whole
-from pathfold.model.covariates import Label, check_all_have
-from pathfold.model.data import Data, Observations, panel_of
-from pathfold.model.dates import Calendar
-from pathfold.model.events import close
-from pathfold.model.inputs import Input, known_inputs
-from pathfold.model.seen import Seen
 from pathfold.schemes.ito import Clock
 
 MOST_STEPS = 10**9  # no machine has memory for more fine steps

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pathfold.data.data import Observations, Panel
+from pathfold.data.data_table import DataTable, naming_series
+from pathfold.data.events import close
+from pathfold.data.inputs import Input
+from pathfold.data.real_arrays import real_number
 from pathfold.errors import DataError, told
-from pathfold.model.data import Observations, Panel
-from pathfold.model.data_table import DataTable, naming_series
-from pathfold.model.events import close
-from pathfold.model.inputs import Input
-from pathfold.model.real_arrays import real_number
 
 SAMPLE, DOSE, OTHER = 0, 1, 2  # values of EVID
 FLAGS = ("CENS", "BLQ", "BQL", "BLOQ")

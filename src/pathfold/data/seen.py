@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from pathfold.model.censoring import ABOVE, BETWEEN
-from pathfold.model.roots import Split, can_be_censored, can_lie_within, censored, log_ranks
+from pathfold.data.censoring import ABOVE, BETWEEN
+from pathfold.distributions.roots import Split, can_be_censored, can_lie_within, censored, log_ranks
 
 
 class Seen(NamedTuple):

@@ -18,7 +18,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
-from pathfold.model.roots import inverse, is_transformed, single_of
+from pathfold.distributions.roots import inverse, is_transformed, single_of
 
 WIDTHS = 3.0 ** np.arange(5)
 PRECISIONS = np.append(1.0 / WIDTHS[:-1], 0.0)  # t_k

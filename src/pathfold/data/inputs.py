@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from pathfold.data.dates import Calendar, as_dates, counted, told_time
+from pathfold.data.events import close
+from pathfold.data.names import check_name
+from pathfold.data.real_arrays import check_same_rows, real_array
 from pathfold.errors import DataError, ModelError, told
-from pathfold.model.dates import Calendar, as_dates, counted, told_time
-from pathfold.model.events import close
-from pathfold.model.names import check_name
-from pathfold.model.real_arrays import check_same_rows, real_array
 
 InputKind = Literal["linear", "previous", "hold"]
 
