@@ -18,7 +18,7 @@ import numpyro.distributions as dist
 import pathfold as pf
 from pathfold.data import TimeGrid
 from pathfold.example_models import EXAMPLES
-from pathfold.inference.fit import find_modes, prepare_marginal
+from pathfold.inference.fit.fit import find_modes, prepare_marginal
 from pathfold.results.convergence import judged
 
 Case = tuple[str, pf.DiffusionModel, pf.Observations | list[pf.Observations], int]

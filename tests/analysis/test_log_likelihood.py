@@ -17,7 +17,7 @@ from scipy import stats
 import pathfold as pf
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Seen
-from pathfold.sampling.proposal import Proposal
+from pathfold.inference.fit.proposal import Proposal
 from pathfold.sampling.stages import Counted
 from tests.analysis.test_particle_filter import (
     COARSE,

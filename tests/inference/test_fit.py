@@ -16,13 +16,13 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
-from pathfold.inference.correction import corrected, resample
-from pathfold.inference.exploration import Explored, Uniforms, effective, pareto_k
-from pathfold.inference.integrated import Integrated
-from pathfold.inference.verdict import Signs
+from pathfold.inference.fit.correction import corrected, resample
+from pathfold.inference.fit.exploration import Explored, Uniforms, effective, pareto_k
+from pathfold.inference.fit.integrated import Integrated
+from pathfold.inference.fit.proposal import Proposal
+from pathfold.inference.fit.verdict import Signs
 from pathfold.sampling import stages
 from pathfold.sampling.marginal import Marginal, Pair
-from pathfold.sampling.proposal import Proposal
 from pathfold.sampling.stages import Stages
 from tests.inference.test_marginal import DATA, gaussian_log_likelihood, ornstein_uhlenbeck
 

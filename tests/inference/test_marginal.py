@@ -16,7 +16,7 @@ from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.equations import laplace
 from pathfold.engine.installation import compile_sampler
-from pathfold.inference.posterior_mode import curvature
+from pathfold.inference.fit.posterior_mode import curvature
 from pathfold.sampling.marginal import LAPLACE, Marginal, Origin
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts

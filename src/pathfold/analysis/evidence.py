@@ -27,12 +27,12 @@ from pathfold.analysis.particle_filter import REPEATED, ParticleFilter
 from pathfold.data import Data
 from pathfold.data.checks import choice, positive, truth, whole
 from pathfold.errors import SettingsError, warn
+from pathfold.inference.fit.proposal import Proposal, log_normal
 from pathfold.model import DiffusionModel
 from pathfold.model.row_constants import row_constants
 from pathfold.results.convergence import effective_draws
 from pathfold.results.reading import check_posterior
 from pathfold.results.same_model import checked
-from pathfold.sampling.proposal import Proposal, log_normal
 from pathfold.sampling.stages import Counted
 
 Method = Literal["particles", "replicas"]

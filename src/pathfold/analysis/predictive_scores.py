@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, ndtri_exp
 
-from pathfold.inference.exploration import generalised_pareto
+from pathfold.inference.fit.exploration import generalised_pareto
 
 TAIL = 0.2  # of the draws, beyond which excesses are compared
 POOLED = 5_000_000  # draws, about, of a side of which the excesses are pooled

@@ -11,8 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
+from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.trajectory import CURRENT
+from pathfold.engine.status import CONVERGED, MEANING
+from pathfold.errors import InitialisationError
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import RECENT, Checkpoint
 from pathfold.sampling.draws import STATES, Draws, Held, rooms
@@ -41,17 +45,22 @@ class Chain(ABC):
         """Return a context in which other threads help the chain, as many as the task says; it gives a clock."""
         return helped(self.layout, self.task.helpers)
 
-    @abstractmethod
     def initialise(self) -> None:
-        """Find the point that the chain begins with."""
+        """Begin at the point that was found for the chain, and compute what a step from it needs."""
+        start, nodes = self.task.start, slice(self.layout[at.POINT_NODE], self.layout[at.POINT_NODE + at.END])
+        assert start is not None
+        self.current[: start.position.size] = start.position
+        self.current[nodes][: start.nodes.size] = start.nodes
+        if (status := prepare(self.layout, self.problems[0], self.current, self.scratch)) != CONVERGED:
+            raise InitialisationError(f"the sampler cannot start where a search ended: {MEANING[status]}")
 
     @abstractmethod
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         """Make as many transitions as there is room for, and return how many were made."""
 
-    @abstractmethod
     def _state(self) -> dict[str, np.ndarray]:
         """Return everything that the chain's future depends on, except its random stream."""
+        return {"point": self.current}
 
     def _make_room_for(self, saved: Mapping[str, np.ndarray]) -> None:
         """Make room for what was saved, where its size is not known from the task."""

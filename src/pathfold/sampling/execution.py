@@ -21,7 +21,7 @@ from pathfold.engine import Engine
 from pathfold.engine import table as at
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.engine.native.trajectory import STATISTICS
-from pathfold.errors import InitialisationError
+from pathfold.errors import InitialisationError, say
 from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.memory import check_disk, check_memory
@@ -38,7 +38,6 @@ from pathfold.sampling.sampler import Statistic
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
-from pathfold.sampling.stages import say
 from pathfold.sampling.starts import Point, Starts, find_starts
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 from pathfold.sampling.workers import execute

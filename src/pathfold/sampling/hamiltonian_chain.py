@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pathfold.engine import table as at
 from pathfold.engine.native.chain_loop import Work, run_static
-from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.integration_time import CHOSEN, integration_time, time_search_size
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.step_size import (
@@ -19,8 +17,6 @@ from pathfold.engine.native.step_size import (
 )
 from pathfold.engine.native.thresholds import REGULARISATION
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
-from pathfold.engine.status import CONVERGED, MEANING
-from pathfold.errors import InitialisationError
 from pathfold.sampling.chain import Chain
 from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.warm_start import Pace
@@ -53,12 +49,7 @@ class HamiltonianChain(Chain):
         self._work = Work(*blocks, self.state, self.search, np.zeros(COUNTS, dtype=np.int64))
 
     def initialise(self) -> None:
-        start, nodes = self.task.start, slice(self.layout[at.POINT_NODE], self.layout[at.POINT_NODE + at.END])
-        assert start is not None
-        self.current[: start.position.size] = start.position
-        self.current[nodes][: start.nodes.size] = start.nodes
-        if (status := prepare(self.layout, self.problems[0], self.current, self.scratch)) != CONVERGED:
-            raise InitialisationError(f"the sampler cannot start where a search ended: {MEANING[status]}")
+        super().initialise()
         if self.task.pace is not None:
             self._keep_pace(self.task.pace)
 
@@ -82,4 +73,4 @@ class HamiltonianChain(Chain):
         return made
 
     def _state(self) -> dict[str, np.ndarray]:
-        return {"point": self.current, "state": self.state, "search": self.search}
+        return {**super()._state(), "state": self.state, "search": self.search}

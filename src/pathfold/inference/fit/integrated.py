@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pathfold.inference.posterior_mode import climb, curvature
+from pathfold.inference.fit.posterior_mode import climb, curvature
 from pathfold.sampling.marginal import Marginal, Origin
 from pathfold.sampling.stages import Stages
 

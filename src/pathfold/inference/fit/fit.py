@@ -19,11 +19,11 @@ from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.engine import Engine
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.errors import InitialisationError, say
-from pathfold.inference.correction import Corrected, corrected, resample
-from pathfold.inference.exploration import Explored, explore
-from pathfold.inference.identifiability import sentences
-from pathfold.inference.integrated import Integrated
-from pathfold.inference.posterior_mode import (
+from pathfold.inference.fit.correction import Corrected, corrected, resample
+from pathfold.inference.fit.exploration import Explored, explore
+from pathfold.inference.fit.identifiability import sentences
+from pathfold.inference.fit.integrated import Integrated
+from pathfold.inference.fit.posterior_mode import (
     SECOND_DIFFERENCE,
     Density,
     Information,
@@ -32,7 +32,7 @@ from pathfold.inference.posterior_mode import (
     curvature,
     information,
 )
-from pathfold.inference.verdict import SPENT, Signs
+from pathfold.inference.fit.verdict import SPENT, Signs
 from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pathfold.inference.exploration import Explored
+from pathfold.inference.fit.exploration import Explored
 from pathfold.sampling.marginal import Pair
 
 LIGHT = 0.1  # points with less than this fraction of an equal weight have no paths, and no draws

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pathfold.inference.posterior_mode import Mode
+from pathfold.inference.fit.posterior_mode import Mode
+from pathfold.inference.fit.proposal import Proposal
 from pathfold.sampling.marginal import Pair
-from pathfold.sampling.proposal import Proposal
 from pathfold.sampling.stages import Stages
 
 ROUNDS = (4, 4, 2)  # by which the points are divided; each fits the proposal to all points before
