@@ -52,8 +52,9 @@ def test_names_and_truth_fit_the_model(name):
 @pytest.mark.parametrize("name", thorough(EXAMPLES, *(name for name in EXAMPLES if EXAMPLES[name].truth is None)))
 def test_data_fit_the_model(name):
     """By default where they are real; others are simulated from the model."""
+    model = EXAMPLES[name].model()
     for each in series_of(name):
-        check_data(EXAMPLES[name].model(), each)
+        check_data(model, each)
 
 
 @pytest.mark.parametrize("name", thorough(EXAMPLES, "redstart"))
