@@ -26,6 +26,7 @@ from pathfold.example_models import (
 )
 from pathfold.model import Seen, TimeGrid
 from pathfold.model.check_data import check_data
+from tests.by_numpy import by_numpy
 from tests.sampling.comparing import mean_scores, threshold
 from tests.thorough import thorough
 
@@ -136,28 +137,29 @@ def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
         ]
     )
     np.testing.assert_array_equal(network.stoichiometry, S)
-    with jax.enable_x64(True):
-        x = jnp.array([4.0, 3.5, 4.5, -0.4])
-        rna, p, p2, dna = autoregulation.amounts(x)
-        c, V, K = [z[f"c_{i + 1}"] for i in range(8)], autoregulation.VOLUME, autoregulation.K
-        h = np.array(
-            [
-                c[0] / V * dna * p2,
-                c[1] * (K - dna),
-                c[2] * dna,
-                c[3] * rna,
-                c[4] / V * p**2 / 2,
-                c[5] * p2,
-                c[6] * rna,
-                c[7] * p,
-            ]
-        )
-        slope = jax.jacfwd(autoregulation.amounts)(x)
-        bend = jax.jacfwd(jax.jacfwd(autoregulation.amounts))(x)
-        B = network.diffusion(x, z, 0.0)
-        mean = slope @ network.drift(x, z, 0.0) + 0.5 * jnp.einsum("ijk,jl,kl->i", bend, B, B)
-        np.testing.assert_allclose(mean, S @ h, rtol=1e-10)
-        np.testing.assert_allclose(slope @ B @ B.T @ slope.T, S @ np.diag(h) @ S.T, atol=1e-9)
+
+    @by_numpy
+    def terms(x):
+        f = autoregulation.amounts
+        return f(x), jax.jacfwd(f)(x), jax.hessian(f)(x), network.drift(x, z, 0.0), network.diffusion(x, z, 0.0)
+
+    (rna, p, p2, dna), slope, bend, drift, B = terms(np.array([4.0, 3.5, 4.5, -0.4]))
+    c, V, K = [z[f"c_{i + 1}"] for i in range(8)], autoregulation.VOLUME, autoregulation.K
+    h = np.array(
+        [
+            c[0] / V * dna * p2,
+            c[1] * (K - dna),
+            c[2] * dna,
+            c[3] * rna,
+            c[4] / V * p**2 / 2,
+            c[5] * p2,
+            c[6] * rna,
+            c[7] * p,
+        ]
+    )
+    mean = slope @ drift + 0.5 * np.einsum("ijk,jl,kl->i", bend, B, B)
+    np.testing.assert_allclose(mean, S @ h, rtol=1e-10)
+    np.testing.assert_allclose(slope @ B @ B.T @ slope.T, S @ np.diag(h) @ S.T, atol=1e-9)
 
 
 @pytest.mark.parametrize(
