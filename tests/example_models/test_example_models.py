@@ -106,23 +106,22 @@ def check_misfits(model: pf.DiffusionModel, x: Any, z: dict[str, Any], times: np
 
 
 def test_lotka_volterra_in_logarithms_as_derived_by_hand():
-    rng = np.random.default_rng(1)
-    drift, diffusion = lotka_volterra.NETWORK.drift, lotka_volterra.NETWORK.diffusion
-    z = lotka_volterra.TRUTH
+    network, z = lotka_volterra.NETWORK, lotka_volterra.TRUTH
     a, b, c = z["c_1"], z["c_2"], z["c_3"]
-    with jax.enable_x64(True):
-        for x in rng.normal(4.0, 1.0, size=(5, 2)):
-            prey, predators = np.exp(x)
-            expected = [
-                a - b * predators - (a + b * predators) / (2 * prey),
-                b * prey - c - (b * prey + c) / (2 * predators),
-            ]
-            noise = [
-                [np.sqrt(a / prey), -np.sqrt(b * predators / prey), 0.0],
-                [0.0, np.sqrt(b * prey / predators), -np.sqrt(c / predators)],
-            ]
-            np.testing.assert_allclose(drift(jnp.array(x), z, 0.0), expected, rtol=1e-12)
-            np.testing.assert_allclose(diffusion(jnp.array(x), z, 0.0), noise, rtol=1e-12)
+    evaluated = by_numpy(lambda x: (network.drift(x, z, 0.0), network.diffusion(x, z, 0.0)))
+    for x in np.random.default_rng(1).normal(4.0, 1.0, size=(5, 2)):
+        prey, predators = np.exp(x)
+        expected = [
+            a - b * predators - (a + b * predators) / (2 * prey),
+            b * prey - c - (b * prey + c) / (2 * predators),
+        ]
+        noise = [
+            [np.sqrt(a / prey), -np.sqrt(b * predators / prey), 0.0],
+            [0.0, np.sqrt(b * prey / predators), -np.sqrt(c / predators)],
+        ]
+        drift, diffusion = evaluated(x)
+        np.testing.assert_allclose(drift, expected, rtol=1e-12)
+        np.testing.assert_allclose(diffusion, noise, rtol=1e-12)
 
 
 def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
@@ -193,10 +192,9 @@ def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
 )
 def test_logarithms_by_itos_lemma(log_drift, drift, diffusion, z):
     """d log y = (drift / y - 1/2 (diffusion / y)^2) dt + ..., component by component."""
-    with jax.enable_x64(True):
-        y = jnp.exp(jnp.linspace(-0.5, 1.5, 6 if "beta" in z else 1))
-        expected = drift(y, z) / y - 0.5 * (diffusion(y, z) / y) ** 2
-        np.testing.assert_allclose(log_drift(jnp.log(y), z), expected, rtol=1e-12)
+    y = np.exp(np.linspace(-0.5, 1.5, 6 if "beta" in z else 1))
+    of_log, plain, noise = by_numpy(lambda y: (log_drift(jnp.log(y), z), drift(y, z), diffusion(y, z)))(y)
+    np.testing.assert_allclose(of_log, plain / y - 0.5 * (noise / y) ** 2, rtol=1e-12)
 
 
 def test_kuramoto_is_the_sum_over_pairs():
