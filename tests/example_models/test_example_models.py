@@ -223,16 +223,16 @@ def test_jansen_rit_in_seconds_as_the_paper_has_it():
 
 def test_heat_rod_steps_by_the_law_of_the_equation():
     """Short steps have the drift and the diffusion of the model; two halves have the law of a whole step."""
-    model, z = heat_rod.noisy(), {name: jnp.asarray(value) for name, value in heat_rod.TRUTH.items()}
-    with jax.enable_x64(True):
-        x, zero = jnp.linspace(1.0, -1.0, heat_rod.MODES), jnp.zeros(heat_rod.MODES)
-        mean = lambda delta: heat_rod.exact_step(x, z, zero, delta, 0.0)  # noqa: E731
-        spread = lambda delta: heat_rod.exact_step(zero, z, zero + 1.0, delta, 0.0)  # noqa: E731
-        np.testing.assert_allclose((mean(1e-7) - x) / 1e-7, model.sde.drift(x, z, 0.0), atol=1e-3)
-        np.testing.assert_allclose(spread(1e-7) / np.sqrt(1e-7), jnp.diag(model.sde.diffusion(x, z, 0.0)), rtol=1e-5)
-        kept = mean(0.1) / x
-        np.testing.assert_allclose(kept**2, mean(0.2) / x, rtol=1e-12)
-        np.testing.assert_allclose(kept**2 * spread(0.1) ** 2 + spread(0.1) ** 2, spread(0.2) ** 2, rtol=1e-12)
+    sde, z = heat_rod.noisy().sde, heat_rod.TRUTH
+    x, zero = np.linspace(1.0, -1.0, heat_rod.MODES), np.zeros(heat_rod.MODES)
+    step = by_numpy(lambda x, v, delta: heat_rod.exact_step(x, z, v, delta, 0.0))
+    drift, diffusion = by_numpy(lambda x: (sde.drift(x, z, 0.0), sde.diffusion(x, z, 0.0)))(x)
+    short, once, twice = (step(x, zero, delta) for delta in (1e-7, 0.1, 0.2))
+    spread = [step(zero, zero + 1.0, delta) for delta in (1e-7, 0.1, 0.2)]
+    np.testing.assert_allclose((short - x) / 1e-7, drift, atol=1e-3)
+    np.testing.assert_allclose(spread[0] / np.sqrt(1e-7), np.diag(diffusion), rtol=1e-5)
+    np.testing.assert_allclose((once / x) ** 2, twice / x, rtol=1e-12)
+    np.testing.assert_allclose((once / x) ** 2 * spread[1] ** 2 + spread[1] ** 2, spread[2] ** 2, rtol=1e-12)
 
 
 def log_likelihood(y: np.ndarray, a: Any, Q: np.ndarray, H: np.ndarray, R: float, m: Any, P: np.ndarray) -> float:
