@@ -145,6 +145,7 @@ def test_fixed_model(curved):
     assert worst(ROUND, curved=curved) < TOLERANCE
 
 
+@pytest.mark.slow  # with covariates and groups besides: test_covariates.py
 def test_a_hierarchy_with_student_noise():
     """Priors given others, values that vary between series, excesses of initial states and of the noise."""
     assert worst(replace(HIERARCHY, starts=("gamma",), scheme="custom"), curved=True) < TOLERANCE

@@ -18,6 +18,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 from tests.by_numpy import by_numpy
 from tests.once import once
 from tests.plain import compiled_native
+from tests.thorough import thorough
 
 SCALES: dict[str, Any] = {
     "number": 0.3,
@@ -68,7 +69,7 @@ def potential(model: pf.DiffusionModel, grid: TimeGrid, u, v0, v):
     return total
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", thorough(SCALES, "each", "matrix"))
 def test_potential_and_gradient(scale):
     m = model(SCALES[scale])
     grid = TimeGrid.build(series(), steps_per_interval=3)

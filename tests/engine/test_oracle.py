@@ -164,7 +164,8 @@ HIERARCHY = replace(
 )
 
 
-@pytest.mark.parametrize("scheme", thorough(["euler", "custom"], "euler"))
+@pytest.mark.slow  # with covariates and groups besides: test_covariates.py
+@pytest.mark.parametrize("scheme", ["euler", "custom"])
 def test_a_hierarchy(scheme):
     """Priors given other parameters, parameters that vary between series; the noise's density depends on them too."""
     case = replace(HIERARCHY, scheme=scheme)

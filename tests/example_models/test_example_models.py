@@ -26,6 +26,7 @@ from pathfold.example_models import (
     tumour_growth,
 )
 from pathfold.model.check_data import check_data
+from tests.by_numpy import by_numpy
 from tests.sampling.comparing import mean_scores, threshold
 from tests.thorough import thorough
 
@@ -52,8 +53,9 @@ def test_names_and_truth_fit_the_model(name):
 @pytest.mark.parametrize("name", thorough(EXAMPLES, *(name for name in EXAMPLES if EXAMPLES[name].truth is None)))
 def test_data_fit_the_model(name):
     """By default where they are real; others are simulated from the model."""
+    model = EXAMPLES[name].model()
     for each in series_of(name):
-        check_data(EXAMPLES[name].model(), each)
+        check_data(model, each)
 
 
 @pytest.mark.parametrize("name", thorough(EXAMPLES, "redstart"))
@@ -104,23 +106,22 @@ def check_misfits(model: pf.DiffusionModel, x: Any, z: dict[str, Any], times: np
 
 
 def test_lotka_volterra_in_logarithms_as_derived_by_hand():
-    rng = np.random.default_rng(1)
-    drift, diffusion = lotka_volterra.NETWORK.drift, lotka_volterra.NETWORK.diffusion
-    z = lotka_volterra.TRUTH
+    network, z = lotka_volterra.NETWORK, lotka_volterra.TRUTH
     a, b, c = z["c_1"], z["c_2"], z["c_3"]
-    with jax.enable_x64(True):
-        for x in rng.normal(4.0, 1.0, size=(5, 2)):
-            prey, predators = np.exp(x)
-            expected = [
-                a - b * predators - (a + b * predators) / (2 * prey),
-                b * prey - c - (b * prey + c) / (2 * predators),
-            ]
-            noise = [
-                [np.sqrt(a / prey), -np.sqrt(b * predators / prey), 0.0],
-                [0.0, np.sqrt(b * prey / predators), -np.sqrt(c / predators)],
-            ]
-            np.testing.assert_allclose(drift(jnp.array(x), z, 0.0), expected, rtol=1e-12)
-            np.testing.assert_allclose(diffusion(jnp.array(x), z, 0.0), noise, rtol=1e-12)
+    evaluated = by_numpy(lambda x: (network.drift(x, z, 0.0), network.diffusion(x, z, 0.0)))
+    for x in np.random.default_rng(1).normal(4.0, 1.0, size=(5, 2)):
+        prey, predators = np.exp(x)
+        expected = [
+            a - b * predators - (a + b * predators) / (2 * prey),
+            b * prey - c - (b * prey + c) / (2 * predators),
+        ]
+        noise = [
+            [np.sqrt(a / prey), -np.sqrt(b * predators / prey), 0.0],
+            [0.0, np.sqrt(b * prey / predators), -np.sqrt(c / predators)],
+        ]
+        drift, diffusion = evaluated(x)
+        np.testing.assert_allclose(drift, expected, rtol=1e-12)
+        np.testing.assert_allclose(diffusion, noise, rtol=1e-12)
 
 
 def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
@@ -135,28 +136,29 @@ def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
         ]
     )
     np.testing.assert_array_equal(network.stoichiometry, S)
-    with jax.enable_x64(True):
-        x = jnp.array([4.0, 3.5, 4.5, -0.4])
-        rna, p, p2, dna = autoregulation.amounts(x)
-        c, V, K = [z[f"c_{i + 1}"] for i in range(8)], autoregulation.VOLUME, autoregulation.K
-        h = np.array(
-            [
-                c[0] / V * dna * p2,
-                c[1] * (K - dna),
-                c[2] * dna,
-                c[3] * rna,
-                c[4] / V * p**2 / 2,
-                c[5] * p2,
-                c[6] * rna,
-                c[7] * p,
-            ]
-        )
-        slope = jax.jacfwd(autoregulation.amounts)(x)
-        bend = jax.jacfwd(jax.jacfwd(autoregulation.amounts))(x)
-        B = network.diffusion(x, z, 0.0)
-        mean = slope @ network.drift(x, z, 0.0) + 0.5 * jnp.einsum("ijk,jl,kl->i", bend, B, B)
-        np.testing.assert_allclose(mean, S @ h, rtol=1e-10)
-        np.testing.assert_allclose(slope @ B @ B.T @ slope.T, S @ np.diag(h) @ S.T, atol=1e-9)
+
+    @by_numpy
+    def terms(x):
+        f = autoregulation.amounts
+        return f(x), jax.jacfwd(f)(x), jax.hessian(f)(x), network.drift(x, z, 0.0), network.diffusion(x, z, 0.0)
+
+    (rna, p, p2, dna), slope, bend, drift, B = terms(np.array([4.0, 3.5, 4.5, -0.4]))
+    c, V, K = [z[f"c_{i + 1}"] for i in range(8)], autoregulation.VOLUME, autoregulation.K
+    h = np.array(
+        [
+            c[0] / V * dna * p2,
+            c[1] * (K - dna),
+            c[2] * dna,
+            c[3] * rna,
+            c[4] / V * p**2 / 2,
+            c[5] * p2,
+            c[6] * rna,
+            c[7] * p,
+        ]
+    )
+    mean = slope @ drift + 0.5 * np.einsum("ijk,jl,kl->i", bend, B, B)
+    np.testing.assert_allclose(mean, S @ h, rtol=1e-10)
+    np.testing.assert_allclose(slope @ B @ B.T @ slope.T, S @ np.diag(h) @ S.T, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -190,10 +192,9 @@ def test_reactions_in_any_coordinates_have_the_moments_of_the_amounts():
 )
 def test_logarithms_by_itos_lemma(log_drift, drift, diffusion, z):
     """d log y = (drift / y - 1/2 (diffusion / y)^2) dt + ..., component by component."""
-    with jax.enable_x64(True):
-        y = jnp.exp(jnp.linspace(-0.5, 1.5, 6 if "beta" in z else 1))
-        expected = drift(y, z) / y - 0.5 * (diffusion(y, z) / y) ** 2
-        np.testing.assert_allclose(log_drift(jnp.log(y), z), expected, rtol=1e-12)
+    y = np.exp(np.linspace(-0.5, 1.5, 6 if "beta" in z else 1))
+    of_log, plain, noise = by_numpy(lambda y: (log_drift(jnp.log(y), z), drift(y, z), diffusion(y, z)))(y)
+    np.testing.assert_allclose(of_log, plain / y - 0.5 * (noise / y) ** 2, rtol=1e-12)
 
 
 def test_kuramoto_is_the_sum_over_pairs():
@@ -222,16 +223,16 @@ def test_jansen_rit_in_seconds_as_the_paper_has_it():
 
 def test_heat_rod_steps_by_the_law_of_the_equation():
     """Short steps have the drift and the diffusion of the model; two halves have the law of a whole step."""
-    model, z = heat_rod.noisy(), {name: jnp.asarray(value) for name, value in heat_rod.TRUTH.items()}
-    with jax.enable_x64(True):
-        x, zero = jnp.linspace(1.0, -1.0, heat_rod.MODES), jnp.zeros(heat_rod.MODES)
-        mean = lambda delta: heat_rod.exact_step(x, z, zero, delta, 0.0)  # noqa: E731
-        spread = lambda delta: heat_rod.exact_step(zero, z, zero + 1.0, delta, 0.0)  # noqa: E731
-        np.testing.assert_allclose((mean(1e-7) - x) / 1e-7, model.sde.drift(x, z, 0.0), atol=1e-3)
-        np.testing.assert_allclose(spread(1e-7) / np.sqrt(1e-7), jnp.diag(model.sde.diffusion(x, z, 0.0)), rtol=1e-5)
-        kept = mean(0.1) / x
-        np.testing.assert_allclose(kept**2, mean(0.2) / x, rtol=1e-12)
-        np.testing.assert_allclose(kept**2 * spread(0.1) ** 2 + spread(0.1) ** 2, spread(0.2) ** 2, rtol=1e-12)
+    sde, z = heat_rod.noisy().sde, heat_rod.TRUTH
+    x, zero = np.linspace(1.0, -1.0, heat_rod.MODES), np.zeros(heat_rod.MODES)
+    step = by_numpy(lambda x, v, delta: heat_rod.exact_step(x, z, v, delta, 0.0))
+    drift, diffusion = by_numpy(lambda x: (sde.drift(x, z, 0.0), sde.diffusion(x, z, 0.0)))(x)
+    short, once, twice = (step(x, zero, delta) for delta in (1e-7, 0.1, 0.2))
+    spread = [step(zero, zero + 1.0, delta) for delta in (1e-7, 0.1, 0.2)]
+    np.testing.assert_allclose((short - x) / 1e-7, drift, atol=1e-3)
+    np.testing.assert_allclose(spread[0] / np.sqrt(1e-7), np.diag(diffusion), rtol=1e-5)
+    np.testing.assert_allclose((once / x) ** 2, twice / x, rtol=1e-12)
+    np.testing.assert_allclose((once / x) ** 2 * spread[1] ** 2 + spread[1] ** 2, spread[2] ** 2, rtol=1e-12)
 
 
 def log_likelihood(y: np.ndarray, a: Any, Q: np.ndarray, H: np.ndarray, R: float, m: Any, P: np.ndarray) -> float:

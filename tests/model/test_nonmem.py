@@ -71,11 +71,12 @@ def test_the_data_of_an_example_come_back_from_their_table():
             rows += [{"ID": name, "TIME": t, "DV": value, "CENS": -kind, "EVID": 0}]
     again = pf.read_nonmem(pd.DataFrame(rows))
     assert [*again] == [*panel]
+    model = doses.dosed()
     for name, series in panel.items():
         for field in ("times", "values", "censored", "upper"):
             np.testing.assert_array_equal(getattr(again[name], field), getattr(series, field))
         assert events(again[name]) == events(series)
-        check_data(doses.dosed(), again[name])
+        check_data(model, again[name])
 
 
 def test_additional_doses_are_written_out_and_those_of_one_time_summed():

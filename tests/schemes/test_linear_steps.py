@@ -252,14 +252,17 @@ def test_the_halves_of_an_exact_step_are_normals_that_lead_to_its_end(level):
     sde = SDE(frozen.drift, lambda x, z, t: jnp.array([[0.0], [0.4 * x[1]]]))
     scheme, rng = ExactLinearDrift(), np.random.default_rng(2)
 
+    @by_numpy
     def halved(v, fresh):
         return scheme.halve(v, fresh, lambda halves: halves(sde, {}, x, v, fresh, delta, 0.0))
 
+    @by_numpy
+    def ends(v, first, second):
+        middle = scheme.step(frozen, {}, x, first, delta / 2, 0.0)
+        return scheme.step(frozen, {}, middle, second, delta / 2, 0.0), scheme.step(sde, {}, x, v, delta, 0.0)
+
     v, fresh = rng.standard_normal((2, 2))
-    first, second = halved(v, fresh)
-    middle = scheme.step(frozen, {}, x, jnp.asarray(first), delta / 2, 0.0)
-    end = scheme.step(frozen, {}, middle, jnp.asarray(second), delta / 2, 0.0)
-    np.testing.assert_allclose(end, scheme.step(sde, {}, x, v, delta, 0.0), rtol=1e-12)
+    np.testing.assert_allclose(*ends(v, *halved(v, fresh)), rtol=1e-12)
     rows = np.array([np.concatenate(halved(each[:2], each[2:])) for each in np.eye(4)])
     np.testing.assert_allclose(rows @ rows.T, np.eye(4), atol=1e-12)
 
