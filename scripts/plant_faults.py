@@ -33,7 +33,8 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).parents[1]
 SOURCES = Path("src/pathfold")
-COMPILED, CALLER = "src/pathfold/engine/native/", "src/pathfold/engine/engine.py"
+COMPILED = "src/pathfold/engine/native/", "src/pathfold/paper/native/"
+CALLER = "src/pathfold/engine/engine.py"
 OTHER = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.Pow: "*", ast.MatMult: "-"}
 TURNED = {ast.Lt: ">", ast.Gt: "<", ast.LtE: ">", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "=="}
 
