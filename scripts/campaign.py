@@ -36,7 +36,7 @@ from pathfold.doctor import compile_samplers
 from pathfold.engine.compile import CompiledModel
 from pathfold.example_models import ornstein_uhlenbeck
 from pathfold.sampling import checkpoint, execution
-from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 
 STAGES = {"compiling": 1.5, "warm-up": 0.02, "sampling": 0.02, "saving": 0.003}  # seconds within which the blow falls

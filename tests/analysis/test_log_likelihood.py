@@ -18,7 +18,7 @@ import pathfold as pf
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Seen
 from pathfold.inference.fit.proposal import Proposal
-from pathfold.sampling.stages import Counted
+from pathfold.sampling.progress import Counted
 from tests.analysis.test_particle_filter import (
     COARSE,
     HOPS,
@@ -298,7 +298,7 @@ def _of_the_time_there_is(model: pf.DiffusionModel, data: pf.Observations, poste
 
 def test_it_says_how_far_it_is_and_how_long_it_takes(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("pathfold.sampling.stages.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pathfold.sampling.progress.time.monotonic", lambda: now[0])
     counted = Counted("draws", 100, show=True)
     for _ in range(100):
         now[0] += 1.2

@@ -21,9 +21,9 @@ from pathfold.inference.fit.exploration import Explored, Uniforms, effective, pa
 from pathfold.inference.fit.integrated import Integrated
 from pathfold.inference.fit.proposal import Proposal
 from pathfold.inference.fit.verdict import Signs
-from pathfold.sampling import stages
+from pathfold.sampling import progress
 from pathfold.sampling.marginal import Marginal, Pair
-from pathfold.sampling.stages import Stages
+from pathfold.sampling.progress import Stages
 from tests.inference.test_marginal import DATA, gaussian_log_likelihood, ornstein_uhlenbeck
 
 STEPS = 4
@@ -196,7 +196,7 @@ def test_quasi_random_points_are_even():
 
 
 def test_it_says_what_it_does(model, capsys, monkeypatch):
-    monkeypatch.setattr(stages, "PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
     pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, pairs=False)
     said = capsys.readouterr()
     assert "pathfold: seeking the mode from start 1, after" in said.err
@@ -205,7 +205,7 @@ def test_it_says_what_it_does(model, capsys, monkeypatch):
 
 
 def test_a_quick_one_says_nothing(model, capsys, monkeypatch):
-    monkeypatch.setattr(stages, "PATIENCE", 1e9)
+    monkeypatch.setattr(progress, "PATIENCE", 1e9)
     pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, pairs=False)
     assert capsys.readouterr().err == ""
 

@@ -14,7 +14,7 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.sampling import Sampler, checkpoint, execution
-from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.draws import Draws
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 

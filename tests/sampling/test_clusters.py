@@ -20,7 +20,7 @@ import pytest
 
 import pathfold as pf
 from pathfold.sampling import execution
-from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.progress import Progress
 from tests.sampling.small_run import CHAINS, WARMUP, assert_same_draws, small_run
 

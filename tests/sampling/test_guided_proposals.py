@@ -17,7 +17,7 @@ from pathfold.engine import Engine, GuidedEngine
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.paper.guided_sampler import GuidedChain, guided_start
 from pathfold.sampling import execution
-from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.chain import ChainTask
 from tests.analysis.test_particle_filter import OBSERVATIONS, STEPS, TIMES, TRUTH, by_grid, double_well
 from tests.sampling.comparing import array_stats, mean_scores, path_draws, threshold
 from tests.sampling.small_run import CHAINS, DRAWS, WARMUP, assert_same_draws, model_and_data, small_run

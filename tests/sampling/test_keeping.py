@@ -203,7 +203,7 @@ def test_draws_are_seen_while_the_run_goes_on(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "chains that were behind the others")
         patch.setattr(HamiltonianChain, "save", watched)
-        patch.setattr("pathfold.sampling.run_chain.time.monotonic", iter(np.arange(0.0, 1e6, 3.0)).__next__)
+        patch.setattr("pathfold.sampling.chain.time.monotonic", iter(np.arange(0.0, 1e6, 3.0)).__next__)
         small_run(draws=60, checkpoint=tmp_path, **SHORT)
     counts = [tree.posterior.sizes["draw"] for tree in seen]
     assert counts[0] == 0

@@ -14,9 +14,8 @@ import pytest
 
 import pathfold as pf
 from pathfold.sampling import execution, hamiltonian_chain
-from pathfold.sampling.chain_task import Monitor
 from pathfold.sampling.draws import ARRAYS, Draws
-from pathfold.sampling.progress import Progress
+from pathfold.sampling.progress import Monitor, Progress
 from tests.processes import imported
 from tests.sampling.small_run import (
     CHAINS,
@@ -219,7 +218,7 @@ def test_bad_settings_are_refused():
 
 
 def test_progress_is_logged_where_there_is_no_terminal(capsys, monkeypatch):
-    monkeypatch.setattr("pathfold.sampling.stages.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("pathfold.sampling.progress.LOG_SECONDS", 0.0)
     small_run("static", progress=True, draws=3000, keep_path="none")
     last = capsys.readouterr().err.splitlines()[-1]
     for part in (f"{CHAINS * (WARMUP + 3000)} of {CHAINS * (WARMUP + 3000)} iterations", "done", "acceptance",

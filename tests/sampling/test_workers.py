@@ -22,10 +22,10 @@ from pathfold.cli import main
 from pathfold.engine.compile import Program
 from pathfold.sampling import execution, hamiltonian_chain, workers
 from pathfold.sampling.alone import chain_ended
-from pathfold.sampling.chain_task import ChainTask, Monitor
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.checkpoint import sole_use
 from pathfold.sampling.draws import Draws
-from pathfold.sampling.progress import Progress
+from pathfold.sampling.progress import Monitor, Progress
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
 from tests.processes import imported
@@ -188,7 +188,7 @@ def test_ctrl_c_asks_a_chain_to_end_between_its_draws():
 
 
 def test_progress_is_read_from_the_folder(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("pathfold.sampling.stages.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("pathfold.sampling.progress.LOG_SECONDS", 0.0)
     counts, update = [], Progress.update
 
     def counted(self):

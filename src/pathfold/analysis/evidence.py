@@ -33,7 +33,7 @@ from pathfold.model.row_constants import row_constants
 from pathfold.results.convergence import effective_draws
 from pathfold.results.reading import check_posterior
 from pathfold.results.same_model import checked
-from pathfold.sampling.stages import Counted
+from pathfold.sampling.progress import Counted
 
 Method = Literal["particles", "replicas"]
 DRAWS = 1000

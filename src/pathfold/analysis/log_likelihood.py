@@ -23,7 +23,7 @@ from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.reading import node_places
 from pathfold.results.same_model import checked
-from pathfold.sampling.stages import Counted
+from pathfold.sampling.progress import Counted
 
 PARTICLES = 200
 AHEAD_DRAWS = 100  # of each chain, unless they are given

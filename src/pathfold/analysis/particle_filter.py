@@ -19,8 +19,8 @@ from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, NoisyObservation
 from pathfold.model.observation import no_density
 from pathfold.model.row_constants import row_constants
+from pathfold.sampling.progress import Counted
 from pathfold.sampling.spread import spread
-from pathfold.sampling.stages import Counted
 from pathfold.schemes import StrongOrder1p5
 
 REPEATED = 5  # draws for which the filter runs twice more, to see how far the estimates are from each other

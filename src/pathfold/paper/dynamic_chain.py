@@ -14,8 +14,9 @@ from pathfold.paper.native.coordinates import change_coordinates, to_normals
 from pathfold.paper.native.dynamic_hmc import DYNAMIC_POINTS, RESULT, dynamic_momenta
 from pathfold.paper.native.dynamic_loop import run_dynamic
 from pathfold.paper.parameter_metric import BEGIN, END, Window
-from pathfold.sampling.chain_task import ChainTask, Monitor
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
+from pathfold.sampling.progress import Monitor
 
 
 class DynamicChain(HamiltonianChain):

@@ -16,7 +16,7 @@ from pathfold.paper.blocks import blocked_problems, check_blocks
 from pathfold.paper.dynamic_chain import DynamicChain
 from pathfold.paper.paper_sampler import InitialStates, PaperSampler
 from pathfold.paper.parameter_metric import Metric, checked_metric, coordinates_of
-from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.sampler import SOLVER
 from pathfold.sampling.warm_start import WARMUP, Earlier
 

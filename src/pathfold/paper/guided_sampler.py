@@ -18,9 +18,9 @@ from pathfold.model import DiffusionModel
 from pathfold.paper.native import metropolis
 from pathfold.paper.paper_sampler import InitialStates, PaperSampler
 from pathfold.paper.unconstrained_sampler import without_observation_noise
-from pathfold.sampling.chain import Chain
-from pathfold.sampling.chain_task import ChainTask, Monitor
+from pathfold.sampling.chain import Chain, ChainTask
 from pathfold.sampling.held_noise import names_of_normals
+from pathfold.sampling.progress import Monitor
 from pathfold.sampling.sampler import Statistic, check_noise
 from pathfold.sampling.starts import Point
 from pathfold.sampling.warm_start import Earlier

@@ -13,7 +13,7 @@ from pathfold.engine.engine import Splitting
 from pathfold.model import DiffusionModel
 from pathfold.paper.dynamic_chain import DynamicChain
 from pathfold.paper.paper_sampler import InitialStates, PaperSampler
-from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.sampler import check_noise
 from pathfold.sampling.starts import Point
 from pathfold.sampling.warm_start import WARMUP, Earlier

@@ -1,29 +1,66 @@
-"""The host's side of any chain: its memory, its random stream, and its draws, made in pieces that can be saved."""
+"""A chain on the host's side: all it depends on; its memory, random stream and draws; running it, in pieces that can be
+saved.
+
+The draws depend on the task alone, not on how the run is cut into pieces, nor on other chains.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pathfold.engine import table as at
+from pathfold.engine.compile import Program
 from pathfold.engine.helpers import helped
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.trajectory import CURRENT
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
-from pathfold.sampling.chain_task import ChainTask, Monitor
 from pathfold.sampling.checkpoint import RECENT, Checkpoint
-from pathfold.sampling.draws import STATES, Draws, Held, rooms
+from pathfold.sampling.draws import STATES, Draws, Held, Shape, rooms
 from pathfold.sampling.held_noise import STRIDE, is_held
+from pathfold.sampling.progress import Monitor
+from pathfold.sampling.sampler import Sampler
+from pathfold.sampling.starts import Point
+from pathfold.sampling.warm_start import Pace
 
 PIECE = 10  # transitions per native call at most: enough for calls to cost nothing ...
 PIECE_SECONDS = 1.0  # ... fewer where they are slow, so that a chain is saved, and ends, in time
+
+
+@dataclass(frozen=True)
+class ChainTask:
+    """A chain of a compiled model that is to be run."""
+
+    index: int
+    seed: int
+    program: Program
+    layout: np.ndarray
+    problems: np.ndarray  # a row each: the first is that of the data
+    block_sizes: dict[str, int]
+    start: Point | None  # None if there is a checkpoint to go on from
+    sampler: Sampler
+    warmup: int
+    draws: int
+    shape: Shape
+    thin: int = 1  # iterations for each draw after warm-up
+    pace: Pace | None = None  # of an earlier run, to begin with
+    helpers: int = 0  # threads besides its own that share the work of its steps, if there is enough of it
+    max_seconds: float = math.inf  # of all its threads together, those before a checkpoint too
+    checkpoint: str | None = None
+    checkpoint_seconds: float = 5.0
+
+    def iterations(self, made: int) -> int:
+        """Return the number of iterations behind the first `made` draws, warm-up included."""
+        return made + max(0, made - self.warmup) * (self.thin - 1)
 
 
 class Chain(ABC):
@@ -185,3 +222,35 @@ class Chain(ABC):
         except (KeyError, TypeError, ValueError):
             raise checkpoint.damaged(checkpoint.file, "it lacks something that a chain of this run needs") from None
         return True
+
+
+def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
+    """Begin a chain, or resume it where a checkpoint left off, and make all its transitions unless it is stopped or out
+    of time."""
+    monitor, total = monitor or Monitor(), task.warmup + task.draws
+    chain, checkpoint = task.sampler.chain(task), _checkpoint(task)
+    with checkpoint.sole_use() if checkpoint else nullcontext():
+        with chain.helped() as chain.clock:
+            if not (checkpoint and chain.restore(checkpoint)):
+                chain.initialise()
+            monitor.done[0] = monitor.before = min(chain.iterations, task.iterations(total))
+            _advance(chain, checkpoint, monitor)
+        if checkpoint and checkpoint.counted < chain.draws.made:
+            chain.save(checkpoint)
+    return chain.draws.first(total)
+
+
+def _checkpoint(task: ChainTask) -> Checkpoint | None:
+    return None if task.checkpoint is None else Checkpoint(Path(task.checkpoint), task.index)
+
+
+def _advance(chain: Chain, checkpoint: Checkpoint | None, monitor: Monitor) -> None:
+    """Make transitions until all draws are made, the chain is stopped or out of time, and save it now and then."""
+    task, draws, last_save = chain.task, chain.draws, time.monotonic()
+    while draws.made < task.warmup + task.draws and draws.seconds < task.max_seconds and monitor.stop[0] == 0:
+        chain.advance(monitor)
+        if checkpoint and time.monotonic() - last_save > task.checkpoint_seconds:
+            chain.save(checkpoint)
+            last_save = time.monotonic()
+        elif checkpoint and draws.room < len(chain.rooms["z"]) and not draws.unsaved:
+            chain.make_room(checkpoint)

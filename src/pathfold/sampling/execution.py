@@ -27,7 +27,7 @@ from pathfold.model.check_data import check_panel
 from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
 from pathfold.sampling.alone import chain_ended, only_chain
-from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.checkpoint import Checkpoint, claim_folder, make_folder, sole_use
 from pathfold.sampling.contradictions import contradiction_at
 from pathfold.sampling.diagnosis import why_no_start

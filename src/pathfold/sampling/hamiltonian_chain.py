@@ -17,8 +17,8 @@ from pathfold.engine.native.step_size import (
 )
 from pathfold.engine.native.thresholds import REGULARISATION
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
-from pathfold.sampling.chain import Chain
-from pathfold.sampling.chain_task import ChainTask, Monitor
+from pathfold.sampling.chain import Chain, ChainTask
+from pathfold.sampling.progress import Monitor
 from pathfold.sampling.warm_start import Pace
 
 # A warm start joins a warm-up of which nine tenths have passed, with a step size that weighs as much as one adapted for

@@ -26,8 +26,8 @@ from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.trajectory import COUNTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
+from pathfold.sampling.progress import Stages
 from pathfold.sampling.spread import spread
-from pathfold.sampling.stages import Stages
 
 LAPLACE = "pathfold.engine.entries:LAPLACE"  # what is to be compiled
 MOST_PROBABLE = -1

@@ -38,8 +38,8 @@ from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import DiffusionModel
 from pathfold.sampling import ladder
-from pathfold.sampling.chain import Chain
-from pathfold.sampling.chain_task import ChainTask, Monitor
+from pathfold.sampling.chain import Chain, ChainTask
+from pathfold.sampling.progress import Monitor
 from pathfold.sampling.sampler import SOLVER, Sampler, Statistic, check_noise
 from pathfold.sampling.warm_start import Earlier
 

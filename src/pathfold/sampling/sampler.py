@@ -19,8 +19,7 @@ from pathfold.sampling.warm_start import AFTER_FIT, AFTER_RUN, WARMUP, Earlier
 if TYPE_CHECKING:
     import numpy as np
 
-    from pathfold.sampling.chain import Chain
-    from pathfold.sampling.chain_task import ChainTask
+    from pathfold.sampling.chain import Chain, ChainTask
 
 SOLVER = Solver()
 

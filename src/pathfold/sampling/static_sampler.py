@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pathfold.data.checks import positive
 from pathfold.engine.engine import Solver
-from pathfold.sampling.chain_task import ChainTask
+from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.sampler import SOLVER, Sampler
 

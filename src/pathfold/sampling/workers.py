@@ -24,11 +24,10 @@ from pathfold.engine.compile import OtherMachine
 from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError, told, warn
 from pathfold.program.emit import Code
-from pathfold.sampling.chain_task import ChainTask, Monitor
+from pathfold.sampling.chain import ChainTask, run_chain
 from pathfold.sampling.checkpoint import MARK, Checkpoint, InUse
 from pathfold.sampling.draws import Draws
-from pathfold.sampling.progress import Progress
-from pathfold.sampling.run_chain import run_chain
+from pathfold.sampling.progress import Monitor, Progress
 from pathfold.sampling.settings import Settings
 
 Assembly = Callable[[], Sequence[Code]]

@@ -10,7 +10,7 @@ import numpy as np
 from pathfold.inference.fit.posterior_mode import Mode
 from pathfold.inference.fit.proposal import Proposal
 from pathfold.sampling.marginal import Pair
-from pathfold.sampling.stages import Stages
+from pathfold.sampling.progress import Stages
 
 ROUNDS = (4, 4, 2)  # by which the points are divided; each fits the proposal to all points before
 MORE, ENOUGH = 2, 0.5  # rounds like the last that may follow, while its effective share is less than that

@@ -8,7 +8,7 @@ import numpy as np
 
 from pathfold.inference.fit.posterior_mode import climb, curvature
 from pathfold.sampling.marginal import Marginal, Origin
-from pathfold.sampling.stages import Stages
+from pathfold.sampling.progress import Stages
 
 EXACT = 1e-9  # expected gain at which the mode of latent parameters is found
 

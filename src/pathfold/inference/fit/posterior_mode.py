@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from pathfold.sampling.marginal import Origin
-from pathfold.sampling.stages import Stages
+from pathfold.sampling.progress import Stages
 
 ITERATIONS = 80
 SECOND_DIFFERENCE = 0.2  # of a posterior standard deviation, for second derivatives
