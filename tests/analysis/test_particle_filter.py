@@ -280,7 +280,8 @@ def mixture_of_kalman_filters(law: str, y: np.ndarray, count: int = 20_000, seed
 @pytest.mark.parametrize("law", thorough(LAWS, "t3", "Laplace"))
 def test_errors_with_heavy_tails(law):
     """The likelihood without bias, also with a missing and a stray value. With guides of one normal a sum by 200
-    particles was 30 too low on average where errors are Laplace's, 26 and 9 where they are Student's and Cauchy's."""
+    particles over 30 values was 30 too low on average where errors are Laplace's, 26 and 9 where they are Student's and
+    Cauchy's."""
     model = moving(law)
     data = pf.simulate(model, {"speed": SPEED}, MOVES, steps_per_interval=STEPS, seed=4)
     data.values[7] += 0.0 if law == "Laplace" else 100.0 * NEAR
