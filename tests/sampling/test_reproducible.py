@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pathfold as pf
-from pathfold.sampling import execution, hamiltonian_chain
+from pathfold.sampling import chain, execution
 from pathfold.sampling.draws import ARRAYS, Draws
 from pathfold.sampling.progress import Monitor, Progress
 from tests.processes import imported
@@ -107,8 +107,8 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     assert max(progress[3]) > WARMUP + 20
 
     started = []
-    real = hamiltonian_chain.prepare
-    monkeypatch.setattr(hamiltonian_chain, "prepare", lambda *a: (started.append(1), real(*a))[1])
+    real = chain.prepare
+    monkeypatch.setattr(chain, "prepare", lambda *a: (started.append(1), real(*a))[1])
     resumed = small_run(sampler, checkpoint=folder)
     assert len(started) == CHAINS - len(progress[3]), "chains with a checkpoint do not start again"
     assert_same_draws(plain_run(sampler), resumed)
@@ -197,7 +197,7 @@ def test_a_failing_chain_ends_the_run(monkeypatch):
     def fail(*_):
         raise pf.InitialisationError("no start")
 
-    monkeypatch.setattr("pathfold.sampling.hamiltonian_chain.prepare", fail)
+    monkeypatch.setattr("pathfold.sampling.chain.prepare", fail)
     with pytest.raises(pf.InitialisationError, match="no start"):
         small_run("static", draws=1_000_000, keep_path="none")
 

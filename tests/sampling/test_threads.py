@@ -87,7 +87,7 @@ def test_threads_of_a_chain_change_nothing(many_parts, started, kind, sampler):
     assert started == []
     for threads in (2, 3):
         assert_same_draws(alone, run(kind, sampler, threads=threads))
-    assert sorted(started) == [1, 1, 1, 1, 2, 2]
+    assert sorted(started) == [1, 1, 2]
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_the_processor_seconds_of_other_threads(monkeypatch, told):
 def test_threads_are_shared_among_chains(many_parts, started):
     alone = run("panel", "static", chains=2, threads=1)
     assert_same_draws(alone, run("panel", "static", chains=2, threads=5))
-    assert sorted(started) == [1, 1, 1, 1, 2, 2]
+    assert sorted(started) == [1, 1, 2]
 
 
 @pytest.mark.parametrize(("chains", "threads", "expected"), [(4, 2, [0, 0, 0, 0]), (2, 2, [0, 0]), (1, 8, [7]),
@@ -210,5 +210,5 @@ def test_a_run_with_helpers_can_be_interrupted(many_parts, started, monkeypatch)
     stop_with(monkeypatch, lambda monitors: monitors[0].done[0] > 20)
     with pytest.warns(UserWarning, match="was interrupted"):
         tree = run("series", "static", draws=100_000, threads=2, keep_path="none")
-    assert started == [1, 1]
+    assert started == [1]
     assert 0 < tree.posterior.sizes["draw"] < 100_000

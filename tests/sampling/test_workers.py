@@ -20,7 +20,7 @@ import pytest
 import pathfold as pf
 from pathfold.cli import main
 from pathfold.engine.compile import Program
-from pathfold.sampling import execution, hamiltonian_chain, workers
+from pathfold.sampling import chain, execution, workers
 from pathfold.sampling.alone import chain_ended
 from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.checkpoint import sole_use
@@ -65,8 +65,8 @@ def quick(monkeypatch):
 
 
 def test_a_chain_that_loses_its_worker_goes_on_with_another(tmp_path, monkeypatch):
-    started, real = [], hamiltonian_chain.prepare
-    monkeypatch.setattr(hamiltonian_chain, "prepare", lambda *a: (started.append(1), real(*a))[1])
+    started, real = [], chain.prepare
+    monkeypatch.setattr(chain, "prepare", lambda *a: (started.append(1), real(*a))[1])
 
     def lose(task: ChainTask, attempt: int) -> ChainTask:
         if task.index == 1 and attempt < 3:
@@ -109,7 +109,7 @@ def test_what_goes_wrong_in_a_chain_is_no_lost_worker(tmp_path, monkeypatch):
         def failing(*_):
             raise error
 
-        monkeypatch.setattr(hamiltonian_chain, "prepare", failing)
+        monkeypatch.setattr(chain, "prepare", failing)
 
     fail(pf.InitialisationError("no start"))
     with Workers() as pool, pytest.raises(pf.InitialisationError, match="no start"):
