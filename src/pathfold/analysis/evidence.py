@@ -12,7 +12,6 @@ the mean of likelihood^(b_k - b_l) over the draws of rung l, and p(y) the produc
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -150,7 +149,7 @@ def evidence(
         proposal = proposal.refitted(*scored(count, end))
     _, log_weights = scored(draws, ends[-1])
     if len(log_weights) < draws:
-        warnings.warn(f"max_seconds were spent: {len(log_weights)} of {draws} draws are counted", stacklevel=2)
+        warn(f"max_seconds were spent: {len(log_weights)} of {draws} draws are counted")
     found = _estimate(log_weights)
     if found.effective_draws < FEW:
         z = shared_parameters(model, Chosen.of(tree, min(REPEATED, tree.posterior.sizes["draw"])))
@@ -223,10 +222,9 @@ def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
             f"draws={FEWEST} at least"
         )
     if not np.all(stats["round_trips"].values[:, -1] > 0):
-        warnings.warn(
+        warn(
             "a chain has no round trip between posterior and prior, so that the evidence may lack a mode; run more "
             "draws",
-            stacklevel=3,
         )
     by_chain = [_stepping_stones(stats.sel(chain=chain)) for chain in stats["chain"].values]
     logs, errors, effective = (np.array(part) for part in zip(*by_chain, strict=True))

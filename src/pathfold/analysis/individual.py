@@ -6,7 +6,6 @@ makes such an estimate goes with each (method.md, section 19).
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Observations, TimeGrid
 from pathfold.data.events import close
-from pathfold.errors import DataError, SettingsError
+from pathfold.errors import DataError, SettingsError, warn
 from pathfold.model.check_data import check_panel
 from pathfold.model.ensemble import Ensemble
 
@@ -45,10 +44,9 @@ class Filtering:
         weights = self._normalised(log_weights)
         effective, count = float(1.0 / np.sum(weights**2)), len(weights)
         if effective < min(FEW, 0.5 * count):
-            warnings.warn(
+            warn(
                 f"few draws of the posterior explain the new series: {effective:.0f} of {count} are effective. Give "
                 f"more draws, or more than {self.particles} particles; if it is unlike the others, sample it with them",
-                stacklevel=4,
             )
         places = np.searchsorted(np.cumsum(weights), (np.arange(count) + rng.random()) / count)
         taken = rng.permutation(np.minimum(places, count - 1))

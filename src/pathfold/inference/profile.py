@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import positive, truth, whole
-from pathfold.errors import SettingsError, told
+from pathfold.errors import SettingsError, told, warn
 from pathfold.inference.fit.fit import find_modes, prepare_marginal
 from pathfold.inference.fit.posterior_mode import FARTHEST, LONGEST, Mode, climb
 from pathfold.model import DiffusionModel
@@ -117,10 +116,9 @@ def profile(
     if len(chosen) == 1:
         return _of_one(marginal, mode, others, chosen[0], labels, float(ndtri(0.5 + 0.5 * level)))
     if others:
-        warnings.warn(
+        warn(
             f"there are {1 + len(others)} maxima about as high: the profile is that about one of them; profile each "
             "parameter by itself, or sample",
-            stacklevel=2,
         )
     return _of_two(marginal, mode, chosen, labels)
 
@@ -300,15 +298,12 @@ def _warn_of_parts(label: str, ends: np.ndarray, reached: list[list[float]]) -> 
     """Warn if the region has several parts, or an end that is not known."""
     if len(ends) > 1:
         parts = " and ".join(f"{low:.3g} to {high:.3g}" for low, high in ends)
-        warnings.warn(
-            f"the region of {label} has {len(ends)} parts, {parts}: its interval covers them all", stacklevel=4
-        )
+        warn(f"the region of {label} has {len(ends)} parts, {parts}: its interval covers them all")
     for bound, end, at in (("lower", ends[0, 0], reached[0][0]), ("upper", ends[-1, 1], reached[-1][1])):
         if np.isnan(end):
-            warnings.warn(
+            warn(
                 f"the {bound} bound of {label} was not reached, and is NaN: the search came to {at:.3g} and found no "
                 "maximum beyond it; take more steps_per_interval, or a wider prior if the bound lies far outside of it",
-                stacklevel=4,
             )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.data import TimeGrid
-from pathfold.errors import SettingsError, told
+from pathfold.errors import SettingsError, told, warn
 from pathfold.model import DiffusionModel
 from pathfold.results.diagnostics import of_left_out, where_left_out
 from pathfold.results.overview import Results
@@ -92,7 +91,7 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     if made > warmup:
         phrases += [f"chain {i} has no draws yet" for i in sorted({*range(count)} - begun)]
     if phrases:
-        warnings.warn(of_left_out(phrases), stacklevel=2)
+        warn(of_left_out(phrases))
     warmup = min(warmup, made)
     groups = {
         "/posterior": form.posterior(chains, warmup, made),

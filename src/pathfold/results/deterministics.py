@@ -119,7 +119,7 @@ def with_deterministics(
     """Add the functions to every draw; `names` are the parameters'. What cannot be computed is left out."""
     for name, function in functions.items():
         failure = f"the deterministic {name!r} was left out of the results (compute it from the draws)"
-        added = spared(failure, partial(_added, posterior, name, function, names), 4)
+        added = spared(failure, partial(_added, posterior, name, function, names))
         posterior = posterior if added is None else added
     return posterior
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
+from pathfold.errors import warn
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.model.transform import BOUNDED
 from pathfold.results.convergence import Convergence, apart, judged, labels, scalars
@@ -41,13 +41,13 @@ def warn_of_trouble(
 
     Where the time step was `refined`, others have said whether it is short enough.
     """
-    judged = spared("the draws could not be judged", lambda: [*troubles(tree, names, network, refined=refined)], 3)
+    judged = spared("the draws could not be judged", lambda: [*troubles(tree, names, network, refined=refined)])
     sentences = judged or []
     if len(sentences) == 1:
-        warnings.warn(sentences[0], stacklevel=3)
+        warn(sentences[0])
     elif sentences:
         numbered = "; ".join(f"({i}) {sentence}" for i, sentence in enumerate(sentences, start=1))
-        warnings.warn(f"{len(sentences)} things are amiss, the worst first: {numbered}", stacklevel=3)
+        warn(f"{len(sentences)} things are amiss, the worst first: {numbered}")
 
 
 def troubles(

@@ -66,12 +66,12 @@ def to_datatree(run: Run, *, keep_warmup: bool, deterministics: dict[str, Callab
         others["warmup_posterior"] = lambda: form.posterior(run.chains, 0, warmup)
         others["warmup_sample_stats"] = lambda: form.statistics(run.chains, 0, warmup)
     for name, make in others.items():
-        if (group := spared(f"the group {name} was left out of the results", make, 3)) is not None:
+        if (group := spared(f"the group {name} was left out of the results", make)) is not None:
             groups[f"/{name}"] = group
     for name in [name for name in groups if name.endswith("posterior")]:
         groups[name] = with_deterministics(groups[name], deterministics, tuple(run.model.priors))
     tree = Results.from_dict(groups)
-    tree.attrs = spared("the attributes were left out of the results", lambda: _attributes(run, form), 3) or {}
+    tree.attrs = spared("the attributes were left out of the results", lambda: _attributes(run, form)) or {}
     return tree
 
 

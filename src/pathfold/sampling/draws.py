@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pathfold.errors import SettingsError, told
+from pathfold.errors import SettingsError, told, warn
 
 ARRAYS = ("z", "x0", "statistics", "nodes", "path")
 STATES = ("nodes", "path")
@@ -208,10 +207,10 @@ def rows_file(folder: Path, chain: int, name: str) -> Path:
     return folder / f"chain_{chain}.{name}"
 
 
-def spared[T](failure: str, make: Callable[[], T], stacklevel: int) -> T | None:
+def spared[T](failure: str, make: Callable[[], T]) -> T | None:
     """Do work that follows the draws; if it fails or is interrupted, warn with the reason and return None.
 
-    `stacklevel` counts frames from the caller on, as if it gave the warning. Warnings that are errors stay errors.
+    Warnings that are errors stay errors.
     """
     try:
         return make()
@@ -219,5 +218,5 @@ def spared[T](failure: str, make: Callable[[], T], stacklevel: int) -> T | None:
         raise
     except (Exception, KeyboardInterrupt) as error:
         reason = f"{type(error).__name__}: {told(str(error))}" if str(error) else type(error).__name__
-        warnings.warn(f"{failure}: {reason}; the draws are all here", stacklevel=stacklevel + 1)
+        warn(f"{failure}: {reason}; the draws are all here")
         return None

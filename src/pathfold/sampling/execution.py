@@ -6,7 +6,6 @@ import hashlib
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from pathfold.engine import Engine
 from pathfold.engine import table as at
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.engine.native.trajectory import STATISTICS
-from pathfold.errors import InitialisationError, say
+from pathfold.errors import InitialisationError, say, warn
 from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.memory import check_disk, check_memory
@@ -72,48 +71,16 @@ def run_chains(
 
     A checkpoint folder gets the text that `about` makes, which says what the draws in it are.
     """
-    check_panel(model, data)
-    warn_of_skipped_values(model.inputs, grid)
-    if settings.start is not None:
-        check_start(settings.start, model)
-        check_same_series(settings.start, grid)
-    sampler = settings.sampler
-    sampler.check(model)
-    shape = shape_of_draws(model, grid, settings)
-    alone = only_chain(settings)
-    if settings.checkpoint is not None:
-        make_folder(settings.checkpoint)
-    check_path_fits(model, grid)
-    check_draws_fit(shape, settings)
+    _check(model, data, grid, settings)
+    alone, sampler = only_chain(settings), settings.sampler
     begin = time.perf_counter()
-    compile_sampler(sampler.native, announce=settings.progress)
-    with announced("compiling the model", show=settings.progress):
-        engine = sampler.engine(model, grid)
-        sampled = sampler.sampled(engine)
-    compile_seconds = time.perf_counter() - begin
-    set_scales(engine)
-
-    task = ChainTask(
-        index=0,
-        seed=settings.seed,
-        program=sampled.program,
-        layout=sampled.layout,
-        problems=sampler.problems(sampled),
-        block_sizes=sampled.block_sizes,
-        start=None,
-        sampler=sampler,
-        warmup=settings.warmup,
-        draws=settings.draws,
-        shape=shape,
-        thin=settings.thin,
-        max_seconds=settings.max_seconds or math.inf,
-        checkpoint=None if settings.checkpoint is None else str(settings.checkpoint.absolute()),
-    )
+    engine, sampled = _compiled(model, grid, settings)
+    middle = time.perf_counter()
+    task = _task(model, grid, settings, sampled)
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
-    begin = time.perf_counter()
-    indices = range(settings.chains) if alone is None else [alone]
     claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
+        indices = range(settings.chains) if alone is None else [alone]
         tasks, starts = _with_starts(task, engine, sampled, settings, indices)
         if starts.candidates and (sentence := contradiction_at(engine, starts.candidates[0])):
             say(sentence, show=settings.progress)
@@ -121,37 +88,88 @@ def run_chains(
         results, interrupted = execute(tasks, where, lambda: [*sampled.assembly()])
     if alone is not None:
         raise chain_ended(results[0], settings, alone)
-    iterations = [task.iterations(d.made) for d in results]
-    cut_short = interrupted or min(d.made for d in results) < settings.warmup + settings.draws
-    results, left_out = worth_keeping(results, settings.warmup) if cut_short else (results, [])
-    made = min(d.made for d in results)
+    seconds = {"compile_seconds": middle - begin, "run_seconds": time.perf_counter() - middle}
+    own = sampler.statistics(model)
+    run = Run(model, grid, recorded, results, seconds, keep=settings.keep, starts=starts, statistics=own)
+    if interrupted or min(d.made for d in results) < settings.warmup + settings.draws:
+        run = _cut_short(run, settings, [task.iterations(d.made) for d in results], interrupted=interrupted)
+    _warn_of_disk(run.chains, settings)
+    return _with_noise(run, engine, sampled, settings.warmup)
+
+
+def _check(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings) -> None:
+    """Check whatever can be checked before anything is compiled, and make the checkpoint folder."""
+    check_panel(model, data)
+    warn_of_skipped_values(model.inputs, grid)
+    if settings.start is not None:
+        check_start(settings.start, model)
+        check_same_series(settings.start, grid)
+    settings.sampler.check(model)
+    if settings.checkpoint is not None:
+        make_folder(settings.checkpoint)
+    check_path_fits(model, grid)
+    check_draws_fit(shape_of_draws(model, grid, settings), settings)
+
+
+def _compiled(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> tuple[Engine, Engine]:
+    """Return the engine on the manifold of the data, where chains are to begin, and the one that they run on."""
+    compile_sampler(settings.sampler.native, announce=settings.progress)
+    with announced("compiling the model", show=settings.progress):
+        engine = settings.sampler.engine(model, grid)
+        sampled = settings.sampler.sampled(engine)
+    set_scales(engine)
+    return engine, sampled
+
+
+def _task(model: DiffusionModel, grid: TimeGrid, settings: Settings, sampled: Engine) -> ChainTask:
+    """Return what all chains have in common."""
+    return ChainTask(
+        index=0,
+        seed=settings.seed,
+        program=sampled.program,
+        layout=sampled.layout,
+        problems=settings.sampler.problems(sampled),
+        block_sizes=sampled.block_sizes,
+        start=None,
+        sampler=settings.sampler,
+        warmup=settings.warmup,
+        draws=settings.draws,
+        shape=shape_of_draws(model, grid, settings),
+        thin=settings.thin,
+        max_seconds=settings.max_seconds or math.inf,
+        checkpoint=None if settings.checkpoint is None else str(settings.checkpoint.absolute()),
+    )
+
+
+def _cut_short(run: Run, settings: Settings, iterations: list[int], *, interrupted: bool) -> Run:
+    """Return the chains that are worth keeping, cut to the same length, with a warning that says what is lost."""
+    kept, left_out = worth_keeping(run.chains, settings.warmup)
+    made = min(d.made for d in kept)
     if interrupted and made <= settings.warmup and not settings.keep_warmup:
         raise KeyboardInterrupt("in warm-up, so that there are no draws")
-    cause = "the run was interrupted" if interrupted else "max_seconds were spent" if cut_short else ""
-    _warn_of_loss(results, made, cause, settings)
-    seconds = {"compile_seconds": compile_seconds, "run_seconds": time.perf_counter() - begin}
-    chains = [_of_length(d, made, settings.warmup) for d in results]
-    lost = "was left out of the results, since it could not be made"
-    noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, grid, chains, settings.warmup), 4)
-    shift = None
+    cause = "the run was interrupted" if interrupted else "max_seconds were spent"
+    draws = f"{max(0, made - settings.warmup)} of {settings.draws} draws"
+    warn(f"{cause}: {draws} are kept, of {len(kept)} of {settings.chains} chains")
+    chains = [_of_length(d, made, settings.warmup) for d in kept]
+    return replace(run, chains=chains, left_out=left_out, iterations=iterations)
+
+
+def _warn_of_disk(chains: list[Draws], settings: Settings) -> None:
+    if unsaved := next((d.unsaved for d in chains if d.unsaved), ""):
+        warn(
+            f"the checkpoint {settings.checkpoint} could not be written ({unsaved}): the draws are all here, but a run "
+            "that goes on from it will make some of them again"
+        )
+
+
+def _with_noise(run: Run, engine: Engine, sampled: Engine, warmup: int) -> Run:
+    """Add what the noise of draws tells, with a warning in the place of what cannot be made."""
+    lost, shift = "was left out of the results, since it could not be made", None
+    noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, run.grid, run.chains, warmup))
     if sampled is engine:
-        judge = partial(half_step_shift, model, engine, chains, settings.warmup)
-        shift = spared(f"the group half_step_shift {lost}", judge, 4)
-    iterations = iterations if cut_short else []
-    return Run(
-        model,
-        grid,
-        recorded,
-        chains,
-        seconds,
-        noise=noise,
-        half_step_shift=shift,
-        iterations=iterations,
-        left_out=left_out,
-        keep=settings.keep,
-        starts=starts,
-        statistics=sampler.statistics(model),
-    )
+        judge = partial(half_step_shift, run.model, engine, run.chains, warmup)
+        shift = spared(f"the group half_step_shift {lost}", judge)
+    return replace(run, noise=noise, half_step_shift=shift)
 
 
 def shape_of_draws(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> Shape:
@@ -259,21 +277,6 @@ def _with_starts(
     if sampled is not engine:
         tasks = [replace(task, start=task.start and _own_start(task.start, engine, sampled, task)) for task in tasks]
     return tasks, starts
-
-
-def _warn_of_loss(results: list[Draws], made: int, cause: str, settings: Settings) -> None:
-    if cause:
-        warnings.warn(
-            f"{cause}: {max(0, made - settings.warmup)} of {settings.draws} draws are kept, of "
-            f"{len(results)} of {settings.chains} chains",
-            stacklevel=5,
-        )
-    if unsaved := next((d.unsaved for d in results if d.unsaved), ""):
-        warnings.warn(
-            f"the checkpoint {settings.checkpoint} could not be written ({unsaved}): the draws are all here, but a run "
-            "that goes on from it will make some of them again",
-            stacklevel=5,
-        )
 
 
 def _own_start(start: Point, engine: Engine, sampled: Engine, task: ChainTask) -> Point:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -18,7 +17,7 @@ from pathfold.data.checks import choice, positive, truth, whole
 from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.engine import Engine
 from pathfold.engine.installation import announced, compile_sampler
-from pathfold.errors import InitialisationError, say
+from pathfold.errors import InitialisationError, say, warn
 from pathfold.inference.fit.correction import Corrected, corrected, resample
 from pathfold.inference.fit.exploration import Explored, explore
 from pathfold.inference.fit.identifiability import sentences
@@ -172,12 +171,11 @@ def fit(
     tree.attrs |= {"compile_seconds": compiled - begin, "run_seconds": time.perf_counter() - compiled}
     if tree.attrs["verdict"] == "sample":
         how = ", with pf.sample(model, data, ..., start=fit)" if prior else ""
-        warnings.warn(
+        warn(
             f"this fit should not be relied on: {tree.attrs['reasons'][0]}; sample instead{how}",
-            stacklevel=2,
         )
     if sentence := contradiction_in(tree):
-        warnings.warn(sentence, stacklevel=2)
+        warn(sentence)
     return tree
 
 
