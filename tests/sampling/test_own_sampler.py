@@ -24,8 +24,8 @@ def test_it_draws_from_the_posterior_in_threads_or_not_and_goes_on(tmp_path):
     process = ornstein_uhlenbeck(noisy=True)
     model = process.model(known=False)
     data = pf.Observations(0.5 * np.arange(1, 6), np.array([0.2, 0.9, 0.4, -0.3, 0.6]))
-    settings = {"chains": 2, "warmup": 0, "draws": 4000, "thin": 5, "seed": 3, "progress": False}
-    given = {"steps_per_interval": 4, "sampler": names["RandomWalk"](length=0.6)}
+    settings: dict[str, Any] = {"chains": 2, "warmup": 0, "draws": 4000, "thin": 5, "seed": 3, "progress": False}
+    given: dict[str, Any] = {"steps_per_interval": 4, "sampler": names["RandomWalk"](length=0.6)}
     tree = pf.sample(model, data, **given, **settings, threads=2)
     found = scores(tree, Exact(process, data, 4).unknown)
     worst = {name: float(np.abs(z).max()) for name, z in found.items()}
