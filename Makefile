@@ -56,14 +56,14 @@ test-lowest: ENVIRONMENT := .venv-lowest
 test-lowest: VERSIONS := --constraint constraints-lowest.txt
 test-newest: ENVIRONMENT := .venv-newest
 test-newest: VERSIONS := --upgrade --upgrade-strategy eager
-test-lowest: ## tests of program, model and engine with the lowest versions that pyproject.toml allows; ARGS goes to pytest
+test-lowest: ## tests of program, distributions, data, model and engine with the lowest versions that pyproject.toml allows; ARGS goes to pytest
 test-newest: ## the same with the newest versions there are
 test-lowest test-newest:
 	@python=$$(sh scripts/find_python.sh) && "$$python" -m venv $(ENVIRONMENT)
 	@$(ENVIRONMENT)/bin/python -m pip --disable-pip-version-check --no-input -qq install $(VERSIONS) \
 		arviz-stats hypothesis pytest pytest-xdist --editable .
 	NUMBA_CACHE_DIR=$(CURDIR)/$(ENVIRONMENT)/numba PATHFOLD_CACHE=$(CURDIR)/$(ENVIRONMENT)/models \
-		$(ENVIRONMENT)/bin/python -m pytest --numprocesses auto --dist loadfile tests/program tests/model tests/engine $(ARGS)
+		$(ENVIRONMENT)/bin/python -m pytest --numprocesses auto --dist loadfile tests/program tests/distributions tests/data tests/model tests/engine $(ARGS)
 
 test-package: install ## build wheel and sdist, install each into a clean environment and try it; ARGS goes to pytest
 	sh scripts/test_package.sh $(ARGS)

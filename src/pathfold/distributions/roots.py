@@ -39,7 +39,7 @@ def split(d: dist.Distribution, y: ArrayLike) -> Split | None:
         x, volume = inverse(single, y)
         base = split(single.base_dist, x)
         return None if base is None else Split(base.root, base.remainder + volume)
-    family = _FAMILIES.get(type(single))
+    family = ROOTS.get(type(single))
     if family is None:
         return None
     shape = jnp.broadcast_shapes(d.shape(), y.shape)
@@ -266,7 +266,7 @@ def _categorical(d: Any, y: Array):
     return root_of(jax.nn.softplus(most + jnp.log(rest))), 0.0
 
 
-_FAMILIES: dict[type, Callable[[Any, Array], tuple[Array, ArrayLike]]] = {
+ROOTS: dict[type, Callable[[Any, Array], tuple[Array, ArrayLike]]] = {
     dist.Normal: _normal,
     dist.StudentT: _student,
     dist.Cauchy: _cauchy,

@@ -39,17 +39,17 @@ def log_tails(d: Any, y: Array) -> Tails:
     if not has_tails(d):
         raise no_tails(d)
     known = jnp.abs(y) < jnp.inf
-    return _where(known, _FAMILIES[type(d)](d, jnp.where(known, y, 0.5)), _where(y > 0, _ALL_BELOW, _ALL_ABOVE))
+    return _where(known, TAILS[type(d)](d, jnp.where(known, y, 0.5)), _where(y > 0, _ALL_BELOW, _ALL_ABOVE))
 
 
 def has_tails(d: Any) -> bool:
-    return type(d) in _FAMILIES
+    return type(d) in TAILS
 
 
 def no_tails(d: Any) -> ModelError:
     return ModelError(
         f"{type(d).__name__} has no distribution function that pathfold can use, so its values cannot be censored; "
-        f"leave these out, or use one of {', '.join(t.__name__ for t in _FAMILIES)} or a transform of one"
+        f"leave these out, or use one of {', '.join(t.__name__ for t in TAILS)} or a transform of one"
     )
 
 
@@ -299,7 +299,7 @@ def _along(function: Callable) -> Callable:
     return derivative
 
 
-_FAMILIES: dict[type, Callable[[Any, Array], Tails]] = {
+TAILS: dict[type, Callable[[Any, Array], Tails]] = {
     dist.Normal: _mirrored(_upper_normal),
     dist.Laplace: _mirrored(_upper_laplace),
     dist.Cauchy: _mirrored(_upper_cauchy),

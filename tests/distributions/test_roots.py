@@ -1,4 +1,4 @@
-"""Roots, remainders and censored likelihoods, against decimals of a hundred digits (tests/model/exact.py)."""
+"""Roots, remainders and censored likelihoods, against decimals of a hundred digits (tests/distributions/exact.py)."""
 
 from collections.abc import Callable
 from decimal import Decimal, localcontext
@@ -17,8 +17,8 @@ from pathfold.distributions.roots import censored, plain, split
 from pathfold.errors import ModelError
 from pathfold.program.graph import Graph
 from pathfold.program.trace import trace
-from tests.model import exact
-from tests.model.exact import log_gamma, sign, xlog
+from tests.distributions import exact
+from tests.distributions.exact import log_gamma, sign, xlog
 from tests.program import kernels
 from tests.thorough import sparing
 
@@ -407,7 +407,7 @@ EVERY: dict[type, tuple[Callable[..., dist.Distribution], list[float]]] = {
 
 
 def test_every_family_is_tested():
-    assert set(EVERY) >= set(roots._FAMILIES)
+    assert set(EVERY) >= set(roots.ROOTS)
 
 
 @pytest.mark.parametrize("family", EVERY, ids=lambda family: family.__name__)
