@@ -39,6 +39,10 @@ class InitialisationError(PathfoldError):
         return type(self), (str(self), self.nearest)
 
 
+class DrawsWarning(UserWarning):
+    """Something is amiss with the draws of a run; the warning says what, and what to do about it."""
+
+
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's that called, whatever it called."""
     warnings.warn(sentence, category, skip_file_prefixes=(str(Path(__file__).parent),))

@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from pathfold.data import Data
 from pathfold.data.checks import positive, whole
-from pathfold.errors import InitialisationError, SettingsError
+from pathfold.errors import DrawsWarning, InitialisationError, SettingsError
 from pathfold.inference.sample import sample
 from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
@@ -173,12 +173,12 @@ def _first(
 
 
 def _sampled(model: DiffusionModel, data: Any, steps: int, settings: dict[str, Any], start: Any = None) -> xr.DataTree:
-    """Make one run, without its warnings; `refine` warns of what is amiss with the last run alone."""
+    """Make one run; `refine` warns of what is amiss with the draws of the last alone."""
     folder = settings.get("checkpoint")
     if folder is not None:
         settings = settings | {"checkpoint": Path(folder) / f"steps_{steps}"}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=UserWarning, module=r"pathfold\.")
+        warnings.simplefilter("ignore", DrawsWarning)
         return sample(model, data, steps_per_interval=steps, start=start, **settings)
 
 

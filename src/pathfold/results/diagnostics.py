@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.engine.status import MEANING
-from pathfold.errors import warn
+from pathfold.errors import DrawsWarning, warn
 from pathfold.model.reactions import ENDS, NEAR_ZERO, Reactions
 from pathfold.model.transform import BOUNDED
 from pathfold.results.convergence import Convergence, apart, judged, labels, scalars
@@ -44,10 +44,10 @@ def warn_of_trouble(
     judged = spared("the draws could not be judged", lambda: [*troubles(tree, names, network, refined=refined)])
     sentences = judged or []
     if len(sentences) == 1:
-        warn(sentences[0])
+        warn(sentences[0], DrawsWarning)
     elif sentences:
         numbered = "; ".join(f"({i}) {sentence}" for i, sentence in enumerate(sentences, start=1))
-        warn(f"{len(sentences)} things are amiss, the worst first: {numbered}")
+        warn(f"{len(sentences)} things are amiss, the worst first: {numbered}", DrawsWarning)
 
 
 def troubles(
