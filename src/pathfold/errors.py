@@ -40,7 +40,7 @@ class InitialisationError(PathfoldError):
 
 
 class DrawsWarning(UserWarning):
-    """Something is amiss with the draws of a run; the warning says what, and what to do about it."""
+    """A problem with the draws of a run; the warning says which, and what to do about it."""
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:

@@ -65,7 +65,7 @@ class Solver:
 class Engine:
     """Compiled operations on the manifold of one model and one set of observations.
 
-    `conditioned` adds a row mask for the full state at every node (values and mask from `condition`). With a
+    `conditioned` adds a row mask for the full state at every node (values and mask are written to a problem). With a
     `metric` the parameters are sampled in coordinates that can be changed, at first their own. If `tempered`, a setting
     says what power likelihoods are taken to, at first one (method.md, section 22). The functions of
     `engine.native` take the engine's `layout` and `problem`, and blocks that it makes.

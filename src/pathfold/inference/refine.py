@@ -173,7 +173,7 @@ def _first(
 
 
 def _sampled(model: DiffusionModel, data: Any, steps: int, settings: dict[str, Any], start: Any = None) -> xr.DataTree:
-    """Make one run; `refine` warns of what is amiss with the draws of the last alone."""
+    """Make one run; `refine` warns of problems with the draws of the last alone."""
     folder = settings.get("checkpoint")
     if folder is not None:
         settings = settings | {"checkpoint": Path(folder) / f"steps_{steps}"}

@@ -63,7 +63,6 @@ class DynamicHMC(PaperSampler):
         self._check_settings()
         self._check_target(self.target_acceptance)
         self._set("metric", checked_metric(self.metric))
-
         if self.observations_per_block is not None:
             self._set("observations_per_block", whole("observations_per_block", self.observations_per_block, least=2))
 

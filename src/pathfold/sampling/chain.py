@@ -71,7 +71,7 @@ class Chain(ABC):
         self.points = np.zeros((points, task.block_sizes["point"]))
         self.momenta = np.zeros((momenta, task.block_sizes["vector"]))
         self.scratch = np.zeros(task.block_sizes["scratch"])
-        self.problems = task.problems.copy()  # a start changes the relaxation for a while, blocking the states held
+        self.problems = task.problems.copy()  # a chain may change its own
         self.rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(task.seed, spawn_key=(task.index,))))
         folder = None if task.checkpoint is None else Path(task.checkpoint)
         self.draws, self.rooms = Draws.empty(task.shape, folder, task.index), rooms(task.shape, PIECE)
