@@ -94,7 +94,7 @@ def native_microseconds(function: Any, arguments: tuple, repeats: int, turns: in
         for _ in range(turns):
             function(*arguments)
 
-    run = HostFunction(turn, {})  # what Numba compiles by itself finds no machine code of native functions
+    run = HostFunction(turn)  # what Numba compiles by itself finds no machine code of native functions
     run(1, arguments)
     return min(_seconds(run, turns, arguments) / turns for _ in range(repeats)) * 1e6
 

@@ -179,7 +179,7 @@ def test_what_a_sampler_calls_is_compiled_before_and_nothing_else_is(tmp_path):
 
 
 def entry(function):
-    return HostFunction(function, {})
+    return HostFunction(function)
 
 
 @entry

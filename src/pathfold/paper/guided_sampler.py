@@ -104,8 +104,7 @@ class GuidedChain(Chain):
     def initialise(self) -> None:
         start = self.task.start
         assert start is not None
-        metropolis.node_record(self.layout, self.points[metropolis.REFERENCE])[:] = start.nodes
-        blocks = (self.layout, self.problems[0], self.points, start.position, self.scratch)
+        blocks = (self.layout, self.problems[0], self.points, start.position, start.nodes, self.scratch)
         if (status := metropolis.begin(*blocks)) != CONVERGED:
             raise InitialisationError(
                 f"guided proposals cannot start where a search ended: {MEANING[status]}; try another seed, or take "

@@ -16,9 +16,8 @@ DYNAMIC: Entries = (
 )
 GUIDED: Entries = (
     (metropolis.guided_search_size, (LAYOUT,)),
-    (metropolis.node_record, (LAYOUT, BLOCK)),
     (metropolis.begin_search, (LAYOUT, BLOCK, float64, boolean)),
-    (metropolis.begin, (LAYOUT, BLOCK, TABLE, BLOCK, BLOCK)),
+    (metropolis.begin, (LAYOUT, BLOCK, TABLE, BLOCK, BLOCK, BLOCK)),
     (metropolis.exchange_noise, (LAYOUT, BLOCK, BLOCK, boolean)),
     (metropolis.run_guided, (LAYOUT, BLOCK, TABLE, BLOCK, RNG, BLOCK, int64, *DRAWN)),
 )

@@ -16,16 +16,7 @@ from numba.core.ccallback import CFunc
 from numba.core.types import UniTuple
 from numba.extending import intrinsic, overload
 
-from .pieces import CompilesWholes, HostFunction
-
-# Fast arithmetic that still respects NaN and infinity: the status tests rely on them.
-_OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"contract", "reassoc", "arcp", "nsz", "afn"},
-    "no_cfunc_wrapper": True,
-}
-
+from .pieces import OPTIONS, CompilesWholes, HostFunction
 
 def compiled[F: Callable](function: F) -> F:
     """Compile a function when it is first called; Numba keeps what it compiled for the next process.
@@ -35,7 +26,7 @@ def compiled[F: Callable](function: F) -> F:
     """
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function
-    entry: Any = HostFunction(function, _OPTIONS)
+    entry: Any = HostFunction(function)
     with suppress(RuntimeError):
         entry.enable_caching()
         _stamp(entry)
@@ -146,9 +137,7 @@ def address_of_kernel(function: Callable) -> int:
 
 
 def _made_at(function: Callable, *types: Any) -> int:
-    options = {name: value for name, value in _OPTIONS.items() if name in ("error_model", "fastmath")}
-    options["nopython"] = True
-    made: Any = CFunc(function, (types, void), {}, options, pipeline_class=CompilesWholes)
+    made: Any = CFunc(function, (types, void), {}, OPTIONS, pipeline_class=CompilesWholes)
     with suppress(RuntimeError):
         made.enable_caching()
         _stamp(made)

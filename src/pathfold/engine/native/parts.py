@@ -83,8 +83,7 @@ def sweep(layout, problem, point, other, scratch, sums, *stages):
 def go_through(address, work):
     """Do all parts of a piece of work, by the compiled function at the address.
 
-    Were it a function that Numba links, it would be compiled within each of its many callers; and since that might
-    raise, for all that Numba knows, these would count references to the blocks.
+    Were it a function that Numba links, it would be compiled within each of its many callers.
     """
     do_parts(work)
 

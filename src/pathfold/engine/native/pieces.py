@@ -13,7 +13,18 @@ from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import NopythonTypeInference
+
+# Fast arithmetic that still respects NaN and infinity: the status tests rely on them. References to arrays are not
+# counted, which would be atomic, and at every access: the host holds all arrays for as long as native code runs.
+OPTIONS: dict[str, Any] = {
+    "nopython": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "reassoc", "arcp", "nsz", "afn"},
+    "_nrt": False,
+}
 
 
 class Piece(JITCodeLibrary):
@@ -64,10 +75,30 @@ def callers_first(libraries: list[Any]) -> list[Any]:
     return [*reversed(callees_first)]
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class InfersViews(NopythonTypeInference):
+    """Lets a piece return a part of an array, which Numba allows only where references are counted."""
+
+    _name = "infers_views"
+
+    def run_pass(self, state: Any) -> bool:
+        context, state.targetctx = state.targetctx, state.targetctx.subtarget(enable_nrt=True)
+        try:
+            return super().run_pass(state)
+        finally:
+            state.targetctx = context
+
+
 class CompilesPieces(Compiler):
     def define_pipelines(self) -> list:
         self.state.library = Piece(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        return super().define_pipelines()
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [
+                (InfersViews if step is NopythonTypeInference else step, text) for step, text in pipeline.passes
+            ]
+            pipeline.finalize()
+        return pipelines
 
 
 class CompilesWholes(Compiler):
@@ -80,8 +111,8 @@ class CompilesWholes(Compiler):
 class HostFunction(CPUDispatcher):
     """A function as the host calls it; native functions find the piece in its place."""
 
-    def __init__(self, function: Callable, options: dict[str, Any]) -> None:
-        options = {"nopython": True, **options}
+    def __init__(self, function: Callable) -> None:
+        options = {"nogil": True, "no_cfunc_wrapper": True, **OPTIONS}
         super().__init__(function, targetoptions=options, pipeline_class=CompilesWholes)
         options = {"no_cpython_wrapper": True, **options}
         self.piece: Any = CPUDispatcher(function, targetoptions=options, pipeline_class=CompilesPieces)

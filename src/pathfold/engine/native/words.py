@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import boolean, float64, int64, void
+from numba import boolean, float64, int64, types, void
 from numba.core.cgutils import get_or_insert_function
-from numba.core.types import CPointer
-from numba.extending import intrinsic, overload
-from numba.np.numpy_support import carray
+from numba.extending import intrinsic, lower_builtin, overload, type_callable
+from numba.np.arrayobj import make_array, populate_array
 
 _WORD, _BYTES = ir.IntType(64), 8
 
@@ -45,18 +44,18 @@ def numbers_at(address, count):
     return np.frombuffer((ctypes.c_double * int(count)).from_address(int(address)))
 
 
-@overload(numbers_at)
-def _native_numbers_at(address, count):
-    pointer: Any = _numbers
-    return lambda address, count: carray(pointer(address), count)
+@type_callable(numbers_at)
+def _type_numbers_at(context):
+    return lambda address, count: types.Array(float64, 1, "C")
 
 
-@intrinsic
-def _numbers(typing, address):
-    def code(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], ir.DoubleType().as_pointer())
-
-    return CPointer(float64)(int64), code
+@lower_builtin(numbers_at, types.Integer, types.Integer)
+def _native_numbers_at(context, builder, signature, arguments):
+    address, count = arguments
+    made, width = make_array(signature.return_type)(context, builder), ir.Constant(_WORD, _BYTES)
+    data = builder.inttoptr(address, ir.DoubleType().as_pointer())
+    populate_array(made, data=data, shape=[count], strides=[width], itemsize=width, meminfo=None)
+    return made._getvalue()
 
 
 def _look(typing, address, place):

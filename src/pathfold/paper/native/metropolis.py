@@ -170,8 +170,9 @@ def exchange_noise(layout, point, vector, write):
 
 
 @compiled
-def begin(layout, problem, points, vector, scratch):
-    """Start from the noise in the vector, with guides along points[REFERENCE]; returns a status."""
+def begin(layout, problem, points, vector, nodes, scratch):
+    """Start from the noise in the vector, with guides along the path that this record of nodes has; return a status."""
+    copy(nodes, node_record(layout, points[REFERENCE]))
     exchange_noise(layout, points[CURRENT], vector, True)
     remake_paths(layout, problem, points[REFERENCE], points[CURRENT], scratch, True)
     return CONVERGED if finite(log_density(layout, points[CURRENT])) else NON_FINITE
