@@ -22,9 +22,12 @@ from typing import Any
 import numpy as np
 from step_cost import Case, series
 
-from pathfold.engine import Solver
+from pathfold.engine import Solver, plans
+from pathfold.engine import table as at
 from pathfold.engine.native import manifold, projection
 from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.run import run
+from pathfold.engine.native.shares import newton_sums
 from pathfold.engine.native.thresholds import DIVERGENCE
 from pathfold.engine.native.trajectory import ITERATED, LINEARISED
 from pathfold.engine.status import CONVERGED, DIVERGED, NOT_CONVERGED
@@ -43,11 +46,11 @@ class Steps(Case):
 
     def release(self) -> None:
         self._hold(self.held[:0])
-        prepare(self.layout, self.problem, self.point, self.scratch)
+        prepare(self.machine, self.point)
 
     def hold(self) -> None:
         self._hold(self.held)
-        prepare(self.layout, self.problem, self.point, self.scratch)
+        prepare(self.machine, self.point)
 
     def _hold(self, nodes: np.ndarray) -> None:
         states = self.engine.get("point", self.point, "node", "x_node")
@@ -62,45 +65,43 @@ class Steps(Case):
         self.counts[:] = 0
 
     def iterate(self, *, chords: bool) -> int:
-        blocks = (self.layout, self.problem, self.point, self.target, self.point[:0])
-        return projection.iterate(*blocks, chords, self.scratch, self.counts)
+        return projection.iterate(self.machine, self.point, self.target, self.point[:0], chords, self.counts)
 
     def from_origin(self) -> None:
         projection.copy_nodes(self.layout, self.point, self.target)
-        projection.clear_multipliers(self.layout, self.scratch)
+        projection.clear_multipliers(self.machine)
 
     def guess(self) -> None:
         displacement = self.engine.gradient(self.target)
-        blocks = (self.problem, self.point, self.target, displacement)
-        projection.predict(self.layout, *blocks, manifold.push_from_manifold(), self.scratch)
+        projection.predict(self.machine, plans.SOLVE_ON_MANIFOLD, self.point, self.target, displacement)
 
     def simulate_blocks(self) -> None:
         """Node states as the noise has them, from the states that are held."""
         e = self.engine
         values = e.get("problem", self.problem, "grid", "y")[self.held, -e.sizes.X :]
         for _ in range(R):
-            manifold.linearise(self.layout, self.problem, self.target, self.scratch)
+            manifold.linearise(self.machine, self.target)
             states = e.get("point", self.target, "node", "x_node") + e.get("scratch", self.scratch, "newton", "gap")
             states[self.held] = values
             e.set("point", self.target, "node", "x_node", states)
 
     def paper(self) -> int:
-        n, solver = projection, Solver()
-        blocks = (self.layout, self.problem, self.point, self.target)
+        m, solver = self.machine, Solver()
         self.from_origin()
         change = np.inf
         for _ in range(solver.max_iterations):
-            manifold.pull_start(self.layout, self.target[: self.p.size], self.scratch)
-            n.shoot(*blocks, False, self.scratch)  # moves the noise; then no change is left to apply
-            n.clear_multipliers(self.layout, self.scratch)
+            run(m, plans.JUST_SHOOT, self.point, self.target)  # moves the noise; then no change is left to apply
+            projection.clear_multipliers(m)
             self.simulate_blocks()
-            residual = n.shoot_and_filter(*blocks, True, self.scratch)
+            run(m, plans.SHOOT_AFRESH, self.point, self.target)
+            residual = newton_sums(m)[self.layout[at.SUMS_RESIDUAL]]
             self.counts[[ITERATED, LINEARISED]] += 1
             if not residual < DIVERGENCE:
                 return DIVERGED
             if residual < solver.constraint_tolerance and change < solver.position_tolerance:
                 return CONVERGED
-            change = n.cross_smooth(*blocks, self.scratch)
+            run(m, plans.CROSS_SMOOTH, self.point, self.target)
+            change = newton_sums(m)[self.layout[at.SUMS_CHANGE]]
         return NOT_CONVERGED
 
     def lifted(self) -> int:
@@ -116,8 +117,7 @@ class Steps(Case):
         return self.iterate(chords=True)
 
     def whole(self) -> int:
-        blocks = (self.layout, self.problem, self.point, self.target, self.point[:0])
-        return projection.solve_position(*blocks, self.scratch, self.counts)
+        return projection.solve_position(self.machine, self.point, self.target, self.point[:0], self.counts)
 
 
 def measure(points: int, momenta: int) -> list[dict[str, Any]]:

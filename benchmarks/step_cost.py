@@ -56,7 +56,8 @@ class Case:
         start = find_starts(engine, [0], seed=seed, threads=1, relaxation=relaxation).point(0)
         points[0, : start.position.size] = start.position
         engine.record("point", points[0], "node")[:] = start.nodes
-        prepare(self.layout, self.problem, points[0], self.scratch)
+        self.machine = engine.machine(self.scratch)
+        prepare(self.machine, points[0])
         self.point, self.target, self.back = points[:3]
 
     def momentum(self) -> np.ndarray:
@@ -66,19 +67,18 @@ class Case:
         noise = rng.standard_normal((e.intervals, e.grid.steps, n.V))
         w = rng.standard_normal((e.intervals, n.W))
         e.set_vector(p, rng.standard_normal(n.U), rng.standard_normal((e.series, n.V0)), w, noise)
-        project(self.layout, self.problem, self.point, p, self.scratch)
+        project(self.machine, self.point, p)
         return p
 
     def step(self, p: np.ndarray) -> int:
         self.p[:] = p
         lengths = STEP_SIZE, 0.5 * STEP_SIZE, 0.5 * STEP_SIZE
-        arguments = (self.point, self.target, self.back, self.p, *lengths, self.scratch, self.counts)
-        return step(self.layout, self.problem, *arguments)
+        return step(self.machine, self.point, self.target, self.back, self.p, *lengths, self.counts)
 
     def solve(self, p: np.ndarray) -> int:
         self.p[:] = p
-        arguments = (self.point, self.target, self.point[:0], self.p, STEP_SIZE, self.scratch, self.counts)
-        return position_step(self.layout, self.problem, *arguments)
+        arguments = (self.point, self.target, self.point[:0], self.p, STEP_SIZE, self.counts)
+        return position_step(self.machine, *arguments)
 
     def settle(self, steps: int) -> None:
         """Move from the simulated path to a typical point of the posterior."""
@@ -162,12 +162,12 @@ def measure(
     case.settle(settle)
     results: dict[str, float] = {}
     if parts:
-        at, problem, point, scratch = case.layout, case.problem, case.point, case.scratch
-        results["linearise_us"] = native_microseconds(linearise, (at, problem, point, scratch), repeats)
-        factor = native_microseconds(factorise, (at, problem, point, scratch), repeats)
-        projected = native_microseconds(project, (at, problem, point, case.p, scratch), repeats)
+        machine, point = case.machine, case.point
+        results["linearise_us"] = native_microseconds(linearise, (machine, point), repeats)
+        factor = native_microseconds(factorise, (machine, point), repeats)
+        projected = native_microseconds(project, (machine, point, case.p), repeats)
         results["factor_project_us"] = factor + projected
-        results["gradient_us"] = native_microseconds(set_gradient, (at, problem, point, scratch), repeats)
+        results["gradient_us"] = native_microseconds(set_gradient, (machine, point), repeats)
         results["all_parts_us"] = sum(results.values())
     times: dict[str, list[float]] = {"newton_solve_us": [], "step_us": []}
     counts, tried = np.zeros(2), 0

@@ -15,7 +15,7 @@ from scipy import stats
 import pathfold as pf
 from pathfold.analysis.particle_filter import Estimates, ParticleFilter
 from pathfold.data import TimeGrid
-from pathfold.engine import GuidedEngine
+from pathfold.engine import GuidedEngine, plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
 from tests.once import once
@@ -138,12 +138,12 @@ def test_a_particle_far_from_the_data_has_a_small_weight(state):
     may make it smaller, where it does not count, and never larger."""
     model, grid = exploding()
     e = GuidedEngine(model, grid)
-    point, scratch = e.block("point"), e.block("scratch")
+    point = e.block("point")
     theta, sigma, delta = 3.5, TRUTH["sigma"], LONG / COARSE
     e.set("point", point, "theta", "z", model.parameters.flatten({"theta": theta, "sigma": sigma}))
     e.set("point", point, "piece", "x_begin", np.full((len(e.first), 1), state))
     e.set("point", point, "v", "v", np.random.default_rng(1).normal(size=(e.intervals, 2)))
-    weight = compiled_native.guided_paths.follow_node(at.GUIDED_NODE, e.layout, e.problem, point, scratch, e.pieces[0])
+    weight = compiled_native.guided_paths.follow_node(e.machine(), plans.GUIDED_NODE, point, e.pieces[0])
     drift, slope, bend = theta * state * (1.0 - state**2), theta * (1.0 - 3.0 * state**2), -6.0 * theta * state
     mean = state + delta * drift + 0.5 * delta**2 * (drift * slope + 0.5 * sigma**2 * bend)
     variance = sigma**2 * (delta + slope * delta**2 + slope**2 * delta**3 / 3.0) + 0.25**2
@@ -175,27 +175,26 @@ def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.nda
     (model, grid), native, count = of_kind("noisy"), plain_native().particles, 20
     e = ParticleFilter(model, grid, count).engine
     killed = np.random.default_rng(5).random((len(e.nodes), count)) < 0.25
-    point, scratch, calls, move = (
+    point, calls, move = (
         e.block("point"),
-        e.block("scratch"),
         iter(killed.ravel()),
         compiled_native.particles.move,
     )
     states, spare, log_weights = np.zeros((count, 1)), np.zeros((count, 1)), np.zeros(count)
     kinds = np.zeros((count, 0)), np.zeros((0, 5)), np.zeros(count, dtype=np.int64)
 
-    def deadly_move(layout, problem, point, scratch, rng, piece):
-        log_weight = move(layout, problem, point, scratch, rng, piece)
+    def deadly_move(m, point, rng, piece):
+        log_weight = move(m, point, rng, piece)
         if next(calls):
             log_weight += to_weight
-            end = native.of_series(layout, at.POINT_PIECE, at.PIECE_X_END, piece + 1)
+            end = native.of_series(e.layout, at.POINT_PIECE, at.PIECE_X_END, piece + 1)
             point[end] += to_state
         return log_weight
 
     monkeypatch.setattr(native, "move", deadly_move)
     e.set("point", point, "theta", "z", model.parameters.flatten(TRUTH))
     ahead, rng = np.zeros(len(e.nodes)), np.random.default_rng(6)
-    blocks = e.layout, e.problem, point, scratch, rng, e.pieces, e.starts, np.zeros((len(e.nodes), 0), dtype=np.int64)
+    blocks = e.machine(), point, rng, e.pieces, e.starts, np.zeros((len(e.nodes), 0), dtype=np.int64)
     with np.errstate(invalid="ignore"):  # inf - inf
         assert native.filter_particles(*blocks, states, spare, log_weights, *kinds, ahead, *NOTHING) == CONVERGED
     return ahead, states[log_weights > -np.inf], killed

@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 
 from pathfold.data import TimeGrid
-from pathfold.engine import Engine
+from pathfold.engine import Engine, plans
 from pathfold.engine.status import CONVERGED
 from pathfold.model import DiffusionModel
 from pathfold.paper.blocks import held
 from tests.dense import Dense, InCoordinates
 from tests.plain import compiled_native, plain_native
+
+# The gradient with the solve for its normal part left out.
+_LAST = [stage.kernels for stage in plans.GRADIENT.stages].index(("parameter_gradient", "begin_solve"))
+NOT_PROJECTED = plans.plan(
+    *plans.GRADIENT.stages[: _LAST + 1], *plans.SMOOTHED, plans.chunks("gradient_vector"), plans.once("pull_start")
+)
 
 
 def relative(found, expected, scale=None) -> float:
@@ -68,9 +74,8 @@ class Driven:
     def states(model: DiffusionModel, grid: TimeGrid, q: np.ndarray) -> np.ndarray:
         return Dense(model, grid).node_states(q)
 
-    @property
-    def args(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.engine.layout, self.engine.problem
+    def machine(self, scratch: np.ndarray) -> Any:
+        return self.engine.machine(scratch)
 
     def use_splitting(self, splitting: str) -> None:
         """Change the splitting of the engine; it is a setting of the problem, read when the code runs."""
@@ -97,7 +102,7 @@ class Driven:
     def point(self, q: np.ndarray) -> np.ndarray:
         """A point that is ready for a step."""
         point, scratch = self.raw_point(q), self.engine.block("scratch")
-        assert self.native.dynamics.prepare(*self.args, point, scratch) == CONVERGED
+        assert self.native.dynamics.prepare(self.machine(scratch), point) == CONVERGED
         return point
 
     def rows(self, by_node: np.ndarray) -> np.ndarray:
@@ -112,7 +117,7 @@ class Driven:
         self.write(vector, p)
         with np.errstate(all="ignore"):  # native code does not warn either
             blocks = point, target, back, vector
-            status = self.native.dynamics.step(*self.args, *blocks, t, 0.5 * t, 0.5 * t, scratch, self.counts)
+            status = self.native.dynamics.step(self.machine(scratch), *blocks, t, 0.5 * t, 0.5 * t, self.counts)
         return int(status), target, self.flat(vector)
 
     def pair(self, point: np.ndarray, p: np.ndarray, t: float) -> tuple[int, np.ndarray, np.ndarray]:
@@ -123,8 +128,8 @@ class Driven:
         points[at.CURRENT], momenta[at.MOVING] = point, self.vector(p)
         rows, counts = (at.CURRENT, at.NEXT), np.zeros(at.COUNTS, dtype=np.int64)
         with np.errstate(all="ignore"):
-            blocks = points, momenta, *rows, t, self.engine.block("scratch"), counts
-            status = self.native.two_stage.take_pair(*self.args, *blocks)
+            machine = self.machine(self.engine.block("scratch"))
+            status = self.native.two_stage.take_pair(machine, points, momenta, *rows, t, counts)
         return int(status), points[at.NEXT], self.flat(momenta[at.MOVING])
 
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:
@@ -148,15 +153,10 @@ class Driven:
         Nor are rows of J added to it, which the solve would take away again: as while a start is sought.
         """
         self.use_splitting("gaussian")
-        code, point, scratch = plain_native().manifold, self.point(q), self.engine.block("scratch")
-        solve = code.solve_pushed
-        try:
-            code.solve_pushed = lambda *_: None
-            self.engine.set("problem", self.engine.problem, "settings", "gap_relaxation", 1e-300)
-            code.set_gradient(*self.args, point, scratch)
-        finally:
-            code.solve_pushed = solve
-            self.engine.set("problem", self.engine.problem, "settings", "gap_relaxation", 0.0)
+        code, point, scratch = plain_native(), self.point(q), self.engine.block("scratch")
+        self.engine.set("problem", self.engine.problem, "settings", "gap_relaxation", 1e-300)
+        code.run.run(self.machine(scratch), NOT_PROJECTED, point, self.engine.gradient(point))
+        self.engine.set("problem", self.engine.problem, "settings", "gap_relaxation", 0.0)
         return relative(self.flat(self.engine.gradient(point)), self.dense.h1_gradient(q, verlet=False))
 
     def potential_error(self, q: np.ndarray) -> float:
@@ -167,23 +167,24 @@ class Driven:
     def projector_errors(self, q: np.ndarray, p: np.ndarray) -> tuple[float, float]:
         """Of p - J^T G^{-1} J p, relative to p; and of lam = G^{-1} J p."""
         point, vector, scratch = self.point(q), self.vector(p), self.engine.block("scratch")
-        self.native.manifold.project(*self.args, point, vector, scratch)
+        self.native.manifold.project(self.machine(scratch), point, vector)
         lam = self.rows(self.engine.get("scratch", scratch, "newton", "lam"))
         expected = self.dense.solve_pushed(q, p)
         return relative(self.flat(vector), self.dense.project(q, p), p), relative(lam, expected)
 
     def newton_errors(self, q: np.ndarray, moving: np.ndarray) -> dict[str, float]:
         """One Newton iteration from a consistent path, q' - J(q)^T (J(q') J(q)^T)^{-1} c(q'); its nodes, and c(q')."""
-        engine, newton, code = self.engine, self.native.projection, self.native
+        engine, code = self.engine, self.native
         origin, target, scratch = self.point(q), self.raw_point(moving), engine.block("scratch")
-        residual = newton.shoot_and_filter(*self.args, origin, target, True, scratch)
+        machine = self.machine(scratch)
+        code.run.run(machine, plans.SHOOT_AFRESH, origin, target)
+        residual = engine.get("scratch", scratch, "newton_sums", "residual")
         constraint, gap = (engine.get("scratch", scratch, "newton", field) for field in ("o", "gap"))
         if self.engine.conditioned:  # a node state that is conditioned on stays; the gap before it is what is amiss
             constraint[:, self.engine.model.observation_dim :] += gap
-        newton.cross_smooth(*self.args, origin, target, scratch)
+        code.run.run(machine, plans.CROSS_SMOOTH, origin, target)
         nodes = engine.get("point", target, "node", "x_node")
-        code.manifold.pull_start(engine.layout, code.vector.position(engine.layout, target), scratch)
-        newton.shoot(*self.args, origin, target, False, scratch)
+        code.run.run(machine, plans.JUST_SHOOT, origin, target)
 
         expected = self.dense.constraint(moving)
         change, lam = self.dense.newton_change(q, moving)

@@ -21,7 +21,7 @@ def build_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def build(self: CompiledModel) -> Program:
         entry = self._build()
-        return Program("faulty", machine_name(), entry.objects, int(entry.facts["carried"]))
+        return Program("faulty", machine_name(), entry.objects, entry.facts)
 
     monkeypatch.setattr("pathfold.engine.compile.assemble", assembled)
     monkeypatch.setattr(CompiledModel, "_find_or_build", build)

@@ -109,7 +109,7 @@ def test_the_posterior_without_constraints():
         rng, point = np.random.default_rng(1), engine.block("point")
         engine.set_vector(point, *(0.4 * rng.normal(size=part.shape) for part in engine.get_vector(point)))
         dynamics, scratch = compiled_native.dynamics, engine.block("scratch")
-        assert dynamics.prepare(engine.layout, engine.problem, point, scratch) == CONVERGED
+        assert dynamics.prepare(engine.machine(scratch), point) == CONVERGED
         parts = engine.get_vector(engine.gradient(point))
         found.append([np.array(dynamics.potential(engine.layout, point)), *parts])
     for one, group in zip(*found, strict=True):

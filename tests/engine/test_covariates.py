@@ -129,7 +129,7 @@ def test_the_baseline_is_the_sum_of_series_by_themselves():
         engine = UnconstrainedEngine(m, grid_of(*panel), lanes=4)
         point, (v0, v) = engine.block("point"), (np.concatenate(each) for each in zip(*noise, strict=True))
         engine.set_vector(point, u, v0, np.zeros((engine.intervals, 0)), v)
-        native, blocks = compiled_native.dynamics, (engine.layout, engine.problem, point, engine.block("scratch"))
+        native, blocks = compiled_native.dynamics, (engine.machine(), point)
         assert native.prepare(*blocks) == CONVERGED
         excess_u, slope = (engine.get("point", point, "theta", name) for name in ("excess_u", "excess_u_gradient"))
         by_u, by_v0, _, by_v = engine.get_vector(engine.gradient(point))
@@ -158,7 +158,7 @@ def test_guided_paths_are_those_of_series_by_themselves():
         for field, states in zip(("x_start", "x_node"), reference, strict=True):
             e.set("point", point, "node", field, states[which].reshape(-1, 2))
         e.set_vector(point, np.zeros(e.sizes.U), omega0[which], np.zeros((e.intervals, 0)), omega[which].reshape(-1, 1))
-        native, blocks = compiled_native.guided_paths, (e.layout, e.problem, point, scratch)
+        native, blocks = compiled_native.guided_paths, (e.machine(scratch), point)
         for k in range(len(which)):
             native.guide_series(*blocks, k)
         return [native.follow_series(*blocks, k, False) for k in range(len(which))]

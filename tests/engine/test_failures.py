@@ -49,7 +49,7 @@ def test_is_seen_at_the_start(name, plain):
     point, scratch = d.raw_point(q), d.engine.block("scratch")
     assert not np.all(np.isfinite(d.dense.predicted(q)))  # the model does break there
     with np.errstate(all="ignore"):  # native code does not warn either
-        assert d.native.dynamics.prepare(*d.args, point, scratch) == NON_FINITE
+        assert d.native.dynamics.prepare(d.machine(scratch), point) == NON_FINITE
 
 
 @pytest.mark.parametrize(("name", "begin"), [("log of a negative state", 0.0), ("exp of a large state", -1.5)])
@@ -114,4 +114,4 @@ def test_singular_gram_matrix_fails(plain):
     grid = TimeGrid.build(Observations([1.0, 2.0], np.zeros((2, 2))), steps_per_interval=2)
     d = Driven(twice, grid, lanes=2, plain=plain)
     point = d.raw_point(np.zeros(d.dense.dim))
-    assert d.native.dynamics.prepare(*d.args, point, d.engine.block("scratch")) == NON_FINITE
+    assert d.native.dynamics.prepare(d.engine.machine(), point) == NON_FINITE

@@ -15,6 +15,7 @@ from scipy import stats
 import pathfold as pf
 from pathfold.data import Seen, TimeGrid
 from pathfold.engine import GuidedEngine, UnconstrainedEngine
+from pathfold.engine.native.run import Machine
 from pathfold.model import DiffusionModel
 from pathfold.schemes import CustomScheme
 from tests.by_numpy import by_numpy
@@ -77,8 +78,8 @@ class Guided:
         return sum(follow_series(*self.blocks, k, inverse) for k in range(len(self.engine.first_pieces)))
 
     @property
-    def blocks(self) -> tuple[np.ndarray, ...]:
-        return self.engine.layout, self.engine.problem, self.point, self.scratch
+    def blocks(self) -> tuple[Machine, np.ndarray]:
+        return self.engine.machine(self.scratch), self.point
 
     def get(self, record: str, field: str) -> np.ndarray:
         return self.engine.get("point", self.point, record, field)
@@ -310,7 +311,7 @@ def test_the_density_is_that_of_the_baseline_along_any_reference(bent):
     baseline = UnconstrainedEngine(bent_model(), TimeGrid.build(bent_data(), steps_per_interval=1))
     point = baseline.block("point")
     baseline.set_vector(point, u, noise0, np.zeros((e.intervals, 0)), noise)
-    compiled_native.dynamics.prepare(baseline.layout, baseline.problem, point, baseline.block("scratch"))
+    compiled_native.dynamics.prepare(baseline.machine(), point)
     expected = -compiled_native.dynamics.potential(baseline.layout, point)
     e.set("point", bent.point, "u", "u", u)
     omegas = []
@@ -318,8 +319,7 @@ def test_the_density_is_that_of_the_baseline_along_any_reference(bent):
         reference = e.block("point")
         for field in ("x_start", "x_node"):
             e.set("point", reference, "node", field, rng.normal(size=(e.intervals, 2)))
-        layout, problem, _, scratch = bent.blocks
-        compiled_native.metropolis.remake_paths(layout, problem, reference, bent.point, scratch, True)
+        compiled_native.metropolis.remake_paths(bent.blocks[0], reference, bent.point, True)
         omega0, omega = bent.get("v0", "v0")[e.first_pieces], bent.get("v", "v")
         e.set_vector(
             bent.point, u, omega0, np.zeros((e.intervals, 0)), omega
@@ -327,7 +327,7 @@ def test_the_density_is_that_of_the_baseline_along_any_reference(bent):
         twin = Twin(bent)
         slope, made = by_numpy(twin.slope)(omega0, omega[twin.steps])
         np.testing.assert_allclose(made, np.concatenate([noise0.ravel(), noise[twin.steps].ravel()]), atol=1e-9)
-        found = compiled_native.metropolis.log_density(layout, bent.point) - np.linalg.slogdet(slope)[1]
+        found = compiled_native.metropolis.log_density(e.layout, bent.point) - np.linalg.slogdet(slope)[1]
         assert found == pytest.approx(expected, abs=1e-9)
         omegas.append(omega)
     assert np.abs(omegas[1] - omegas[0]).max() > 0.1, "the references are not the same"

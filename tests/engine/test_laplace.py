@@ -109,11 +109,11 @@ def pass_errors(case: Case, *, curved: bool, scale: float = 0.3) -> tuple[dict[s
     engine.set("point", point, "node", "x_node", nodes)
     engine.set("point", point, "dual", "lam_at", lam * d.mask)
     engine.set("point", point, "dual", "eta_at", eta)
-    code, args = plain_native().inner_mode, (engine.layout, engine.problem)
+    code, machine = plain_native().inner_mode, engine.machine(scratch)
     with np.errstate(all="ignore"):
-        code.simulate(*args, point, scratch)
+        code.simulate(machine, point)
         set_start_multipliers(engine, point, scratch)
-        code.newton_pass(*args, point, change, float(curved), scratch)
+        code.newton_pass(machine, point, change, float(curved))
     moved = [part.ravel() for part in engine.get_vector(change)]
     moved.append(engine.get("scratch", scratch, "element", "dx_node").ravel())
     split, found = twin.noise + twin.nodes, np.concatenate(moved)
@@ -129,7 +129,7 @@ def pass_errors(case: Case, *, curved: bool, scale: float = 0.3) -> tuple[dict[s
 
 def set_start_multipliers(engine: LaplaceEngine, point: np.ndarray, scratch: np.ndarray) -> None:
     """The multiplier of an initial state: eta of the first node, pulled back through its interval."""
-    plain_native().manifold.linearise(engine.layout, engine.problem, point, scratch)
+    plain_native().manifold.linearise(engine.machine(scratch), point)
     known = Traced(linearise._linearise(engine.functions, engine.records, engine.sizes)).fixed("A")
     A = np.where(np.isnan(known), engine.get("point", point, "node", "A"), known)  # constants are not written
     eta = engine.get("point", point, "dual", "eta_at")
@@ -197,11 +197,11 @@ def test_without_curvature_it_is_the_gram_matrix_of_the_noise():
     engine.give(engine.problem, twin.u)
     engine.set_vector(point, np.zeros(0), *np.split(q, np.cumsum(d.sizes)[:-1])[1:])
     engine.set("point", point, "node", "x_node", d.node_states(q))
-    native, args = plain_native(), (engine.layout, engine.problem)
-    native.manifold.linearise(*args, point, scratch)
-    assert native.inner_mode.newton_pass(*args, point, change, 0.0, scratch) == CONVERGED
+    native, machine = plain_native(), engine.machine(scratch)
+    native.manifold.linearise(machine, point)
+    assert native.inner_mode.newton_pass(machine, point, change, 0.0) == CONVERGED
     found = float(engine.get("point", point, "sums", "log_det"))
-    assert native.manifold.factorise(*args, point, scratch) == CONVERGED
+    assert native.manifold.factorise(machine, point) == CONVERGED
     assert relative(found, engine.get("point", point, "sums", "log_det")) < 1e-13
     J = d.jacobian(q)[:, d.sizes[0] :]
     assert relative(found, np.linalg.slogdet(J @ J.T)[1]) < 1e-12

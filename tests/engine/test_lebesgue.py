@@ -78,7 +78,7 @@ def test_potential_and_gradient(scale):
     u, v0, v = (0.5 * rng.normal(size=shape) for shape in (2, (2, 2), (engine.intervals, 1)))
     point = engine.block("point")
     engine.set_vector(point, u, v0, np.zeros((engine.intervals, 0)), v)
-    assert compiled_native.dynamics.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == CONVERGED
+    assert compiled_native.dynamics.prepare(engine.machine(), point) == CONVERGED
     expected, gradients = by_numpy(jax.value_and_grad(partial(potential, m, engine.grid), (0, 1, 2)))(u, v0, v)
     assert compiled_native.dynamics.potential(engine.layout, point) == pytest.approx(float(expected), rel=1e-12)
     found = engine.get_vector(engine.gradient(point))
@@ -96,7 +96,7 @@ def test_steps_keep_the_energy_and_can_be_undone():
     native.vector.clear_idle(engine.layout, start[:size])
     native.vector.draw_normals(engine.layout, p, rng)
     scratch = engine.block("scratch")
-    native.dynamics.prepare(engine.layout, engine.problem, start, scratch)
+    native.dynamics.prepare(engine.machine(scratch), start)
     for verlet in (0.0, 1.0):
         engine.set("problem", engine.problem, "settings", "verlet", verlet)
         errors = []
@@ -104,10 +104,10 @@ def test_steps_keep_the_energy_and_can_be_undone():
             there, back, moving = engine.block("point"), engine.block("point"), p.copy()
             step, energy = native.unconstrained.unconstrained_step, native.dynamics.hamiltonian
             lengths = t, 0.5 * t, 0.5 * t
-            assert step(engine.layout, engine.problem, start, there, moving, *lengths, scratch) == CONVERGED
+            assert step(engine.machine(scratch), start, there, moving, *lengths) == CONVERGED
             errors.append(energy(engine.layout, there, moving) - energy(engine.layout, start, p))
             moving *= -1.0
-            assert step(engine.layout, engine.problem, there, back, moving, *lengths, scratch) == CONVERGED
+            assert step(engine.machine(scratch), there, back, moving, *lengths) == CONVERGED
             np.testing.assert_allclose(back[:size], start[:size], atol=1e-13)
             np.testing.assert_allclose(moving, -p, atol=1e-12)
         assert abs(errors[0] / errors[1]) == pytest.approx(8.0, rel=0.2)  # of one step of order t^3
@@ -118,7 +118,7 @@ def test_what_is_not_finite_is_seen():
     engine = UnconstrainedEngine(m, TimeGrid.build(series(), steps_per_interval=2), lanes=4)
     point, scratch = engine.block("point"), engine.block("scratch")
     point[0] = np.nan
-    assert compiled_native.dynamics.prepare(engine.layout, engine.problem, point, scratch) == NON_FINITE
+    assert compiled_native.dynamics.prepare(engine.machine(scratch), point) == NON_FINITE
 
 
 def test_windows_are_stans():

@@ -9,6 +9,7 @@ import pytest
 
 from pathfold.data import Observations, TimeGrid
 from pathfold.engine.model_functions import Programs
+from pathfold.engine.native.run import Machine
 from tests.engine.driving import Driven
 from tests.engine.faults import build_anew
 from tests.engine.models import with_data_from
@@ -86,14 +87,15 @@ def test_changing_the_coordinates_leaves_the_point_where_it_is():
     size = engine.sizes.U
     before = {name: engine.get("point", point, *name) for name in (("theta", "z"), ("node", "x_node"), ("path", "x"))}
     centre, factor = np.linspace(-1.0, 1.0, size), np.tril(np.full((size, size), 0.2)) + np.eye(size)
-    native.coordinates.change_coordinates(engine.layout, problems, problems[0], point, centre, factor.ravel(), scratch)
+    machine = Machine(engine.layout, problems[0], scratch)
+    native.coordinates.change_coordinates(machine, problems, point, centre, factor.ravel())
     for name, values in before.items():
         np.testing.assert_allclose(engine.get("point", point, *name), values, rtol=1e-13, atol=1e-13)
     old_centre, old_factor = some_coordinates(size)
     u = old_centre + old_factor @ q[:size]
     np.testing.assert_allclose(centre + factor @ point[:size], u, atol=1e-13)
     found = point[:size].copy()
-    native.coordinates.to_normals(engine.layout, problems[0], found)
+    native.coordinates.to_normals(machine, found)
     np.testing.assert_allclose(found, u, atol=1e-13)
     other = Driven(d.engine.model, d.engine.grid, lanes=4, coordinates=(centre, factor))
     there = other.flat(point)

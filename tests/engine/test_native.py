@@ -103,7 +103,7 @@ wholes, started, finalize, process = [], [], Whole.finalize, installation._proce
 Whole.finalize = lambda self: wholes.append(self.name) or finalize(self)
 installation._process = lambda call: started.append(call) or process(call)
 installation._cores = lambda: 2
-installation.address_of_do_parts = installation.kernels_of_no_model = int
+installation.address_of_run = installation.kernels_of_no_model = int
 kinds = "pathfold.engine.entries:STATIC", "pathfold.paper.paper_entries:GUIDED"
 for _ in range(2):
     installation.compile_sampler(*kinds, announce=False)

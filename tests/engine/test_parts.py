@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from pathfold.data import Observations, TimeGrid
-from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine, engine, helpers
+from pathfold.engine import Engine, GuidedEngine, UnconstrainedEngine, engine, helpers, plans
 from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
 from pathfold.engine.native import team
-from pathfold.engine.native.parted_work import address_of_do_parts
-from pathfold.engine.native.parts import over_chunks
+from pathfold.engine.native.run import Machine, address_of_run, run
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import ornstein_uhlenbeck
 from tests.engine.driving import Driven
@@ -26,6 +25,7 @@ from tests.plain import plain_native
 from tests.thorough import thorough
 
 CALLED = ctypes.CFUNCTYPE(None, *6 * [ctypes.c_int64])
+OVER_CHUNKS = plans.plan(plans.chunks("called"))
 PATIENCE = 30.0  # seconds
 
 
@@ -47,9 +47,11 @@ def layout_of(bounds: list[int]) -> np.ndarray:
 def go(layout: np.ndarray, kernel: Callable[..., None]) -> None:
     """Call a Python function where a kernel would be called, on all parts; the Python lock is not held meanwhile."""
     function = CALLED(kernel)
-    layout[at.PUSH] = ctypes.cast(function, ctypes.c_void_p).value
-    layout[at.DO_PARTS] = address_of_do_parts()
-    over_chunks(at.PUSH, layout, *4 * [np.zeros(0)])
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    bound = plans.bind({"called": address}, {}, apart=False).after(layout)
+    bound[at.RUN] = address_of_run()
+    none = np.zeros(0)
+    run(Machine(bound, none, none), OVER_CHUNKS, none, none)
 
 
 @pytest.mark.parametrize("bounds", [[0, 17], [0, 3, 3, 4, 9, 10, 17]])
@@ -153,7 +155,7 @@ def test_an_error_of_a_helper_is_raised_soon(monkeypatch):
         raise MemoryError("no room")
 
     monkeypatch.setattr(helpers, "is_compiled", lambda: True)
-    monkeypatch.setattr(helpers.parted_work, "help_along", fail)
+    monkeypatch.setattr(helpers.run, "help_along", fail)
     turns = int(PATIENCE / 0.01)
 
     def chain(asked: list[float]) -> None:
@@ -217,7 +219,7 @@ def test_parts_hold_every_chunk_series_and_node(many_parts):
     by_series = listed(at.BY_SERIES, e.parts + 1)
     assert (by_series[0], by_series[-1]) == (0, 7)
     assert by_series == sorted(by_series)
-    tables = e.layout[e.layout[at.TABLES] :].reshape(2 * 19, at.LENGTH)
+    tables = e.layout[e.layout[at.TABLES] :][: 2 * 19 * at.LENGTH].reshape(-1, at.LENGTH)
     places = {name: len(np.unique(tables[:, place])) for name, place in at.OF_PARTS.items()}
     assert places == {"sums": 20, "newton_sums": 20, "carry": 19}
     for i, table in enumerate(tables):
@@ -306,9 +308,9 @@ def test_in_parts_the_numbers_are_those_of_the_oracle(in_parts, name, plain):
 @pytest.mark.parametrize("name", ["a panel", "whole series"])
 def test_a_fault_in_the_sums_of_parts_is_seen(in_parts, monkeypatch, name):
     d, (q, other) = in_parts(name, 2)
-    for fault in ("begin_sums", "join"):
+    for fault in ("begin_sums", "join_sums"):
         with monkeypatch.context() as patch:
-            patch.setattr(plain_native().parted_work, fault, lambda *_: None)
+            patch.setattr(plain_native().run, fault, lambda *_: None)
             assert max(d.newton_errors(q, q + 0.1 * other).values()) > 1e-6
 
 

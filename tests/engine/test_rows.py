@@ -132,13 +132,13 @@ def test_without_constraints(kind, jumps):
     u, v0, v = (0.5 * rng.normal(size=shape) for shape in (2, (1, 1), (engine.intervals, 2)))
     point = engine.block("point")
     engine.set_vector(point, u, v0, np.zeros((engine.intervals, 0)), v)
-    assert compiled_native.dynamics.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == CONVERGED
+    assert compiled_native.dynamics.prepare(engine.machine(), point) == CONVERGED
     dense = by_numpy(jax.value_and_grad(partial(_potential, m, data), (0, 1, 2)))
     (expected, slopes), (moved, _) = dense(u, v0, v), dense(1.1 * u, v0, v)
     gradient = engine.get_vector(engine.gradient(point))
     before = compiled_native.dynamics.potential(engine.layout, point)
     engine.set_vector(point, 1.1 * u, v0, np.zeros((engine.intervals, 0)), v)
-    compiled_native.dynamics.prepare(engine.layout, engine.problem, point, engine.block("scratch"))
+    compiled_native.dynamics.prepare(engine.machine(), point)
     after = compiled_native.dynamics.potential(engine.layout, point)
     assert after - before == pytest.approx(float(moved - expected), rel=1e-9)  # up to a constant of the data
     for q, g, slope in zip((u, v0, v), (gradient[0], gradient[1], gradient[3]), slopes, strict=True):

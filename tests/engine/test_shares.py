@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from pathfold.data import Observations, TimeGrid
-from pathfold.engine import Engine, engine
-from pathfold.engine import table as at
+from pathfold.engine import Engine, engine, plans
 from pathfold.engine.helpers import helped
 from pathfold.example_models import ornstein_uhlenbeck
 from tests.plain import compiled_native, plain_native
 
 SHARES = (1, 5)
+CLEAR_RESIDUALS = plans.plan(plans.chunks("clear_residuals"))
 
 
 class Vectors:
@@ -30,7 +30,7 @@ class Vectors:
         self.native = native
 
     def __call__(self, name: str, *arguments):
-        return getattr(self.native.shares, name)(self.engine.layout, *arguments, self.scratch)
+        return getattr(self.native.shares, name)(self.engine.machine(self.scratch), *arguments)
 
 
 @pytest.fixture(params=[(parts, plain) for parts in SHARES for plain in (False, True)], ids=str)
@@ -87,8 +87,7 @@ def test_a_difference_that_is_no_number_is_infinite(vectors, value):
 def test_gaps_and_misfits_are_cleared_and_nothing_else(vectors):
     e = vectors.engine
     vectors.scratch[:] = 3.0
-    blocks = vectors.scratch, vectors.scratch, vectors.scratch, vectors.scratch
-    vectors.native.parts.over_chunks(at.CLEAR_RESIDUALS, e.layout, *blocks)
+    vectors.native.run.run(e.machine(vectors.scratch), CLEAR_RESIDUALS, vectors.scratch, vectors.scratch)
     assert np.all(e.get("scratch", vectors.scratch, "newton", "gap") == 0.0)
     assert np.all(e.get("scratch", vectors.scratch, "newton", "o") == 0.0)
     cleared = e.chunks * e.lanes * (e.sizes.X + e.sizes.Y)

@@ -174,17 +174,17 @@ def test_a_way_back_that_ends_early_would_have_come_back():
             for _ in range(400 if name == "ornstein_uhlenbeck" else 60):
                 p = d.vector(d.dense.project(q, rng.normal(size=q.size)))
                 there, back, scratch = (d.engine.block(kind) for kind in ("point", "point", "scratch"))
-                if native.position_step(*d.args, origin, there, goal[:0], p, t, scratch, d.counts) != CONVERGED:
+                if native.position_step(d.machine(scratch), origin, there, goal[:0], p, t, d.counts) != CONVERGED:
                     continue
-                native.momentum_step(*d.args, origin, there, p, t, scratch)
-                native.linearise(*d.args, there, scratch)
-                if native.factorise(*d.args, there, scratch) != CONVERGED:
+                native.momentum_step(d.machine(scratch), origin, there, p, t)
+                native.linearise(d.machine(scratch), there)
+                if native.factorise(d.machine(scratch), there) != CONVERGED:
                     continue
-                native.project(*d.args, there, p, scratch)
+                native.project(d.machine(scratch), there, p)
                 counted = []
                 for sought in (goal, goal[:0]):
                     d.counts[:] = 0
-                    status = native.position_step(*d.args, there, back, sought, p, -t, scratch, d.counts)
+                    status = native.position_step(d.machine(scratch), there, back, sought, p, -t, d.counts)
                     counted.append((status, int(d.counts[0])))
                 (early, few), (whole, many) = counted
                 returned = whole == CONVERGED and np.max(np.abs(back[: goal.size] - goal)) < RETURN
@@ -275,9 +275,9 @@ def test_planted_faults_are_seen_by_step_checks(monkeypatch):
     d.use_splitting("gaussian")
     t, kick = EXAMPLES[name].t, d.native.constrained.kick
 
-    def kick_with_friction(layout, p, slope, t, scratch):
+    def kick_with_friction(m, p, slope, t):
         p *= 1.0 - 0.05 * t
-        return kick(layout, p, slope, t, scratch)
+        return kick(m, p, slope, t)
 
     with monkeypatch.context() as patch:
         patch.setattr(d.native.constrained, "kick", kick_with_friction)

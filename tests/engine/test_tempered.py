@@ -21,6 +21,7 @@ from pathfold.engine.model_functions import ModelFunctions
 from pathfold.engine.native.manifold import constrained_potential
 from pathfold.engine.native.nodes import follow
 from pathfold.engine.native.replica_exchange import meet, set_coldness
+from pathfold.engine.native.run import Machine
 from pathfold.engine.status import CONVERGED
 from tests.by_numpy import by_numpy
 from tests.engine.faults import build_anew
@@ -92,10 +93,11 @@ class Tempered:
         compile_sampler("pathfold.engine.entries:REPLICAS", announce=False)
         self.engine, self.normals = engine, normals
         self.point, scratch, problem = engine.block("point"), engine.block("scratch"), engine.problem.copy()
-        set_coldness(engine.layout, problem, power)
+        machine = Machine(engine.layout, problem, scratch)
+        set_coldness(machine, power)
         engine.set_vector(self.point, *normals)
-        follow(engine.layout, problem, self.point, 0, scratch)
-        assert meet(engine.layout, problem, self.point, scratch) == CONVERGED
+        follow(machine, self.point, 0)
+        assert meet(machine, self.point) == CONVERGED
 
     @property
     def _missing(self) -> np.ndarray:

@@ -70,37 +70,37 @@ class Walk:
         start = find_starts(e, [0], seed=seed, threads=1, relaxation=relative_spread(e)).point(0)
         self.points[0][: start.position.size] = start.position
         e.record("point", self.points[0], "node")[:] = start.nodes
-        native.dynamics.prepare(e.layout, e.problem, self.points[0], self.scratch)
+        native.dynamics.prepare(e.machine(self.scratch), self.points[0])
 
     def move(self) -> None:
         """Five steps, each with a momentum of its own, which are accepted or not."""
-        dynamics, (layout, problem), p = native.dynamics, (self.engine.layout, self.engine.problem), self.p
+        dynamics, m, p = native.dynamics, self.engine.machine(self.scratch), self.p
         for _ in range(5):
             origin, there, back = self.points
-            dynamics.draw_momentum(layout, problem, origin, p, self.rng, self.scratch)
-            before, blocks = dynamics.hamiltonian(layout, origin, p), (origin, there, back, p)
-            status = dynamics.step(layout, problem, *blocks, MOVE, 0.5 * MOVE, 0.5 * MOVE, self.scratch, self.counts)
-            if status == CONVERGED and dynamics.hamiltonian(layout, there, p) - before < self.rng.exponential():
+            dynamics.draw_momentum(m, origin, p, self.rng)
+            before, blocks = dynamics.hamiltonian(m.layout, origin, p), (origin, there, back, p)
+            status = dynamics.step(m, *blocks, MOVE, 0.5 * MOVE, 0.5 * MOVE, self.counts)
+            if status == CONVERGED and dynamics.hamiltonian(m.layout, there, p) - before < self.rng.exponential():
                 self.points = there, origin, back
 
     def judged(self, t: float) -> tuple[bool, bool, float] | None:
         """A step of size t as `constrained_step` makes it: whether its way back ended early, whether it is taken to
         lead back, and how far from there the whole solve ends; None where there is no way there."""
-        code, (layout, problem), p = native.constrained, (self.engine.layout, self.engine.problem), self.p
+        code, m, p = native.constrained, self.engine.machine(self.scratch), self.p
         origin, there, back = self.points
-        goal, blocks = origin[: p.size], (self.scratch, self.counts)
-        native.dynamics.draw_momentum(layout, problem, origin, p, self.rng, self.scratch)
-        code.kick(layout, p, self.engine.gradient(origin), 0.5 * t, self.scratch)
-        if code.position_step(layout, problem, origin, there, goal[:0], p, t, *blocks) != CONVERGED:
+        goal = origin[: p.size]
+        native.dynamics.draw_momentum(m, origin, p, self.rng)
+        code.kick(m, p, self.engine.gradient(origin), 0.5 * t)
+        if code.position_step(m, origin, there, goal[:0], p, t, self.counts) != CONVERGED:
             return None
-        code.momentum_step(layout, problem, origin, there, p, t, self.scratch)
-        if code.linearise_and_factorise(layout, problem, there, self.scratch) != CONVERGED:
+        code.momentum_step(m, origin, there, p, t)
+        if code.linearise_and_factorise(m, there) != CONVERGED:
             return None
-        code.project(layout, problem, there, p, self.scratch)
+        code.project(m, there, p)
         ends = []
         for sought in (goal, goal[:0]):
-            status = code.position_step(layout, problem, there, back, sought, p, -t, *blocks)
-            ends.append((status, native.shares.largest_difference(layout, back[: goal.size], goal, self.scratch)))
+            status = code.position_step(m, there, back, sought, p, -t, self.counts)
+            ends.append((status, native.shares.largest_difference(m, back[: goal.size], goal)))
         (early, near), (status, away) = ends
         returned = early == RETURNED or (early == CONVERGED and near < ALLOWED)
         return early == RETURNED, returned, away if status == CONVERGED else np.inf

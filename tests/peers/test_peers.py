@@ -48,7 +48,7 @@ def test_the_log_density_is_that_of_the_sampler_without_constraints(noisy):
         point, (u, v0, v) = engine.block("point"), np.split(q, np.cumsum((U, V0)))
         engine.set_vector(point, u, v0[None], np.zeros((engine.intervals, 0)), v[:, None])
         native = compiled_native.dynamics
-        assert native.prepare(engine.layout, engine.problem, point, engine.block("scratch")) == CONVERGED
+        assert native.prepare(engine.machine(), point) == CONVERGED
         expected.append(-native.potential(engine.layout, point))
         found.append(float(density(q)))
     np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-10)

@@ -178,12 +178,12 @@ def test_the_potential_with_relaxed_rows_and_its_step_are_those_of_dense_algebra
     q = 0.5 * np.random.default_rng(1).normal(size=dense.dim)
     point, scratch = engine.block("point"), engine.block("scratch")
     driven.write(point, q)
-    driven.native.nodes.follow(*driven.args, point, 0, scratch)
-    driven.native.manifold.linearise(*driven.args, point, scratch)
-    descent.relax(*driven.args, rho, False)
+    driven.native.nodes.follow(driven.machine(scratch), point, 0)
+    driven.native.manifold.linearise(driven.machine(scratch), point)
+    descent.relax(driven.machine(scratch), rho, False)
     shares, d = np.zeros(engine.series), engine.block("vector")
-    value, misfits = descent.weigh(*driven.args, point, rho, shares, scratch)
-    descent.direct(*driven.args, point, d, scratch)
+    value, misfits = descent.weigh(driven.machine(scratch), point, rho, shares)
+    descent.direct(driven.machine(scratch), point, d)
     expected, step = relaxed(dense, driven, q, rho)
     assert value == pytest.approx(expected, rel=1e-9)
     assert misfits > 0.0
@@ -198,9 +198,9 @@ def test_noise_of_observations_makes_up_for_any_path():
     for d, met in ((driven, False), (whole, True)):
         point, scratch = d.engine.block("point"), d.engine.block("scratch")
         d.write(point, 0.5 * np.random.default_rng(1).normal(size=d.dense.dim))
-        d.native.nodes.follow(*d.args, point, 0, scratch)
-        d.native.manifold.linearise(*d.args, point, scratch)
-        d.native.descent.absorb(*d.args, point, scratch)
+        d.native.nodes.follow(d.machine(scratch), point, 0)
+        d.native.manifold.linearise(d.machine(scratch), point)
+        d.native.descent.absorb(d.machine(scratch), point)
         assert (np.abs(d.dense.constraint(d.flat(point))).max() < 1e-9) == met
 
 
@@ -226,7 +226,7 @@ def test_a_path_that_is_not_finite_is_calmed():
     point, scratch = d.engine.block("point"), d.engine.block("scratch")
     d.engine.set_vector(point, u, v0, w, v)
     with np.errstate(all="ignore"):
-        misfits = d.native.descent.calm(*d.args, point, scratch)
+        misfits = d.native.descent.calm(d.machine(scratch), point)
     assert np.isfinite(misfits)
     calmed = d.engine.get_vector(point)[3]
     assert np.abs(calmed[:8]).max() < 8.0
@@ -296,7 +296,7 @@ def test_nodes_are_guessed_near_the_data_from_states_known_or_not(initial_state)
     engine = Engine(model, TimeGrid.build(pf.Observations(np.arange(1.0, 6.0), values[:, None]), steps_per_interval=2))
     point = engine.block("point")
     with np.errstate(all="ignore"):  # compiled code does not warn either
-        guess_nodes(engine.layout, engine.problem, point, GUESSES, engine.block("scratch"))
+        guess_nodes(engine.machine(), point, GUESSES)
     assert np.abs(np.log(engine.get("point", point, "node", "x_node")[:, 0]) - values).max() < 1e-6
 
 

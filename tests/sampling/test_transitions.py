@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare, kstest, truncnorm, uniform
 
 from pathfold.engine import table as at
+from pathfold.engine.native.run import Machine
 from pathfold.engine.status import CONVERGED, NOT_CONVERGED
 from pathfold.paper.native.dynamic_hmc import CANDIDATE, LEVELS, RIGHT
 from tests.plain import plain_native
@@ -19,6 +20,7 @@ from tests.thorough import sparing
 
 FALSE_ALARMS = 1e-3  # of this file
 MAX_DEPTH = 10
+NO_MACHINE = Machine(None, None, None)
 SCALES = np.array([1.0, 0.6, 0.8])
 WALL = 1.8  # in units of the scales: steps from or to states beyond fail, where there is a wall
 
@@ -45,7 +47,7 @@ class Toy:
     def hamiltonian(self, layout, q, p) -> float:
         return self.potential(layout, q) + 0.5 * float(p @ p)
 
-    def step(self, layout, problem, origin, target, back, p, t, first, last, scratch, counts) -> int:
+    def step(self, m, origin, target, back, p, t, first, last, counts) -> int:
         p -= first * origin / SCALES**2
         target[:] = origin + t * p
         p -= last * target / SCALES**2
@@ -59,8 +61,8 @@ class Toy:
     def draw_normals(layout, p, rng) -> None:
         p[:] = rng.standard_normal(p.size)
 
-    def draw_momentum(self, layout, problem, point, p, rng, scratch) -> None:
-        self.draw_normals(layout, p, rng)
+    def draw_momentum(self, m, point, p, rng) -> None:
+        self.draw_normals(m.layout, p, rng)
 
     def put_into(self, monkeypatch: pytest.MonkeyPatch, *modules: Any) -> None:
         for name, value in (
@@ -92,7 +94,7 @@ def leapfrog_states(q, p, t, count) -> tuple[np.ndarray, np.ndarray]:
     q, p = q.copy(), p.copy()
     for _ in range(count):
         target = np.empty(3)
-        toy.step(None, None, q, target, None, p, t, 0.5 * t, 0.5 * t, None, np.zeros(1))
+        toy.step(NO_MACHINE, q, target, None, p, t, 0.5 * t, 0.5 * t, np.zeros(1))
         q = target
         qs.append(q.copy())
         ps.append(p.copy())
@@ -155,7 +157,7 @@ def test_extension_is_the_recursive_tree(native, monkeypatch, sign):
             errors = np.array([Toy().hamiltonian(None, *state) for state in zip(qs, ps, strict=True)]) - before
             work.points[RIGHT], work.momenta[row.MOVING] = q, p
             status = native.dynamic_hmc.extend(
-                None, None, work.points, work.momenta, RIGHT, t, leaves, before, rng, None, work.counts, work.result
+                NO_MACHINE, work.points, work.momenta, RIGHT, t, leaves, before, rng, work.counts, work.result
             )
             assert (status == CONVERGED) == is_tree(ps)
             ended[status] += 1
@@ -188,7 +190,7 @@ def test_the_state_is_drawn_by_weight(native, monkeypatch):
         work = tables(native)
         work.points[RIGHT], work.momenta[row.MOVING] = q, p
         native.dynamic_hmc.extend(
-            None, None, work.points, work.momenta, RIGHT, t, leaves, 0.0, rng, None, work.counts, work.result
+            NO_MACHINE, work.points, work.momenta, RIGHT, t, leaves, 0.0, rng, work.counts, work.result
         )
         drawn[np.argmin(np.abs(qs - work.points[CANDIDATE]).sum(axis=1))] += 1
     assert chisquare(drawn, repeats * weights / weights.sum()).pvalue > 0.1 * FALSE_ALARMS
@@ -200,13 +202,14 @@ def transition(
     if kind == "dynamic":
         layout = np.zeros(at.LENGTH, dtype=np.int64)
         layout[at.MAX_DEPTH] = MAX_DEPTH
+        machine = NO_MACHINE._replace(layout=layout)
         native.dynamic_hmc.dynamic_transition(
-            layout, None, work.points, work.momenta, t, share, rng, None, work.counts, work.result, work.statistics
+            machine, work.points, work.momenta, t, share, rng, work.counts, work.result, work.statistics
         )
     else:
         chances = native.static_hmc.draw_chances(None, work.momenta[native.trajectory.MOVING], rng)
         native.static_hmc.static_transition(
-            None, None, work.points, work.momenta, t, 2.6, share, chances, None, work.counts, work.statistics
+            NO_MACHINE, work.points, work.momenta, t, 2.6, share, chances, work.counts, work.statistics
         )
 
 
@@ -276,8 +279,8 @@ class Corner(Toy):
     def inside(self, q: np.ndarray) -> bool:
         return q[0] < self.EDGE * SCALES[0]
 
-    def step(self, layout, problem, origin, target, back, p, t, first, last, scratch, counts) -> int:
-        status = super().step(layout, problem, origin, target, back, p, t, first, last, scratch, counts)
+    def step(self, m, origin, target, back, p, t, first, last, counts) -> int:
+        status = super().step(m, origin, target, back, p, t, first, last, counts)
         return CONVERGED if abs(t) < 0.2 else status
 
 
@@ -350,7 +353,7 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
         found = []
 
         def transition(*given):
-            found.append(given[6 if kind == "static" else 5])
+            found.append(given[5 if kind == "static" else 4])
             return needed and len(found) == 2
 
         monkeypatch.setattr(chain, f"{kind}_transition", transition)
@@ -497,7 +500,7 @@ def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
         work = tables(native)
         work.points[row.CURRENT] = SCALES
         rng = np.random.default_rng(seed)
-        return size.first_step_size(None, None, work.points, work.momenta, rng, None, work.counts)
+        return size.first_step_size(NO_MACHINE, work.points, work.momenta, rng, work.counts)
 
     assert all(0.5 <= first_step(seed) <= size.LONGEST_STEP for seed in range(5))
     energies = iter(range(0, -100_000, -1000))
@@ -505,7 +508,7 @@ def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
         patch.setattr(size, "hamiltonian", lambda *_: next(energies))
         assert first_step(0) < 1e-6, "a step that loses much energy is as wrong as one that gains it"
 
-    def still(layout, problem, origin, target, back, p, t, first, last, scratch, counts) -> int:
+    def still(m, origin, target, back, p, t, first, last, counts) -> int:
         target[:] = origin
         return CONVERGED if abs(t) < 0.01 else NOT_CONVERGED
 

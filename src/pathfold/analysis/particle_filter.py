@@ -156,7 +156,7 @@ class ParticleFilter:
         point, states, log_weights = e.block("point"), np.zeros((count, e.sizes.X)), np.zeros(count)
         e.set("point", point, "theta", "z", z)
         kinds, chances = np.zeros((count, columns)), np.zeros((columns, len(PRECISIONS)))
-        blocks = (e.layout, e.problem, point, e.block("scratch"), rng, e.pieces, e.starts, self.heavy)
+        blocks = (e.machine(), point, rng, e.pieces, e.starts, self.heavy)
         room = states, np.zeros_like(states), log_weights, kinds, chances, np.zeros(count, dtype=np.int64)
         status = filter_particles(*blocks, *room, ahead, *expected)
         if status == NOT_AFFINE:

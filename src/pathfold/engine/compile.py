@@ -8,6 +8,7 @@ machine: the scalar programs of the model's functions and of their derivatives, 
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +23,12 @@ import numpy as np
 
 from pathfold.engine import model_cache
 from pathfold.engine import table as at
-from pathfold.engine.equations import gram, guided, laplace, lebesgue, linearise, log_det, newton, segments
+from pathfold.engine.equations import gram, guesses, guided, laplace, lebesgue, linearise, log_det, newton, segments
 from pathfold.engine.model_functions import ModelFunctions, Programs, check_size
-from pathfold.engine.native.parted_work import address_of_do_parts
-from pathfold.engine.native.segment_states import address_of_hand_states
+from pathfold.engine.native.run import address_of_run
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
+from pathfold.engine.native.shares import spans as spans_of_no_model
+from pathfold.engine.plans import PLANS, Bound, Span, bind, spans_of
 from pathfold.engine.records import INSIDE, Records, SegmentedRecords, Sizes
 from pathfold.errors import ModelError, PathfoldError
 from pathfold.model import DiffusionModel
@@ -52,7 +54,11 @@ class Method:
 
 
 CONSTRAINED_METHOD = Method(
-    at.CONSTRAINED, Records, (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels), 10, True
+    at.CONSTRAINED,
+    Records,
+    (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels, guesses.kernels),
+    10,
+    True,
 )
 SEGMENTED_METHOD = Method(
     at.CONSTRAINED, SegmentedRecords, (*CONSTRAINED_METHOD.kernels, segments.kernels), 10, True, segmented=True
@@ -93,17 +99,23 @@ class Program:
         key: str,
         machine: str,
         objects: Mapping[str, bytes],
-        carried: int,
+        facts: Mapping[str, int | str],
         assembly: Sequence[Code] | None = None,
     ) -> None:
-        self.key, self.machine, self.objects, self.carried, self.assembly = key, machine, objects, carried, assembly
+        self.key, self.machine, self.objects, self.facts, self.assembly = key, machine, objects, facts, assembly
+        self._bound: dict[tuple, Bound] = {}
 
     def __reduce__(self):
-        return _known_program, (self.key, self.machine, dict(self.objects), self.carried, self.assembly)
+        return _known_program, (self.key, self.machine, dict(self.objects), self.facts, self.assembly)
+
+    @property
+    def carried(self) -> int:
+        """The scalars a lane that kernels carry, at most."""
+        return int(self.facts["carried"])
 
     def for_any_machine(self, assembly: Sequence[Code]) -> Program:
         """Return the program with its assembly, to be sent to machines of another kind."""
-        return Program(self.key, self.machine, self.objects, self.carried, assembly)
+        return Program(self.key, self.machine, self.objects, self.facts, assembly)
 
     @cached_property
     def _loaded(self) -> Loaded:
@@ -113,20 +125,24 @@ class Program:
         if self.assembly is None:
             raise OtherMachine(f"the model was compiled for {self.machine}, but this machine is {machine_name()}")
         objects = {code.name: assemble(code) for code in self.assembly}
-        return model_cache.Entry(objects, {"carried": self.carried})
+        return model_cache.Entry(objects, dict(self.facts))
+
+    def _plans(self, layout: np.ndarray) -> Bound:
+        """Return the plans for data like these, bound to the kernels in this process once."""
+        kind = bool(layout[at.APART]), tuple(each.stages for each in PLANS)
+        if kind not in self._bound:
+            with _loading:  # of two threads that load it, one would free what the other uses
+                addresses = {**self._loaded.addresses, **kernels_of_no_model()}
+            if "survey" not in addresses:
+                del addresses["hand_states"]
+            spans = {**json.loads(str(self.facts["sums"])), **spans_of_no_model(layout)}
+            self._bound[kind] = bind(addresses, spans, apart=kind[0])
+        return self._bound[kind]
 
     def bind(self, layout: np.ndarray) -> np.ndarray:
-        """Return the layout table with the addresses of the kernels in this process, valid while the program lives."""
-        bound = layout.copy()
-        with _loading:  # of two threads that load it, one would free what the other uses
-            addresses = self._loaded.addresses
-        for name, address in addresses.items():
-            bound[at.kernel_place(name)] = address
-        for place, address in kernels_of_no_model().items():
-            bound[place] = address
-        if bound[at.SURVEY]:
-            bound[at.HAND_STATES] = address_of_hand_states()
-        bound[at.DO_PARTS] = address_of_do_parts()
+        """Return the layout table with plans for the kernels in this process, valid while the program lives."""
+        bound = self._plans(layout).after(layout)
+        bound[at.RUN] = address_of_run()
         at.write_tables(bound)
         return bound
 
@@ -136,12 +152,16 @@ _programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictiona
 
 
 def _known_program(
-    key: str, machine: str, objects: Mapping[str, bytes], carried: int, assembly: Sequence[Code] | None = None
+    key: str,
+    machine: str,
+    objects: Mapping[str, bytes],
+    facts: Mapping[str, int | str],
+    assembly: Sequence[Code] | None = None,
 ) -> Program:
     with _loading:
         known = _programs.get(key)
         if known is None or (known.assembly is None and assembly is not None):
-            known = _programs[key] = Program(key, machine, objects, carried, assembly)
+            known = _programs[key] = Program(key, machine, objects, facts, assembly)
     return known
 
 
@@ -200,7 +220,7 @@ class CompiledModel:
         if (known := _programs.get(key)) is not None:
             return known
         entry = kept_or_made(key, self._build)
-        return _known_program(key, machine_name(), entry.objects, int(entry.facts["carried"]))
+        return _known_program(key, machine_name(), entry.objects, entry.facts)
 
     def _key(self) -> str:
         """Return a hash of all that the assembly depends on. Only the model's own functions are traced for it."""
@@ -216,22 +236,29 @@ class CompiledModel:
     def _build(self) -> model_cache.Entry:
         """Trace, emit and assemble all kernels; LLVM works on some while the next are traced."""
         carried, pool = 0, ThreadPoolExecutor(1)
+        sums: dict[str, list[Span]] = {}
         try:
             assembling: dict[str, Future[bytes]] = {}
-            for code in self.assembly():
+            for code in self.assembly(sums):
                 carried = max(carried, code.carried)
                 assembling[code.name] = pool.submit(assemble, code)
             objects = {name: future.result() for name, future in assembling.items()}
         finally:
             pool.shutdown(cancel_futures=True)
-        return model_cache.Entry(objects, {"carried": carried, "states": self.sizes.X, "parameters": self.sizes.U})
+        facts = {"carried": carried, "states": self.sizes.X, "parameters": self.sizes.U, "sums": json.dumps(sums)}
+        return model_cache.Entry(objects, facts)
 
-    def assembly(self) -> Iterator[Code]:
-        """Yield the assembly of all kernels, the same for every machine; one file's together, which is faster."""
+    def assembly(self, sums: dict[str, list[Span]] | None = None) -> Iterator[Code]:
+        """Yield the assembly of all kernels, the same for every machine; one file's together, which is faster.
+
+        What kernels do to sums is noted in `sums`.
+        """
         parts = [part(self.programs, self.records, self.sizes) for part in self.variant.method.kernels]
         kernels = [kernel for kernels in parts for kernel in kernels]
         tracing = Tracing(kernels, abreast=self.variant.abreast, inside=INSIDE)
         for kernels in parts:
+            if sums is not None:
+                sums |= {kernel.name: found for kernel in kernels if (found := spans_of(tracing(kernel)))}
             yield reduce(add, (emit(tracing(kernel), self._lanes_of(kernel)) for kernel in kernels))
 
     def _lanes_of(self, kernel: Kernel) -> int:

@@ -21,6 +21,7 @@ from pathfold.engine.compile import (
     Variant,
     compile_model,
 )
+from pathfold.engine.native.run import Machine
 from pathfold.engine.slots import ABREAST, Slots, arrange, arrange_segments, choose_abreast
 from pathfold.model import DiffusionModel
 from pathfold.program.layout import Record, size_of
@@ -68,7 +69,7 @@ class Engine:
     `conditioned` adds a row mask for the full state at every node (values and mask are written to a problem). With a
     `metric` the parameters are sampled in coordinates that can be changed, at first their own. If `tempered`, a setting
     says what power likelihoods are taken to, at first one (method.md, section 22). The functions of
-    `engine.native` take the engine's `layout` and `problem`, and blocks that it makes.
+    `engine.native` take the engine's `machine`, and blocks that it makes.
     """
 
     method = CONSTRAINED_METHOD
@@ -109,7 +110,8 @@ class Engine:
         self.slots = self._arrange()
         self.chunks = -(-self.slots.count // self.lanes)
         self.parts = self._choose_parts()
-        self.layout = self.program.bind(self._make_layout())
+        self.table = self._make_layout()
+        self.layout = self.program.bind(self.table)
         self.problem = self._make_problem(splitting, solver or Solver())
 
     def _first_intervals(self, grid: TimeGrid) -> np.ndarray:
@@ -175,7 +177,7 @@ class Engine:
         return record.size * repeats[record.kind]
 
     def _make_layout(self) -> np.ndarray:
-        """Make the layout table (see `table`), all but the addresses of the kernels."""
+        """Make the layout table (see `table`), all but what binding it adds: plans, and addresses in this process."""
         layout, n = self._make_lists(), self.sizes
         layout[[at.STEPS, at.SLOTS, at.INTERVALS]] = self.grid.steps, self.slots.count, self.intervals
         layout[[at.METHOD, at.MAX_DEPTH]] = self.method.number, self.method.max_depth
@@ -235,6 +237,10 @@ class Engine:
         layout[[at.PARTS, at.APART, at.TABLES]] = self.parts, slots.cuts is not None, len(layout)
         layout[[at.IDLE_SLOTS, at.IDLE_PLACES]] = len(idle), len(idle_places)
         return np.append(layout, np.zeros(2 * (self.parts - 1) * at.LENGTH, dtype=np.int64))
+
+    def machine(self, scratch: np.ndarray | None = None) -> Machine:
+        """Return what native functions are given first, with memory of its own to work in unless it is given."""
+        return Machine(self.layout, self.problem, self.block("scratch") if scratch is None else scratch)
 
     def block(self, kind: str) -> np.ndarray:
         """Make a new block of zeros: "vector" (a momentum), "point" or "scratch"."""

@@ -19,9 +19,9 @@ from pathfold.engine.native.inner_mode import inner_mode
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
-from pathfold.engine.native.parted_work import help_along
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
+from pathfold.engine.native.run import Machine, help_along
 from pathfold.engine.native.start_search import seek
 
 type Entries = tuple[tuple[Any, tuple], ...]
@@ -30,30 +30,31 @@ LAYOUT = COUNTS = int64[::1]
 BLOCK, TABLE, PATHS = float64[::1], float64[:, ::1], float64[:, :, :, ::1]
 STATES = float64[:, :, ::1]
 RNG = typeof(np.random.default_rng())
+MACHINE = NamedTuple((LAYOUT, BLOCK, BLOCK), Machine)
 WORK = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, RNG, BLOCK, BLOCK, COUNTS), Work)
 DRAWN = (NamedTuple((TABLE, STATES, STATES, PATHS, TABLE), Drawn), COUNTS, COUNTS)
 
-_START = (LAYOUT, BLOCK, TABLE, TABLE, TABLE, int64, float64, float64, RNG, BLOCK, COUNTS)
+_START = (MACHINE, TABLE, TABLE, TABLE, int64, float64, float64, RNG, COUNTS)
 _BY_RUNG = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, RNG, TABLE, TABLE, COUNTS), Work)
 _REPLICAS = NamedTuple((TABLE, BLOCK, BLOCK, TABLE, BLOCK, TABLE, TABLE, TABLE, COUNTS, BLOCK), Replicas)
 
 OF_ALL: Entries = (
     (integration_time, (BLOCK, int64, int64)),
-    (linearise, (LAYOUT, BLOCK, BLOCK, BLOCK)),
-    (guess_nodes, (LAYOUT, BLOCK, BLOCK, int64, BLOCK)),
-    (prepare, (LAYOUT, BLOCK, BLOCK, BLOCK)),
+    (linearise, (MACHINE, BLOCK)),
+    (guess_nodes, (MACHINE, BLOCK, int64)),
+    (prepare, (MACHINE, BLOCK)),
     (seek, _START),
-    (first_order_shift, (LAYOUT, BLOCK, BLOCK, BLOCK, BLOCK)),
+    (first_order_shift, (MACHINE, BLOCK, BLOCK)),
     (help_along, (int64, int64)),
 )
 STATIC: Entries = ((run_static, (WORK, float64, int64, float64, *DRAWN)),)
 REPLICAS: Entries = (
-    (set_coldness, (LAYOUT, BLOCK, float64)),
-    (meet, (LAYOUT, BLOCK, BLOCK, BLOCK)),
+    (set_coldness, (MACHINE, float64)),
+    (meet, (MACHINE, BLOCK)),
     (run_replicas, (_BY_RUNG, _REPLICAS, int64, int64, *DRAWN)),
 )
 LAPLACE: Entries = (
     (room_size, (LAYOUT,)),
-    (inner_mode, (LAYOUT, BLOCK, TABLE, BLOCK, boolean, BLOCK)),
-    (draw_pair, (LAYOUT, BLOCK, TABLE, BLOCK, BLOCK, RNG, BLOCK, COUNTS)),
+    (inner_mode, (MACHINE, TABLE, BLOCK, boolean)),
+    (draw_pair, (MACHINE, TABLE, BLOCK, BLOCK, RNG, COUNTS)),
 )

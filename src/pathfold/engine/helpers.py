@@ -10,7 +10,7 @@ from threading import Event, Thread
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.native import parted_work, team
+from pathfold.engine.native import run, team
 
 
 class Team:
@@ -68,7 +68,7 @@ def helped(layout: np.ndarray, helpers: int) -> Iterator[Callable[[], float]]:
     if helpers < 1:
         yield time.thread_time
         return
-    others = Team(parted_work.help_along, helpers)
+    others = Team(run.help_along, helpers)
 
     def clock() -> float:
         others.raise_errors()
@@ -84,7 +84,7 @@ def helped(layout: np.ndarray, helpers: int) -> Iterator[Callable[[], float]]:
 
 def is_compiled() -> bool:
     """Return whether native functions are compiled, and not plain Python."""
-    return hasattr(parted_work.help_along, "compile")
+    return hasattr(run.help_along, "compile")
 
 
 def _seconds(threads: Sequence[Thread]) -> float:

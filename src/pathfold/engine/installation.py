@@ -13,8 +13,8 @@ from pkgutil import resolve_name
 from typing import Any
 
 from pathfold.engine import entries, model_cache
-from pathfold.engine.native.parted_work import address_of_do_parts
 from pathfold.engine.native.pieces import HostFunction
+from pathfold.engine.native.run import address_of_run
 from pathfold.engine.native.shares import addresses as kernels_of_no_model
 from pathfold.errors import say
 
@@ -49,7 +49,7 @@ def compile_sampler(*kinds: str, announce: bool) -> float:
     waiting = nullcontext() if all(_is_kept(*entry) for entry in called) else model_cache.alone("sampler")
     with announced("compiling the sampler, once for this installation", show=announce), waiting:
         compile_entries(*kinds)
-        address_of_do_parts()
+        address_of_run()
         kernels_of_no_model()
     return time.perf_counter() - begin
 

@@ -47,7 +47,16 @@ class Records:
             "problem": ["settings", "grid", "forcing", "coordinates", "about"],
             "vector": vector,
             "point": [*vector, "theta", "start", "node", "path", "sums"],
-            "scratch": ["work", "slope", "newton", "start_multipliers", "start_weights", "newton_sums", "carry"],
+            "scratch": [
+                "work",
+                "slope",
+                "newton",
+                "start_multipliers",
+                "start_weights",
+                "newton_sums",
+                "guess",
+                "carry",
+            ],
         }
 
     def _problem(self, n: Sizes, regular: bool, censored: int, metric: bool) -> None:
@@ -93,6 +102,7 @@ class Records:
         self.start_multipliers = Record("start_multipliers", "series", {"zeta0": (V0,)})
         self.start_weights = Record("start_weights", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
         self.newton_sums = Record("newton_sums", "shared", _sums(n))
+        self.guess = Record("guess", "lane", {"best": (n.X,), "least": ()})
         self.carry = Record("carry", "shared", {})
 
     def _segments(self, n: Sizes) -> None:
@@ -188,4 +198,4 @@ def _sums(n: Sizes) -> Fields:
     U, Z = n.U, n.Z
     solve: Fields = {"C_inv": (U, U), "C": (U, U), "log_det": (), "b": (U,), "a": (U,), "residual": (), "change": ()}
     vectors: Fields = {"factors": (2,), "squares": ()}
-    return solve | vectors | {"gz": (Z,), "gu": (U,), "wD": (Z, U)}
+    return solve | vectors | {"gz": (Z,), "gu": (U,), "wD": (Z, U), "log_C": ()}

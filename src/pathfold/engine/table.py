@@ -90,6 +90,7 @@ SCRATCH_ELEMENT_START = place_record("scratch", "element_start")
 SCRATCH_GAINS = place_record("scratch", "gains")
 SCRATCH_TIED = place_record("scratch", "tied")
 SCRATCH_HANDED = place_record("scratch", "handed")
+SCRATCH_GUESS = place_record("scratch", "guess")
 SCRATCH_CARRY = place_record("scratch", "carry")
 
 # Fields that the control flow reads or writes: where each lies in its record.
@@ -124,6 +125,7 @@ PATH_X = place_field("path", "x")
 SUMS_C = place_field("sums", "C")
 SUMS_C_INV = place_field("sums", "C_inv")
 SUMS_LOG_DET = place_field("sums", "log_det")
+SUMS_LOG_C = place_field("sums", "log_C")
 SUMS_NEGATIVES = place_field("sums", "negatives")
 SUMS_MISFIT = place_field("sums", "misfit")
 SUMS_A = place_field("sums", "a")
@@ -137,6 +139,8 @@ SUMS_GU = place_field("sums", "gu")
 SUMS_WD = place_field("sums", "wD")
 WORK_BP = place_field("work", "Bp")
 WORK_ZETA = place_field("work", "zeta")
+GUESS_BEST = place_field("guess", "best")
+GUESS_LEAST = place_field("guess", "least")
 NEWTON_GAP = place_field("newton", "gap")
 NEWTON_O = place_field("newton", "o")
 V_V = place_field("v", "v")
@@ -181,83 +185,9 @@ PIECE_NOISE0 = place_field("piece", "noise0")
 PIECE_KIND = place_field("piece", "kind")
 NODE_NOISE = place_field("node", "noise")
 
-# Addresses: of the kernels, at the end those of no model (`native/shares.py`); of no kernel, always 0; of the function
-# that goes through parts (`native/parted_work.py`); and of the team that shares them, 0 if there is none.
-KERNELS = place_field.end
-place_kernel = _Places(KERNELS)
-PARAMETERS = place_kernel("parameters")
-START_STATES = place_kernel("start_states")
-LINK = place_kernel("link")
-SIMULATE = place_kernel("simulate")
-LINEARISE = place_kernel("linearise")
-OBSERVE = place_kernel("observe")
-FACTORISE = place_kernel("factorise")
-PUSH = place_kernel("push")
-FILTER_VECTOR = place_kernel("filter_vector")
-UNEXPLAINED = place_kernel("unexplained")
-SMOOTH_VECTOR = place_kernel("smooth_vector")
-PULL = place_kernel("pull")
-WEIGHTS = place_kernel("weights")
-SPREAD = place_kernel("spread")
-CURVATURE = place_kernel("curvature")
-OBSERVE_CURVATURE = place_kernel("observe_curvature")
-PULL_BACK = place_kernel("pull_back")
-START_CURVATURE = place_kernel("start_curvature")
-PARAMETER_GRADIENT = place_kernel("parameter_gradient")
-GRADIENT_VECTOR = place_kernel("gradient_vector")
-MOVE_NODES = place_kernel("move_nodes")
-SHOOT = place_kernel("shoot")
-SHOOT_LINEARISED = place_kernel("shoot_linearised")
-RESIDUAL = place_kernel("residual")
-RESIDUAL_LINEARISED = place_kernel("residual_linearised")
-CROSS_FACTORISE = place_kernel("cross_factorise")
-CROSS_FILTER = place_kernel("cross_filter")
-CROSS_UNEXPLAINED = place_kernel("cross_unexplained")
-CROSS_SMOOTH = place_kernel("cross_smooth")
-REFERENCE = place_kernel("reference")
-SURVEY = place_kernel("survey")
-JOIN_FACTORS = place_kernel("join_factors")
-JOIN_WEIGHTS = place_kernel("join_weights")
-FILTER_ENDS = place_kernel("filter_ends")
-JOIN_FILTERS = place_kernel("join_filters")
-SMOOTH_ENDS = place_kernel("smooth_ends")
-JOIN_SMOOTHERS = place_kernel("join_smoothers")
-PULL_BACK_ENDS = place_kernel("pull_back_ends")
-JOIN_PULLS = place_kernel("join_pulls")
-CROSS_SURVEY = place_kernel("cross_survey")
-JOIN_CROSS_FACTORS = place_kernel("join_cross_factors")
-CROSS_FILTER_ENDS = place_kernel("cross_filter_ends")
-JOIN_CROSS_FILTERS = place_kernel("join_cross_filters")
-CROSS_SMOOTH_ENDS = place_kernel("cross_smooth_ends")
-JOIN_CROSS_SMOOTHERS = place_kernel("join_cross_smoothers")
-ELEMENTS = place_kernel("elements")
-ROW_CURVATURE = place_kernel("row_curvature")
-START_ELEMENTS = place_kernel("start_elements")
-ELIMINATE_NODES = place_kernel("eliminate_nodes")
-MULTIPLIERS = place_kernel("multipliers")
-NOISE_CHANGE = place_kernel("noise_change")
-LOOSE_NODES = place_kernel("loose_nodes")
-LOOSE_NOISE = place_kernel("loose_noise")
-TIED_NOISE = place_kernel("tied_noise")
-MIXED_LOG_DET = place_kernel("mixed_log_det")
-PATH = place_kernel("path")
-PATH_GRADIENT = place_kernel("path_gradient")
-START_GRADIENT = place_kernel("start_gradient")
-GUIDED_START = place_kernel("guided_start")
-INNOVATIONS_START = place_kernel("innovations_start")
-GUIDE = place_kernel("guide")
-GUIDE_NODE = place_kernel("guide_node")
-GUIDED_PATH = place_kernel("guided_path")
-INNOVATIONS = place_kernel("innovations")
-GUIDED_NODE = place_kernel("guided_node")
-INNOVATIONS_NODE = place_kernel("innovations_node")
-HAND_STATES = place_kernel("hand_states")
-CLEAR_RESIDUALS = place_kernel("clear_residuals")
-COMBINE = place_kernel("combine")
-ADD = place_kernel("add")
-DISPLACE = place_kernel("displace")
-COMPARE = place_kernel("compare")
-NOTHING, DO_PARTS, TEAM, LENGTH = range(place_kernel.end, place_kernel.end + 4)
+# Where all plans are listed (`plans.bind`); the addresses of the function that goes through them (`native/run.py`)
+# and of the team that shares their parts, 0 if there is none.
+PLANS, RUN, TEAM, LENGTH = range(place_field.end, place_field.end + 4)
 
 # Records that there is one of for every part: its sums, and the lane buffer.
 OF_PARTS = {"sums": POINT_SUMS, "newton_sums": SCRATCH_NEWTON_SUMS, "carry": SCRATCH_CARRY}
@@ -278,11 +208,6 @@ def write_tables(layout: np.ndarray) -> None:
             table[place] += number * layout[place + SIZE]
 
 
-def without_addresses(layout: np.ndarray) -> np.ndarray:
-    """Return the part of the layout that is the same in every process."""
-    return np.delete(layout[: layout[TABLES]], np.s_[KERNELS:LENGTH])
-
-
 def record_place(block: str, record: str) -> int:
     """Return the place in the table of a record of a block."""
     return place_record.by_name[block, record]
@@ -291,8 +216,3 @@ def record_place(block: str, record: str) -> int:
 def field_places(record: str, fields: list[str]) -> dict[str, int]:
     """Return the places in the table of those fields of a record that it lists."""
     return {field: place_field.by_name[record, field] for field in fields if (record, field) in place_field.by_name}
-
-
-def kernel_place(name: str) -> int:
-    """Return the place in the table of a kernel's address."""
-    return place_kernel.by_name[(name,)]

@@ -45,7 +45,7 @@ class DynamicChain(HamiltonianChain):
 
     def recorded(self, block: np.ndarray) -> np.ndarray:
         copied = block.copy()
-        to_normals(self.layout, self.problems[0], copied[: self.layout[at.U]])
+        to_normals(self.machine, copied[: self.layout[at.U]])
         return copied
 
     def initialise(self) -> None:
@@ -63,8 +63,7 @@ class DynamicChain(HamiltonianChain):
 
     def _go_over_to(self, coordinates: np.ndarray) -> None:
         centre, factor = np.split(coordinates, [self._size])
-        given = self.problems, self.problems[0], self.current, centre.copy(), factor.copy()
-        change_coordinates(self.layout, *given, self.scratch)
+        change_coordinates(self.machine, self.problems, self.current, centre.copy(), factor.copy())
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         given = self._work, self.result, self.scaled, self._warmup, self.target

@@ -86,7 +86,7 @@ class GuidedProposals(PaperSampler):
 
     def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
         assert isinstance(own, GuidedEngine)
-        linearise(engine.layout, engine.problem, point, engine.block("scratch"))
+        linearise(engine.machine(), point)
         return guided_start(engine, own, point, self.reference)
 
     def chain(self, task: ChainTask) -> GuidedChain:
@@ -104,16 +104,15 @@ class GuidedChain(Chain):
     def initialise(self) -> None:
         start = self.task.start
         assert start is not None
-        blocks = (self.layout, self.problems[0], self.points, start.position, start.nodes, self.scratch)
-        if (status := metropolis.begin(*blocks)) != CONVERGED:
+        if (status := metropolis.begin(self.machine, self.points, start.position, start.nodes)) != CONVERGED:
             raise InitialisationError(
                 f"guided proposals cannot start where a search ended: {MEANING[status]}; try another seed, or take "
                 "more steps_per_interval"
             )
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
-        blocks = (self.layout, self.problems[0], self.points, self.scratch, self.rng, self.search)
-        return metropolis.run_guided(*blocks, self.task.warmup, Drawn(**room), monitor.stop, monitor.done)
+        given = self.machine, self.points, self.rng, self.search, self.task.warmup
+        return metropolis.run_guided(*given, Drawn(**room), monitor.stop, monitor.done)
 
     def _position(self) -> np.ndarray:
         metropolis.exchange_noise(self.layout, self.current, self.momenta[0], False)

@@ -21,6 +21,7 @@ from pathfold.engine import table as at
 from pathfold.engine.compile import Program
 from pathfold.engine.helpers import helped
 from pathfold.engine.native.dynamics import prepare
+from pathfold.engine.native.run import Machine
 from pathfold.engine.native.trajectory import CURRENT
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
@@ -88,7 +89,7 @@ class Chain(ABC):
         assert start is not None
         self.current[: start.position.size] = start.position
         self.current[nodes][: start.nodes.size] = start.nodes
-        if (status := prepare(self.layout, self.problems[0], self.current, self.scratch)) != CONVERGED:
+        if (status := prepare(self.machine, self.current)) != CONVERGED:
             raise InitialisationError(f"the sampler cannot start where a search ended: {MEANING[status]}")
 
     @abstractmethod
@@ -101,6 +102,10 @@ class Chain(ABC):
 
     def _make_room_for(self, saved: Mapping[str, np.ndarray]) -> None:
         """Make room for what was saved, where its size is not known from the task."""
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(self.layout, self.problems[0], self.scratch)
 
     @property
     def current(self) -> np.ndarray:

@@ -17,7 +17,6 @@ import numpy as np
 from pathfold.data import Data, TimeGrid
 from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.engine import Engine
-from pathfold.engine import table as at
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.engine.native.trajectory import STATISTICS
 from pathfold.errors import InitialisationError, say, warn
@@ -127,7 +126,7 @@ def _task(model: DiffusionModel, grid: TimeGrid, settings: Settings, sampled: En
         index=0,
         seed=settings.seed,
         program=sampled.program,
-        layout=sampled.layout,
+        layout=sampled.table,
         problems=settings.sampler.problems(sampled),
         block_sizes=sampled.block_sizes,
         start=None,
@@ -305,7 +304,7 @@ def _of_length(draws: Draws, made: int, warmup: int) -> Draws:
 def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     """Return everything that must be the same for a run to be resumed or extended."""
     digest = hashlib.sha256()
-    for array in (at.without_addresses(task.layout), task.problems):
+    for array in (task.layout, task.problems):
         digest.update(np.ascontiguousarray(array).tobytes())
     same = {name: value for name, value in recorded.items() if name != "draws"}
     if recorded["keep_path"] != "none":

@@ -52,7 +52,7 @@ def half_step_shift(model: DiffusionModel, engine: Engine, chains: list[Draws], 
         assert halves is not None
         _place(model, fine, point, draw, u, v0, w, np.stack(halves, axis=2))
         moved = fine.block("vector")
-        status = first_order_shift(fine.layout, fine.problem, point, moved, scratch)
+        status = first_order_shift(fine.machine(scratch), point, moved)
         for shift, variance, prior in (_of_parameters(fine, point, moved), _of_starts(fine, point, moved, scratch)):
             spread = np.sqrt(np.where(variance > LEAST * prior, variance, np.nan))
             relative = np.divide(shift, spread, out=np.zeros_like(shift), where=prior != 0.0)  # what is fixed stays
@@ -91,7 +91,7 @@ def _at_steps(
     engine = coarse()
     point, parts = engine.block("point"), engine.get_vector(draw.position)
     _place(model, engine, point, draw, *parts)
-    linearise(engine.layout, engine.problem, point, engine.block("scratch"))
+    linearise(engine.machine(), point)
     states, grid = engine.get("point", point, "path", "x"), engine.grid
     with jax.enable_x64(True):
         given = (draw.z, states, parts[-1], fresh, grid.delta, model.clocks(grid)[0])

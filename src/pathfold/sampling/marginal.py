@@ -23,6 +23,7 @@ from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
 from pathfold.engine.native.inner_mode import AT, inner_mode
 from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.run import Machine
 from pathfold.engine.native.trajectory import COUNTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
@@ -122,7 +123,7 @@ class Marginal:
         """Whether noise moves the path anywhere, at the centre of the prior."""
         full, point = self.full, self.full.block("point")
         with np.errstate(all="ignore"):
-            prepare(full.layout, full.problem, point, full.block("scratch"))
+            prepare(full.machine(), point)
         return bool(full.get("point", point, "node", "Q").any())
 
     @contextmanager
@@ -136,8 +137,8 @@ class Marginal:
     def _inner(self, room: Room, u: np.ndarray, *, warm: bool) -> float:
         """Find the inner mode from the point of the room; return the log density, -inf if there is none."""
         self.engine.give(room.problem, u)
-        blocks = room.problem, room.points, room.change, warm, room.scratch
-        status, potential, log_det, _ = inner_mode(self.engine.layout, *blocks)
+        machine = Machine(self.engine.layout, room.problem, room.scratch)
+        status, potential, log_det, _ = inner_mode(machine, room.points, room.change, warm)
         if status != CONVERGED:
             return -np.inf
         counted, excess = u[self.counted], 0.0
@@ -208,8 +209,8 @@ class Marginal:
             return np.full(2, -np.inf)
         seed, number = key
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
-        blocks = room.problem, room.points, room.change, room.work, rng, room.scratch, room.counts
-        return np.array(draw_pair(self.engine.layout, *blocks))
+        machine = Machine(self.engine.layout, room.problem, room.scratch)
+        return np.array(draw_pair(machine, room.points, room.change, room.work, rng, room.counts))
 
     def _states(self, point: np.ndarray, fine: bool) -> np.ndarray:
         """Return the states (interval, step, X) after every step, or after the last of each interval alone."""
@@ -234,7 +235,7 @@ class Marginal:
         full, point = self.full, self.full.block("point")
         full.set("point", point, "u", "u", u)
         with np.errstate(all="ignore"):
-            linearise(full.layout, full.problem, point, full.block("scratch"))
+            linearise(full.machine(), point)
         return full.get("point", point, "theta", "z"), full.get("point", point, "theta", "D")
 
     def start_at(self, position: np.ndarray, nodes: np.ndarray) -> Start | None:
@@ -242,7 +243,7 @@ class Marginal:
         full, point = self.full, self.full.block("point")
         point[: position.size] = position
         full.record("point", point, "node")[:] = nodes
-        prepare(full.layout, full.problem, point, full.block("scratch"))
+        prepare(full.machine(), point)
         covariance = full.get("point", point, "sums", "C_inv").reshape(self.size, self.size)
         u, v0, w, v = full.get_vector(point)
         with self._room() as room:

@@ -31,6 +31,7 @@ from pathfold.engine.native.replica_exchange import (
     run_replicas,
     set_coldness,
 )
+from pathfold.engine.native.run import Machine
 from pathfold.engine.native.step_size import ITERATION, STATE
 from pathfold.engine.native.thresholds import MOST_RUNGS
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
@@ -166,7 +167,7 @@ class ReplicaChain(Chain):
         count = len(powers)
         self.powers, self.problems = powers, np.repeat(self.task.problems[:1], count, axis=0)
         for problem, power in zip(self.problems, powers, strict=True):
-            set_coldness(self.layout, problem, float(power))
+            set_coldness(Machine(self.layout, problem, self.scratch), float(power))
         self.replicas = np.zeros((count, self.task.block_sizes["point"]))
         self.states, self.searches = np.zeros((count, STATE)), np.zeros((count, time_search_size(self.layout)))
         self.places, self.tally = np.zeros((PLACES, count)), np.zeros(TALLY)
@@ -207,7 +208,7 @@ class ReplicaChain(Chain):
         status = NON_FINITE
         for block in blocks:
             self.replicas[k] = block
-            if (status := meet(self.layout, self.problems[k], self.replicas[k], self.scratch)) == CONVERGED:
+            if (status := meet(Machine(self.layout, self.problems[k], self.scratch), self.replicas[k])) == CONVERGED:
                 return
         raise InitialisationError(f"the sampler cannot start where a search ended: {MEANING[status]}")
 

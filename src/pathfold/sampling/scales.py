@@ -54,8 +54,8 @@ def _median_sizes(engine: Engine, guesses: int, unit: np.ndarray) -> tuple[np.nd
         u, v0, w, v = (rng.standard_normal(part.shape) for part in engine.get_vector(point))
         spread = draw / (DRAWS - 1)  # a wide prior has draws that say nothing of the data's size; its centre may, too
         engine.set_vector(point, spread * u, v0, 0.0 * w if unit.any() else w, v)
-        guess_nodes(engine.layout, engine.problem, point, guesses, scratch)
-        linearise(engine.layout, engine.problem, point, scratch)
+        guess_nodes(engine.machine(scratch), point, guesses)
+        linearise(engine.machine(scratch), point)
         gap = engine.get("scratch", scratch, "newton", "gap")
         nodes, H, Q, Hw = (engine.get("point", point, "node", field) for field in ("x_node", "H", "Q", "Hw"))
         with np.errstate(all="ignore"):  # of a path that explodes, which does not count

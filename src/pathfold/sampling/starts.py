@@ -21,6 +21,7 @@ from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.installation import compile_sampler
 from pathfold.engine.native.descent import BEFORE_STEP, OF_SERIES
+from pathfold.engine.native.run import Machine
 from pathfold.engine.native.start_search import (
     FROM_GUESS,
     FROM_MOVED_PATH,
@@ -254,9 +255,10 @@ class Memory:
     """The blocks that one search works with."""
 
     def __init__(self, engine: Engine) -> None:
-        self.layout, self.problem = engine.program.bind(engine.layout), engine.problem.copy()
+        self.layout, self.problem = engine.layout.copy(), engine.problem.copy()
         self.points = np.zeros((STARTING_POINTS, engine.block_sizes["point"]))
         self.momenta, self.scratch = np.zeros((1, engine.block_sizes["vector"])), engine.block("scratch")
+        self.machine = Machine(self.layout, self.problem, self.scratch)
         self.table, self.counts = np.zeros((OF_SERIES, engine.series)), np.zeros(COUNTS, dtype=np.int64)
 
 
@@ -289,9 +291,7 @@ class Crew:
         seed, *key = attempt.seed
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 3, *key)))
         given = WAYS[attempt.way], float(attempt.spread), float(self.relaxation), rng
-        status, residual, potential = seek(
-            m.layout, m.problem, m.points, m.momenta, m.table, *given, m.scratch, m.counts
-        )
+        status, residual, potential = seek(m.machine, m.points, m.momenta, m.table, *given, m.counts)
         if status == CONVERGED and np.isfinite(potential):
             found = Point(point[:size].copy(), nodes.copy())
             return Candidate(attempt.way, found, float(potential), m.table[BEFORE_STEP].copy())

@@ -43,7 +43,7 @@ def periods_of(engine: Engine, point: np.ndarray) -> np.ndarray:
 
     def rows(by: np.ndarray) -> np.ndarray:
         engine.set("point", moved, "node", "x_node", states + by)
-        linearise(engine.layout, engine.problem, moved, scratch)
+        linearise(engine.machine(scratch), moved)
         return np.nan_to_num(engine.get("scratch", scratch, "newton", "o") / scale, nan=np.inf)
 
     as_they_are = rows(0.0 * each[0])

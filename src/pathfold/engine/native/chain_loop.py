@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
 from .recording import record_row
+from .run import Machine
 from .static_hmc import draw_chances, static_transition
 from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt_step_size, first_step_size, start_adaptation, step_size
 from .thresholds import CAREFUL, CONFIDENT
@@ -31,9 +32,9 @@ class Work(NamedTuple):
 
 
 @compiled
-def seek_pace(layout, problem, points, momenta, rng, scratch, counts, state):
+def seek_pace(m, points, momenta, rng, counts, state):
     """Seek a step size at points[CURRENT] and begin to adapt it."""
-    start_adaptation(state, first_step_size(layout, problem, points, momenta, rng, scratch, counts))
+    start_adaptation(state, first_step_size(m, points, momenta, rng, counts))
 
 
 @compiled
@@ -44,15 +45,15 @@ def pace(state, warmup):
 
 
 @compiled
-def make_static(layout, problem, points, momenta, chances, scratch, counts, state, search, time, warmup, row):
+def make_static(m, points, momenta, chances, counts, state, search, time, warmup, row):
     """Make a static transition, of the integration time that is given or searched for; return whether steps had to be
     shortened."""
     iteration = int(state[ITERATION])
     t, share = pace(state, warmup)
     length = time if time > 0.0 else integration_time(search, iteration, warmup)
-    before_transition(layout, points[CURRENT], search)
-    needed = static_transition(layout, problem, points, momenta, t, length, share, chances, scratch, counts, row)
-    after_transition(layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
+    before_transition(m.layout, points[CURRENT], search)
+    needed = static_transition(m, points, momenta, t, length, share, chances, counts, row)
+    after_transition(m.layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
     return needed
 
 
@@ -74,15 +75,14 @@ def run_static(work, time, warmup, target, drawn, stop, done):
     `done` counts for the host to read; `time` is the integration time, 0 when it is to be searched for.
     """
     layout, problems, points, momenta, scratch, rng, state, search, counts = work
-    problem, statistics = problems[0], drawn.statistics
+    m, statistics = Machine(layout, problems[0], scratch), drawn.statistics
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
         if state[FIRST_STEP] == 0.0:
-            seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
+            seek_pace(m, points, momenta, rng, counts, state)
         row = statistics[made]
         chances = draw_chances(layout, momenta[MOVING], rng)
-        moved = points, momenta, chances, scratch, counts, state, search
-        needed = make_static(layout, problem, *moved, time, warmup, row)
+        needed = make_static(m, points, momenta, chances, counts, state, search, time, warmup, row)
         adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
         record_row(layout, points[CURRENT], drawn, made)
         state[ITERATION] += 1.0

@@ -18,68 +18,68 @@ from .vector import clear_idle, gradient, position
 
 
 @compiled
-def rotation(layout, problem, t):
+def rotation(m, t):
     """Return (Gqq, Gqp) of the flow of h2: (cos t, sin t) for the Gaussian splitting, (1, t) for Stormer-Verlet."""
-    if problem[setting(layout, at.SETTINGS_VERLET)] == 0.0:
+    if m.problem[setting(m.layout, at.SETTINGS_VERLET)] == 0.0:
         return cos(t), sin(t)
     return 1.0, t
 
 
 @compiled
-def prepare_constrained(layout, problem, point, scratch):
+def prepare_constrained(m, point):
     """Compute everything a step needs at its start: Jacobians, factor, projected gradient."""
-    status = linearise_and_factorise(layout, problem, point, scratch)
+    status = linearise_and_factorise(m, point)
     if status == CONVERGED:
-        set_gradient(layout, problem, point, scratch)
+        set_gradient(m, point)
     return status
 
 
 @compiled
-def position_step(layout, problem, origin, target, goal, p, t, scratch, counts):
+def position_step(m, origin, target, goal, p, t, counts):
     """q' = Gqq q + Gqp (p - J^T lam) on the manifold; returns a status. For `goal` see `solve_position`."""
-    gqq, gqp = rotation(layout, problem, t)
-    displace(layout, gqq, origin, gqp, p, target, scratch)
-    status = solve_position(layout, problem, origin, target, goal, scratch, counts)
-    clear_idle(layout, position(layout, target))
+    gqq, gqp = rotation(m, t)
+    displace(m, gqq, origin, gqp, p, target)
+    status = solve_position(m, origin, target, goal, counts)
+    clear_idle(m.layout, position(m.layout, target))
     return status
 
 
 @compiled
-def momentum_step(layout, problem, origin, target, p, t, scratch):
+def momentum_step(m, origin, target, p, t):
     """Compute the momentum at q', before projection: (Gqq q' - q) / Gqp."""
-    gqq, gqp = rotation(layout, problem, t)
-    combine(layout, gqq / gqp, position(layout, target), -1.0 / gqp, position(layout, origin), p, scratch)
+    gqq, gqp = rotation(m, t)
+    combine(m, gqq / gqp, position(m.layout, target), -1.0 / gqp, position(m.layout, origin), p)
 
 
 @compiled
-def kick(layout, p, slope, t, scratch):
+def kick(m, p, slope, t):
     """p <- p - t grad h1, the gradient being projected already; return the squared norm."""
-    return add(layout, -t, slope, p, scratch)
+    return add(m, -t, slope, p)
 
 
 @compiled
-def constrained_step(layout, problem, origin, target, back, p, t, first, last, scratch, counts):
+def constrained_step(m, origin, target, back, p, t, first, last, counts):
     """Make one step of size t from (origin, p) to (target, p); return a status.
 
     A kick by h1 for the time `first`, the flow of h2 with the position held on the manifold, a kick at the new point
     for the time `last`. The flow is undone from (q', p') with -t, by the same solver, and must come back to q.
     """
-    kick(layout, p, gradient(layout, origin), first, scratch)
-    status = position_step(layout, problem, origin, target, position(layout, origin)[:0], p, t, scratch, counts)
+    kick(m, p, gradient(m.layout, origin), first)
+    status = position_step(m, origin, target, position(m.layout, origin)[:0], p, t, counts)
     if status != CONVERGED:
         return status
-    momentum_step(layout, problem, origin, target, p, t, scratch)
-    status = linearise_and_factorise(layout, problem, target, scratch)
+    momentum_step(m, origin, target, p, t)
+    status = linearise_and_factorise(m, target)
     if status != CONVERGED:
         return status
-    project(layout, problem, target, p, scratch)
-    q, returned = position(layout, origin), position(layout, back)
-    status = position_step(layout, problem, target, back, q, p, -t, scratch, counts)
+    project(m, target, p)
+    q, returned = position(m.layout, origin), position(m.layout, back)
+    status = position_step(m, target, back, q, p, -t, counts)
     if status != RETURNED:
         if status != CONVERGED:
             return status
-        allowed = RETURN_TOLERANCE * problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
-        if not (largest_difference(layout, returned, q, scratch) < allowed):
+        allowed = RETURN_TOLERANCE * m.problem[setting(m.layout, at.SETTINGS_POSITION_TOLERANCE)]
+        if not (largest_difference(m, returned, q) < allowed):
             return NON_REVERSIBLE
-    set_gradient(layout, problem, target, scratch)
-    return CONVERGED if finite(kick(layout, p, gradient(layout, target), last, scratch)) else NON_FINITE
+    set_gradient(m, target)
+    return CONVERGED if finite(kick(m, p, gradient(m.layout, target), last)) else NON_FINITE

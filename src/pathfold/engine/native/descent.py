@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from numpy import inf, sqrt
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
@@ -21,18 +22,16 @@ from .lanes import noise_of_interval, of_interval, of_place, of_series, setting
 from .manifold import (
     constrained_potential,
     factorise,
-    factorise_by_series,
     linearise,
     linearise_and_factorise,
     project,
-    push_from_manifold,
-    push_with_residuals,
     remove_normal,
     set_gradient,
+    sums_of,
 )
 from .nodes import follow
-from .parts import over_chunks
 from .projection import iterate, predict
+from .run import run
 from .shares import displace
 from .small import finite
 from .thresholds import (
@@ -54,10 +53,10 @@ BEFORE_STEP, AFTER_STEP, FRACTION, OF_SERIES = range(4)
 
 
 @compiled
-def relax(layout, problem, variance, lifted):
+def relax(m, variance, lifted):
     """Set the variance that is added to every observation and, of a lifted path, to every gap, in units of scales."""
-    problem[setting(layout, at.SETTINGS_ROW_RELAXATION)] = variance
-    problem[setting(layout, at.SETTINGS_GAP_RELAXATION)] = variance if lifted else 0.0
+    m.problem[setting(m.layout, at.SETTINGS_ROW_RELAXATION)] = variance
+    m.problem[setting(m.layout, at.SETTINGS_GAP_RELAXATION)] = variance if lifted else 0.0
 
 
 @compiled
@@ -71,8 +70,9 @@ def squares_of_interval(layout, q, n):
 
 
 @compiled
-def misfits_of_interval(layout, problem, scratch, n):
+def misfits_of_interval(m, n):
     """Return the sum of squares of the misfits of an interval's end, in units of the scales."""
+    layout, problem, scratch = m.layout, m.problem, m.scratch
     lanes, total = layout[at.LANES], 0.0
     o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
     scale = of_interval(layout, at.PROBLEM_GRID, at.GRID_ROW_SCALE, n)
@@ -93,13 +93,15 @@ def log_sig_of(layout, point, k):
 
 
 @compiled
-def weigh(layout, problem, point, relaxation, shares, scratch):
+def weigh(m, point, relaxation, shares):
     """Compute l_rho at a point that has been linearised, by series; return its sum, and the sum of squared misfits.
 
     The point is left with its factor. What is not finite is infinite.
     """
+    layout = m.layout
     q = position(layout, point)
-    log_C = factorise_by_series(layout, problem, point, scratch)
+    factorise(m, point)
+    log_C = sums_of(layout, point)[layout[at.SUMS_LOG_C]]
     total, misfits = 0.5 * log_C + point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]], 0.0
     for i in range(layout[at.U]):
         total += 0.5 * q[layout[at.VECTOR_U] + i] ** 2
@@ -110,7 +112,7 @@ def weigh(layout, problem, point, relaxation, shares, scratch):
         for i in range(layout[at.V0]):
             share += 0.5 * q[v0 + i * layout[at.ABREAST]] ** 2
         for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-            misfit = misfits_of_interval(layout, problem, scratch, n)
+            misfit = misfits_of_interval(m, n)
             share += 0.5 * squares_of_interval(layout, q, n) + 0.5 * misfit / relaxation
             share += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
             misfits += misfit
@@ -120,17 +122,17 @@ def weigh(layout, problem, point, relaxation, shares, scratch):
 
 
 @compiled
-def direct(layout, problem, point, d, scratch):
+def direct(m, point, d):
     """d = -Pi_rho (q + grad h1) - J^T (J J^T + R)^{-1} c at a point with its factor and its misfits in scratch."""
-    q = position(layout, point)
+    q = position(m.layout, point)
     for i in range(q.size):
         d[i] = -q[i]
-    remove_normal(layout, problem, point, d, push_with_residuals(), scratch)
-    set_gradient(layout, problem, point, scratch)
-    slope = gradient(layout, point)
+    remove_normal(m, point, d)
+    set_gradient(m, point)
+    slope = gradient(m.layout, point)
     for i in range(q.size):
         d[i] -= slope[i]
-    clear_idle(layout, d)
+    clear_idle(m.layout, d)
 
 
 @compiled
@@ -162,7 +164,8 @@ def culprits(table):
 
 
 @compiled
-def count_rows(layout, problem):
+def count_rows(m):
+    layout, problem = m.layout, m.problem
     rows = 0.0
     for n in range(layout[at.INTERVALS]):
         mask = of_interval(layout, at.PROBLEM_GRID, at.GRID_MASK, n)
@@ -172,20 +175,21 @@ def count_rows(layout, problem):
 
 
 @compiled
-def calm(layout, problem, point, scratch):
+def calm(m, point):
     """Halve the noise of series whose path is not finite, and at last the parameters; return the squared misfits.
 
     The point is left with its path linearised.
     """
+    layout = m.layout
     q, misfits = position(layout, point), 0.0
     for attempt in range(CALMINGS):
-        follow(layout, problem, point, 0, scratch)
-        linearise(layout, problem, point, scratch)
+        follow(m, point, 0)
+        linearise(m, point)
         misfits = 0.0
         for k in range(layout[at.SERIES]):
             of_series_k = 0.0
             for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-                of_series_k += misfits_of_interval(layout, problem, scratch, n)
+                of_series_k += misfits_of_interval(m, n)
             misfits += of_series_k
             if not finite(of_series_k):
                 scale_series(layout, q, k, 0.5 if attempt < CALMINGS // 2 else 0.0)
@@ -210,11 +214,12 @@ def scale_series(layout, q, k, factor):
 
 
 @compiled
-def absorb(layout, problem, point, scratch):
+def absorb(m, point):
     """Let the noise of observations make up for their misfits, where there is any: w -= Hw_j^T o_j / |Hw_j|^2."""
+    layout, scratch = m.layout, m.scratch
     lanes, W, q = layout[at.LANES], layout[at.W], position(layout, point)
     for _ in range(ABSORPTIONS):
-        over_chunks(at.OBSERVE, layout, problem, point, point, scratch)
+        run(m, plans.OBSERVE, point, point)
         for n in range(layout[at.INTERVALS]):
             o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
             Hw = of_interval(layout, at.POINT_NODE, at.NODE_HW, n)
@@ -229,35 +234,36 @@ def absorb(layout, problem, point, scratch):
 
 
 @compiled
-def descend(layout, problem, points, d, table, scratch):
+def descend(m, points, d, table):
     """Go down l_rho along the path of points[CURRENT], with rho from the misfits there to almost nothing.
 
     Nodes are where the path comes to. A step that does not lead down is shortened, at first for the series that it
     does not help. Returns a status; a path that is not finite cannot be begun from.
     """
+    layout = m.layout
     origin, target = points[CURRENT], points[NEXT]
     fractions = table[FRACTION]
-    misfits = calm(layout, problem, origin, scratch)
+    misfits = calm(m, origin)
     if not finite(misfits):
         return NON_FINITE
-    rows = max(1.0, count_rows(layout, problem))
+    rows = max(1.0, count_rows(m))
     rho = misfits / rows
     last = NEARLY * rho
     made = 0
     while rho > last and made < DESCENTS:
-        relax(layout, problem, rho, False)
-        before, _ = weigh(layout, problem, origin, rho, table[BEFORE_STEP], scratch)
+        relax(m, rho, False)
+        before, _ = weigh(m, origin, rho, table[BEFORE_STEP])
         if not finite(before):
             break
-        direct(layout, problem, origin, d, scratch)
+        direct(m, origin, d)
         fraction, after, rounds = 1.0, inf, 0
         for k in range(layout[at.SERIES]):
             fractions[k] = 1.0
         while True:
             move(layout, origin, target, d, fraction, fractions)
-            follow(layout, problem, target, 0, scratch)
-            linearise(layout, problem, target, scratch)
-            after, misfits = weigh(layout, problem, target, rho, table[AFTER_STEP], scratch)
+            follow(m, target, 0)
+            linearise(m, target)
+            after, misfits = weigh(m, target, rho, table[AFTER_STEP])
             made += 1
             if after < before or fraction < SHORTEST_SEARCH:
                 break
@@ -274,39 +280,40 @@ def descend(layout, problem, points, d, table, scratch):
             if fraction == 1.0:
                 rho = min(STEEPER * rho, max(misfits / rows, 0.01 * rho))
         else:
-            linearise(layout, problem, origin, scratch)
+            linearise(m, origin)
             rho *= STEEPER
-    relax(layout, problem, 0.0, False)
+    relax(m, 0.0, False)
     return CONVERGED
 
 
 @compiled
-def go_down(layout, problem, points, d, most, scratch, counts):
+def go_down(m, points, d, most, counts):
     """Go down the potential along the manifold from points[CURRENT], a point of it; return the potential.
 
     A step is a move along the tangent and a projection; it is shortened until it leads down, to where a parabola
     through what is known has its lowest point.
     """
+    layout = m.layout
     origin, target = points[CURRENT], points[NEXT]
-    linearise(layout, problem, origin, scratch)
-    if factorise(layout, problem, origin, scratch) != CONVERGED:
+    linearise(m, origin)
+    if factorise(m, origin) != CONVERGED:
         return inf
     value, fraction, idle = constrained_potential(layout, origin), 1.0, 0
     least = LEAST_GAIN * sqrt(layout[at.SERIES])
     for _ in range(most):
-        set_gradient(layout, problem, origin, scratch)
+        set_gradient(m, origin)
         copy(position(layout, origin), d)
-        project(layout, problem, origin, d, scratch)
+        project(m, origin, d)
         slope = gradient(layout, origin)
         for i in range(d.size):
             d[i] = -d[i] - slope[i]
         promised = squared_norm(d)
         if 0.5 * promised < least:
             break
-        lower = move_along(layout, problem, origin, target, d, fraction, scratch, counts)
+        lower = move_along(m, origin, target, d, fraction, counts)
         while not (lower < value) and fraction > SHORTEST_SEARCH:
             fraction = max(0.1 * fraction, min(0.5 * fraction, lowest(promised, fraction, value - lower)))
-            lower = move_along(layout, problem, origin, target, d, fraction, scratch, counts)
+            lower = move_along(m, origin, target, d, fraction, counts)
         if not (lower < value):
             break
         gained, value = value - lower, lower
@@ -326,14 +333,14 @@ def lowest(promised, fraction, gained):
 
 
 @compiled
-def move_along(layout, problem, origin, target, d, fraction, scratch, counts):
+def move_along(m, origin, target, d, fraction, counts):
     """Move along the tangent and back onto the manifold; return the potential there, infinite if there is none."""
-    displace(layout, 1.0, origin, fraction, d, target, scratch)
-    predict(layout, problem, origin, target, gradient(layout, target), push_from_manifold(), scratch)
-    status = iterate(layout, problem, origin, target, position(layout, origin)[:0], True, scratch, counts)
+    displace(m, 1.0, origin, fraction, d, target)
+    predict(m, plans.SOLVE_ON_MANIFOLD, origin, target, gradient(m.layout, target))
+    status = iterate(m, origin, target, position(m.layout, origin)[:0], True, counts)
     if status != CONVERGED:
         return inf
-    clear_idle(layout, position(layout, target))
-    if linearise_and_factorise(layout, problem, target, scratch) != CONVERGED:
+    clear_idle(m.layout, position(m.layout, target))
+    if linearise_and_factorise(m, target) != CONVERGED:
         return inf
-    return constrained_potential(layout, target)
+    return constrained_potential(m.layout, target)

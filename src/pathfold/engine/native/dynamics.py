@@ -12,36 +12,36 @@ from .vector import draw_normals, squared_norm
 
 
 @compiled
-def prepare(layout, problem, point, scratch):
+def prepare(m, point):
     """Compute everything a step needs at its start; return a status."""
-    if layout[at.METHOD] == at.CONSTRAINED:
-        return prepare_constrained(layout, problem, point, scratch)
-    return prepare_unconstrained(layout, problem, point, scratch)
+    if m.layout[at.METHOD] == at.CONSTRAINED:
+        return prepare_constrained(m, point)
+    return prepare_unconstrained(m, point)
 
 
 @compiled
-def draw_momentum(layout, problem, point, p, rng, scratch):
+def draw_momentum(m, point, p, rng):
     """Draw a standard normal momentum: of q / scale, or on the cotangent space of the point (paper, section 4.2)."""
-    draw_normals(layout, p, rng)
-    become_momentum(layout, problem, point, p, scratch)
+    draw_normals(m.layout, p, rng)
+    become_momentum(m, point, p)
 
 
 @compiled
-def become_momentum(layout, problem, point, p, scratch):
+def become_momentum(m, point, p):
     """Turn standard normals p into a momentum at the point."""
-    if layout[at.METHOD] == at.CONSTRAINED:
-        project(layout, problem, point, p, scratch)
+    if m.layout[at.METHOD] == at.CONSTRAINED:
+        project(m, point, p)
 
 
 @compiled
-def step(layout, problem, origin, target, back, p, t, first, last, scratch, counts):
+def step(m, origin, target, back, p, t, first, last, counts):
     """Make one step of size t from (origin, p) to (target, p), between kicks of given lengths; return a status.
 
     `back` is room for the way back.
     """
-    if layout[at.METHOD] == at.CONSTRAINED:
-        return constrained_step(layout, problem, origin, target, back, p, t, first, last, scratch, counts)
-    return unconstrained_step(layout, problem, origin, target, p, t, first, last, scratch)
+    if m.layout[at.METHOD] == at.CONSTRAINED:
+        return constrained_step(m, origin, target, back, p, t, first, last, counts)
+    return unconstrained_step(m, origin, target, p, t, first, last)
 
 
 @compiled

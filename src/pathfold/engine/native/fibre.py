@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from numpy import fabs, inf
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
 
@@ -16,8 +17,8 @@ from .inner_mode import AT, inner_potential, largest, simulate
 from .jit import compiled
 from .lanes import of_interval, of_series
 from .manifold import factorise, linearise, sums_of
-from .parts import NONE, by_series, over_chunks, over_series, sums_in, sweep
-from .projection import clear_multipliers, copy_nodes, shoot, solve_position
+from .projection import clear_multipliers, copy_nodes, solve_position
+from .run import run
 from .shares import displace, newton_sums
 from .small import finite, invert, semidefinite_root, solve_semidefinite, times, times_transposed
 from .thresholds import HELD
@@ -68,8 +69,9 @@ def rooms(layout, work):
 
 
 @compiled
-def set_end_precision(layout, factor, scratch):
+def set_end_precision(m, factor):
     """Give the end of every interval a precision: a multiple of that which it has before its observation."""
+    layout, scratch = m.layout, m.scratch
     X, lanes = layout[at.X], layout[at.LANES]
     for n in range(layout[at.INTERVALS]):
         M = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_M_AHEAD, n)
@@ -80,8 +82,9 @@ def set_end_precision(layout, factor, scratch):
 
 
 @compiled
-def draw_loose_starts(layout, work, rng, scratch):
+def draw_loose_starts(m, work, rng):
     """Draw the change of state at the start of every interval, given all that lies before it; return if that went."""
+    layout, scratch = m.layout, m.scratch
     X, lanes, abreast, good = layout[at.X], layout[at.LANES], layout[at.ABREAST], True
     (matrix, root, scale, _), (x, normals, _, _) = rooms(layout, work)
     for k in range(layout[at.SERIES]):
@@ -107,17 +110,17 @@ def back_substitute(root, b, n):
 
 
 @compiled
-def tie_observation(layout, point, vector, n, x, work, scratch):
+def tie_observation(m, point, vector, n, x, work):
     """Move the drawn noise of an observation so that its rows are met to first order, given the change x of the state.
 
     It has the precision I + Lam_ww and the slope Lam_wx x. Returns the square of (x, w) with the node's curvature, and
     whether all went well.
     """
-    X, W, Y, lanes = layout[at.X], layout[at.W], layout[at.Y], layout[at.LANES]
+    X, W, Y, lanes = m.layout[at.X], m.layout[at.W], m.layout[at.Y], m.layout[at.LANES]
     N = X + W
-    (curvature, matrix, root, rows), (_, w, b, r) = rooms(layout, work)
-    gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_CURV_H, n), lanes, N * N, curvature)
-    place = of_interval(layout, at.VECTOR_W, at.W_W, n)
+    (curvature, matrix, root, rows), (_, w, b, r) = rooms(m.layout, work)
+    gather(m.scratch, of_interval(m.layout, at.SCRATCH_ELEMENT, at.ELEMENT_CURV_H, n), lanes, N * N, curvature)
+    place = of_interval(m.layout, at.VECTOR_W, at.W_W, n)
     gather(vector, place, lanes, W, w)
     good = True
     if W > 0:
@@ -133,7 +136,7 @@ def tie_observation(layout, point, vector, n, x, work, scratch):
         solve_semidefinite(root, b, W)
         for i in range(W):
             w[i] -= b[i]
-        H, Hw = of_interval(layout, at.POINT_NODE, at.NODE_H, n), of_interval(layout, at.POINT_NODE, at.NODE_HW, n)
+        H, Hw = of_interval(m.layout, at.POINT_NODE, at.NODE_H, n), of_interval(m.layout, at.POINT_NODE, at.NODE_HW, n)
         for j in range(Y):  # the rows of R^{-1} Hw^T, and what the rows are missed by
             r[j] = 0.0
             for i in range(X):
@@ -165,12 +168,13 @@ def tie_observation(layout, point, vector, n, x, work, scratch):
 
 
 @compiled
-def tie_nodes(layout, point, vector, work, rng, scratch):
+def tie_nodes(m, point, vector, work, rng):
     """Go back over the nodes of all series and draw their states, each given the one after it.
 
     The loose draw of an interval is moved to end where it is to: by the costate M^{-1} (its end less the state there).
     Returns the squares of nodes and starts, and whether all went well.
     """
+    layout, scratch = m.layout, m.scratch
     X, V0, lanes = layout[at.X], layout[at.V0], layout[at.LANES]
     squares, good = 0.0, True
     (scale, matrix, root, _), (x, y, tie, moved) = rooms(layout, work)
@@ -183,7 +187,7 @@ def tie_nodes(layout, point, vector, work, rng, scratch):
             y[i] = rng.standard_normal()
         times(root, y, x, X, X)
         for n in range(end - 1, first - 1, -1):
-            of_node, well = tie_observation(layout, point, vector, n, x, work, scratch)
+            of_node, well = tie_observation(m, point, vector, n, x, work)
             good = good and well
             precision = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_END_PRECISION, n)
             for i in range(X):
@@ -204,18 +208,19 @@ def tie_nodes(layout, point, vector, work, rng, scratch):
             gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_O, n), lanes, X * X, matrix)
             squares += of_node + quadratic(matrix, x, X)
         if V0 > 0:
-            of_start, well = tie_start(layout, point, vector, k, x, work, scratch)
+            of_start, well = tie_start(m, point, vector, k, x, work)
             squares, good = squares + of_start, good and well
     return squares, good
 
 
 @compiled
-def tie_start(layout, point, vector, k, x, work, scratch):
+def tie_start(m, point, vector, k, x, work):
     """Move the drawn noise of an initial state so that it changes by x; return its square, and if all went well.
 
     Its precision R need not be positive, since observations come later. Given x the law is the same if B0 v is held by
     a precision of its own.
     """
+    layout, scratch = m.layout, m.scratch
     X, V0, abreast = layout[at.X], layout[at.V0], layout[at.ABREAST]
     (precision, matrix, root, rows), (_, v, r, _) = rooms(layout, work)
     gather(scratch, of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_R0_INV, k), abreast, V0 * V0, matrix)
@@ -229,8 +234,8 @@ def tie_start(layout, point, vector, k, x, work, scratch):
             square += rows[i * V0 + j] ** 2
         held = HELD * size / square if square > 0.0 else 0.0
         for j in range(V0):
-            for m in range(V0):
-                matrix[j * V0 + m] += held * rows[i * V0 + j] * rows[i * V0 + m]
+            for h in range(V0):
+                matrix[j * V0 + h] += held * rows[i * V0 + j] * rows[i * V0 + h]
     good = semidefinite_root(matrix, matrix, root, V0)
     place = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
     gather(vector, place, abreast, V0, v)
@@ -241,10 +246,10 @@ def tie_start(layout, point, vector, k, x, work, scratch):
             r[i] += rows[i * V0 + j] * v[j]
         solve_semidefinite(root, rows[i * V0 : (i + 1) * V0], V0)
     for i in range(X):
-        for m in range(X):
-            matrix[i * X + m] = 0.0
+        for h in range(X):
+            matrix[i * X + h] = 0.0
             for j in range(V0):
-                matrix[i * X + m] += point[B0 + (i * V0 + j) * abreast] * rows[m * V0 + j]
+                matrix[i * X + h] += point[B0 + (i * V0 + j) * abreast] * rows[h * V0 + j]
     good = semidefinite_root(matrix, matrix, root, X) and good
     solve_semidefinite(root, r, X)
     for i in range(X):
@@ -255,65 +260,65 @@ def tie_start(layout, point, vector, k, x, work, scratch):
 
 
 @compiled
-def draw_tangent(layout, problem, point, vector, work, rng, scratch):
+def draw_tangent(m, point, vector, work, rng):
     """Draw a tangent vector at the mode, with the curvature there as its precision.
 
     Every interval is drawn by itself, its end held loosely, and then tied to the next. How loosely does not matter,
     since the end is given at last; not held at all, the noise of an interval may have no law. Returns the square of the
     vector in its precision, and whether all went well.
     """
+    layout, scratch = m.layout, m.scratch
     draw_normals(layout, vector, rng)
-    set_end_precision(layout, HELD, scratch)
-    over_chunks(at.ELEMENTS, layout, problem, point, vector, scratch)
-    over_series(at.LOOSE_NODES, layout, problem, point, vector, scratch)
-    good = draw_loose_starts(layout, work, rng, scratch)
-    over_chunks(at.LOOSE_NOISE, layout, problem, point, vector, scratch)
-    squares, well = tie_nodes(layout, point, vector, work, rng, scratch)
-    over_chunks(at.TIED_NOISE, layout, problem, point, vector, scratch)
+    set_end_precision(m, HELD)
+    run(m, plans.ELEMENTS, point, vector)
+    run(m, plans.LOOSE_NODES, point, vector)
+    good = draw_loose_starts(m, work, rng)
+    run(m, plans.LOOSE_NOISE, point, vector)
+    squares, well = tie_nodes(m, point, vector, work, rng)
+    run(m, plans.TIED_NOISE, point, vector)
     for n in range(layout[at.INTERVALS]):
         squares += scratch[of_interval(layout, at.SCRATCH_TIED, at.TIED_SQUARES, n)]
-    set_end_precision(layout, 0.0, scratch)
+    set_end_precision(m, 0.0)
     return squares, good and well and finite(squares)
 
 
 @compiled
-def mixed_log_det(layout, problem, origin, target, scratch):
+def mixed_log_det(m, origin, target):
     """log|det J(n) J(n*)^T| of a point of the fibre; not finite if the fibre was left behind a fold."""
-    clear_multipliers(layout, scratch)
-    shoot(layout, problem, origin, target, True, scratch)
-    sums, log_det = newton_sums(layout, scratch), layout[at.SUMS_LOG_DET]
+    clear_multipliers(m)
+    run(m, plans.JUST_SHOOT_AFRESH, origin, target)
+    sums, log_det = newton_sums(m), m.layout[at.SUMS_LOG_DET]
     sums[log_det] = 0.0
-    added = sums_in(sums, NONE, (log_det, log_det + 1), NONE)
-    sweep(layout, problem, origin, target, scratch, added, by_series(at.MIXED_LOG_DET))
+    run(m, plans.MIXED_LOG_DET, origin, target)
     return sums[log_det]
 
 
 @compiled
-def onto_fibre(layout, problem, origin, target, tangent, sign, scratch, counts):
+def onto_fibre(m, origin, target, tangent, sign, counts):
     """Project the mode moved along the tangent, or against it, onto the fibre; return V + log|det| or infinity."""
-    copy_nodes(layout, origin, target)
-    displace(layout, 1.0, origin, sign, tangent, target, scratch)
-    if solve_position(layout, problem, origin, target, tangent[:0], scratch, counts) != CONVERGED:
+    copy_nodes(m.layout, origin, target)
+    displace(m, 1.0, origin, sign, tangent, target)
+    if solve_position(m, origin, target, tangent[:0], counts) != CONVERGED:
         return inf
-    log_det = mixed_log_det(layout, problem, origin, target, scratch)
-    clear_idle(layout, position(layout, target))
-    simulate(layout, problem, target, scratch)
-    return inner_potential(layout, target) + log_det
+    log_det = mixed_log_det(m, origin, target)
+    clear_idle(m.layout, position(m.layout, target))
+    simulate(m, target)
+    return inner_potential(m.layout, target) + log_det
 
 
 @compiled
-def draw_pair(layout, problem, points, tangent, work, rng, scratch, counts):
+def draw_pair(m, points, tangent, work, rng, counts):
     """Draw two points of the fibre on either side of the mode, at points[PLUS] and points[MINUS].
 
     Returns the logs of their weights, by which their law becomes that of the fibre; -inf of one that was not reached.
     """
     origin = points[AT]
-    potential = inner_potential(layout, origin)
-    squares, good = draw_tangent(layout, problem, origin, tangent, work, rng, scratch)
-    linearise(layout, problem, origin, scratch)
-    if not good or factorise(layout, problem, origin, scratch) != CONVERGED:
+    potential = inner_potential(m.layout, origin)
+    squares, good = draw_tangent(m, origin, tangent, work, rng)
+    linearise(m, origin)
+    if not good or factorise(m, origin) != CONVERGED:
         return -inf, -inf
-    level = potential + 0.5 * squares + sums_of(layout, origin)[layout[at.SUMS_LOG_DET]]
-    plus = level - onto_fibre(layout, problem, origin, points[PLUS], tangent, 1.0, scratch, counts)
-    minus = level - onto_fibre(layout, problem, origin, points[MINUS], tangent, -1.0, scratch, counts)
+    level = potential + 0.5 * squares + sums_of(m.layout, origin)[m.layout[at.SUMS_LOG_DET]]
+    plus = level - onto_fibre(m, origin, points[PLUS], tangent, 1.0, counts)
+    minus = level - onto_fibre(m, origin, points[MINUS], tangent, -1.0, counts)
     return plus if finite(plus) else -inf, minus if finite(minus) else -inf

@@ -7,10 +7,12 @@ a series comes its tail, the steps that nothing is seen after, if there are any.
 
 from __future__ import annotations
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 
-from .jit import compiled, kernel
+from .jit import compiled
 from .lanes import of_interval, of_series
+from .run import one
 from .small import finite
 from .thresholds import SWEEPS
 
@@ -91,89 +93,93 @@ def outlook_is_finite(layout, point, piece):
 
 
 @compiled
-def look_back(layout, problem, point, scratch, piece):
+def look_back(m, point, piece):
     """Compute the guide of a segment, along the path that the point has there, from what is ahead of its end.
 
     One that is no number gives way to none, so that every noise can still be drawn.
     """
-    X, node = layout[at.X], piece + 1
-    kernel(at.GUIDE_NODE, node, layout, problem, point, point, scratch)
-    if begins(layout, node) > begins(layout, piece):
-        hand_over(layout, point, X * X, at.PIECE_H_BEGIN, node, at.PIECE_H_END, piece)
-        hand_over(layout, point, X, at.PIECE_F_BEGIN, node, at.PIECE_F_END, piece)
-        kernel(at.GUIDE, piece, layout, problem, point, point, scratch)
+    X, node = m.layout[at.X], piece + 1
+    one(m, plans.GUIDE_NODE, node, point, point)
+    if begins(m.layout, node) > begins(m.layout, piece):
+        hand_over(m.layout, point, X * X, at.PIECE_H_BEGIN, node, at.PIECE_H_END, piece)
+        hand_over(m.layout, point, X, at.PIECE_F_BEGIN, node, at.PIECE_F_END, piece)
+        one(m, plans.GUIDE, piece, point, point)
     else:
-        hand_over(layout, point, X * X, at.PIECE_H_BEGIN, node, at.PIECE_H_BEGIN, piece)
-        hand_over(layout, point, X, at.PIECE_F_BEGIN, node, at.PIECE_F_BEGIN, piece)
-    if not outlook_is_finite(layout, point, piece):
-        clear_guide(layout, point, piece, node + 1)
+        hand_over(m.layout, point, X * X, at.PIECE_H_BEGIN, node, at.PIECE_H_BEGIN, piece)
+        hand_over(m.layout, point, X, at.PIECE_F_BEGIN, node, at.PIECE_F_BEGIN, piece)
+    if not outlook_is_finite(m.layout, point, piece):
+        clear_guide(m.layout, point, piece, node + 1)
 
 
 @compiled
-def follow_steps(place, layout, problem, point, scratch, piece):
+def follow_steps(m, place, point, piece):
     """Make the path up to the last step of a segment, from omega or noise, by a kernel; return its log weight."""
-    X, node = layout[at.X], piece + 1
-    if begins(layout, node) == begins(layout, piece):
-        hand_over(layout, point, X, at.PIECE_X_BEGIN, piece, at.PIECE_X_BEGIN, node)
+    X, node = m.layout[at.X], piece + 1
+    if begins(m.layout, node) == begins(m.layout, piece):
+        hand_over(m.layout, point, X, at.PIECE_X_BEGIN, piece, at.PIECE_X_BEGIN, node)
         return 0.0
-    kernel(place, piece, layout, problem, point, point, scratch)
-    hand_over(layout, point, X, at.PIECE_X_END, piece, at.PIECE_X_BEGIN, node)
-    return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)]
+    one(m, place, piece, point, point)
+    hand_over(m.layout, point, X, at.PIECE_X_END, piece, at.PIECE_X_BEGIN, node)
+    return point[of_series(m.layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece)]
 
 
 @compiled
-def follow_node(place, layout, problem, point, scratch, piece):
+def follow_node(m, place, point, piece):
     """Make the last step of a segment, to its observation, by a kernel; return its log weight."""
-    kernel(place, piece + 1, layout, problem, point, point, scratch)
-    return point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece + 1)]
+    one(m, place, piece + 1, point, point)
+    return point[of_series(m.layout, at.POINT_PIECE, at.PIECE_LOG_WEIGHT, piece + 1)]
 
 
 @compiled
-def follow_segment(layout, problem, point, scratch, piece):
+def follow_segment(m, point, piece):
     """Make the path of a segment from omega by its guide, from where the piece begins; return its log weight."""
-    log_weight = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
-    return log_weight + follow_node(at.GUIDED_NODE, layout, problem, point, scratch, piece)
+    log_weight = follow_steps(m, plans.GUIDED_PATH, point, piece)
+    return log_weight + follow_node(m, plans.GUIDED_NODE, point, piece)
 
 
 @compiled
-def aim(layout, problem, point, scratch, piece):
+def aim(m, point, piece):
     """Compute the guide of a segment towards its own observation alone, from where the piece begins."""
-    clear_omega(layout, point, piece)
-    clear_guide(layout, point, piece, piece + 2)
-    clear_outlook(layout, point, at.PIECE_H_END, at.PIECE_F_END, piece + 1)
+    clear_omega(m.layout, point, piece)
+    clear_guide(m.layout, point, piece, piece + 2)
+    clear_outlook(m.layout, point, at.PIECE_H_END, at.PIECE_F_END, piece + 1)
     for _ in range(SWEEPS):
-        follow_segment(layout, problem, point, scratch, piece)
-        look_back(layout, problem, point, scratch, piece)
+        follow_segment(m, point, piece)
+        look_back(m, point, piece)
 
 
 @compiled
-def guide_series(layout, problem, point, scratch, k):
+def guide_series(m, point, k):
     """Compute the guides of all segments of a series, from the last to the first, along the path that the point has."""
+    layout = m.layout
     X, first, tail = layout[at.X], first_piece(layout, k), first_piece(layout, k + 1) - 1
     clear_guide(layout, point, tail, tail + 1)
     for piece in range(tail - 2, first - 1, -2):
         hand_over(layout, point, X * X, at.PIECE_H_BEGIN, piece + 2, at.PIECE_H_END, piece + 1)
         hand_over(layout, point, X, at.PIECE_F_BEGIN, piece + 2, at.PIECE_F_END, piece + 1)
-        look_back(layout, problem, point, scratch, piece)
+        look_back(m, point, piece)
 
 
 @compiled
-def follow_series(layout, problem, point, scratch, k, inverse):
+def follow_series(m, point, k, inverse):
     """Make the whole path of a series from omega by its guides or, `inverse`, omega and the path from the noise.
 
     Returns its log weight, kept with its first piece, which has log p(y | z) of the series as that of its mean.
     """
+    layout = m.layout
     X, first, tail = layout[at.X], first_piece(layout, k), first_piece(layout, k + 1) - 1
-    start = at.INNOVATIONS_START if inverse else at.GUIDED_START
-    steps, node = (at.INNOVATIONS, at.INNOVATIONS_NODE) if inverse else (at.GUIDED_PATH, at.GUIDED_NODE)
-    kernel(start, first, layout, problem, point, point, scratch)
+    start = plans.INNOVATIONS_START if inverse else plans.GUIDED_START
+    steps, node = (
+        (plans.INNOVATIONS_PATH, plans.INNOVATIONS_NODE) if inverse else (plans.GUIDED_PATH, plans.GUIDED_NODE)
+    )
+    one(m, start, first, point, point)
     total = point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, first)]
     total -= point[of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, first)]
     for piece in range(first, tail, 2):
-        total += follow_steps(steps, layout, problem, point, scratch, piece)
-        total += follow_node(node, layout, problem, point, scratch, piece)
+        total += follow_steps(m, steps, point, piece)
+        total += follow_node(m, node, point, piece)
         hand_over(layout, point, X, at.PIECE_X_END, piece + 1, at.PIECE_X_BEGIN, piece + 2)
     if begins(layout, tail + 1) > begins(layout, tail):
-        kernel(steps, tail, layout, problem, point, point, scratch)
+        one(m, steps, tail, point, point)
     point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_SERIES, first)] = total
     return total

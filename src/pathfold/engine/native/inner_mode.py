@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from numpy import fabs
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
-from .jit import compiled, kernel
+from .jit import compiled
 from .lanes import of_interval, of_series, setting
 from .manifold import sums_of
-from .parts import NO_SUMS, NONE, by_chunk, by_series, starts, sums_in, sweep
+from .run import run
 from .small import finite
 from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
 from .vector import clear_idle, copy, position, squared_norm
@@ -23,31 +24,26 @@ AT, TRIAL = range(2)  # rows of the table of points
 
 
 @compiled
-def simulate(layout, problem, point, scratch):
+def simulate(m, point):
     """Compute the path from the point's noise and node states, with gaps, misfits and the rows' Jacobians."""
-    kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
-    intervals = by_chunk(at.SIMULATE, at.OBSERVE)
-    sweep(layout, problem, point, point, scratch, NO_SUMS, starts(), intervals)
+    run(m, plans.SIMULATE, point, point)
 
 
 @compiled
-def newton_pass(layout, problem, point, change, curved, scratch):
+def newton_pass(m, point, change, curved):
     """Compute the Newton step from a point that was simulated: changes of noise and nodes, new multipliers.
 
     The noise's goes to `change`, all else to scratch, log|det K| to the sums. With `curved` 0 the curvature of the
     constraint is left out. Returns a status: with an odd number of negative determinants on the way K has not as many
     negative eigenvalues as there are rows, and the step would lead to a saddle.
     """
-    problem[setting(layout, at.SETTINGS_CURVED)] = curved
-    sums, log_det = sums_of(layout, point), layout[at.SUMS_LOG_DET]
-    negatives = layout[at.SUMS_NEGATIVES]
+    m.problem[setting(m.layout, at.SETTINGS_CURVED)] = curved
+    sums, log_det = sums_of(m.layout, point), m.layout[at.SUMS_LOG_DET]
+    negatives = m.layout[at.SUMS_NEGATIVES]
     sums[log_det] = 0.0
     sums[negatives] = 0.0
-    both = sums_in(sums, NONE, (min(log_det, negatives), max(log_det, negatives) + 1), NONE)
-    intervals, eliminated = by_chunk(at.ELEMENTS, at.ROW_CURVATURE), by_series(at.START_ELEMENTS, at.ELIMINATE_NODES)
-    solved, noise = by_series(at.MULTIPLIERS), by_chunk(at.NOISE_CHANGE)
-    sweep(layout, problem, point, change, scratch, both, intervals, eliminated, solved, noise)
-    clear_idle(layout, change)
+    run(m, plans.NEWTON_PASS, point, change)
+    clear_idle(m.layout, change)
     return CONVERGED if finite(sums[log_det]) and int(fabs(sums[negatives])) % 2 == 0 else NON_FINITE
 
 
@@ -63,8 +59,9 @@ def inner_potential(layout, point):
 
 
 @compiled
-def penalty(layout, scratch):
+def penalty(m):
     """Return the sum of all gaps and misfits, each with twice its new multiplier: exact in the sense of penalties."""
+    layout, scratch = m.layout, m.scratch
     total, lanes = 0.0, layout[at.LANES]
     for n in range(layout[at.INTERVALS]):
         gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
@@ -90,8 +87,9 @@ def largest(vector):
 
 
 @compiled
-def advance(layout, origin, target, change, fraction, scratch):
+def advance(m, origin, target, change, fraction):
     """Write the origin moved by a fraction of the Newton step to the target: noise, nodes and multipliers."""
+    layout, scratch = m.layout, m.scratch
     lanes, X, Y = layout[at.LANES], layout[at.X], layout[at.Y]
     q, q_new = position(layout, origin), position(layout, target)
     for i in range(q.size):
@@ -116,18 +114,19 @@ def advance(layout, origin, target, change, fraction, scratch):
 
 
 @compiled
-def search(layout, problem, points, change, size, scratch):
+def search(m, points, change, size):
     """Shorten the step until it lowers V plus the penalty; return the fraction, or 0 if none does.
 
     On entry scratch has the gaps of points[AT], in the end those of points[TRIAL]. Steps that are tiny are taken as
     they are: their effect is lost in rounding.
     """
-    merit = inner_potential(layout, points[AT]) + penalty(layout, scratch)
+    layout = m.layout
+    merit = inner_potential(layout, points[AT]) + penalty(m)
     fraction = 1.0
     while fraction > SHORTEST_SEARCH:
-        advance(layout, points[AT], points[TRIAL], change, fraction, scratch)
-        simulate(layout, problem, points[TRIAL], scratch)
-        merit_new = inner_potential(layout, points[TRIAL]) + penalty(layout, scratch)
+        advance(m, points[AT], points[TRIAL], change, fraction)
+        simulate(m, points[TRIAL])
+        merit_new = inner_potential(layout, points[TRIAL]) + penalty(m)
         if merit_new < merit or (fraction * size < TRUSTED and finite(merit_new)):
             return fraction
         fraction *= 0.5
@@ -135,18 +134,19 @@ def search(layout, problem, points, change, size, scratch):
 
 
 @compiled
-def inner_mode(layout, problem, points, change, warm, scratch):
+def inner_mode(m, points, change, warm):
     """Move points[AT] to the most probable noise given the parameters; return a status, V, log|det K| and the passes.
 
     From a mode of other parameters it begins `warm`, with the multipliers that it has and with curvature; else the
     first passes are without it, which are always defined.
     """
+    layout = m.layout
     point = points[AT]
-    simulate(layout, problem, point, scratch)
+    simulate(m, point)
     curved, size, passes = 1.0 if warm else 0.0, 0.0, 0
     for _ in range(WARM_ITERATIONS if warm else INNER_ITERATIONS):
         before, passes = size, passes + 1
-        status = newton_pass(layout, problem, point, change, curved, scratch)
+        status = newton_pass(m, point, change, curved)
         size = largest(change)
         if status != CONVERGED or not finite(size):
             if curved == 0.0:
@@ -156,11 +156,11 @@ def inner_mode(layout, problem, points, change, warm, scratch):
         stalled = size < STALLED and size > 0.5 * before
         if curved == 1.0 and (size < INNER_TOLERANCE or stalled):
             return CONVERGED, inner_potential(layout, point), sums_of(layout, point)[layout[at.SUMS_LOG_DET]], passes
-        fraction = search(layout, problem, points, change, size, scratch)
+        fraction = search(m, points, change, size)
         if fraction == 0.0:
             if curved == 0.0:
                 return NOT_CONVERGED, 0.0, 0.0, passes
-            simulate(layout, problem, point, scratch)
+            simulate(m, point)
             curved = 0.0
             continue
         copy(points[TRIAL], point)

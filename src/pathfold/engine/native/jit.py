@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba import config, int64, typeof, void
+from numba import config, int64, void
 from numba.core.ccallback import CFunc
 from numba.core.types import UniTuple
 from numba.extending import intrinsic, overload
 
 from .pieces import OPTIONS, CompilesWholes, HostFunction
+
 
 def compiled[F: Callable](function: F) -> F:
     """Compile a function when it is first called; Numba keeps what it compiled for the next process.
@@ -34,26 +35,30 @@ def compiled[F: Callable](function: F) -> F:
 
 
 def _stamp(dispatcher: Any) -> None:
-    """Let Numba's cache depend on all native sources; by itself it notices changes in the function's own file alone."""
-    dispatcher._cache._cache_file._source_stamp = native_sources()
+    """Let Numba's cache depend on all native sources; by itself it notices changes in the function's own file alone.
+
+    What an older version kept may name a class that is no longer where it was: then there is nothing.
+    """
+    kept = dispatcher._cache._cache_file
+    kept._source_stamp, load = native_sources(), kept._load_index
+
+    def load_index() -> dict:
+        with suppress(ImportError, AttributeError):
+            return load()
+        return {}
+
+    kept._load_index = load_index
 
 
 @cache
 def native_sources() -> str:
     """Return a hash of all sources that the compiled functions are made from."""
     engine = Path(__file__).parents[1]
-    files = [*sorted(engine.parent.glob("*/native/*.py")), engine / "table.py", engine / "status.py"]
+    files = [
+        *sorted(engine.parent.glob("*/native/*.py")),
+        *(engine / f"{name}.py" for name in ("table", "plans", "status")),
+    ]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
-
-
-@compiled
-def kernel(place, index, layout, problem, point, other, scratch):
-    """Call the kernel whose address the layout table has at `place`, on a chunk or a series.
-
-    `other` is the vector, the gradient or the moving point that a kernel works on beside the point.
-    """
-    blocks = address_of(layout), address_of(problem), address_of(point), address_of(other), address_of(scratch)
-    call(layout[place], (index, *blocks))
 
 
 def address_of(block):
@@ -102,42 +107,13 @@ def _call(typing, function, numbers):
     return void(int64, UniTuple(int64, len(numbers))), code
 
 
-def _call_with_one(typing, function, work):
-    """Call the function at an address, which `address_of_function` gave, with one tuple, handed over as it is."""
-
-    def code(context, builder, signature, arguments):
-        kind = ir.FunctionType(ir.VoidType(), [arguments[1].type])
-        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
-        return context.get_dummy_value()
-
-    return void(int64, work), code
-
-
-call_with_one: Any = intrinsic(_call_with_one)
-
-
-@cache
-def address_of_function(function: Callable, example: tuple) -> int:
-    """Compile a function of one tuple, of the types of this one, and return its address, for `call_with_one`.
-
-    A function that many call is then compiled once, not within each of them. In plain Python it has no address.
-    """
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return 0
-    return _made_at(function, typeof(example))
-
-
 @cache
 def address_of_kernel(function: Callable) -> int:
     """Compile a function of six whole numbers and return its address, for `call`."""
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         _kept.append(ctypes.CFUNCTYPE(None, *6 * [ctypes.c_int64])(function))
         return ctypes.cast(_kept[-1], ctypes.c_void_p).value or 0
-    return _made_at(function, *6 * [int64])
-
-
-def _made_at(function: Callable, *types: Any) -> int:
-    made: Any = CFunc(function, (types, void), {}, OPTIONS, pipeline_class=CompilesWholes)
+    made: Any = CFunc(function, (6 * (int64,), void), {}, OPTIONS, pipeline_class=CompilesWholes)
     with suppress(RuntimeError):
         made.enable_caching()
         _stamp(made)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from numpy import exp, fabs, inf, log
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_AFFINE
 
 from .guided_paths import aim, clear_guide, draw_steps, follow_node, follow_segment, follow_steps
-from .jit import compiled, kernel
+from .jit import compiled
 from .lanes import of_series
+from .run import one
 from .small import finite
 from .thresholds import APPROACHES, ENOUGH, MET, PLAIN, SPARSE
 
@@ -38,16 +40,16 @@ def mixed(log_ratio):
 
 
 @compiled
-def move(layout, problem, point, scratch, rng, piece):
+def move(m, point, rng, piece):
     """Move a particle from where the piece begins to the next observation; return its log weight."""
-    draw_steps(layout, point, at.POINT_V, at.V_V, piece + 1, rng)
+    draw_steps(m.layout, point, at.POINT_V, at.V_V, piece + 1, rng)
     if rng.random() < PLAIN:
-        draw_steps(layout, point, at.POINT_NODE, at.NODE_NOISE, piece, rng)
-        log_ratio = follow_steps(at.INNOVATIONS, layout, problem, point, scratch, piece)
+        draw_steps(m.layout, point, at.POINT_NODE, at.NODE_NOISE, piece, rng)
+        log_ratio = follow_steps(m, plans.INNOVATIONS_PATH, point, piece)
     else:
-        draw_steps(layout, point, at.POINT_V, at.V_V, piece, rng)
-        log_ratio = follow_steps(at.GUIDED_PATH, layout, problem, point, scratch, piece)
-    return mixed(log_ratio) + follow_node(at.GUIDED_NODE, layout, problem, point, scratch, piece)
+        draw_steps(m.layout, point, at.POINT_V, at.V_V, piece, rng)
+        log_ratio = follow_steps(m, plans.GUIDED_PATH, point, piece)
+    return mixed(log_ratio) + follow_node(m, plans.GUIDED_NODE, point, piece)
 
 
 @compiled
@@ -60,28 +62,30 @@ def set_kinds(layout, point, piece, columns, kinds):
 
 
 @compiled
-def approach(layout, problem, point, scratch, piece):
+def approach(m, point, piece):
     """Compute the guide of the first segment of a series, and of its start, along paths that come closer to the data.
 
     Returns the log weight of the last of the starts.
     """
+    layout = m.layout
     omega = of_series(layout, at.POINT_V0, at.V0_V0, piece)
     for i in range(layout[at.V0]):
         point[omega + i] = 0.0
     clear_guide(layout, point, piece, piece + 2)
     for _ in range(APPROACHES):
-        kernel(at.GUIDED_START, piece, layout, problem, point, point, scratch)
-        aim(layout, problem, point, scratch, piece)
+        one(m, plans.GUIDED_START, piece, point, point)
+        aim(m, point, piece)
     log_ratio = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, piece)
     return point[log_ratio] - point[of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, piece)]
 
 
 @compiled
-def weigh_kinds(layout, problem, point, scratch, piece, start, columns, chances):
+def weigh_kinds(m, point, piece, start, columns, chances):
     """Compute the chances of the kinds (column, kind), column by column, the others being of their likeliest kinds.
 
     They are weights of paths without noise: of the `start`, or from where the piece begins.
     """
+    layout = m.layout
     base = of_series(layout, at.POINT_PIECE, at.PIECE_KIND, piece + 1)
     for h in range(columns.size):
         if columns[h] >= 0:
@@ -93,11 +97,11 @@ def weigh_kinds(layout, problem, point, scratch, piece, start, columns, chances)
         for k in range(chances.shape[1]):
             point[base + columns[h]] = k
             if start:
-                chances[h, k] = approach(layout, problem, point, scratch, piece)
+                chances[h, k] = approach(m, point, piece)
             else:
-                aim(layout, problem, point, scratch, piece)
+                aim(m, point, piece)
                 chances[h, k] = 0.0
-            chances[h, k] += follow_segment(layout, problem, point, scratch, piece)
+            chances[h, k] += follow_segment(m, point, piece)
             if not finite(chances[h, k]):
                 chances[h, k] = -inf
             if chances[h, k] > highest:
@@ -135,8 +139,9 @@ def differ(kinds, others):
 
 
 @compiled
-def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights, columns, kinds, to_do):
+def draw_starts(m, point, rng, piece, states, log_weights, columns, kinds, to_do):
     """Draw initial states, guided to the first observation, with log weights; particles of the same kinds at once."""
+    layout = m.layout
     omega, noise = (
         of_series(layout, at.POINT_V0, at.V0_V0, piece),
         of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece),
@@ -148,7 +153,7 @@ def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights
         if to_do[first] == 0:
             continue
         set_kinds(layout, point, piece, columns, kinds[first])
-        approach(layout, problem, point, scratch, piece)
+        approach(m, point, piece)
         for p in range(first, states.shape[0]):
             if to_do[p] == 0 or differ(kinds[first], kinds[p]):
                 continue
@@ -156,7 +161,7 @@ def draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights
             plain = rng.random() < PLAIN
             for i in range(layout[at.V0]):
                 point[(noise if plain else omega) + i] = rng.standard_normal()
-            kernel(at.INNOVATIONS_START if plain else at.GUIDED_START, piece, layout, problem, point, point, scratch)
+            one(m, plans.INNOVATIONS_START if plain else plans.GUIDED_START, piece, point, point)
             exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], False)
             log_weights[p] += mixed(point[log_ratio]) - point[excess] - log(states.shape[0])
 
@@ -226,22 +231,22 @@ def resample(rng, states, spare, log_weights):
 
 
 @compiled
-def look_ahead(layout, problem, point, scratch, rng, piece, states, expected):
+def look_ahead(m, point, rng, piece, states, expected):
     """Simulate where each particle would be at the next observation, with noise that is not guided."""
+    layout = m.layout
     for p in range(states.shape[0]):
         exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], True)
         for part in (piece, piece + 1):
             draw_steps(layout, point, at.POINT_NODE, at.NODE_NOISE, part, rng)
-        follow_steps(at.INNOVATIONS, layout, problem, point, scratch, piece)
-        follow_node(at.INNOVATIONS, layout, problem, point, scratch, piece)
+        follow_steps(m, plans.INNOVATIONS_PATH, point, piece)
+        follow_node(m, plans.INNOVATIONS_PATH, point, piece)
         exchange(layout, point, at.PIECE_X_END, piece + 1, expected[p], False)
 
 
 @compiled
 def filter_particles(
-    layout, problem, point, scratch, rng, pieces, starts, heavy, states, spare, log_weights, kinds, chances, to_do,
-    ahead, expected, weights,
-):  # fmt: skip
+    m, point, rng, pieces, starts, heavy, states, spare, log_weights, kinds, chances, to_do, ahead, expected, weights
+):
     """Estimate log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; return a status.
 
     All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of
@@ -254,22 +259,23 @@ def filter_particles(
     taken for mixtures of normals, each of a kind that is drawn anew for every particle; `kinds` (particle, columns),
     `chances` (columns, kinds) and `to_do` (particle,) are room.
     """
+    layout = m.layout
     share = 1.0
     for g in range(pieces.size):
         piece = pieces[g]
         start, columns = starts[g] != 0, heavy[g]
         if start:
-            weigh_kinds(layout, problem, point, scratch, piece, True, columns, chances)
+            weigh_kinds(m, point, piece, True, columns, chances)
             for p in range(log_weights.size):
                 log_weights[p] = -draw_kinds(rng, columns, chances, kinds[p])
-            draw_starts(layout, problem, point, scratch, rng, piece, states, log_weights, columns, kinds, to_do)
+            draw_starts(m, point, rng, piece, states, log_weights, columns, kinds, to_do)
         if weights.size > 0:
-            look_ahead(layout, problem, point, scratch, rng, piece, states, expected[g])
+            look_ahead(m, point, rng, piece, states, expected[g])
             weights[g] = exp(log_weights)
         average(states, log_weights, spare[0])
         if not start:
             exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)
-            weigh_kinds(layout, problem, point, scratch, piece, False, columns, chances)
+            weigh_kinds(m, point, piece, False, columns, chances)
             for p in range(log_weights.size):
                 log_weights[p] -= draw_kinds(rng, columns, chances, kinds[p])
         own = start or share < SPARSE
@@ -279,15 +285,15 @@ def filter_particles(
                 continue
             set_kinds(layout, point, piece, columns, kinds[first])
             exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)
-            aim(layout, problem, point, scratch, piece)
+            aim(m, point, piece)
             for p in range(first, states.shape[0]):
                 if to_do[p] == 0 or differ(kinds[first], kinds[p]):
                     continue
                 to_do[p] = 0
                 exchange(layout, point, at.PIECE_X_BEGIN, piece, states[p], True)
                 if own:
-                    aim(layout, problem, point, scratch, piece)
-                log_weights[p] += move(layout, problem, point, scratch, rng, piece)
+                    aim(m, point, piece)
+                log_weights[p] += move(m, point, rng, piece)
                 exchange(layout, point, at.PIECE_X_END, piece + 1, states[p], False)
                 if is_lost(states[p], log_weights[p]):
                     log_weights[p] = -inf

@@ -25,6 +25,7 @@ from .lanes import noise_of_interval, of_interval, setting
 from .manifold import factorise, linearise, set_gradient
 from .nodes import follow
 from .recording import record_row
+from .run import Machine
 from .small import finite
 from .static_hmc import draw_chances
 from .step_size import FIRST_STEP, ITERATION
@@ -81,39 +82,40 @@ def loss(layout, point):
 
 
 @compiled
-def meet(layout, problem, point, scratch):
+def meet(m, point):
     """Let the noise of observations be what the rows of this problem ask for, and prepare the point; return a status.
 
     Rows are affine in it with unit slopes, so that w -= o meets them; w of missing values stays. Nothing else depends
     on w.
     """
+    layout, scratch = m.layout, m.scratch
     lanes, q = layout[at.LANES], position(layout, point)
-    linearise(layout, problem, point, scratch)
+    linearise(m, point)
     for n in range(layout[at.INTERVALS]):
         o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
         w, _ = noise_of_interval(layout, n)[0]
         for j in range(layout[at.Y]):
             q[w + j * lanes] -= scratch[o + j * lanes]
-    status = factorise(layout, problem, point, scratch)
+    status = factorise(m, point)
     if status != CONVERGED:
         return status
-    set_gradient(layout, problem, point, scratch)
+    set_gradient(m, point)
     known = squared_norm(gradient(layout, point)) + squared_norm(q) + loss(layout, point)
     return CONVERGED if finite(known) else NON_FINITE
 
 
 @compiled
-def renew(layout, problem, points, normals, chance, scratch):
+def renew(m, points, normals, chance):
     """Propose a draw of standard normals to points[CURRENT], on the rung of the prior; return its weight in the prior.
 
     The prior is e^-excess times standard normals, where the path is finite, and that is the weight: Metropolis'
     independence sampler accepts it by its ratio, and always where there is no excess.
     """
-    copy(normals, position(layout, points[NEXT]))
-    follow(layout, problem, points[NEXT], 0, scratch)
-    status = meet(layout, problem, points[NEXT], scratch)
-    proposed = excess(layout, points[NEXT]) if status == CONVERGED else inf
-    if chance < exp(min(0.0, excess(layout, points[CURRENT]) - proposed)):
+    copy(normals, position(m.layout, points[NEXT]))
+    follow(m, points[NEXT], 0)
+    status = meet(m, points[NEXT])
+    proposed = excess(m.layout, points[NEXT]) if status == CONVERGED else inf
+    if chance < exp(min(0.0, excess(m.layout, points[CURRENT]) - proposed)):
         copy(points[NEXT], points[CURRENT])
     return exp(-proposed)
 
@@ -132,13 +134,14 @@ def exchange_probability(replicas, k):
 
 
 @compiled
-def exchange(layout, problems, points, replicas, k, scratch):
+def exchange(work, replicas, k):
     """Exchange the replicas of rungs k and k + 1, unless either cannot be where the other was."""
+    points = work.points
     copy(replicas.points[k], points[NEXT])
     copy(replicas.points[k + 1], points[SPARE])
-    if meet(layout, problems[k + 1], points[NEXT], scratch) != CONVERGED:
+    if meet(Machine(work.layout, work.problems[k + 1], work.scratch), points[NEXT]) != CONVERGED:
         return
-    if meet(layout, problems[k], points[SPARE], scratch) != CONVERGED:
+    if meet(Machine(work.layout, work.problems[k], work.scratch), points[SPARE]) != CONVERGED:
         return
     copy(points[NEXT], replicas.points[k + 1])
     copy(points[SPARE], replicas.points[k])
@@ -188,7 +191,7 @@ def draw_transitions(work, replicas):
     for k in range(last, -1, -1):
         if states[k, FIRST_STEP] == 0.0:
             copy(replicas.points[k], points[CURRENT])
-            seek_pace(layout, problems[k], points, momenta, rng, scratch, counts, states[k])
+            seek_pace(Machine(layout, problems[k], scratch), points, momenta, rng, counts, states[k])
         chances[k, 0], chances[k, 1], chances[k, 2] = draw_chances(layout, normals[k], rng)
         if k == last:
             draw_normals(layout, normals[k + 1], rng)
@@ -214,12 +217,13 @@ def move(k, work, replicas):
     problem, state, row, chances = problems[k], states[k], replicas.rows[k], replicas.chances
     copy(replicas.points[k], points[CURRENT])
     copy(replicas.normals[k], momenta[MOVING])
-    moved = points, momenta, (chances[k, 0], chances[k, 1], chances[k, 2]), scratch, counts, state, searches[k]
-    needed = make_static(layout, problem, *moved, time_of(k, time, state, warmup), warmup, row)
+    m = Machine(layout, problem, scratch)
+    moved = points, momenta, (chances[k, 0], chances[k, 1], chances[k, 2]), counts, state, searches[k]
+    needed = make_static(m, *moved, time_of(k, time, state, warmup), warmup, row)
     adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
     state[ITERATION] += 1.0
     if k == replicas.powers.size - 1:
-        row[PRIOR_WEIGHT] = renew(layout, problem, points, replicas.normals[k + 1], chances[k + 1, 0], scratch)
+        row[PRIOR_WEIGHT] = renew(m, points, replicas.normals[k + 1], chances[k + 1, 0])
     copy(points[CURRENT], replicas.points[k])
     replicas.losses[k] = loss(layout, points[CURRENT])
 
@@ -230,7 +234,7 @@ def do_task(kind, i, work, replicas):
     if kind == TRANSITIONS:
         move(i, work, replicas)
     else:
-        exchange(work.layout, work.problems, work.points, replicas, replicas.pairs[i], work.scratch)
+        exchange(work, replicas, replicas.pairs[i])
 
 
 @compiled
@@ -303,6 +307,6 @@ def run_replicas(work, replicas, team, thread, drawn, stop, done):
 
 
 @compiled
-def set_coldness(layout, problem, power):
+def set_coldness(m, power):
     """Let the rows of a problem be those of the likelihood to a power."""
-    problem[setting(layout, at.SETTINGS_COLDNESS)] = power**0.5
+    m.problem[setting(m.layout, at.SETTINGS_COLDNESS)] = power**0.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathfold.engine import table as at
 
-from .jit import address_of_kernel
 from .words import get, numbers_at
 
 
@@ -20,7 +19,3 @@ def hand_states(group, layout, problem, point, other, scratch):
             handed = numbers_at(point + 8 * (get(layout, at.POINT_SEGMENT) + own * abreast + lane), X * abreast)
             for i in range(X):
                 handed[i * abreast] = state[i * lanes]
-
-
-def address_of_hand_states() -> int:
-    return address_of_kernel(hand_states)

@@ -6,19 +6,26 @@ is read and summed among the sums of the solve.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
 from numpy import fabs, inf
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 
+from . import shared
 from .jit import address_of_kernel, compiled
-from .parts import NONE, by_share, sums_in, sweep
+from .run import ADDED, RAISED, READ, run_on
+from .segment_states import hand_states
 from .small import finite
 from .words import get, numbers_at
 
 
 @compiled
-def newton_sums(layout, scratch):
-    return scratch[layout[at.SCRATCH_NEWTON_SUMS] : layout[at.SCRATCH_NEWTON_SUMS + at.END]]
+def newton_sums(m):
+    return m.scratch[m.layout[at.SCRATCH_NEWTON_SUMS] : m.layout[at.SCRATCH_NEWTON_SUMS + at.END]]
 
 
 @compiled
@@ -92,50 +99,74 @@ def clear_chunk(chunk, layout, problem, point, other, scratch):
         residuals[i] = 0.0
 
 
-def addresses() -> dict[int, int]:
-    """Return the addresses of the kernels here, by their places in the layout table."""
-    kernels = {
-        at.COMBINE: combine_share,
-        at.ADD: add_share,
-        at.DISPLACE: displace_share,
-        at.COMPARE: compare_share,
-        at.CLEAR_RESIDUALS: clear_chunk,
+class OfNoModel(NamedTuple):
+    """A kernel that is written by hand; what it does to fields of the sums of a part; what it reads and writes."""
+
+    function: Callable
+    reads: str = ""  # fields, as in "point.sums.C"
+    writes: str = ""
+    sums: tuple[tuple[int, int, int], ...] = ()  # what, the place of the field in the table, how many numbers
+
+
+FACTORS, SQUARES = (READ, at.SUMS_FACTORS, 2), (ADDED, at.SUMS_SQUARES, 1)
+KERNELS = {
+    "combine": OfNoModel(combine_share, "scratch.newton_sums.factors", "", (FACTORS,)),
+    "add": OfNoModel(add_share, "scratch.newton_sums.factors", "scratch.newton_sums.squares", (FACTORS, SQUARES)),
+    "displace": OfNoModel(displace_share, "scratch.newton_sums.factors", "", (FACTORS,)),
+    "compare": OfNoModel(compare_share, "", "scratch.newton_sums.change", ((RAISED, at.SUMS_CHANGE, 1),)),
+    "clear_residuals": OfNoModel(clear_chunk, "", "scratch.newton.gap scratch.newton.o"),
+    "hand_states": OfNoModel(hand_states, "point.node.x_node", "point.segment.x_in"),
+    **{name: OfNoModel(*given) for name, given in shared.KERNELS.items()},
+}
+
+
+def addresses() -> dict[str, int]:
+    """Return the addresses of the kernels here."""
+    return {name: address_of_kernel(kernel.function) for name, kernel in KERNELS.items()}
+
+
+def spans(layout: np.ndarray) -> dict[str, list[tuple[int, ...]]]:
+    """Return what the kernels here do to sums, as `plans.Span`."""
+    scratch, record = 3, at.SCRATCH_NEWTON_SUMS
+    return {
+        name: [(what, scratch, record, layout[field], layout[field] + count) for what, field, count in kernel.sums]
+        for name, kernel in KERNELS.items()
     }
-    return {place: address_of_kernel(kernel) for place, kernel in kernels.items()}
 
 
 @compiled
-def with_factors(layout, a, b, scratch):
-    """Write two factors where kernels read them, and return the sums with them; their squares are zero."""
-    sums, factors, squares = newton_sums(layout, scratch), layout[at.SUMS_FACTORS], layout[at.SUMS_SQUARES]
-    sums[factors], sums[factors + 1], sums[squares] = a, b, 0.0
-    return sums_in(sums, (factors, factors + 2), (squares, squares + 1), NONE)
+def with_factors(m, a, b):
+    """Write two factors where kernels read them; the squares are zero."""
+    sums, factors = newton_sums(m), m.layout[at.SUMS_FACTORS]
+    sums[factors], sums[factors + 1], sums[m.layout[at.SUMS_SQUARES]] = a, b, 0.0
 
 
 @compiled
-def combine(layout, a, first, b, second, target, scratch):
+def combine(m, a, first, b, second, target):
     """target = a first + b second, fast if the target is none of the two."""
-    sweep(layout, first, second, target, scratch, with_factors(layout, a, b, scratch), by_share(at.COMBINE))
+    with_factors(m, a, b)
+    run_on(m, plans.COMBINE, first, second, target)
 
 
 @compiled
-def add(layout, b, first, target, scratch):
+def add(m, b, first, target):
     """target += b first; return its squared norm."""
-    sweep(layout, first, first, target, scratch, with_factors(layout, 0.0, b, scratch), by_share(at.ADD))
-    return newton_sums(layout, scratch)[layout[at.SUMS_SQUARES]]
+    with_factors(m, 0.0, b)
+    run_on(m, plans.ADD, first, first, target)
+    return newton_sums(m)[m.layout[at.SUMS_SQUARES]]
 
 
 @compiled
-def displace(layout, a, origin, b, p, target, scratch):
+def displace(m, a, origin, b, p, target):
     """q' = a q + b p, the position of the target; the way there, q' - q, takes the place of its gradient."""
-    sweep(layout, origin, p, target, scratch, with_factors(layout, a, b, scratch), by_share(at.DISPLACE))
+    with_factors(m, a, b)
+    run_on(m, plans.DISPLACE, origin, p, target)
 
 
 @compiled
-def largest_difference(layout, q, goal, scratch):
+def largest_difference(m, q, goal):
     """Return the largest difference of two positions; infinite if it is not finite."""
-    sums, change = newton_sums(layout, scratch), layout[at.SUMS_CHANGE]
+    sums, change = newton_sums(m), m.layout[at.SUMS_CHANGE]
     sums[change] = 0.0
-    written = sums_in(sums, NONE, NONE, (change, change + 1))
-    sweep(layout, q, goal, goal, scratch, written, by_share(at.COMPARE))
+    run_on(m, plans.COMPARE, q, goal, goal)
     return sums[change]

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from numpy import fabs, inf
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .descent import BEFORE_STEP, absorb, descend, go_down, relax, weigh
 from .jit import compiled
 from .lanes import of_interval, setting
-from .manifold import factorise, linearise, pull_start, push_with_residuals
+from .manifold import factorise, linearise
 from .nodes import follow, guess_nodes
-from .projection import predict, shoot
+from .projection import predict
+from .run import run
 from .small import larger
 from .thresholds import COARSE, DESCENTS, EXACT, GUESSES, SHORTEST_PROJECTION, SHRINK, START_ITERATIONS
 from .trajectory import CURRENT, MOVING, NEXT, SPARE
@@ -25,8 +27,9 @@ from .vector import clear_idle, copy, draw_normals, gradient, position
 
 
 @compiled
-def residuals(layout, problem, scratch):
+def residuals(m):
     """Return the sum of squares and the largest of all gaps and misfits, in units of the scales."""
+    layout, problem, scratch = m.layout, m.problem, m.scratch
     total = 0.0
     largest = 0.0
     lanes = layout[at.LANES]
@@ -71,25 +74,26 @@ def shorten(layout, origin, target, fraction):
 
 
 @compiled
-def project_start(layout, problem, points, q0, relaxation, scratch):
+def project_start(m, points, q0, relaxation):
     """Move points[CURRENT], which holds q0 and a guess of the node states, onto the manifold.
 
     Returns a status and the largest residual left; all residuals of the point are in scratch.
     """
+    layout = m.layout
     first = relaxation
-    constraint_tolerance = problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
-    position_tolerance = problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
-    linearise(layout, problem, points[CURRENT], scratch)
-    squares, largest = residuals(layout, problem, scratch)
+    constraint_tolerance = m.problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
+    position_tolerance = m.problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
+    linearise(m, points[CURRENT])
+    squares, largest = residuals(m)
     change = inf
     for _ in range(START_ITERATIONS):
         if relaxation == 0.0 and largest < constraint_tolerance and change < position_tolerance:
-            relax(layout, problem, 0.0, True)
+            relax(m, 0.0, True)
             return CONVERGED, largest
-        relax(layout, problem, relaxation, True)
+        relax(m, relaxation, True)
         origin, target = points[CURRENT], points[NEXT]
-        if factorise(layout, problem, origin, scratch) != CONVERGED:
-            relax(layout, problem, 0.0, True)
+        if factorise(m, origin) != CONVERGED:
+            relax(m, 0.0, True)
             return NON_FINITE, largest
         if relaxation == 0.0:
             copy(position(layout, origin), q0)
@@ -97,11 +101,10 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         displacement, q = gradient(layout, target), position(layout, origin)
         for i in range(q.size):
             displacement[i] = q0[i] - q[i]
-        predict(layout, problem, origin, target, displacement, push_with_residuals(), scratch)
-        pull_start(layout, position(layout, target), scratch)
-        shoot(layout, problem, origin, target, False, scratch)
+        predict(m, plans.SOLVE_WITH_RESIDUALS, origin, target, displacement)
+        run(m, plans.JUST_SHOOT, origin, target)
         clear_idle(layout, position(layout, target))
-        squares_new, _ = residuals(layout, problem, scratch)
+        squares_new, _ = residuals(m)
         weight = relaxation if relaxation > 0.0 else EXACT * max(first, EXACT)
         merit = differences(position(layout, origin), q0)[0] + squares / weight
         merit_new = differences(position(layout, target), q0)[0] + squares_new / weight
@@ -109,32 +112,32 @@ def project_start(layout, problem, points, q0, relaxation, scratch):
         while not (merit_new < merit) and fraction > SHORTEST_PROJECTION and largest > constraint_tolerance:
             fraction *= 0.5
             shorten(layout, origin, target, 0.5)
-            linearise(layout, problem, target, scratch)
-            squares_new, _ = residuals(layout, problem, scratch)
+            linearise(m, target)
+            squares_new, _ = residuals(m)
             merit_new = differences(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
-            relax(layout, problem, 0.0, True)
-            linearise(layout, problem, points[CURRENT], scratch)
+            relax(m, 0.0, True)
+            linearise(m, points[CURRENT])
             return NON_FINITE, largest
         change = differences(position(layout, origin), position(layout, target))[1]
         copy(target, origin)
         if fraction == 1.0:
-            linearise(layout, problem, origin, scratch)
-        squares, largest = residuals(layout, problem, scratch)
+            linearise(m, origin)
+        squares, largest = residuals(m)
         relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
-    relax(layout, problem, 0.0, True)
+    relax(m, 0.0, True)
     return NOT_CONVERGED, largest
 
 
 @compiled
-def set_tolerances(layout, problem, of_constraint, of_position):
+def set_tolerances(m, of_constraint, of_position):
     """Set the tolerances of projections; return those before."""
     constraint, position = (
-        setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE),
-        setting(layout, at.SETTINGS_POSITION_TOLERANCE),
+        setting(m.layout, at.SETTINGS_CONSTRAINT_TOLERANCE),
+        setting(m.layout, at.SETTINGS_POSITION_TOLERANCE),
     )
-    before = problem[constraint], problem[position]
-    problem[constraint], problem[position] = of_constraint, of_position
+    before = m.problem[constraint], m.problem[position]
+    m.problem[constraint], m.problem[position] = of_constraint, of_position
     return before
 
 
@@ -145,7 +148,7 @@ FROM_GUESS, FROM_PARTS, FROM_PATH, FROM_NODES, FROM_MOVED_PATH = range(5)
 
 
 @compiled
-def seek(layout, problem, points, momenta, table, source, spread, relaxation, rng, scratch, counts):
+def seek(m, points, momenta, table, source, spread, relaxation, rng, counts):
     """Leave a point of the manifold in points[CURRENT]: from a guess the next one, else a mode.
 
     A draw is one from the prior, `spread` times as far from its centre. Returns a status, the largest residual left and
@@ -153,35 +156,35 @@ def seek(layout, problem, points, momenta, table, source, spread, relaxation, rn
     """
     point, q0 = points[CURRENT], momenta[MOVING]
     if source >= FROM_PATH:
-        q = position(layout, point)
-        draw_normals(layout, q, rng)
+        q = position(m.layout, point)
+        draw_normals(m.layout, q, rng)
         for i in range(q.size):
             q[i] *= spread
     if source == FROM_PATH:
-        if descend(layout, problem, points, q0, table, scratch) != CONVERGED:
+        if descend(m, points, q0, table) != CONVERGED:
             return NON_FINITE, inf, inf
     elif source == FROM_NODES:
-        guess_nodes(layout, problem, point, GUESSES, scratch)
+        guess_nodes(m, point, GUESSES)
     elif source == FROM_MOVED_PATH:
-        follow(layout, problem, point, GUESSES, scratch)
+        follow(m, point, GUESSES)
     if source != FROM_GUESS:
-        tolerances = set_tolerances(layout, problem, COARSE, COARSE)
-        copy(position(layout, point), q0)
+        tolerances = set_tolerances(m, COARSE, COARSE)
+        copy(position(m.layout, point), q0)
         copy(point, points[SPARE])
         first = 0.0 if source == FROM_PATH else relaxation
-        status, residual = project_start(layout, problem, points, q0, first, scratch)
+        status, residual = project_start(m, points, q0, first)
         if status != CONVERGED and source == FROM_PATH:
             copy(points[SPARE], point)
-            absorb(layout, problem, point, scratch)
-            copy(position(layout, point), q0)
-            status, residual = project_start(layout, problem, points, q0, 0.0, scratch)
+            absorb(m, point)
+            copy(position(m.layout, point), q0)
+            status, residual = project_start(m, points, q0, 0.0)
         if status == CONVERGED:
-            go_down(layout, problem, points, q0, DESCENTS, scratch, counts)
-        set_tolerances(layout, problem, *tolerances)
+            go_down(m, points, q0, DESCENTS, counts)
+        set_tolerances(m, *tolerances)
         if status != CONVERGED:
             return status, residual, inf
-    copy(position(layout, point), q0)
-    status, residual = project_start(layout, problem, points, q0, relaxation if source == FROM_GUESS else 0.0, scratch)
+    copy(position(m.layout, point), q0)
+    status, residual = project_start(m, points, q0, relaxation if source == FROM_GUESS else 0.0)
     if status != CONVERGED:
         return status, residual, inf
-    return status, residual, weigh(layout, problem, point, 1.0, table[BEFORE_STEP], scratch)[0]
+    return status, residual, weigh(m, point, 1.0, table[BEFORE_STEP])[0]

@@ -16,20 +16,19 @@ LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, UPDATES, ITERATION, SHORTENED, 
 
 
 @compiled
-def first_step_size(layout, problem, points, momenta, rng, scratch, counts):
+def first_step_size(m, points, momenta, rng, counts):
     """Double or halve until the change of energy over one step crosses log 2, either way.
 
     A step that loses much energy is as wrong as one that gains it, though it would be accepted.
     """
+    layout = m.layout
     t = 0.5
     p = momenta[MOVING]
     direction = 0.0
     for _ in range(30):
-        draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
+        draw_momentum(m, points[CURRENT], p, rng)
         before = hamiltonian(layout, points[CURRENT], p)
-        status = step(
-            layout, problem, points[CURRENT], points[NEXT], points[BACK], p, t, 0.5 * t, 0.5 * t, scratch, counts
-        )
+        status = step(m, points[CURRENT], points[NEXT], points[BACK], p, t, 0.5 * t, 0.5 * t, counts)
         accepted = status == CONVERGED and fabs(hamiltonian(layout, points[NEXT], p) - before) < log(2.0)
         if direction == 0.0:
             direction = 1.0 if accepted else -1.0

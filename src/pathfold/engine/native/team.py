@@ -17,7 +17,7 @@ from .words import change, get, give_way, look, put, sleep
 # threads of the team; the words that describe the work.
 APART = 16
 POSTED, ENDED, DUE, THREADS, DESCRIBED = 0, APART, 2 * APART, 2 * APART + 1, 2 * APART + 2
-DESCRIPTION = 50  # words
+DESCRIPTION = 6  # words
 # Of each thread: which work its parts were last taken of, and how many of them; the parts it has done of all works.
 OF_THREADS = DESCRIBED + DESCRIPTION + APART
 TAKEN, DONE, OF_THREAD = 0, APART, 2 * APART

@@ -28,7 +28,7 @@ OUTER = 0.21178  # the kick at either end of a pair of steps, as a share of all 
 
 
 @compiled
-def take_pair(layout, problem, points, momenta, at, to, t, scratch, counts):
+def take_pair(m, points, momenta, at, to, t, counts):
     """Two steps from points[at] to points[to], with OUTER of their kicks at either end; returns a status.
 
     The momentum before them is kept.
@@ -42,7 +42,7 @@ def take_pair(layout, problem, points, momenta, at, to, t, scratch, counts):
         if status == CONVERGED:
             counts[STEPPED] += 1
             blocks = points[origin], points[target], points[BACK]
-            status = step(layout, problem, *blocks, p, t, first, last, scratch, counts)
+            status = step(m, *blocks, p, t, first, last, counts)
             first, last = last, first
             origin, target = MIDDLE, to
     return status

@@ -9,36 +9,33 @@ from __future__ import annotations
 
 from numpy import cos, sin
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .jit import compiled, kernel
+from .jit import compiled
 from .lanes import of_series, setting
-from .parts import NONE, by_series, sums_in, sweep
+from .run import run
 from .small import finite
 from .vector import clear_idle, gradient, position, squared_norm
 
 
 @compiled
-def scales(layout, problem):
+def scales(m):
     """Return the metric, one scale for each coordinate."""
-    return problem[layout[at.PROBLEM_METRIC] : layout[at.PROBLEM_METRIC + at.END]]
+    return m.problem[m.layout[at.PROBLEM_METRIC] : m.layout[at.PROBLEM_METRIC + at.END]]
 
 
 @compiled
-def prepare_unconstrained(layout, problem, point, scratch):
+def prepare_unconstrained(m, point):
     """Compute the path, phi and its gradient by q; return a status."""
-    sums, g = point[layout[at.POINT_SUMS] : layout[at.POINT_SUMS + at.END]], gradient(layout, point)
-    misfit, gz, Z = layout[at.SUMS_MISFIT], layout[at.SUMS_GZ], layout[at.Z]
-    kernel(at.PARAMETERS, 0, layout, problem, point, g, scratch)
+    sums, g = point[m.layout[at.POINT_SUMS] : m.layout[at.POINT_SUMS + at.END]], gradient(m.layout, point)
+    misfit, gz, Z = m.layout[at.SUMS_MISFIT], m.layout[at.SUMS_GZ], m.layout[at.Z]
     sums[misfit] = 0.0
     for i in range(Z):
         sums[gz + i] = 0.0
-    written = sums_in(sums, NONE, (min(misfit, gz), max(misfit + 1, gz + Z)), NONE)
-    paths, gradients = by_series(at.START_STATES, at.PATH), by_series(at.PATH_GRADIENT, at.START_GRADIENT)
-    sweep(layout, problem, point, g, scratch, written, paths, gradients)
-    kernel(at.PARAMETER_GRADIENT, 0, layout, problem, point, g, scratch)
-    clear_idle(layout, g)
+    run(m, plans.PATH_GRADIENT, point, g)
+    clear_idle(m.layout, g)
     return CONVERGED if finite(sums[misfit]) else NON_FINITE
 
 
@@ -53,18 +50,18 @@ def unconstrained_potential(layout, point):
 
 
 @compiled
-def kick_scaled(layout, problem, point, p, t):
+def kick_scaled(m, point, p, t):
     """Change the momentum by the gradient of the potential, or of what the Gaussian splitting leaves of it."""
-    q, g, scale = position(layout, point), gradient(layout, point), scales(layout, problem)
-    verlet = problem[setting(layout, at.SETTINGS_VERLET)]
+    q, g, scale = position(m.layout, point), gradient(m.layout, point), scales(m)
+    verlet = m.problem[setting(m.layout, at.SETTINGS_VERLET)]
     for i in range(p.size):
         p[i] -= t * scale[i] * (g[i] + verlet * q[i])
 
 
 @compiled
-def drift(layout, problem, origin, target, p, t):
-    q, q_new, scale = position(layout, origin), position(layout, target), scales(layout, problem)
-    verlet = problem[setting(layout, at.SETTINGS_VERLET)]
+def drift(m, origin, target, p, t):
+    q, q_new, scale = position(m.layout, origin), position(m.layout, target), scales(m)
+    verlet = m.problem[setting(m.layout, at.SETTINGS_VERLET)]
     for i in range(p.size):
         if verlet != 0.0:
             q_new[i] = q[i] + t * scale[i] * p[i]
@@ -74,12 +71,12 @@ def drift(layout, problem, origin, target, p, t):
 
 
 @compiled
-def unconstrained_step(layout, problem, origin, target, p, t, first, last, scratch):
+def unconstrained_step(m, origin, target, p, t, first, last):
     """Make one step of size t from (origin, p) to (target, p), which is reversible as it is; return a status."""
-    kick_scaled(layout, problem, origin, p, first)
-    drift(layout, problem, origin, target, p, t)
-    status = prepare_unconstrained(layout, problem, target, scratch)
+    kick_scaled(m, origin, p, first)
+    drift(m, origin, target, p, t)
+    status = prepare_unconstrained(m, target)
     if status != CONVERGED:
         return status
-    kick_scaled(layout, problem, target, p, last)
+    kick_scaled(m, target, p, last)
     return CONVERGED if finite(squared_norm(p)) else NON_FINITE

@@ -10,25 +10,26 @@ from __future__ import annotations
 from pathfold.engine import table as at
 from pathfold.engine.native.constrained import prepare_constrained
 from pathfold.engine.native.jit import compiled
+from pathfold.engine.native.run import Machine
 from pathfold.engine.native.vector import copy
 
 
 @compiled
-def centre_of(layout, problem):
-    begin = layout[at.PROBLEM_COORDINATES]
-    return problem[begin : begin + layout[at.COORDINATES_FACTOR]]
+def centre_of(m):
+    begin = m.layout[at.PROBLEM_COORDINATES]
+    return m.problem[begin : begin + m.layout[at.COORDINATES_FACTOR]]
 
 
 @compiled
-def factor_of(layout, problem):
-    begin = layout[at.PROBLEM_COORDINATES] + layout[at.COORDINATES_FACTOR]
-    return problem[begin : layout[at.PROBLEM_COORDINATES + at.END]]
+def factor_of(m):
+    begin = m.layout[at.PROBLEM_COORDINATES] + m.layout[at.COORDINATES_FACTOR]
+    return m.problem[begin : m.layout[at.PROBLEM_COORDINATES + at.END]]
 
 
 @compiled
-def to_normals(layout, problem, q):
+def to_normals(m, q):
     """Compute u = m + L q, in place."""
-    centre, factor = centre_of(layout, problem), factor_of(layout, problem)
+    centre, factor = centre_of(m), factor_of(m)
     U = centre.size
     for i in range(U - 1, -1, -1):
         total = centre[i]
@@ -38,9 +39,9 @@ def to_normals(layout, problem, q):
 
 
 @compiled
-def from_normals(layout, problem, u):
+def from_normals(m, u):
     """Compute q = L^{-1} (u - m), in place."""
-    centre, factor = centre_of(layout, problem), factor_of(layout, problem)
+    centre, factor = centre_of(m), factor_of(m)
     U = centre.size
     for i in range(U):
         total = u[i] - centre[i]
@@ -50,12 +51,13 @@ def from_normals(layout, problem, u):
 
 
 @compiled
-def change_coordinates(layout, problems, problem, point, centre, factor, scratch):
+def change_coordinates(m, problems, point, centre, factor):
     """Switch to the coordinates (m, L) in all problems; the point stays the same, and is prepared for one of them."""
+    layout, scratch = m.layout, m.scratch
     q = point[layout[at.POINT_U] : layout[at.POINT_U + at.END]]
-    to_normals(layout, problem, q)
+    to_normals(m, q)
     for k in range(problems.shape[0]):
-        copy(centre, centre_of(layout, problems[k]))
-        copy(factor, factor_of(layout, problems[k]))
-    from_normals(layout, problem, q)
-    prepare_constrained(layout, problem, point, scratch)
+        copy(centre, centre_of(Machine(layout, problems[k], scratch)))
+        copy(factor, factor_of(Machine(layout, problems[k], scratch)))
+    from_normals(m, q)
+    prepare_constrained(m, point)

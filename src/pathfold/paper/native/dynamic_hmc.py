@@ -105,17 +105,18 @@ def merge(momenta, level):
 
 
 @compiled
-def extend(layout, problem, points, momenta, end, t, leaves, before, rng, scratch, counts, result):
+def extend(m, points, momenta, end, t, leaves, before, rng, counts, result):
     """Add `leaves` states beyond one end of the trajectory; return a status.
 
     Their log weight, acceptance probabilities, steps and divergence go to the result. One of them, drawn by weight, is
     left in points[CANDIDATE]; the sum of their momenta and the outermost ones on the lowest level.
     """
+    layout = m.layout
     p = momenta[MOVING]
     height = 0  # finished sub-trees waiting to be joined
     for leaf in range(leaves):
         blocks = points[end], points[NEXT], points[BACK]
-        status = step(layout, problem, *blocks, p, t, 0.5 * t, 0.5 * t, scratch, counts)
+        status = step(m, *blocks, p, t, 0.5 * t, 0.5 * t, counts)
         result[TAKEN] += 1.0
         if status != CONVERGED:
             return status
@@ -150,7 +151,7 @@ def draw_step_size(t, most, share, rng):
 
 
 @compiled
-def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, statistics):
+def dynamic_transition(m, points, momenta, t, share, rng, counts, result, statistics):
     """Make one transition from points[CURRENT]; return whether its first step failed. `share` is that of trajectories
     with shorter steps; the step size among the statistics is the one before it is shortened.
 
@@ -159,9 +160,9 @@ def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch,
     the same step, so the target is left alone. The acceptance statistic is zero, to make steps smaller.
     """
     p = momenta[MOVING]
-    draw_momentum(layout, problem, points[CURRENT], p, rng, scratch)
-    before = hamiltonian(layout, points[CURRENT], p)
-    size, most = draw_step_size(t, layout[at.MAX_DEPTH], share, rng)
+    draw_momentum(m, points[CURRENT], p, rng)
+    before = hamiltonian(m.layout, points[CURRENT], p)
+    size, most = draw_step_size(t, m.layout[at.MAX_DEPTH], share, rng)
     copy(points[CURRENT], points[LEFT])
     copy(points[CURRENT], points[RIGHT])
     for row in (AT_LEFT, AT_RIGHT, TOTAL):
@@ -180,9 +181,7 @@ def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch,
         copy(momenta[row], p)
         result[LOG_WEIGHT] = -inf
         leaves = 1 << depth
-        status = extend(
-            layout, problem, points, momenta, end, sign * size, leaves, before, rng, scratch, counts, result
-        )
+        status = extend(m, points, momenta, end, sign * size, leaves, before, rng, counts, result)
         depth += 1
         if status != CONVERGED:
             break
@@ -207,7 +206,7 @@ def dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch,
     statistics[STEPS_TAKEN] = result[TAKEN]
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
-    statistics[LOG_DENSITY] = -potential(layout, points[CURRENT])
+    statistics[LOG_DENSITY] = -potential(m.layout, points[CURRENT])
     statistics[STATUS] = max(status, CONVERGED)
     statistics[ITERATIONS] = counts[ITERATED] / (2.0 * result[TAKEN])
     statistics[DEPTH] = depth

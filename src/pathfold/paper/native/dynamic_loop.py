@@ -8,6 +8,7 @@ from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.jit import compiled
 from pathfold.engine.native.lanes import of_interval
 from pathfold.engine.native.recording import record_row
+from pathfold.engine.native.run import Machine
 from pathfold.engine.native.step_size import FIRST_STEP, ITERATION
 from pathfold.engine.native.trajectory import ACCEPTANCE, CURRENT
 from pathfold.engine.status import CONVERGED
@@ -17,18 +18,19 @@ from .metric import adapt_metric
 
 
 @compiled
-def hold_states(layout, problem, point, scratch):
+def hold_states(m, point):
     """Let the problem condition on the node states of the point, where its mask says so; return a status.
 
     Blocking (method.md, section 15) holds the states at some nodes, and at others in the next transition.
     """
+    layout, problem = m.layout, m.problem
     X, lanes = layout[at.X], layout[at.LANES]
     for n in range(layout[at.INTERVALS]):
         held = of_interval(layout, at.PROBLEM_GRID, at.GRID_Y, n) + (layout[at.Y] - X) * lanes
         node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
         for i in range(X):
             problem[held + i * lanes] = point[node + i * lanes]
-    return prepare(layout, problem, point, scratch)
+    return prepare(m, point)
 
 
 @compiled
@@ -46,17 +48,18 @@ def run_dynamic(work, result, scaled, warmup, target, drawn, stop, done):
         problem = problems[0]
         if problems.shape[0] > 1:
             problem = problems[1 + int(state[ITERATION]) % 2]
-            if hold_states(layout, problem, points[CURRENT], scratch) != CONVERGED:
+            if hold_states(Machine(layout, problem, scratch), points[CURRENT]) != CONVERGED:
                 return -1
+        m = Machine(layout, problem, scratch)
         if state[FIRST_STEP] == 0.0:
-            seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
+            seek_pace(m, points, momenta, rng, counts, state)
         row = statistics[made]
         t, share = pace(state, warmup)
-        needed = dynamic_transition(layout, problem, points, momenta, t, share, rng, scratch, counts, result, row)
+        needed = dynamic_transition(m, points, momenta, t, share, rng, counts, result, row)
         warming_up = adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
         iteration = int(state[ITERATION])
-        if warming_up and scaled and adapt_metric(layout, problem, points[CURRENT], iteration, warmup):
-            seek_pace(layout, problem, points, momenta, rng, scratch, counts, state)
+        if warming_up and scaled and adapt_metric(m, points[CURRENT], iteration, warmup):
+            seek_pace(m, points, momenta, rng, counts, state)
         record_row(layout, points[CURRENT], drawn, made)
         state[ITERATION] += 1.0
         made += 1

@@ -34,14 +34,14 @@ def window(iteration, warmup):
 
 
 @compiled
-def adapt_metric(layout, problem, point, iteration, warmup):
+def adapt_metric(m, point, iteration, warmup):
     """Add the point to its window; at the window's end set the scales, and return whether that was done."""
     begin, end = window(iteration, warmup)
     if begin == end:
         return False
-    mean = problem[layout[at.PROBLEM_WINDOW_MEAN] : layout[at.PROBLEM_WINDOW_MEAN + at.END]]
-    squares = problem[layout[at.PROBLEM_WINDOW_SQUARES] : layout[at.PROBLEM_WINDOW_SQUARES + at.END]]
-    q, scale = position(layout, point), scales(layout, problem)
+    mean = m.problem[m.layout[at.PROBLEM_WINDOW_MEAN] : m.layout[at.PROBLEM_WINDOW_MEAN + at.END]]
+    squares = m.problem[m.layout[at.PROBLEM_WINDOW_SQUARES] : m.layout[at.PROBLEM_WINDOW_SQUARES + at.END]]
+    q, scale = position(m.layout, point), scales(m)
     seen = iteration - begin + 1.0
     for i in range(q.size):
         if iteration == begin:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from numpy import exp, log, sqrt
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.native.guided_paths import begins, first_piece, follow_series, guide_series
-from pathfold.engine.native.jit import compiled, kernel
+from pathfold.engine.native.jit import compiled
 from pathfold.engine.native.lanes import of_interval, of_series, slot_of
 from pathfold.engine.native.recording import record_row
+from pathfold.engine.native.run import run
 from pathfold.engine.native.small import finite
 from pathfold.engine.native.trajectory import (
     ACCEPTANCE,
@@ -133,13 +135,14 @@ def log_density(layout, point):
 
 
 @compiled
-def remake_paths(layout, problem, reference, point, scratch, inverse):
+def remake_paths(m, reference, point, inverse):
     """Compute z from u, guides along the reference, and the path from omega or, `inverse`, omega from the noise."""
-    kernel(at.PARAMETERS, 0, layout, problem, point, point, scratch)
+    layout = m.layout
+    run(m, plans.PARAMETERS, point, point)
     copy_path(layout, reference, point)
     for k in range(layout[at.WHOLE_SERIES]):
-        guide_series(layout, problem, point, scratch, k)
-        follow_series(layout, problem, point, scratch, k, inverse)
+        guide_series(m, point, k)
+        follow_series(m, point, k, inverse)
 
 
 @compiled
@@ -170,12 +173,12 @@ def exchange_noise(layout, point, vector, write):
 
 
 @compiled
-def begin(layout, problem, points, vector, nodes, scratch):
+def begin(m, points, vector, nodes):
     """Start from the noise in the vector, with guides along the path that this record of nodes has; return a status."""
-    copy(nodes, node_record(layout, points[REFERENCE]))
-    exchange_noise(layout, points[CURRENT], vector, True)
-    remake_paths(layout, problem, points[REFERENCE], points[CURRENT], scratch, True)
-    return CONVERGED if finite(log_density(layout, points[CURRENT])) else NON_FINITE
+    copy(nodes, node_record(m.layout, points[REFERENCE]))
+    exchange_noise(m.layout, points[CURRENT], vector, True)
+    remake_paths(m, points[REFERENCE], points[CURRENT], True)
+    return CONVERGED if finite(log_density(m.layout, points[CURRENT])) else NON_FINITE
 
 
 @compiled
@@ -189,15 +192,15 @@ def chance(search, log_ratio):
 
 
 @compiled
-def try_series(layout, problem, points, scratch, rng, search, k, log_prior):
+def try_series(m, points, rng, search, k, log_prior):
     """Follow the moved noise of a series, and accept or reject it; return the probability of acceptance."""
-    before = log_series(layout, points[CURRENT], k)
-    after = follow_series(layout, problem, points[NEXT], scratch, k, False)
+    before = log_series(m.layout, points[CURRENT], k)
+    after = follow_series(m, points[NEXT], k, False)
     probability = chance(search, after - before + log_prior)
     if rng.random() < probability:
-        copy_series(layout, points[NEXT], points[CURRENT], k)
+        copy_series(m.layout, points[NEXT], points[CURRENT], k)
     else:
-        copy_series(layout, points[CURRENT], points[NEXT], k)
+        copy_series(m.layout, points[CURRENT], points[NEXT], k)
     return probability
 
 
@@ -216,18 +219,19 @@ def turn_series(layout, point, rng, k, share):
 
 
 @compiled
-def move_paths(layout, problem, points, scratch, rng, search, row):
+def move_paths(m, points, rng, search, row):
     """Move omega by preconditioned Crank-Nicolson steps, which leave its prior invariant, with rho or, half of the
     time, a larger one.
 
     Without the shorter moves a chain can stay for thousands of iterations where its weight happens to be large.
     """
+    layout = m.layout
     for k in range(layout[at.WHOLE_SERIES]):
         share, long = min(1.0, exp(search[LOG_SHARE])), rng.random() >= SHORT_MOVES  # fast exponentials may exceed 1
         if not long:
             share *= 10.0 ** (-DECADES * rng.random())
         turn_series(layout, points[NEXT], rng, k, share)
-        probability = try_series(layout, problem, points, scratch, rng, search, k, 0.0)
+        probability = try_series(m, points, rng, search, k, 0.0)
         row[PATH_ACCEPTANCE] += probability / layout[at.WHOLE_SERIES]
         if long:
             search[LONG] += 1.0
@@ -241,11 +245,12 @@ def step_of(search, rng, c):
 
 
 @compiled
-def move_parameters(layout, problem, points, scratch, rng, search, row):
+def move_parameters(m, points, rng, search, row):
     """Move the parameters one after the other; the path moves with them, since omega stays."""
+    layout = m.layout
     for j in range(layout[at.U]):
         points[NEXT, layout[at.POINT_U] + j] += step_of(search, rng, j)
-        remake_paths(layout, problem, points[REFERENCE], points[NEXT], scratch, False)
+        remake_paths(m, points[REFERENCE], points[NEXT], False)
         probability = chance(search, log_target(layout, points[NEXT]) - log_target(layout, points[CURRENT]))
         if rng.random() < probability:
             copy(points[NEXT], points[CURRENT])
@@ -255,8 +260,9 @@ def move_parameters(layout, problem, points, scratch, rng, search, row):
 
 
 @compiled
-def move_starts(layout, problem, points, scratch, rng, search, row):
+def move_starts(m, points, rng, search, row):
     """Move the normals of every series' start one after the other: their law is far from the guide's."""
+    layout = m.layout
     for k in range(layout[at.WHOLE_SERIES]):
         base = of_series(layout, at.POINT_V0, at.V0_V0, first_piece(layout, k))
         for i in range(layout[at.V0]):
@@ -264,7 +270,7 @@ def move_starts(layout, problem, points, scratch, rng, search, row):
             after = before + step_of(search, rng, c)
             points[NEXT, base + i] = after
             log_prior = 0.5 * (before**2 - after**2)
-            probability = try_series(layout, problem, points, scratch, rng, search, k, log_prior)
+            probability = try_series(m, points, rng, search, k, log_prior)
             count(search, row, c, probability / layout[at.WHOLE_SERIES])
 
 
@@ -304,14 +310,14 @@ def add_path(layout, points, search):
 
 
 @compiled
-def renew_reference(layout, problem, points, scratch, search):
+def renew_reference(m, points, search):
     """Linearise guides along the mean of the paths in the sum from now on; the noise of the chain stays the same."""
-    mean = node_record(layout, points[SUM])
+    mean = node_record(m.layout, points[SUM])
     for i in range(mean.size):
         mean[i] /= search[SUMMED]
-    remake_paths(layout, problem, points[SUM], points[NEXT], scratch, True)
-    if finite(log_density(layout, points[NEXT])):
-        copy(mean, node_record(layout, points[REFERENCE]))
+    remake_paths(m, points[SUM], points[NEXT], True)
+    if finite(log_density(m.layout, points[NEXT])):
+        copy(mean, node_record(m.layout, points[REFERENCE]))
         copy(points[NEXT], points[CURRENT])
     else:
         copy(points[CURRENT], points[NEXT])
@@ -321,32 +327,32 @@ def renew_reference(layout, problem, points, scratch, search):
 
 
 @compiled
-def warm_up(layout, problem, points, scratch, search, made, last):
+def warm_up(m, points, search, made, last):
     """Adapt what is due after `made` iterations of a warm-up of `last`."""
     if made % EVERY == 0:
-        adapt_moves(layout, search)
+        adapt_moves(m.layout, search)
     if search[RENEWS] != 0.0 and made <= int(RENEWALS[-1] * last):
-        add_path(layout, points, search)
+        add_path(m.layout, points, search)
         for share in RENEWALS:
             if made == int(share * last):
-                renew_reference(layout, problem, points, scratch, search)
+                renew_reference(m, points, search)
 
 
 @compiled
-def transition(layout, problem, points, rng, scratch, search, warmup, row):
+def transition(m, points, rng, search, warmup, row):
     """Make the iterations of one draw, and its statistics, which are means over them."""
     draw = int(search[MADE])
-    thin, moved = int(search[THIN]), coordinates(layout)
+    thin, moved = int(search[THIN]), coordinates(m.layout)
     copy(points[CURRENT], points[NEXT])
     search[TRIED] = 0.0
     search[LOST] = 0.0
     row[:] = 0.0
     for i in range(thin):
-        move_paths(layout, problem, points, scratch, rng, search, row)
-        move_parameters(layout, problem, points, scratch, rng, search, row)
-        move_starts(layout, problem, points, scratch, rng, search, row)
+        move_paths(m, points, rng, search, row)
+        move_parameters(m, points, rng, search, row)
+        move_starts(m, points, rng, search, row)
         if draw < warmup:
-            warm_up(layout, problem, points, scratch, search, draw * thin + i + 1, warmup * thin)
+            warm_up(m, points, search, draw * thin + i + 1, warmup * thin)
     row[PATH_ACCEPTANCE] /= thin
     row[ACCEPTANCE] = row[PATH_ACCEPTANCE]
     for c in range(moved):
@@ -359,22 +365,23 @@ def transition(layout, problem, points, rng, scratch, search, warmup, row):
     row[STEPS_TAKEN] = search[TRIED]
     row[STEPS_FAILED] = search[LOST]
     row[STATUS] = CONVERGED if search[LOST] < search[TRIED] else NON_FINITE
-    row[LOG_DENSITY] = log_density(layout, points[CURRENT])
+    row[LOG_DENSITY] = log_density(m.layout, points[CURRENT])
     row[ENERGY] = -row[LOG_DENSITY]
     search[MADE] += 1.0
 
 
 @compiled
-def run_guided(layout, problem, points, scratch, rng, search, warmup, drawn, stop, done):
+def run_guided(m, points, rng, search, warmup, drawn, stop, done):
     """Make as many draws as the outputs have rows, unless `stop` is set; return how many were made.
 
     Points, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing. `done`
     counts for the host to read.
     """
+    layout = m.layout
     statistics = drawn.statistics
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
-        transition(layout, problem, points, rng, scratch, search, warmup, statistics[made])
+        transition(m, points, rng, search, warmup, statistics[made])
         record_row(layout, points[CURRENT], drawn, made)
         made += 1
         done[0] += 1
