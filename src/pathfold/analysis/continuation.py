@@ -10,6 +10,7 @@ import numpy as np
 
 from pathfold.analysis.outlook import Chosen, carried_forward, warn_of_lost, warn_of_step
 from pathfold.data import Observations, TimeGrid
+from pathfold.data.data import without_values
 from pathfold.data.events import close
 from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.errors import DataError
@@ -153,6 +154,5 @@ def _part(asked: Observations, times: np.ndarray, begin: float) -> Observations:
         name: (at[at > begin + close(begin)], amounts[at > begin + close(begin)])
         for name, (at, amounts) in asked.events.items()
     }
-    nothing = np.zeros((times.size, asked.observation_dim))
     known: dict[str, Any] = {"events": events, "covariates": asked.covariates, "unit": asked.calendar}
-    return Observations(times, nothing, begin, asked.inputs, **known)
+    return without_values(times, asked.observation_dim, begin, asked.inputs, **known)

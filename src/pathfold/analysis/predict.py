@@ -19,6 +19,7 @@ from pathfold.analysis.set_values import known_values, told_changes
 from pathfold.data import Input, Observations, TimeGrid
 from pathfold.data.checks import truth, whole
 from pathfold.data.covariates import Label, read_covariates
+from pathfold.data.data import without_values
 from pathfold.data.dates import Calendar, as_dates, check_one_unit, counted, told_time
 from pathfold.data.events import Events, merged, read_events
 from pathfold.data.inputs import check_inputs, known_inputs
@@ -271,9 +272,7 @@ class _Asking:
         return labels, {name: v for name, v in known.items() if self.model.groups.get(name) not in new}
 
     def _ensemble(self, known: dict[str, np.ndarray], covariates: list[dict[str, Label]]) -> Ensemble:
-        numbers = [self.model.numbers(own) for own in covariates]
-        by_name = {name: np.array([own[name] for own in numbers]) for name in self.model.covariates}
-        return Ensemble.build(self.model, known, self.chosen.count, len(covariates), by_name, self.rng)
+        return Ensemble.build(self.model, known, self.chosen.count, covariates, self.rng)
 
     def _asked(
         self,
@@ -285,11 +284,10 @@ class _Asking:
     ) -> Observations:
         """Return the times to predict a series at, and what happens meanwhile, as observations without values."""
         times = read_times(self.times, calendar)
-        nothing = np.zeros((times.size, self.model.observation_dim))
         known: dict[str, Any] = {"events": events, "covariates": covariates, "unit": calendar}
         data = self.model.inputs | inputs
         given = {name: each.counted(name, calendar).after(data.get(name)) for name, each in self.inputs.items()}
-        return Observations(times, nothing, begin, inputs | given, **known)
+        return without_values(times, self.model.observation_dim, begin, inputs | given, **known)
 
 
 def _check_far_forecast(tree: xr.DataTree, asked: Sequence[Observations], times: Any) -> None:

@@ -10,14 +10,13 @@ import numpy as np
 import xarray as xr
 
 from pathfold.analysis.outlook import Chosen, carried_forward, extended, node_times, warn_of_lost
-from pathfold.analysis.simulate import simulated
-from pathfold.data import Data, Input, Observations, TimeGrid
+from pathfold.analysis.simulate import simulate, simulated
+from pathfold.data import Data, Input, TimeGrid
 from pathfold.data.checks import choice, whole
 from pathfold.data.data import are_data
-from pathfold.data.real_arrays import real_array
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
-from pathfold.model.check_data import check_inputs_and_events, check_panel
+from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.results.posterior import kept_states
@@ -88,7 +87,7 @@ def posterior_predictive(
         )
     taken = model.parameters.names if given == "population" else model.priors
     known = {name: chosen[name] for name in taken}
-    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
+    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
     if given == "path":
         states = chosen.states(model, "say given='parameters', or keep 'nodes' with all components")
         states = states[:, node_places(tree)[nodes]]
@@ -122,7 +121,7 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
     keep[:, -1] = True
     fine, kept = grid.refined(), keep.ravel()
     known = {name: chosen[name] for name in model.priors}
-    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
+    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
     if whole_path:
         states = chosen.states(model, "keep all components")[:, keep[kept_states(grid, "all")]]
     elif given == "path":
@@ -237,21 +236,16 @@ def prior_predictive(
     {'chain': 1, 'draw': 100, 'time': 2, 'observation': 1}
     """
     check_model(model)
-    rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
-    seen = are_data(data)
-    if seen and (initial_time != 0.0 or any(given is not None for given in (inputs, events, covariates))):
+    if not are_data(data):
+        given = {"inputs": inputs, "events": events, "covariates": covariates, "initial_time": initial_time}
+        steps = {"steps_per_interval": steps_per_interval, "max_step": max_step}
+        return simulate(model, None, data, draws=whole("draws", draws, least=1), seed=seed, **steps, **given)
+    if initial_time != 0.0 or any(given is not None for given in (inputs, events, covariates)):
         raise SettingsError(
             "data have an initial_time, inputs, events and covariates of their own: give these to pf.Observations"
         )
-    if seen:
-        check_panel(model, data)
-    else:
-        times = real_array("times", data)
-        nothing, given = np.zeros((times.size, model.observation_dim)), {"events": events, "covariates": covariates}
-        data = Observations(times, nothing, initial_time, inputs, **given)
-        check_inputs_and_events(model, data)
+    rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
+    check_panel(model, data)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
-    ensemble = Ensemble.build(model, {}, draws, len(grid.first), model.covariates_of(grid), rng)
-    tree = simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seen=seen)
-    tree.attrs["seed"] = int(seed)
-    return tree
+    ensemble = Ensemble.build(model, {}, draws, grid.covariates, rng)
+    return simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seed, seen=True)

@@ -92,8 +92,8 @@ class Observation(ABC):
         return 0.0
 
     @abstractmethod
-    def chance(self, z: dict[str, Any], rng: np.random.Generator, count: int, *, shared: bool) -> Any:
-        """Draw the random numbers that `drawn` takes, for `count` observations; unless shared, z is (count, ...)."""
+    def chance(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> Any:
+        """Draw the random numbers that `drawn` takes, for `count` observations, each with its own of z (count, ...)."""
 
     @abstractmethod
     def drawn(self, x: Array, z: dict[str, Any], chance: Any, t: Any) -> Array:
@@ -203,7 +203,7 @@ class StateFunction(Observation):
     def misfit(self, x, z, w, t, seen):
         return self.observe(x, z, w, t) - seen.value
 
-    def chance(self, z, rng, count, *, shared):
+    def chance(self, z, rng, count):
         return rng.standard_normal((count, self.noise_dim))
 
     def drawn(self, x, z, chance, t):
@@ -449,8 +449,8 @@ class NoisyObservation(StateFunction):
         excess = self.map.excess
         return 0.0 if excess is None else excess(z, w)
 
-    def chance(self, z, rng, count, *, shared):
-        return self.map.draw(z, rng, count) if shared else self.map.draw_each(z, rng, count)
+    def chance(self, z, rng, count):
+        return self.map.draw(z, rng, count)
 
     def observe(self, x, z, w, t):
         return self.state_function(x, z, self.map.push(z, w), t)
