@@ -12,7 +12,6 @@ import xarray as xr
 
 from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times
 from pathfold.analysis.predict import selected_series
-from pathfold.analysis.predictive import grid_of
 from pathfold.data import Observations, TimeGrid
 from pathfold.data.checks import whole
 from pathfold.data.data import without_values
@@ -23,8 +22,9 @@ from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
+from pathfold.results.grid import grid_of
+from pathfold.results.in_order import results_of
 from pathfold.results.posterior import kept_states
-from pathfold.results.same_model import results_of
 from pathfold.sampling.selection import component_labels
 from pathfold.schemes.small_matrices import cholesky, inverse_factor
 
@@ -89,8 +89,11 @@ def paths(
     {'chain': 2, 'draw': 100, 'time': 3, 'component': 1}
     """
     check_model(model)
-    tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
-    chosen, grid = Chosen.of(tree, draws), grid_of(tree, model)
+    tree, rng = (
+        results_of(posterior, model=model),
+        np.random.default_rng(whole("seed", seed, least=0)),
+    )
+    chosen, grid = Chosen.of(tree, draws), grid_of(tree)
     asked = _within(model, grid, selected_series(tree, series), times)
     known = {name: chosen[name] for name in model.priors}
     ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)

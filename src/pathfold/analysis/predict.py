@@ -30,9 +30,9 @@ from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
+from pathfold.results.in_order import results_of
 from pathfold.results.posterior import observed_dataset
 from pathfold.results.reading import NEW, SEEN, calendars_of, covariates_of, inputs_of, series_names
-from pathfold.results.same_model import results_of
 from pathfold.sampling.selection import component_labels
 
 FAR = 30.0  # lengths of the data: a forecast that begins later was hardly meant
@@ -134,7 +134,10 @@ def predict(
     {'chain': 2, 'draw': 1000, 'time': 3, 'observation': 1}
     """
     check_model(model)
-    tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
+    tree, rng = (
+        results_of(posterior, model=model),
+        np.random.default_rng(whole("seed", seed, least=0)),
+    )
     chosen, changes = Chosen.of(tree, draws), {} if set is None else set
     inputs = check_inputs({} if inputs is None else inputs)
     fine = _fine_steps(tree, steps_per_interval, max_step)

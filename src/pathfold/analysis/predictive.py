@@ -19,9 +19,10 @@ from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
+from pathfold.results.grid import grid_of
+from pathfold.results.in_order import results_of
 from pathfold.results.posterior import kept_states
-from pathfold.results.reading import calendars_of, covariates_of, inputs_of, is_panel, node_places, series_names
-from pathfold.results.same_model import results_of
+from pathfold.results.reading import is_panel, node_places, series_names
 
 BETWEEN = 8  # times between two nodes at which data are simulated for pictures, ...
 PATHS = 200  # ... from about so many draws, ...
@@ -78,8 +79,12 @@ def posterior_predictive(
     """
     check_model(model)
     choice("given", given, ("path", "parameters", "population"))
-    tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
-    chosen, grid, nodes = Chosen.of(tree, draws), grid_of(tree, model), _observed_nodes(tree)
+    tree, rng = (
+        results_of(posterior, model=model),
+        np.random.default_rng(whole("seed", seed, least=0)),
+    )
+    chosen, grid = Chosen.of(tree, draws), grid_of(tree)
+    nodes = grid.mask.any(axis=1)
     if given == "population" and not model.varying.names:
         raise SettingsError(
             "no parameter varies between the series, so that others of the population have the same ones: take "
@@ -143,40 +148,6 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
     return xr.Dataset(
         {"y": (["chain", "draw", dim, "observation"], chosen.by_chain(y))}, coordinates | chosen.coordinates
     )
-
-
-def grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
-    """Rebuild the grid that was sampled on, without the data."""
-    constant, names = tree.constant_data, series_names(tree)
-    ends, nothing = constant["interval_end"].values, np.zeros((constant["interval_end"].size, model.observation_dim))
-    events = constant["event"].values.tolist() if "event_amount" in constant else []
-    return TimeGrid(
-        starts=constant["interval_start"].values,
-        ends=ends,
-        values=nothing,
-        mask=nothing > 0,
-        censored=nothing,
-        upper=nothing,
-        rows=constant["ends_at_data"].values > 0,
-        events={name: constant["event_amount"].values[i] for i, name in enumerate(events)},
-        first=constant["first_interval"].values,
-        series=tuple(names),
-        steps=int(tree.attrs["steps_per_interval"]),
-        components=tuple(range(model.observation_dim)),
-        inputs=tuple(inputs_of(tree)),
-        covariates=tuple(covariates_of(tree)),
-        calendars=tuple(calendars_of(tree)),
-    )
-
-
-def _observed_nodes(tree: xr.DataTree) -> np.ndarray:
-    """Return a mask of the nodes (N,) that have a row in the observed data."""
-    constant, data, names = tree.constant_data, tree.observed_data, series_names(tree)
-    ends, first = constant["interval_end"].values, constant["first_interval"].values
-    series = np.searchsorted(first, np.arange(ends.size), side="right") - 1
-    of_rows = data["node_series"].values.astype(str) if "node_series" in data.coords else [names[0]] * data["time"].size
-    rows = {(name, time) for name, time in zip(of_rows, data["time"].values.tolist(), strict=True)}
-    return np.array([(names[k], time) in rows for k, time in zip(series, ends.tolist(), strict=True)])
 
 
 def prior_predictive(

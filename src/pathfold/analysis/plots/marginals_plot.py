@@ -12,8 +12,8 @@ import xarray as xr
 from pathfold.analysis.plots.style import POSTERIOR, TRUTH, WIDTH, legend_outside, new_figure
 from pathfold.errors import SettingsError
 from pathfold.results.convergence import by_label, scalars
+from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters, prior_density
-from pathfold.results.reading import check_posterior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ def plot_marginals(
     truth
         True values by name, where they are known.
     """
-    tree = check_posterior(posterior)
+    tree = results_of(posterior)
     draws = {
         label: (name, i, x)
         for name in _names(tree, names)

@@ -24,7 +24,8 @@ from pathfold.analysis.plots.style import (
 )
 from pathfold.data.censoring import ABOVE, BELOW
 from pathfold.errors import SettingsError
-from pathfold.results.reading import NEW, SEEN, check_posterior, component_names, observation_names
+from pathfold.results.in_order import results_of
+from pathfold.results.reading import NEW, SEEN, component_names, observation_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +65,7 @@ def plot_paths(
     natural
         Maps states (..., component) to the units they are drawn, and observed, in; "log rate" is then called "rate".
     """
-    tree = check_posterior(posterior, "observed_data", "constant_data")
+    tree = results_of(posterior, "observed_data", "constant_data")
     if "state" not in tree.posterior:
         raise SettingsError("there are no paths to draw: keep_path or keep left them out; keep 'nodes' or 'all'")
     transform = natural or (lambda x: x)
@@ -130,7 +131,7 @@ def plot_predictions(
         The series to draw, by name or number; by default the first twelve of those predicted. A new series is called
         "new".
     """
-    tree = check_posterior(posterior, "observed_data", "constant_data", "predictions", "predictions_constant_data")
+    tree = results_of(posterior, "observed_data", "constant_data", "predictions", "predictions_constant_data")
     predictions: xr.Dataset = tree["predictions"].to_dataset()
     known = observation_names(tree)
     rows = selected("observation", names, known)

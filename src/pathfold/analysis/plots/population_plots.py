@@ -29,7 +29,8 @@ from pathfold.data.censoring import ABOVE, BELOW, BETWEEN
 from pathfold.data.checks import whole
 from pathfold.data.real_arrays import is_frame, real_array
 from pathfold.errors import SettingsError, told
-from pathfold.results.reading import check_posterior, observation_names, series_names
+from pathfold.results.in_order import results_of
+from pathfold.results.reading import observation_names, series_names
 from pathfold.results.shrinkage import Effect, effects_of, shrinkage
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def plot_vpc(
     percentiles
         The percentiles that are compared, in percent.
     """
-    tree = check_posterior(posterior, "observed_data", "posterior_predictive")
+    tree = results_of(posterior, "observed_data", "posterior_predictive")
     if tree["posterior_predictive"].attrs.get("given") == "path":
         raise SettingsError(
             "these data were simulated given the paths of the draws, and follow those observed; for a visual "
@@ -254,7 +255,7 @@ def plot_individuals(
     columns
         How many pictures stand side by side.
     """
-    tree = check_posterior(posterior, "observed_data", "posterior_predictive")
+    tree = results_of(posterior, "observed_data", "posterior_predictive")
     if tree["posterior_predictive"].attrs.get("given") == "population":
         raise SettingsError(
             "these data were simulated for other members of the population; for individual fits use "
@@ -310,7 +311,7 @@ def plot_effects(
         By name, a number or word for each series: a dict of arrays, or a table with a row for each series. Rows of
         pandas and xarray objects are matched to the series by name, others by order.
     """
-    tree = check_posterior(posterior, "constant_data")
+    tree = results_of(posterior, "constant_data")
     effects, series = effects_of(tree), series_names(tree)
     chosen = {[*effects][i]: [*effects.values()][i] for i in selected("effect", names, [*effects])}
     if covariates is None:
