@@ -293,8 +293,8 @@ def other_model() -> pf.DiffusionModel:
             "'sigma' was given as .* values that are positive",
         ),
         ({"set": {"sigma": np.nan}}, pf.ModelError, "'sigma' was given as .*; give finite numbers"),
-        ({"series": "third"}, pf.SettingsError, "no series 'third'; it has fed, other"),
-        ({"series": []}, pf.SettingsError, "selects none of the series"),
+        ({"series": "third"}, pf.SettingsError, "no series 'third'; there are fed, other"),
+        ({"series": []}, pf.SettingsError, "no series is selected"),
         ({"times": 3.0}, pf.DataError, r"times must be a list of times, such as \[1.0, 2.0\], not 3.0"),
         ({"draws": 31}, pf.SettingsError, "draws = 31, but the posterior has 30 per chain"),
         (

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.analysis.outlook import Chosen, carried_forward, warn_of_lost, warn_of_step
+from pathfold.analysis.carried import carried_forward, warn_of_lost, warn_of_step
+from pathfold.analysis.chosen import Chosen
 from pathfold.data import Observations, TimeGrid
 from pathfold.data.data import without_values
 from pathfold.data.events import close

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
-from pathfold.analysis.outlook import Chosen
 from pathfold.analysis.particle_filter import REPEATED, ParticleFilter
 from pathfold.data import Data
 from pathfold.data.checks import choice, positive, truth, whole

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import Chosen, extended
+from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import truth, whole
@@ -23,6 +23,7 @@ from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.grid import grid_of_data
 from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.results.reading import node_places
 from pathfold.sampling.progress import Counted
 

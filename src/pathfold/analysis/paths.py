@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times
-from pathfold.analysis.predict import selected_series
+from pathfold.analysis.asked_times import coordinates_of, read_times
+from pathfold.analysis.chosen import Chosen
 from pathfold.data import Observations, TimeGrid
-from pathfold.data.checks import whole
+from pathfold.data.checks import selected, whole
 from pathfold.data.data import without_values
 from pathfold.data.dates import told_time
 from pathfold.data.events import close
@@ -24,7 +24,9 @@ from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
 from pathfold.results.grid import grid_of
 from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.results.posterior import kept_states
+from pathfold.results.reading import series_names
 from pathfold.sampling.selection import component_labels
 from pathfold.schemes.small_matrices import cholesky, inverse_factor
 
@@ -94,7 +96,7 @@ def paths(
         np.random.default_rng(whole("seed", seed, least=0)),
     )
     chosen, grid = Chosen.of(tree, draws), grid_of(tree)
-    asked = _within(model, grid, selected_series(tree, series), times)
+    asked = _within(model, grid, selected("series", series, series_names(tree)), times)
     known = {name: chosen[name] for name in model.priors}
     ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
     states = _between(chosen, ensemble, grid, asked, rng)

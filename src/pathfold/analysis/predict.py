@@ -11,13 +11,14 @@ import jax
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.asked_times import coordinates_of, read_times, series_of_rows
+from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.continuation import Continuation, along_paths, from_the_last, from_the_start
 from pathfold.analysis.individual import Filtering
 from pathfold.analysis.log_likelihood import PARTICLES
-from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times, series_of_rows
 from pathfold.analysis.set_values import known_values, told_changes
 from pathfold.data import Input, Observations, TimeGrid
-from pathfold.data.checks import truth, whole
+from pathfold.data.checks import selected, truth, whole
 from pathfold.data.covariates import Label, read_covariates
 from pathfold.data.data import without_values
 from pathfold.data.dates import Calendar, as_dates, check_one_unit, counted, told_time
@@ -31,6 +32,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
 from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.results.posterior import observed_dataset
 from pathfold.results.reading import NEW, SEEN, calendars_of, covariates_of, inputs_of, series_names
 from pathfold.sampling.selection import component_labels
@@ -159,7 +161,7 @@ def predict(
     elif is_new:
         outset = asking.about_new(covariates, initial_time)
     else:
-        outset = asking.about_known(selected_series(tree, series))
+        outset = asking.about_known(selected("series", series, series_names(tree)))
     ensemble, asked, ahead = outset.ensemble, outset.asked, outset.ahead
     ahead.carry(ensemble, fine, rng)
     y = ensemble.observe(ahead.states, _clocks(model, asked), series_of_rows(asked), rng)
@@ -338,24 +340,6 @@ def _fine_steps(tree: xr.DataTree, steps_per_interval: Any, max_step: Any) -> di
         lengths = tree.constant_data["fine_step"].values
         max_step = float(np.median(lengths[lengths > 0.0]))
     return {"steps_per_interval": steps_per_interval, "max_step": max_step}
-
-
-def selected_series(tree: xr.DataTree, series: Any) -> list[int]:
-    """Return the numbers of the series asked for, by name or number; of all if none is."""
-    names = series_names(tree)
-    if series is None:
-        return [*range(len(names))]
-    numbers = []
-    for label in series if isinstance(series, Sequence | np.ndarray) and not isinstance(series, str) else [series]:
-        if isinstance(label, str | int | np.integer) and str(label) in names:
-            numbers.append(names.index(str(label)))
-        elif isinstance(label, int | np.integer) and not isinstance(label, bool) and 0 <= label < len(names):
-            numbers.append(int(label))
-        else:
-            raise SettingsError(f"the posterior has no series {told(label)}; it has {', '.join(names)}")
-    if not numbers:
-        raise SettingsError("series selects none of the series; leave it out to predict all")
-    return numbers
 
 
 def _begins(tree: xr.DataTree) -> np.ndarray:

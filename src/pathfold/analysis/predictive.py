@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import Chosen, carried_forward, extended, node_times, warn_of_lost
+from pathfold.analysis.carried import carried_forward, warn_of_lost
+from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.simulate import simulate, simulated
 from pathfold.data import Data, Input, TimeGrid
 from pathfold.data.checks import choice, whole
@@ -21,6 +22,7 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.results.grid import grid_of
 from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.results.posterior import kept_states
 from pathfold.results.reading import is_panel, node_places, series_names
 
@@ -99,7 +101,7 @@ def posterior_predictive(
     else:
         states = carried_forward(ensemble, grid, ensemble.draw_starts(rng), rng, keep=nodes)
         warn_of_lost(states, "replicated paths")
-    y = ensemble.observe(states, node_times(model, grid, nodes), grid.series_of_intervals[nodes], rng)
+    y = ensemble.observe(states, model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
     data = tree.observed_data["y"]
     y = chosen.by_chain(np.where(np.isnan(data.values), np.nan, y))
     replicated = xr.Dataset({"y": (["chain", "draw", *data.dims], y)}, {**data.coords, **chosen.coordinates})
@@ -141,7 +143,7 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
     else:
         states = carried_forward(ensemble, fine, ensemble.draw_starts(rng), rng, keep=kept)
     of_series, dim = fine.series_of_intervals[kept], "node" if is_panel(tree) else "time"
-    y = ensemble.observe(states, node_times(model, fine, kept), of_series, rng)
+    y = ensemble.observe(states, model.clocks_at(fine, kept), of_series, rng)
     coordinates = {"time": (dim, fine.ends[kept]), "observation": tree.observed_data["observation"].values}
     if is_panel(tree):
         coordinates["node_series"] = (dim, np.array(series_names(tree))[of_series])

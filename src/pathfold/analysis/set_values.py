@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import Chosen
+from pathfold.analysis.chosen import Chosen
 from pathfold.errors import ModelError
 from pathfold.model import ConditionalMap, DiffusionModel
 from pathfold.model.parameters import check_values, read_value

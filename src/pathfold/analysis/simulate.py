@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import carried_forward, node_times, warn_of_lost, warn_of_step
+from pathfold.analysis.carried import carried_forward, warn_of_lost, warn_of_step
 from pathfold.data import Input, Observations, TimeGrid
 from pathfold.data.checks import choice
 from pathfold.data.time_grid import warn_of_skipped_values
@@ -165,7 +165,7 @@ def simulated(
     warn_of_step(ensemble, grid, starts, "simulated paths")
     nodes = np.flatnonzero(grid.mask.any(axis=1))
     at_nodes = states[:, (np.cumsum(kept.sum(axis=1)) - 1)[nodes]]
-    y = ensemble.observe(at_nodes, node_times(model, grid, nodes), grid.series_of_intervals[nodes], rng)
+    y = ensemble.observe(at_nodes, model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
     observed = observed_dataset(model, grid)
     data = observed["y"]
     y = np.where(np.isnan(data.values), np.nan, y)

@@ -562,6 +562,10 @@ class DiffusionModel:
         starts, ends = clocks(self.inputs, self.covariates_of(grid), grid)
         return self.jumps.moment(starts, self.jumps.marks(grid)) if self.jumps else starts, ends
 
+    def clocks_at(self, grid: TimeGrid, rows: np.ndarray) -> Any:
+        """Return what the functions take for the times of some of the nodes."""
+        return jax.tree.map(lambda array: array[rows], self.clocks(grid)[1])
+
     def components_shown(self) -> np.ndarray:
         """Return the component of the state that is the middle of each observed value's law; -1 if none is."""
         shown = np.full(self.observation_dim, -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import NamedTuple
 
@@ -76,3 +77,11 @@ def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
     head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
     fine = "the chains agree, and nothing is amiss with the sampling"
     return head, [*troubles(tree, kept_parameters(tree))] or [fine]
+
+
+def extended(tree: xr.DataTree, groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    """Return the results with these groups added or replaced; arrays are shared, not copied."""
+    kept = {str(name): child.to_dataset() for name, child in tree.children.items()}
+    longer = Results.from_dict({f"/{name}": group for name, group in (kept | dict(groups)).items()})
+    longer.attrs = dict(tree.attrs)
+    return longer

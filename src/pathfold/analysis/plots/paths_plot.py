@@ -20,9 +20,9 @@ from pathfold.analysis.plots.style import (
     grid_of_axes,
     legend_outside,
     say_how_many,
-    selected,
 )
 from pathfold.data.censoring import ABOVE, BELOW
+from pathfold.data.checks import selected
 from pathfold.errors import SettingsError
 from pathfold.results.in_order import results_of
 from pathfold.results.reading import NEW, SEEN, component_names, observation_names

@@ -22,11 +22,10 @@ from pathfold.analysis.plots.style import (
     new_figure,
     quantiles,
     say_how_many,
-    selected,
     time_label,
 )
 from pathfold.data.censoring import ABOVE, BELOW, BETWEEN
-from pathfold.data.checks import whole
+from pathfold.data.checks import selected, whole
 from pathfold.data.real_arrays import is_frame, real_array
 from pathfold.errors import SettingsError, told
 from pathfold.results.in_order import results_of
