@@ -43,7 +43,7 @@ def new_figure(width: float, height: float) -> Figure:
     return Picture(figsize=(width, height), layout="constrained")
 
 
-def small_pictures(count: int, height: float, besides: float, *, sharex: bool = False) -> tuple[Figure, list[Axes]]:
+def small_pictures(count: int, height: float, besides: float, *, sharex: bool = False) -> tuple[Figure, list[Any]]:
     """Make a figure of small pictures of some height, four beside each other, with room besides; and its axes."""
     across = min(count, ACROSS)
     rows = -(-count // across)
