@@ -52,7 +52,7 @@ def find_modes(marginal: Marginal, starts: int, seed: int, points: int = 0) -> t
         if found and marginal.stages.spent:
             break
         marginal.stages.begin(f"seeking the mode from start {number + 1}")
-        if (start := marginal.start_at(point.position, point.nodes)) is None:
+        if (start := marginal.start_at(point.block(full))) is None:
             continue
         if not found:
             covariance = start.covariance
