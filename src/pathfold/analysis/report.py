@@ -18,8 +18,9 @@ import xarray as xr
 
 from pathfold.analysis.channels import channels
 from pathfold.analysis.check import check
-from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot_predictions
-from pathfold.analysis.plots.paths_plot import plot_data
+from pathfold.analysis.plots.check_plot import plot_check
+from pathfold.analysis.plots.marginals_plot import plot_marginals
+from pathfold.analysis.plots.paths_plot import plot_data, plot_paths, plot_predictions
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
 from pathfold.data.dates import told_date
 from pathfold.errors import SettingsError, told
