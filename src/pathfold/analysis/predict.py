@@ -31,10 +31,11 @@ from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
+from pathfold.results.grid import grid_of
 from pathfold.results.in_order import results_of
 from pathfold.results.overview import extended
 from pathfold.results.posterior import observed_dataset
-from pathfold.results.reading import NEW, SEEN, calendars_of, covariates_of, inputs_of, series_names
+from pathfold.results.reading import NEW, SEEN, calendars_of, series_names
 from pathfold.sampling.selection import component_labels
 
 FAR = 30.0  # lengths of the data: a forecast that begins later was hardly meant
@@ -215,16 +216,15 @@ class _Asking:
     def about_known(self, numbers: list[int]) -> _Outset:
         """Go on along the paths of series of the posterior."""
         model, tree = self.model, self.chosen.tree
-        calendars = [calendars_of(tree)[k] for k in numbers]
-        begins, inputs, covariates = _begins(tree), inputs_of(tree), [covariates_of(tree)[k] for k in numbers]
-        asked = [
-            self._asked(begins[k], inputs[k], read_events(self.events, calendar), own, calendar)
-            for k, own, calendar in zip(numbers, covariates, calendars, strict=True)
-        ]
+        grid, asked = grid_of(tree), []
+        for k in numbers:
+            begin, own, calendar = float(grid.starts[grid.first[k]]), grid.covariates[k], grid.calendars[k]
+            asked.append(self._asked(begin, grid.inputs[k], read_events(self.events, calendar), own, calendar))
         _check_far_forecast(tree, asked, self.times)
+        covariates = [grid.covariates[k] for k in numbers]
         ensemble = self._ensemble(known_values(self.chosen, model, self.changes, numbers), covariates)
         names = tree.constant_data["series"].values[numbers].tolist()
-        return _Outset(names, asked, ensemble, along_paths(model, self.chosen, numbers, asked))
+        return _Outset(names, asked, ensemble, along_paths(model, self.chosen, grid, numbers, asked))
 
     def about_new(self, covariates: Any, initial_time: Any) -> _Outset:
         """Begin a series that was not observed."""
@@ -340,12 +340,6 @@ def _fine_steps(tree: xr.DataTree, steps_per_interval: Any, max_step: Any) -> di
         lengths = tree.constant_data["fine_step"].values
         max_step = float(np.median(lengths[lengths > 0.0]))
     return {"steps_per_interval": steps_per_interval, "max_step": max_step}
-
-
-def _begins(tree: xr.DataTree) -> np.ndarray:
-    """Return the time at which each series begins."""
-    constant = tree.constant_data
-    return constant["interval_start"].values[constant["first_interval"].values]
 
 
 def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:

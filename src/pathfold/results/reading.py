@@ -25,6 +25,11 @@ def fine_times(starts: np.ndarray, ends: np.ndarray, delta: np.ndarray, steps: i
     return times
 
 
+def of_draws(values: xr.DataArray) -> np.ndarray:
+    """Return the draws of all chains together, (draw, ...)."""
+    return values.values.reshape(-1, *values.shape[2:])
+
+
 def component_names(group: xr.DataTree | xr.Dataset) -> list[str]:
     """Return the names of the state's components in a group, or else x[0], x[1], ..."""
     return _labels(np.asarray(group["component"]), "x")
