@@ -18,7 +18,8 @@ import numpyro.distributions as dist
 import pathfold as pf
 from pathfold.data import TimeGrid
 from pathfold.example_models import EXAMPLES
-from pathfold.inference.fit.fit import find_modes, prepare_marginal
+from pathfold.inference.fit.fit import prepare_marginal
+from pathfold.inference.fit.mode_search import find_modes
 from pathfold.results.convergence import judged
 
 Case = tuple[str, pf.DiffusionModel, pf.Observations | list[pf.Observations], int]

@@ -224,7 +224,7 @@ def searched(problem: Problem, seeds: int) -> tuple[list[np.ndarray | None], lis
             points = None
         if seed > 0:  # the first is for warming up
             seconds.append(time.perf_counter() - begin)
-            found = None if points is None else [marginal.start_at(each.position, each.nodes) for each in points]
+            found = None if points is None else [marginal.start_at(each.block(engine)) for each in points]
             began.append(None if found is None else np.array([start.log_mass if start else np.nan for start in found]))
     return began, seconds
 

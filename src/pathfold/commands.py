@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pathfold.analysis import report
-from pathfold.analysis.plots import plot_marginals, plot_paths
+from pathfold.analysis.plots.marginals_plot import plot_marginals
+from pathfold.analysis.plots.paths_plot import plot_paths
+from pathfold.analysis.report import report
 from pathfold.doctor import compile_samplers
 from pathfold.engine import model_cache
 from pathfold.errors import PathfoldError, SettingsError

@@ -18,6 +18,7 @@ from pathfold.data import TimeGrid
 from pathfold.engine import GuidedEngine, plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
+from tests.flat import flat
 from tests.once import once
 from tests.plain import compiled_native, plain_native
 from tests.sampling.linear_gaussian import Exact, integrated_ornstein_uhlenbeck
@@ -81,7 +82,7 @@ def by_grid(kind: str, values: list[float], theta: float = TRUTH["theta"]) -> np
 def test_densities_one_step_ahead_against_a_grid(kind):
     """Each within four standard errors, and the likelihood, from few particles, without bias; 7 comparisons a kind."""
     (model, grid), expected = of_kind(kind), by_grid(kind, OBSERVATIONS[kind][1])
-    z = model.parameters.flatten(TRUTH)
+    z = flat(model, TRUTH)
     many = ParticleFilter(model, grid, 1000)(np.tile(z, (30, 1)), seed=1)
     error = many.std(axis=0, ddof=1) / np.sqrt(30)
     assert many.shape == (30, 6)
@@ -124,7 +125,7 @@ def test_paths_that_explode_are_lost_alone():
     """The likelihood without bias, within four standard errors, and never zero: some particles always survive."""
     theta, sigma = 3.5, TRUTH["sigma"]
     model, grid = exploding()
-    z = model.parameters.flatten({"theta": theta, "sigma": sigma})
+    z = flat(model, {"theta": theta, "sigma": sigma})
     found = ParticleFilter(model, grid, 200)(np.tile(z, (400, 1)), seed=1).sum(axis=1)
     ratio = np.exp(found - exploding_by_grid(theta, sigma))
     assert np.isfinite(found).all()
@@ -140,7 +141,7 @@ def test_a_particle_far_from_the_data_has_a_small_weight(state):
     e = GuidedEngine(model, grid)
     point = e.block("point")
     theta, sigma, delta = 3.5, TRUTH["sigma"], LONG / COARSE
-    e.set("point", point, "theta", "z", model.parameters.flatten({"theta": theta, "sigma": sigma}))
+    e.set("point", point, "theta", "z", flat(model, {"theta": theta, "sigma": sigma}))
     e.set("point", point, "piece", "x_begin", np.full((len(e.first), 1), state))
     e.set("point", point, "v", "v", np.random.default_rng(1).normal(size=(e.intervals, 2)))
     weight = compiled_native.guided_paths.follow_node(e.machine(), plans.GUIDED_NODE, point, e.pieces[0])
@@ -192,7 +193,7 @@ def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.nda
         return log_weight
 
     monkeypatch.setattr(native, "move", deadly_move)
-    e.set("point", point, "theta", "z", model.parameters.flatten(TRUTH))
+    e.set("point", point, "theta", "z", flat(model, TRUTH))
     ahead, rng = np.zeros(len(e.nodes)), np.random.default_rng(6)
     blocks = e.machine(), point, rng, e.pieces, e.starts, np.zeros((len(e.nodes), 0), dtype=np.int64)
     with np.errstate(invalid="ignore"):  # inf - inf
@@ -219,7 +220,7 @@ def test_exact_observations_of_a_smooth_component():
     expected = Exact(process, data, 4).conditional({k: np.full(1, v) for k, v in process.values.items()})[0][0]
     model = process.model(known=False)
     score = ParticleFilter(model, TimeGrid.build(data, steps_per_interval=4), 200)
-    found = score(np.tile(model.parameters.flatten(process.values), (400, 1)), seed=3).sum(axis=1)
+    found = score(np.tile(flat(model, process.values), (400, 1)), seed=3).sum(axis=1)
     ratio = np.exp(found - expected + 0.5 * np.log(2 * np.pi) * 4)
     assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / np.sqrt(400)
     assert ratio.std() < 0.5
@@ -320,7 +321,7 @@ def test_the_number_of_particles_that_would_do():
 def test_the_number_of_threads_changes_nothing():
     model, grid = of_kind("noisy")
     score = ParticleFilter(model, grid, 10)
-    z = np.tile(model.parameters.flatten(TRUTH), (5, 1))
+    z = np.tile(flat(model, TRUTH), (5, 1))
     np.testing.assert_array_equal(score(z, 4, threads=1), score(z, 4, threads=3))
     assert len(np.unique(score(z, 4)[:, 0])) == 5
 
@@ -328,7 +329,7 @@ def test_the_number_of_threads_changes_nothing():
 def test_a_draw_that_no_particle_survives_has_no_likelihood():
     model, grid = of_kind("noisy")
     score = ParticleFilter(model, grid, 10)
-    z = model.parameters.flatten(TRUTH | {"theta": 1e200})
+    z = flat(model, TRUTH | {"theta": 1e200})
     assert score(z[None], 0)[0].sum() == -np.inf
 
 
@@ -358,7 +359,7 @@ def test_what_it_cannot_do_is_said(observation, settings, times, sentence):
     model = double_well(observation, **settings)
     grid = TimeGrid.build(pf.Observations(times, np.full(len(times), 0.75)), steps_per_interval=2)
     with pytest.raises(pf.ModelError, match=sentence):
-        ParticleFilter(model, grid, 10)(model.parameters.flatten(TRUTH)[None], seed=0)
+        ParticleFilter(model, grid, 10)(flat(model, TRUTH)[None], seed=0)
 
 
 def test_the_constant_of_a_value_that_single_precision_takes_for_one():

@@ -223,8 +223,8 @@ def test_a_check_of_many_values_says_how_many_it_shows(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda tree: pf.plot_paths(tree, "v"), r"there is no component 'v' to draw; there are x\[0\], x\[1\]"),
-        (lambda tree: pf.plot_paths(tree, []), "names select no component"),
+        (lambda tree: pf.plot_paths(tree, "v"), r"there is no component 'v'; there are x\[0\], x\[1\]"),
+        (lambda tree: pf.plot_paths(tree, []), "no component is selected"),
         (lambda tree: pf.plot_paths(tree, series=3), "there is no series 3"),
         (lambda tree: pf.plot_marginals(tree, ["tau"]), "no variable 'tau' to draw; it has rates, sigma"),
         (
@@ -232,7 +232,7 @@ def test_a_check_of_many_values_says_how_many_it_shows(monkeypatch):
             "truth has a value of 'tau', which the posterior does not have; it has rates, sigma",
         ),
         (lambda tree: pf.plot_predictions(tree), "has no group 'predictions': give what pf.predict"),
-        (lambda tree: pf.plot_check(tree, "z"), "there is no noise 'z' to draw"),
+        (lambda tree: pf.plot_check(tree, "z"), "there is no noise 'z'"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(call, sentence):

@@ -78,15 +78,13 @@ def test_the_values_of_groups_follow_their_prior():
     assert (factor.size, twice.size, factor.gaussian, twice.gaussian) == (2, 4, False, True)
     rng = np.random.default_rng(1)
     with jax.enable_x64(True):
-        z = {"mean": jnp.asarray(0.5)}
-        drawn = jax.jit(jax.vmap(lambda v: factor.push(z, v)))(jnp.asarray(factor.draw(z, rng, 2000)))
         many = {"mean": jnp.full(2000, 0.5)}
-        each = jax.jit(jax.vmap(factor.push))(many, jnp.asarray(factor.draw_each(many, rng, 2000)))
+        drawn = jax.jit(jax.vmap(factor.push))(many, jnp.asarray(factor.draw(many, rng, 2000)))
         gamma = dist.Gamma(3.25, 2.0)
-        for values in (drawn[:, 0], drawn[:, 1], each[:, 1]):
+        for values in (drawn[:, 0], drawn[:, 1]):
             assert kstest(np.asarray(values), lambda x: np.asarray(gamma.cdf(x))).pvalue > 1e-3
         assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 4.0 / np.sqrt(2000)
-        v = jnp.array([0.3, -0.8])
+        z, v = {"mean": jnp.asarray(0.5)}, jnp.array([0.3, -0.8])
         slope = jnp.diag(jax.jacfwd(lambda v: factor.push(z, v))(v))
         density = jnp.sum(gamma.log_prob(factor.push(z, v)) + jnp.log(slope))
         assert factor.excess is not None
@@ -98,7 +96,7 @@ def test_the_values_of_groups_follow_their_prior():
 def test_an_ensemble_has_the_groups_and_covariates_of_its_series():
     model, rng = build(), np.random.default_rng(2)
     grid = TimeGrid.build(panel(), steps_per_interval=1)
-    ensemble = Ensemble.build(model, {"mean": np.zeros(400)}, 400, 3, model.covariates_of(grid), rng)
+    ensemble = Ensemble.build(model, {"mean": np.zeros(400)}, 400, grid.covariates, rng)
     named = ensemble.named(np.array([2, 1]))
     np.testing.assert_array_equal(named["factor"][0::2], ensemble.shared["factor"][:, 1])
     np.testing.assert_array_equal(named["factor"][1::2], ensemble.shared["factor"][:, 0])

@@ -21,6 +21,7 @@ from tests.engine.driving import Driven
 from tests.engine.faults import build_anew
 from tests.engine.test_laplace import worst
 from tests.engine.test_oracle import HIERARCHY, TOLERANCE, all_errors
+from tests.flat import flat
 from tests.once import once
 from tests.plain import compiled_native
 from tests.thorough import thorough
@@ -154,7 +155,7 @@ def test_guided_paths_are_those_of_series_by_themselves():
         e = GuidedEngine(m, grid_of(*(series(k) for k in which)))
         point, scratch = e.block("point"), e.block("scratch")
         given = values if m.covariates else {"a": values["a"], "all": values["g"]}
-        e.set("point", point, "theta", "z", e.model.parameters.flatten(given))
+        e.set("point", point, "theta", "z", flat(e.model, given))
         for field, states in zip(("x_start", "x_node"), reference, strict=True):
             e.set("point", point, "node", field, states[which].reshape(-1, 2))
         e.set_vector(point, np.zeros(e.sizes.U), omega0[which], np.zeros((e.intervals, 0)), omega[which].reshape(-1, 1))

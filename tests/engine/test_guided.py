@@ -19,6 +19,7 @@ from pathfold.engine.native.run import Machine
 from pathfold.model import DiffusionModel
 from pathfold.schemes import CustomScheme
 from tests.by_numpy import by_numpy
+from tests.flat import flat
 from tests.once import once
 from tests.plain import compiled_native
 from tests.sampling.linear_gaussian import Exact, Process, integrated_ornstein_uhlenbeck, ornstein_uhlenbeck
@@ -54,7 +55,7 @@ class Guided:
     def __init__(self, model: DiffusionModel, grid: TimeGrid, values: dict[str, Any], seed: int = 0) -> None:
         self.engine = e = GuidedEngine(model, grid)
         self.rng, self.point, self.scratch = np.random.default_rng(seed), e.block("point"), e.block("scratch")
-        self.z = e.model.parameters.flatten(values)
+        self.z = flat(e.model, values)
         e.set("point", self.point, "theta", "z", self.z)
 
     def fill(self, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

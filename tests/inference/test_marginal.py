@@ -31,7 +31,7 @@ def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[
     set_scales(full)
     marginal = Marginal(full, **{"threads": 1, **options})
     point = find_starts(full, [0], seed=0, threads=1, relaxation=relative_spread(full)).point(0)
-    start = marginal.start_at(point.position, point.nodes)
+    start = marginal.start_at(point.block(full))
     assert start is not None
     return marginal, start.origin
 
@@ -188,7 +188,8 @@ def test_pairs_have_no_bias_where_a_start_is_curved_the_other_way():
     u = np.array([0.3])
     (value,) = marginal.values(u[None], origin)
     pairs = marginal.pairs(np.tile(u, (2_500, 1)), origin, 0)
-    precision = marginal.engine.get("scratch", marginal._rooms.get().scratch, "element_start", "R0_inv")
+    with marginal._rooms.one() as room:
+        precision = marginal.engine.get("scratch", room.scratch, "element_start", "R0_inv")
     logs = np.array([pair.log_weights for pair in pairs])
     weights = np.exp(logs).mean(axis=1)
     v, width = np.linspace(-8.0, np.log(20.0), 4001, retstep=True)  # beyond, Euler's steps change the sign

@@ -223,6 +223,6 @@ def test_chance_in_many_series_is_no_change(monkeypatch):
     assert text.count("effect[") == 1 + 20
     assert "and 1980 more" in text
     assert len(result.worst(16)) == 16
-    from pathfold.analysis.plots import plot_refinement
+    from pathfold.analysis.plots.many_runs_plot import plot_refinement
 
     assert len(plot_refinement(result).axes) == 16

@@ -364,13 +364,12 @@ def test_quantiles_that_cannot_be_compiled_give_way_to_a_density():
     assert model.parameters.excess is None
 
 
-def test_parameters_flatten_and_unflatten():
+def test_parameters_as_a_vector_and_by_name():
     parameters, varying = build_parameters(
         {"a": dist.Normal(0.0, 1.0), "b": 2.5, "c": dist.Normal(np.zeros((2, 2)), 1.0), "d": dist.Delta(4.0)}
     )
     assert (parameters.size, parameters.z_size, varying.size, varying.z_size) == (5, 7, 0, 0)
-    flat = parameters.flatten({"a": 1.0, "c": [[1.0, 2.0], [3.0, 4.0]]})
-    np.testing.assert_array_equal(flat, [1.0, 2.5, 1.0, 2.0, 3.0, 4.0, 4.0])
+    flat = np.array([1.0, 2.5, 1.0, 2.0, 3.0, 4.0, 4.0])
     back = parameters.unflatten(flat)
     assert back["a"] == 1.0
     np.testing.assert_array_equal(back["c"], [[1.0, 2.0], [3.0, 4.0]])
@@ -388,7 +387,7 @@ def test_parameters_flatten_and_unflatten():
 )
 def test_parameter_values_are_checked(values, words):
     with pytest.raises(pf.ModelError) as caught:
-        build().parameters.flatten(values)
+        pf.simulate(build(), values, [1.0], steps_per_interval=1)
     assert all(word in str(caught.value) for word in words)
 
 

@@ -61,7 +61,6 @@ def test_priors_are_computed_in_the_order_they_need():
         slope = jax.jacfwd(parameters.push)(u)
         expected = [3.0 * (2.0 + 0.7 * np.exp(a)), np.exp(a)]  # of b by the normals of a and b
         np.testing.assert_allclose(slope[2], expected[::-1], rtol=1e-14)
-        np.testing.assert_allclose(parameters.flatten({"a": a, "b": b}), parameters.push(u), rtol=1e-14)
 
 
 def test_the_density_of_a_prior_that_depends_on_another():

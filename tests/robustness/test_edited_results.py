@@ -443,7 +443,7 @@ def test_arguments_that_would_be_ignored_are_refused():
     with pytest.raises(pf.SettingsError, match="series selects among those that were observed"):
         pf.predict(MODEL, single(), [9.0], new_series=True, series=0)
     for odd in (1.0, np.int64(1), "b", True, [0.0], object()):
-        with pytest.raises(pf.SettingsError, match="the posterior has no series"):
+        with pytest.raises(pf.SettingsError, match="there is no series"):
             pf.predict(MODEL, single(), [9.0], series=odd)  # pyright: ignore[reportArgumentType]
     with pytest.raises(pf.SettingsError, match="split it already"):
         pf.by_observation(pf.by_observation(pf.posterior_predictive(MODEL, single())))

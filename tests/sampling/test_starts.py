@@ -257,9 +257,7 @@ def test_the_best_of_every_series_is_put_together():
         block = engine.block("point")
         engine.set_vector(block, *(rng.normal(size=part.shape) for part in engine.get_vector(block)))
         engine.set("point", block, "node", "x_node", rng.normal(size=(engine.intervals, engine.sizes.X)))
-        nodes = engine.record("point", block, "node").copy()
-        found = Point(block[: engine.block_sizes["vector"]].copy(), nodes)
-        candidates.append(Candidate("path", found, sum(shares), np.array(shares)))
+        candidates.append(Candidate("path", Point.of(engine, block), sum(shares), np.array(shares)))
     joined = best_parts(engine, candidates)
     assert joined is not None
     parts = [engine.get_vector(each.position) for each in (joined, *(candidate.point for candidate in candidates))]

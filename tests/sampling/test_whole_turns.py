@@ -112,7 +112,7 @@ def test_the_periods_by_which_nobody_sees_a_state_move(kind):
     point = engine.block("point")
     engine.set("point", point, "node", "x_node", np.random.default_rng(1).normal(size=(6, 2)))
     assert whole_turns.periods_of(engine, point) == pytest.approx(np.array(expected))
-    turned = whole_turns.nodes_turned(engine, engine.block("vector"), engine.record("point", point, "node"))
+    turned = whole_turns.nodes_turned(engine, point)
     assert len(turned) == (0, 4, 12)[int(np.count_nonzero(expected))]
 
 

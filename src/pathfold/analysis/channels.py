@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.results.noise_group import NOTHING
-from pathfold.results.reading import component_names, observation_names
+from pathfold.results.reading import component_names, observation_names, of_draws
 
 NoiseKind = Literal["path", "observation", "together", "ahead"]
 
@@ -45,7 +45,7 @@ def channels(tree: xr.DataTree) -> list[Channel]:
     begins, ends = constant["interval_start"].values, constant["interval_end"].values
     first = constant["first_interval"].values
     series = np.searchsorted(first, np.arange(len(ends)), side="right") - 1
-    at_ends = _of_draws(noise["state"])
+    at_ends = of_draws(noise["state"])
     at_begins = _states_before(noise, at_ends, first)
     sources: list[Channel] = []
 
@@ -55,7 +55,7 @@ def channels(tree: xr.DataTree) -> list[Channel]:
             sources.append(Channel(kind, name, values[:, rows], *where, None if states is None else states[:, rows]))
 
     if "path_noise" in noise:
-        v = _of_draws(noise["path_noise"])
+        v = of_draws(noise["path_noise"])
         rows = (ends > begins) & _before_the_last_observation(noise["observed"].values > 0, first)
         names = [(k, name) for k, name in enumerate(_path_names(noise)) if noise["drives"].values[k] != NOTHING]
         for weights, how in _weights(v.shape[2]):
@@ -63,7 +63,7 @@ def channels(tree: xr.DataTree) -> list[Channel]:
                 add("path", name + how, v[:, :, :, k] @ weights, rows, at_begins)
     scored = _scored(noise)
     if "observation_noise" in noise:
-        w, seen, names = _of_draws(noise["observation_noise"]), noise["observed"].values > 0, observation_names(tree)
+        w, seen, names = of_draws(noise["observation_noise"]), noise["observed"].values > 0, observation_names(tree)
         standard = np.atleast_1d(noise["observation_noise"].attrs["standard"])
         for k in np.flatnonzero(standard):
             j = int(noise["observed_column"].values[k])
@@ -91,7 +91,7 @@ def _scored(noise: xr.Dataset) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Return the normal scores (draw, interval) of observed columns that have them, and the intervals with one."""
     if "observation_score" not in noise:
         return {}
-    scores = np.moveaxis(_of_draws(noise["observation_score"]), 2, 0)
+    scores = np.moveaxis(of_draws(noise["observation_score"]), 2, 0)
     return {j: (own, rows) for j, own in enumerate(scores) if np.any(rows := ~np.isnan(own).all(axis=0))}
 
 
@@ -112,7 +112,7 @@ def _together(sources: list[Channel], noise: xr.Dataset, observed: list[str]) ->
 def _residuals(tree: xr.DataTree, intervals: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield each column's name, its residuals (draw, interval), and a mask of the intervals that have one."""
     group = tree.residuals.to_dataset()
-    values, places = _of_draws(group["y"]), group["interval"].values
+    values, places = of_draws(group["y"]), group["interval"].values
     for j, name in enumerate(observation_names(tree)):
         residuals, rows = np.full((len(values), intervals), np.nan), np.zeros(intervals, dtype=bool)
         residuals[:, places], rows[places] = values[:, :, j], group["seen"].values[:, j] > 0
@@ -136,11 +136,6 @@ def _before_the_last_observation(seen: np.ndarray, first: np.ndarray) -> np.ndar
     return np.concatenate([np.logical_or.accumulate(part[::-1])[::-1] for part in parts])
 
 
-def _of_draws(values: xr.DataArray) -> np.ndarray:
-    """Return the draws of all chains together, (draw, ...)."""
-    return values.values.reshape(-1, *values.shape[2:])
-
-
 def _path_names(noise: xr.Dataset) -> list[str]:
     """Return the component that each Wiener process drives, if it is one alone; otherwise its number."""
     drives, components = noise["drives"].values, component_names(noise)
@@ -152,5 +147,5 @@ def _path_names(noise: xr.Dataset) -> list[str]:
 def _states_before(noise: xr.Dataset, at_ends: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Return the states at the beginning of intervals: those at the end of the one before, or the initial state."""
     states = np.roll(at_ends, 1, axis=1)
-    states[:, first] = _of_draws(noise["initial_state"])
+    states[:, first] = of_draws(noise["initial_state"])
     return states

@@ -36,7 +36,8 @@ from pathfold.analysis.noise_tests import (
     shape,
 )
 from pathfold.data.checks import positive
-from pathfold.results.reading import calendars_of, check_posterior, component_names, observation_names, series_names
+from pathfold.results.in_order import results_of
+from pathfold.results.reading import calendars_of, component_names, observation_names, series_names
 
 LEVEL = 0.05
 MOST_SAID = 20  # findings that are printed
@@ -127,7 +128,7 @@ def check(posterior: xr.DataTree, *, level: float = LEVEL) -> Check:
     Check
         A table of all tests, and sentences for what is amiss.
     """
-    tree = check_posterior(posterior, "noise", "constant_data", "observed_data")
+    tree = results_of(posterior, "noise", "constant_data", "observed_data")
     level = positive("level", level, below=1.0)
     sources, tests, ahead = channels(tree), [], []
     few = list(_too_few_particles(tree))

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.analysis.outlook import Chosen, carried_forward, warn_of_lost, warn_of_step
+from pathfold.analysis.carried import carried_forward, warn_of_lost, warn_of_step
+from pathfold.analysis.chosen import Chosen
 from pathfold.data import Observations, TimeGrid
+from pathfold.data.data import without_values
 from pathfold.data.events import close
 from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.errors import DataError
@@ -81,9 +83,12 @@ def from_the_last(data: Observations, asked: Observations, states: np.ndarray) -
 
 
 def along_paths(
-    model: DiffusionModel, chosen: Chosen, numbers: Sequence[int], asked: Sequence[Observations]
+    model: DiffusionModel, chosen: Chosen, grid: TimeGrid, numbers: Sequence[int], asked: Sequence[Observations]
 ) -> Continuation:
-    """Return the continuation of series of the posterior, each from its last state that is kept at or before a time."""
+    """Return the continuation of series of the posterior, each from its last state that is kept at or before a time.
+
+    The grid is the one that was sampled on.
+    """
     posterior = chosen.tree.posterior
     states = chosen.states(model, "keep those at the 'nodes' or 'all', to go on from, with all components")
     times = posterior["time"].values
@@ -91,8 +96,9 @@ def along_paths(
     counts = [series.times.size for series in asked]
     out, start_times, pieces = np.empty((chosen.count, sum(counts), states.shape[2])), np.empty(sum(counts)), []
     for j, (k, one) in enumerate(zip(numbers, asked, strict=True)):
-        mine = _nodes_of(chosen, k)
-        node_times, data_times = np.append(one.initial_time, times[mine]), _data_times(chosen, k)
+        mine, own = _nodes_of(chosen, k), grid.series_of_intervals == k
+        node_times, data_times = np.append(one.initial_time, times[mine]), grid.ends[own & grid.rows]
+        events = {name: grid.ends[own & np.isfinite(amounts)] for name, amounts in grid.events.items()}
         rows = sum(counts[:j]) + np.arange(counts[j])
         last = np.searchsorted(node_times, one.times + close(one.times), side="right") - 1
         at_node = np.abs(node_times[last] - one.times) <= close(one.times)
@@ -105,7 +111,7 @@ def along_paths(
             out[:, row] = state(m)
         for m in np.unique(last[~at_node]):
             here = (last == m) & ~at_node
-            _refuse_events_at(float(node_times[m]), one, _event_times(chosen, k))
+            _refuse_events_at(float(node_times[m]), one, events)
             part = _part(one, one.times[here], float(node_times[m]))
             pieces.append(Stretch(rows[here], j, part, state(m), bool(m > 0 and node_times[m] in data_times)))
     return Continuation(out, start_times, pieces)
@@ -117,23 +123,6 @@ def _nodes_of(chosen: Chosen, k: int) -> np.ndarray:
     if not is_panel(chosen.tree):
         return np.arange(posterior["time"].size)
     return np.flatnonzero(posterior["node_series"].values.astype(str) == series_names(chosen.tree)[k])
-
-
-def _data_times(chosen: Chosen, k: int) -> np.ndarray:
-    """Return the times of a series' data, after which accumulators begin anew."""
-    constant = chosen.tree.constant_data
-    intervals = np.split(np.arange(constant["interval_end"].size), constant["first_interval"].values[1:])[k]
-    return constant["interval_end"].values[intervals][constant["ends_at_data"].values[intervals] > 0]
-
-
-def _event_times(chosen: Chosen, k: int) -> dict[str, np.ndarray]:
-    """Return the times of the events in the data of a series, by name."""
-    constant = chosen.tree.constant_data
-    if "event_amount" not in constant:
-        return {}
-    intervals = np.split(np.arange(constant["interval_end"].size), constant["first_interval"].values[1:])[k]
-    ends, amounts = constant["interval_end"].values[intervals], constant["event_amount"].values[:, intervals]
-    return {str(name): ends[np.isfinite(a)] for name, a in zip(constant["event"].values, amounts, strict=True)}
 
 
 def _refuse_events_at(begin: float, asked: Observations, known: dict[str, np.ndarray]) -> None:
@@ -153,6 +142,5 @@ def _part(asked: Observations, times: np.ndarray, begin: float) -> Observations:
         name: (at[at > begin + close(begin)], amounts[at > begin + close(begin)])
         for name, (at, amounts) in asked.events.items()
     }
-    nothing = np.zeros((times.size, asked.observation_dim))
     known: dict[str, Any] = {"events": events, "covariates": asked.covariates, "unit": asked.calendar}
-    return Observations(times, nothing, begin, asked.inputs, **known)
+    return without_values(times, asked.observation_dim, begin, asked.inputs, **known)

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
-from pathfold.analysis.outlook import Chosen
 from pathfold.analysis.particle_filter import REPEATED, ParticleFilter
 from pathfold.data import Data
 from pathfold.data.checks import choice, positive, truth, whole
@@ -30,8 +30,8 @@ from pathfold.inference.fit.proposal import Proposal, log_normal
 from pathfold.model import DiffusionModel
 from pathfold.model.row_constants import row_constants
 from pathfold.results.convergence import effective_draws
-from pathfold.results.reading import check_posterior
-from pathfold.results.same_model import checked
+from pathfold.results.grid import grid_of_data
+from pathfold.results.in_order import results_of
 from pathfold.sampling.progress import Counted
 
 Method = Literal["particles", "replicas"]
@@ -123,7 +123,8 @@ def evidence(
     """
     draws, particles = whole("draws", draws, least=FEWEST), whole("particles", particles, least=1)
     seed, threads = whole("seed", seed, least=0), None if threads is None else whole("threads", threads, least=1)
-    tree, grid = checked(model, data, posterior)
+    tree = results_of(posterior, model=model)
+    grid = grid_of_data(tree, model, data)
     if choice("method", method, get_args(Method)) == "replicas":
         nodes = np.flatnonzero(grid.mask.any(axis=1))
         return _of_replicas(tree, float(row_constants(model, grid, nodes).sum()))
@@ -162,7 +163,7 @@ def evidence(
 
 def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
     """Return u (draw, U) of the draws whose noise is held."""
-    check_posterior(tree, "noise")
+    results_of(tree, "noise")
     if size == 0:
         return np.zeros((1, 0))
     return tree.noise["parameter_noise"].values.reshape(-1, size)
@@ -209,7 +210,7 @@ def _of_replicas(tree: xr.DataTree, constant: float) -> Evidence:
     The error of a chain is that of the sum of all relative errors of a sweep, whose autocorrelation is known. Chains
     that differ by more than that have not found all modes, and then it is their spread that counts.
     """
-    check_posterior(tree, "sample_stats")
+    results_of(tree, "sample_stats")
     if "rung" not in tree.sample_stats.dims:
         raise SettingsError(
             "method='replicas' needs a run of replica exchange: sample with sampler=pf.ReplicaExchange(), or use "

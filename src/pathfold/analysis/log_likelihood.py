@@ -14,15 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import Chosen, extended
+from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import truth, whole
 from pathfold.errors import ModelError, SettingsError, warn
 from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
+from pathfold.results.grid import grid_of_data
+from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.results.reading import node_places
-from pathfold.results.same_model import checked
 from pathfold.sampling.progress import Counted
 
 PARTICLES = 200
@@ -85,7 +87,8 @@ def log_likelihood(
             "what is observed exactly has no density given the state; use pf.log_likelihood(..., ahead=True), the "
             "density given what was observed before"
         )
-    tree, grid = checked(model, data, posterior)
+    tree = results_of(posterior, model=model)
+    grid = grid_of_data(tree, model, data)
     count = None if draws is None else whole("draws", draws, least=1)
     particles, seed = whole("particles", particles, least=1), whole("seed", seed, least=0)
     threads = None if threads is None else whole("threads", threads, least=1)

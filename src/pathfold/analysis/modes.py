@@ -11,8 +11,8 @@ import pandas as pd
 import xarray as xr
 
 from pathfold.results.convergence import apart, effective_draws, scalars
+from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters
-from pathfold.results.reading import check_posterior
 
 STRAY = 2  # draws that may be in a gap between modes ...
 BESIDE = 30.0  # ... if there are so many effective ones in as much room on either side of it, by chance 1 time in 10^7
@@ -40,7 +40,7 @@ def modes(posterior: xr.DataTree) -> Any:
         A row for each mode, named by what it is like: its `share` of the probability with a `standard_error`, and how
         many `draws` there are of it.
     """
-    tree = check_posterior(posterior, "sample_stats")
+    tree = results_of(posterior, "sample_stats")
     kept = kept_parameters(tree)
     states = [name for name in ("initial_state", "state") if name in tree.posterior]
     others = [str(name) for name in tree.posterior.data_vars if name not in (*kept, *states)]

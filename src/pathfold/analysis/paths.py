@@ -9,13 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.scipy.linalg import cho_solve
 
-from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times
-from pathfold.analysis.predict import selected_series
-from pathfold.analysis.predictive import grid_of
+from pathfold.analysis.asked_times import coordinates_of, read_times
+from pathfold.analysis.chosen import Chosen
 from pathfold.data import Observations, TimeGrid
-from pathfold.data.checks import whole
+from pathfold.data.checks import selected, whole
+from pathfold.data.data import without_values
 from pathfold.data.dates import told_time
 from pathfold.data.events import close
 from pathfold.errors import DataError, SettingsError
@@ -23,10 +22,13 @@ from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
+from pathfold.results.grid import grid_of
+from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.results.posterior import kept_states
-from pathfold.results.same_model import results_of
+from pathfold.results.reading import series_names
 from pathfold.sampling.selection import component_labels
-from pathfold.schemes.small_matrices import cholesky
+from pathfold.schemes.small_matrices import cholesky, inverse_factor
 
 AT_A_TIME = 1024  # pairs of a draw and a step, always as many, so that a function of them is compiled once
 ITERATIONS = 4  # of Newton's method for the noise of a step; one does where the step is affine in it
@@ -89,11 +91,14 @@ def paths(
     {'chain': 2, 'draw': 100, 'time': 3, 'component': 1}
     """
     check_model(model)
-    tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
-    chosen, grid = Chosen.of(tree, draws), grid_of(tree, model)
-    asked = _within(model, grid, selected_series(tree, series), times)
+    tree, rng = (
+        results_of(posterior, model=model),
+        np.random.default_rng(whole("seed", seed, least=0)),
+    )
+    chosen, grid = Chosen.of(tree, draws), grid_of(tree)
+    asked = _within(model, grid, selected("series", series, series_names(tree)), times)
     known = {name: chosen[name] for name in model.priors}
-    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
+    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
     states = _between(chosen, ensemble, grid, asked, rng)
     names = tree.constant_data["series"].values[[*asked]]
     dim, coordinates = coordinates_of(tree, names, [*asked.values()])
@@ -112,8 +117,7 @@ def _within(model: DiffusionModel, grid: TimeGrid, numbers: Sequence[int], times
         inside = (at >= begin - close(begin)) & (at <= end + close(end))
         outside.append(~inside)
         if inside.any() or not at.size:
-            nothing = np.zeros((int(inside.sum()), model.observation_dim))
-            asked[k] = Observations(at[inside], nothing, begin, unit=calendar)
+            asked[k] = without_values(at[inside], model.observation_dim, begin, unit=calendar)
     if np.any(nowhere := np.all(outside, axis=0)):
         begin, end, calendar = spans[numbers[0]]
         first, *span = (told_time(t, calendar) for t in (read_times(times, calendar)[nowhere][0], begin, end))
@@ -239,10 +243,8 @@ def _compiled_noise(model: DiffusionModel) -> Callable[..., Any]:
 
 def _solved(gram: Any, b: Any) -> Any:
     """Solve G y = b for a b that G reaches; what has no variance of its own is left out."""
-    factor = cholesky(gram)
-    own = jnp.diag(factor) > 0.0
-    factor = jnp.where(own[:, None], factor, 0.0) + jnp.diag(jnp.where(own, 0.0, 1.0))
-    return cho_solve((factor, True), jnp.where(own, b, 0.0))
+    inverse = inverse_factor(cholesky(gram))
+    return inverse.T @ (inverse @ b)
 
 
 def _compiled_part(model: DiffusionModel) -> Callable[..., Any]:

@@ -11,14 +11,16 @@ import jax
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.asked_times import coordinates_of, read_times, series_of_rows
+from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.continuation import Continuation, along_paths, from_the_last, from_the_start
 from pathfold.analysis.individual import Filtering
 from pathfold.analysis.log_likelihood import PARTICLES
-from pathfold.analysis.outlook import Chosen, coordinates_of, extended, read_times, series_of_rows
 from pathfold.analysis.set_values import known_values, told_changes
 from pathfold.data import Input, Observations, TimeGrid
-from pathfold.data.checks import truth, whole
+from pathfold.data.checks import selected, truth, whole
 from pathfold.data.covariates import Label, read_covariates
+from pathfold.data.data import without_values
 from pathfold.data.dates import Calendar, as_dates, check_one_unit, counted, told_time
 from pathfold.data.events import Events, merged, read_events
 from pathfold.data.inputs import check_inputs, known_inputs
@@ -29,9 +31,11 @@ from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
+from pathfold.results.grid import grid_of
+from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.results.posterior import observed_dataset
-from pathfold.results.reading import NEW, SEEN, calendars_of, covariates_of, inputs_of, series_names
-from pathfold.results.same_model import results_of
+from pathfold.results.reading import NEW, SEEN, calendars_of, series_names
 from pathfold.sampling.selection import component_labels
 
 FAR = 30.0  # lengths of the data: a forecast that begins later was hardly meant
@@ -133,7 +137,10 @@ def predict(
     {'chain': 2, 'draw': 1000, 'time': 3, 'observation': 1}
     """
     check_model(model)
-    tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
+    tree, rng = (
+        results_of(posterior, model=model),
+        np.random.default_rng(whole("seed", seed, least=0)),
+    )
     chosen, changes = Chosen.of(tree, draws), {} if set is None else set
     inputs = check_inputs({} if inputs is None else inputs)
     fine = _fine_steps(tree, steps_per_interval, max_step)
@@ -155,7 +162,7 @@ def predict(
     elif is_new:
         outset = asking.about_new(covariates, initial_time)
     else:
-        outset = asking.about_known(selected_series(tree, series))
+        outset = asking.about_known(selected("series", series, series_names(tree)))
     ensemble, asked, ahead = outset.ensemble, outset.asked, outset.ahead
     ahead.carry(ensemble, fine, rng)
     y = ensemble.observe(ahead.states, _clocks(model, asked), series_of_rows(asked), rng)
@@ -209,16 +216,15 @@ class _Asking:
     def about_known(self, numbers: list[int]) -> _Outset:
         """Go on along the paths of series of the posterior."""
         model, tree = self.model, self.chosen.tree
-        calendars = [calendars_of(tree)[k] for k in numbers]
-        begins, inputs, covariates = _begins(tree), inputs_of(tree), [covariates_of(tree)[k] for k in numbers]
-        asked = [
-            self._asked(begins[k], inputs[k], read_events(self.events, calendar), own, calendar)
-            for k, own, calendar in zip(numbers, covariates, calendars, strict=True)
-        ]
+        grid, asked = grid_of(tree), []
+        for k in numbers:
+            begin, own, calendar = float(grid.starts[grid.first[k]]), grid.covariates[k], grid.calendars[k]
+            asked.append(self._asked(begin, grid.inputs[k], read_events(self.events, calendar), own, calendar))
         _check_far_forecast(tree, asked, self.times)
+        covariates = [grid.covariates[k] for k in numbers]
         ensemble = self._ensemble(known_values(self.chosen, model, self.changes, numbers), covariates)
         names = tree.constant_data["series"].values[numbers].tolist()
-        return _Outset(names, asked, ensemble, along_paths(model, self.chosen, numbers, asked))
+        return _Outset(names, asked, ensemble, along_paths(model, self.chosen, grid, numbers, asked))
 
     def about_new(self, covariates: Any, initial_time: Any) -> _Outset:
         """Begin a series that was not observed."""
@@ -271,9 +277,7 @@ class _Asking:
         return labels, {name: v for name, v in known.items() if self.model.groups.get(name) not in new}
 
     def _ensemble(self, known: dict[str, np.ndarray], covariates: list[dict[str, Label]]) -> Ensemble:
-        numbers = [self.model.numbers(own) for own in covariates]
-        by_name = {name: np.array([own[name] for own in numbers]) for name in self.model.covariates}
-        return Ensemble.build(self.model, known, self.chosen.count, len(covariates), by_name, self.rng)
+        return Ensemble.build(self.model, known, self.chosen.count, covariates, self.rng)
 
     def _asked(
         self,
@@ -285,11 +289,10 @@ class _Asking:
     ) -> Observations:
         """Return the times to predict a series at, and what happens meanwhile, as observations without values."""
         times = read_times(self.times, calendar)
-        nothing = np.zeros((times.size, self.model.observation_dim))
         known: dict[str, Any] = {"events": events, "covariates": covariates, "unit": calendar}
         data = self.model.inputs | inputs
         given = {name: each.counted(name, calendar).after(data.get(name)) for name, each in self.inputs.items()}
-        return Observations(times, nothing, begin, inputs | given, **known)
+        return without_values(times, self.model.observation_dim, begin, inputs | given, **known)
 
 
 def _check_far_forecast(tree: xr.DataTree, asked: Sequence[Observations], times: Any) -> None:
@@ -337,30 +340,6 @@ def _fine_steps(tree: xr.DataTree, steps_per_interval: Any, max_step: Any) -> di
         lengths = tree.constant_data["fine_step"].values
         max_step = float(np.median(lengths[lengths > 0.0]))
     return {"steps_per_interval": steps_per_interval, "max_step": max_step}
-
-
-def selected_series(tree: xr.DataTree, series: Any) -> list[int]:
-    """Return the numbers of the series asked for, by name or number; of all if none is."""
-    names = series_names(tree)
-    if series is None:
-        return [*range(len(names))]
-    numbers = []
-    for label in series if isinstance(series, Sequence | np.ndarray) and not isinstance(series, str) else [series]:
-        if isinstance(label, str | int | np.integer) and str(label) in names:
-            numbers.append(names.index(str(label)))
-        elif isinstance(label, int | np.integer) and not isinstance(label, bool) and 0 <= label < len(names):
-            numbers.append(int(label))
-        else:
-            raise SettingsError(f"the posterior has no series {told(label)}; it has {', '.join(names)}")
-    if not numbers:
-        raise SettingsError("series selects none of the series; leave it out to predict all")
-    return numbers
-
-
-def _begins(tree: xr.DataTree) -> np.ndarray:
-    """Return the time at which each series begins."""
-    constant = tree.constant_data
-    return constant["interval_start"].values[constant["first_interval"].values]
 
 
 def _clocks(model: DiffusionModel, asked: Sequence[Observations]) -> Any:

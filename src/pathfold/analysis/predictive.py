@@ -9,20 +9,22 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import Chosen, carried_forward, extended, node_times, warn_of_lost
-from pathfold.analysis.simulate import simulated
-from pathfold.data import Data, Input, Observations, TimeGrid
+from pathfold.analysis.carried import carried_forward, warn_of_lost
+from pathfold.analysis.chosen import Chosen
+from pathfold.analysis.simulate import simulate, simulated
+from pathfold.data import Data, Input, TimeGrid
 from pathfold.data.checks import choice, whole
 from pathfold.data.data import are_data
-from pathfold.data.real_arrays import real_array
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
-from pathfold.model.check_data import check_inputs_and_events, check_panel
+from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
+from pathfold.results.grid import grid_of
+from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.results.posterior import kept_states
-from pathfold.results.reading import calendars_of, covariates_of, inputs_of, is_panel, node_places, series_names
-from pathfold.results.same_model import results_of
+from pathfold.results.reading import is_panel, node_places, series_names
 
 BETWEEN = 8  # times between two nodes at which data are simulated for pictures, ...
 PATHS = 200  # ... from about so many draws, ...
@@ -79,8 +81,12 @@ def posterior_predictive(
     """
     check_model(model)
     choice("given", given, ("path", "parameters", "population"))
-    tree, rng = results_of(posterior, model), np.random.default_rng(whole("seed", seed, least=0))
-    chosen, grid, nodes = Chosen.of(tree, draws), grid_of(tree, model), _observed_nodes(tree)
+    tree, rng = (
+        results_of(posterior, model=model),
+        np.random.default_rng(whole("seed", seed, least=0)),
+    )
+    chosen, grid = Chosen.of(tree, draws), grid_of(tree)
+    nodes = grid.mask.any(axis=1)
     if given == "population" and not model.varying.names:
         raise SettingsError(
             "no parameter varies between the series, so that others of the population have the same ones: take "
@@ -88,14 +94,14 @@ def posterior_predictive(
         )
     taken = model.parameters.names if given == "population" else model.priors
     known = {name: chosen[name] for name in taken}
-    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
+    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
     if given == "path":
         states = chosen.states(model, "say given='parameters', or keep 'nodes' with all components")
         states = states[:, node_places(tree)[nodes]]
     else:
         states = carried_forward(ensemble, grid, ensemble.draw_starts(rng), rng, keep=nodes)
         warn_of_lost(states, "replicated paths")
-    y = ensemble.observe(states, node_times(model, grid, nodes), grid.series_of_intervals[nodes], rng)
+    y = ensemble.observe(states, model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
     data = tree.observed_data["y"]
     y = chosen.by_chain(np.where(np.isnan(data.values), np.nan, y))
     replicated = xr.Dataset({"y": (["chain", "draw", *data.dims], y)}, {**data.coords, **chosen.coordinates})
@@ -122,7 +128,7 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
     keep[:, -1] = True
     fine, kept = grid.refined(), keep.ravel()
     known = {name: chosen[name] for name in model.priors}
-    ensemble = Ensemble.build(model, known, chosen.count, len(grid.first), model.covariates_of(grid), rng)
+    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
     if whole_path:
         states = chosen.states(model, "keep all components")[:, keep[kept_states(grid, "all")]]
     elif given == "path":
@@ -137,47 +143,13 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
     else:
         states = carried_forward(ensemble, fine, ensemble.draw_starts(rng), rng, keep=kept)
     of_series, dim = fine.series_of_intervals[kept], "node" if is_panel(tree) else "time"
-    y = ensemble.observe(states, node_times(model, fine, kept), of_series, rng)
+    y = ensemble.observe(states, model.clocks_at(fine, kept), of_series, rng)
     coordinates = {"time": (dim, fine.ends[kept]), "observation": tree.observed_data["observation"].values}
     if is_panel(tree):
         coordinates["node_series"] = (dim, np.array(series_names(tree))[of_series])
     return xr.Dataset(
         {"y": (["chain", "draw", dim, "observation"], chosen.by_chain(y))}, coordinates | chosen.coordinates
     )
-
-
-def grid_of(tree: xr.DataTree, model: DiffusionModel) -> TimeGrid:
-    """Rebuild the grid that was sampled on, without the data."""
-    constant, names = tree.constant_data, series_names(tree)
-    ends, nothing = constant["interval_end"].values, np.zeros((constant["interval_end"].size, model.observation_dim))
-    events = constant["event"].values.tolist() if "event_amount" in constant else []
-    return TimeGrid(
-        starts=constant["interval_start"].values,
-        ends=ends,
-        values=nothing,
-        mask=nothing > 0,
-        censored=nothing,
-        upper=nothing,
-        rows=constant["ends_at_data"].values > 0,
-        events={name: constant["event_amount"].values[i] for i, name in enumerate(events)},
-        first=constant["first_interval"].values,
-        series=tuple(names),
-        steps=int(tree.attrs["steps_per_interval"]),
-        components=tuple(range(model.observation_dim)),
-        inputs=tuple(inputs_of(tree)),
-        covariates=tuple(covariates_of(tree)),
-        calendars=tuple(calendars_of(tree)),
-    )
-
-
-def _observed_nodes(tree: xr.DataTree) -> np.ndarray:
-    """Return a mask of the nodes (N,) that have a row in the observed data."""
-    constant, data, names = tree.constant_data, tree.observed_data, series_names(tree)
-    ends, first = constant["interval_end"].values, constant["first_interval"].values
-    series = np.searchsorted(first, np.arange(ends.size), side="right") - 1
-    of_rows = data["node_series"].values.astype(str) if "node_series" in data.coords else [names[0]] * data["time"].size
-    rows = {(name, time) for name, time in zip(of_rows, data["time"].values.tolist(), strict=True)}
-    return np.array([(names[k], time) in rows for k, time in zip(series, ends.tolist(), strict=True)])
 
 
 def prior_predictive(
@@ -237,21 +209,16 @@ def prior_predictive(
     {'chain': 1, 'draw': 100, 'time': 2, 'observation': 1}
     """
     check_model(model)
-    rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
-    seen = are_data(data)
-    if seen and (initial_time != 0.0 or any(given is not None for given in (inputs, events, covariates))):
+    if not are_data(data):
+        given = {"inputs": inputs, "events": events, "covariates": covariates, "initial_time": initial_time}
+        steps = {"steps_per_interval": steps_per_interval, "max_step": max_step}
+        return simulate(model, None, data, draws=whole("draws", draws, least=1), seed=seed, **steps, **given)
+    if initial_time != 0.0 or any(given is not None for given in (inputs, events, covariates)):
         raise SettingsError(
             "data have an initial_time, inputs, events and covariates of their own: give these to pf.Observations"
         )
-    if seen:
-        check_panel(model, data)
-    else:
-        times = real_array("times", data)
-        nothing, given = np.zeros((times.size, model.observation_dim)), {"events": events, "covariates": covariates}
-        data = Observations(times, nothing, initial_time, inputs, **given)
-        check_inputs_and_events(model, data)
+    rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
+    check_panel(model, data)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
-    ensemble = Ensemble.build(model, {}, draws, len(grid.first), model.covariates_of(grid), rng)
-    tree = simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seen=seen)
-    tree.attrs["seed"] = int(seed)
-    return tree
+    ensemble = Ensemble.build(model, {}, draws, grid.covariates, rng)
+    return simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seed, seen=True)

@@ -18,15 +18,17 @@ import xarray as xr
 
 from pathfold.analysis.channels import channels
 from pathfold.analysis.check import check
-from pathfold.analysis.plots import plot_check, plot_marginals, plot_paths, plot_predictions
-from pathfold.analysis.plots.paths_plot import plot_data
+from pathfold.analysis.plots.check_plot import plot_check
+from pathfold.analysis.plots.marginals_plot import plot_marginals
+from pathfold.analysis.plots.paths_plot import plot_data, plot_paths, plot_predictions
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
 from pathfold.data.dates import told_date
 from pathfold.errors import SettingsError, told
 from pathfold.results.convergence import labels
 from pathfold.results.diagnostics import troubles
+from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters, parameter_names
-from pathfold.results.reading import check_posterior, component_names, is_fit, observation_names, reasons_of
+from pathfold.results.reading import component_names, is_fit, observation_names, reasons_of
 from pathfold.results.summary import shortened, summary
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str], *, title: str |
     pathlib.Path
         The file.
     """
-    tree = check_posterior(posterior, "sample_stats", "observed_data", "constant_data")
+    tree = results_of(posterior, "sample_stats", "observed_data", "constant_data")
     if not isinstance(file, str | os.PathLike) or not str(os.fspath(file)).strip():
         raise SettingsError(f"file must be the name of an HTML file, not {told(file)}")
     if title is None:

@@ -12,8 +12,8 @@ import os
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.log_likelihood import shared_parameters
-from pathfold.analysis.outlook import Chosen, extended, node_times
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.analysis.predictive_scores import POOLED, Placed, normal_scores, placed
 from pathfold.data import Data, TimeGrid
@@ -22,7 +22,9 @@ from pathfold.errors import SettingsError, warn
 from pathfold.model import DiffusionModel
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
-from pathfold.results.same_model import checked
+from pathfold.results.grid import grid_of_data
+from pathfold.results.in_order import results_of
+from pathfold.results.overview import extended
 from pathfold.sampling.spread import spread
 
 DRAWS, PARTICLES = 4, 1000  # draws of each chain and particles of each, unless they are given
@@ -69,7 +71,8 @@ def residuals(
         The results with a group `residuals`: `y`, the residuals, and `expected`, the mean of the values expected, for
         each draw chosen in the dimensions of `observed_data`; NaN where a value is missing or censored, as `seen` says.
     """
-    tree, grid = checked(model, data, posterior)
+    tree = results_of(posterior, model=model)
+    grid = grid_of_data(tree, model, data)
     count = min(DRAWS, tree.posterior.sizes["draw"]) if draws is None else whole("draws", draws, least=1)
     particles, seed = whole("particles", particles, least=2), whole("seed", seed, least=0)
     threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, least=1)
@@ -140,4 +143,4 @@ def _observed(
     repeated = {name: np.broadcast_to(value, (particles, *value.shape)) for name, value in shared.items()}
     covariates = {name: each[grid.series_of_intervals[rows]] for name, each in model.covariates_of(grid).items()}
     ensemble = Ensemble(model, particles, count, repeated, model.own_of(states), covariates)
-    return ensemble.observe(states[:, :, : model.state_dim], node_times(model, grid, rows), np.arange(count), rng)
+    return ensemble.observe(states[:, :, : model.state_dim], model.clocks_at(grid, rows), np.arange(count), rng)

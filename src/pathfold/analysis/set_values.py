@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import Chosen
-from pathfold.data.real_arrays import real_array
-from pathfold.errors import ModelError, told
-from pathfold.model import DiffusionModel
-from pathfold.model.parameters import check_values
+from pathfold.analysis.chosen import Chosen
+from pathfold.errors import ModelError
+from pathfold.model import ConditionalMap, DiffusionModel
+from pathfold.model.parameters import check_values, read_value
 
 
 def known_values(
@@ -27,7 +26,7 @@ def known_values(
     for name, m in (model.parameters.maps | model.varying.maps).items():
         varies = name in model.varying.maps
         if name in changes:
-            values[name] = _set_value(chosen, name, changes[name], m.shape, varies, numbers)
+            values[name] = _set_value(chosen, name, changes[name], m, varies, numbers)
         elif m.size and not varies:
             values[name] = chosen[name]
         elif m.size and numbers is not None:
@@ -36,21 +35,11 @@ def known_values(
 
 
 def _set_value(
-    chosen: Chosen, name: str, given: Any, shape: tuple[int, ...], varies: bool, numbers: Sequence[int] | None
+    chosen: Chosen, name: str, given: Any, m: ConditionalMap, varies: bool, numbers: Sequence[int] | None
 ) -> np.ndarray:
     """Return the user's value of a parameter for every draw, (D, ...), or (D, K, ...) of what varies."""
     given = _by_chain_and_draw(chosen, name, given) if isinstance(given, xr.DataArray) else given
-    value = real_array(f"the values of parameter {name!r}", given, error=ModelError).astype(np.float64)
-    every = chosen.tree.posterior["draw"].size
-    by_draw = (chosen.shape[0], every)
-    if value.shape not in (shape, (*by_draw, *shape)):
-        raise ModelError(
-            f"parameter {name!r} was set with shape {value.shape}, expected {shape} for all draws, or "
-            f"{(*by_draw, *shape)}, a value for every chain and draw of the posterior"
-        )
-    if not np.all(np.isfinite(value)):
-        raise ModelError(f"parameter {name!r} was set to {told(value)}; give finite numbers")
-    value = chosen.flat(np.broadcast_to(value, (*by_draw, *shape)))
+    value = chosen.flat(read_value(name, given, m, (chosen.shape[0], chosen.tree.posterior["draw"].size)))
     series = 1 if numbers is None else len(numbers)
     return np.repeat(value[:, None], series, axis=1) if varies else value
 

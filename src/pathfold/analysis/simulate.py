@@ -10,21 +10,15 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.outlook import carried_forward, node_times, warn_of_lost, warn_of_step
+from pathfold.analysis.carried import carried_forward, warn_of_lost, warn_of_step
 from pathfold.data import Input, Observations, TimeGrid
-from pathfold.data.checks import choice, whole
-from pathfold.data.dates import in_unit
-from pathfold.data.real_arrays import real_array
+from pathfold.data.checks import choice
 from pathfold.data.time_grid import warn_of_skipped_values
-from pathfold.errors import DataError, ModelError, told
 from pathfold.model import DiffusionModel
 from pathfold.model import simulate as simulate_one
-from pathfold.model.check_data import check_inputs_and_events
-from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.functions import listed
 from pathfold.model.model_text import model_text
-from pathfold.model.parameters import check_values
+from pathfold.model.simulation import begin
 from pathfold.results.posterior import constant_dataset, draws_dataset, kept_states, observed_dataset
 from pathfold.results.prior import priors_text
 
@@ -130,64 +124,23 @@ def simulate(
         The simulated series, ready for `pf.sample`; with `draws`, groups `prior` (parameters, `initial_state`, `state`)
         and `prior_predictive` (`y`), as of `pf.prior_predictive`.
     """
+    known: dict[str, Any] = {
+        "initial_state": initial_state,
+        "initial_time": initial_time,
+        "steps_per_interval": steps_per_interval,
+        "max_step": max_step,
+        "seed": seed,
+        "inputs": inputs,
+        "events": events,
+        "covariates": covariates,
+        "unit": unit,
+    }
     if draws is None:
-        given = cast(dict[str, Any], parameters)
-        return simulate_one(
-            model, given, times, initial_state=initial_state, initial_time=initial_time,
-            steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, inputs=inputs, events=events,
-            covariates=covariates, unit=unit,
-        )  # fmt: skip
-    check_model(model)
-    draws, rng = whole("draws", draws, least=1), np.random.default_rng(whole("seed", seed, least=0))
-    times, initial_time, calendar = in_unit(times, initial_time, unit)
-    times = real_array("times", times)
-    nothing, given = np.zeros((times.size, model.observation_dim)), {"events": events, "covariates": covariates}
-    asked = Observations(times, nothing, initial_time, inputs, unit=calendar, **given)
-    check_inputs_and_events(model, asked)
-    grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
-    known = {} if parameters is None else _known(model, parameters, draws)
-    ensemble = Ensemble.build(model, known, draws, 1, model.covariates_of(grid), rng)
-    starts = ensemble.draw_starts(rng) if initial_state is None else _starts(model, initial_state, draws)
+        return simulate_one(model, cast(Mapping[str, Any], parameters), times, **known)
     path = cast(Literal["nodes", "all"], choice("keep_path", keep_path, ("nodes", "all")))
-    tree = simulated(ensemble, grid, starts, rng, keep_path=path)
-    tree.attrs["seed"] = int(seed)
-    return tree
-
-
-def _known(model: DiffusionModel, values: Mapping[str, Any], draws: int) -> dict[str, np.ndarray]:
-    """Return the user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies."""
-    check_values(values, model.maps)
-    shared = model.parameters.maps
-    if missing := [name for name, m in shared.items() if name not in values and m.size]:
-        raise ModelError(f"no value was given for parameter {listed(missing)}")
-    by_name = {}
-    for name, m in model.maps.items():
-        if name not in values:
-            continue
-        value = real_array(f"the values of parameter {name!r}", values[name], error=ModelError).astype(np.float64)
-        if value.shape not in (m.shape, (draws, *m.shape)):
-            raise ModelError(
-                f"parameter {name!r} was given with shape {value.shape}, expected {m.shape}, or {(draws, *m.shape)} "
-                "with a row for each draw"
-            )
-        if not np.all(np.isfinite(value)):
-            raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
-        value = np.broadcast_to(value, (draws, *m.shape))
-        by_name[name] = value if name in shared else value[:, None]
-    return by_name
-
-
-def _starts(model: DiffusionModel, given: Any, draws: int) -> np.ndarray:
-    """Return the user's initial states (D, 1, X)."""
-    x0 = real_array("the numbers of initial_state", model.state_of(given)).astype(np.float64)
-    shape = (model.state_dim,)
-    if x0.shape not in (shape, (draws, *shape)):
-        raise DataError(
-            f"initial_state has shape {x0.shape}, expected {shape}, the state of the model, or {(draws, *shape)}"
-        )
-    if not np.all(np.isfinite(x0)):
-        raise DataError(f"initial_state is {told(x0)}; give finite numbers")
-    return np.broadcast_to(x0, (draws, *shape))[:, None]
+    _, grid, ensemble, starts, rng = begin(model, parameters, times, draws=draws, **known)
+    starts = ensemble.draw_starts(rng) if starts is None else starts
+    return simulated(ensemble, grid, starts, rng, seed, keep_path=path)
 
 
 def simulated(
@@ -195,6 +148,7 @@ def simulated(
     grid: TimeGrid,
     starts: np.ndarray,
     rng: np.random.Generator,
+    seed: int,
     *,
     keep_path: Literal["nodes", "all"] = "nodes",
     seen: bool = False,
@@ -211,7 +165,7 @@ def simulated(
     warn_of_step(ensemble, grid, starts, "simulated paths")
     nodes = np.flatnonzero(grid.mask.any(axis=1))
     at_nodes = states[:, (np.cumsum(kept.sum(axis=1)) - 1)[nodes]]
-    y = ensemble.observe(at_nodes, node_times(model, grid, nodes), grid.series_of_intervals[nodes], rng)
+    y = ensemble.observe(at_nodes, model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
     observed = observed_dataset(model, grid)
     data = observed["y"]
     y = np.where(np.isnan(data.values), np.nan, y)
@@ -231,5 +185,6 @@ def simulated(
         "priors": priors_text(model),
         "steps_per_interval": grid.steps,
         "keep_path": keep_path,
+        "seed": int(seed),
     }
     return tree

@@ -44,3 +44,24 @@ def choice(name: str, value: Any, choices: Sequence[str]) -> str:
         *others, last = map(repr, choices)
         raise SettingsError(f"{name} must be {', '.join(others)} or {last}, not {told(value)}")
     return value
+
+
+def selected(what: str, names: Any, known: Sequence[str]) -> list[int]:
+    """Return the places of the chosen names or numbers among those known; all if none are chosen.
+
+    A number that is a name is that name.
+    """
+    if names is None:
+        return list(range(len(known)))
+    chosen: list[Any] = [*names] if np.ndim(names) else [names]
+    places = []
+    for name in chosen:
+        if isinstance(name, str | int | np.integer) and str(name) in known:
+            places.append(known.index(str(name)))
+        elif isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(known):
+            places.append(int(name))
+        else:
+            raise SettingsError(f"there is no {what} {told(name)}; there are {', '.join(known) or 'none'}")
+    if not places:
+        raise SettingsError(f"no {what} is selected; leave the names out to take all")
+    return places

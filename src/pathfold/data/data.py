@@ -225,6 +225,11 @@ class Observations:
         object.__setattr__(series, "unseen", unseen)
         return series
 
+    def with_values(self, values: Any) -> Observations:
+        """Return the series with other values, none of which is a bound."""
+        given = {"events": self.events, "covariates": self.covariates, "unit": self.calendar}
+        return Observations(self.times, values, self.initial_time, self.inputs, **given)
+
     def with_covariates(self, covariates: Mapping[str, Any]) -> Observations:
         """Return the series with other covariates."""
         other = copy(self)
@@ -238,6 +243,11 @@ class Observations:
 
     def __repr__(self) -> str:
         return f"Observations({_described([self])})"
+
+
+def without_values(times: np.ndarray, dim: int, *given: Any, **known: Any) -> Observations:
+    """Return times, and what else is known of a series, with zeros in the place of its values."""
+    return Observations(times, np.zeros((times.size, dim)), *given, **known)
 
 
 class Panel(dict[Any, Observations]):

@@ -13,12 +13,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -26,13 +23,14 @@ from scipy.special import chdtrc
 
 from pathfold.data import Observations, TimeGrid
 from pathfold.data.checks import choice, whole
-from pathfold.data.data import are_data, panel_of
+from pathfold.data.data import are_data, panel_of, without_values
 from pathfold.data.real_arrays import real_array
 from pathfold.errors import DataError, InitialisationError, SettingsError, told
 from pathfold.inference.fit import fit
-from pathfold.model import ConditionalMap, DiffusionModel, Parameters, simulate
+from pathfold.model import DiffusionModel, Parameters, simulate
 from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
+from pathfold.model.ensemble import Ensemble
 from pathfold.model.identity import digest, identity
 from pathfold.results.convergence import convergence
 from pathfold.sampling import Sampler, Settings, run_chains
@@ -187,7 +185,7 @@ def _designs(model: DiffusionModel, times: Any, initial_time: Any) -> tuple[Obse
         return tuple(panel_of(times).values())
     several = isinstance(times, list) and times and np.ndim(times[0])
     arrays = [real_array("times", each) for each in (times if several else [times])]
-    return tuple(Observations(each, np.zeros((each.size, model.observation_dim)), initial_time) for each in arrays)
+    return tuple(without_values(each, model.observation_dim, initial_time) for each in arrays)
 
 
 @dataclass(frozen=True)
@@ -203,17 +201,17 @@ class Plan:
 
     def run(self, number: int) -> dict[str, Any]:
         """Return ranks and effective draws by quantity; an empty dict if no start was found or something exploded."""
-        model, rng = self.model, np.random.default_rng([self.settings.seed, number])
-        with jax.enable_x64(True):
-            z = model.parameters.flatten({}, draw=partial(_normals, rng))
-            series = [self._start(z, model.numbers(design.covariates), rng) for design in self.designs]
+        rng = np.random.default_rng([self.settings.seed, number])
+        ensemble = Ensemble.build(self.model, {}, 1, [design.covariates for design in self.designs], rng)
+        starts = ensemble.draw_starts(rng)
         seeds = rng.integers(2**31, size=1 + len(self.designs)).tolist()
         try:
-            data = [self._series(*series[k], design, seeds[k]) for k, design in enumerate(self.designs)]
+            data = [self._series(ensemble, starts[0, k], k, seeds[k]) for k in range(len(self.designs))]
             columns = self._fitted(data, seeds[-1]) if self.method == "fit" else self._sampled(data, seeds[-1])
         except (InitialisationError, DataError):
             return {}
-        truth = np.concatenate([z, *(augmented for _, augmented in series)])
+        augmented = ensemble.augmented(starts, np.arange(len(self.designs)))
+        truth = np.concatenate([ensemble.z[0], augmented.ravel()])
         return _ranked(dict(zip(self._labels(), columns.T, strict=True)), truth)
 
     def _sampled(self, data: list[Observations], seed: int) -> np.ndarray:
@@ -237,23 +235,13 @@ class Plan:
         columns = [_of_each(tree.posterior[name], False)[:, 0] for name in shared]
         return np.concatenate([*columns, *(each[:, k] for k in range(len(data)) for each in own)], axis=1)
 
-    def _start(
-        self, z: np.ndarray, covariates: dict[str, float], rng: np.random.Generator
-    ) -> tuple[dict[str, Any], np.ndarray]:
-        """Draw all parameters of a series, by name, and its initial state with what varies."""
-        model = self.model
-        shared = model.parameters.unflatten(jnp.asarray(z))
-        given = model.of_series(shared, jax.tree.map(jnp.asarray, covariates))
-        own = model.varying.flatten({}, given, partial(_normals, rng))
-        named = model.named(given, jnp.asarray(own))
-        x0 = np.asarray(model.initial_state.push(named, _normals(rng, model.initial_state, named)))
-        values = shared | model.varying.unflatten(own)
-        return {name: np.asarray(value) for name, value in values.items()}, np.concatenate([x0, own])
-
-    def _series(self, named: dict[str, Any], augmented: np.ndarray, design: Observations, seed: int) -> Observations:
-        state, network = augmented[: self.model.state_dim], self.model.network
+    def _series(self, ensemble: Ensemble, state: np.ndarray, k: int, seed: int) -> Observations:
+        """Simulate a series with the parameters and the initial state that were drawn for it."""
+        design, network = self.designs[k], self.model.network
+        shared = {name: value[0] for name, value in ensemble.shared.items()}
+        own = {name: value[0, k] for name, value in ensemble.own.items()}
         made = simulate(
-            self.model, named, design.times, initial_state=state if network is None else network.amounts(state),
+            self.model, shared | own, design.times, initial_state=state if network is None else network.amounts(state),
             initial_time=design.initial_time, inputs=design.inputs, events=design.events,
             covariates=design.covariates, seed=seed, **self.fine,
         )  # fmt: skip
@@ -289,11 +277,6 @@ class Plan:
             **self.fine,
             **asked,
         }
-
-
-def _normals(rng: np.random.Generator, prior: ConditionalMap, before: dict[str, Any]) -> Any:
-    """Draw normals that follow a prior, given the values before it."""
-    return jnp.asarray(prior.draw(before, rng, 1)[0])
 
 
 def _of_each(draws: xr.DataArray, several: bool) -> np.ndarray:

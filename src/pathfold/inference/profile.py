@@ -13,7 +13,8 @@ from scipy.special import ndtr, ndtri
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import positive, truth, whole
 from pathfold.errors import SettingsError, told, warn
-from pathfold.inference.fit.fit import find_modes, prepare_marginal
+from pathfold.inference.fit.fit import prepare_marginal
+from pathfold.inference.fit.mode_search import find_modes
 from pathfold.inference.fit.posterior_mode import FARTHEST, LONGEST, Mode, climb
 from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel

@@ -19,9 +19,10 @@ from pathfold.model.diffusion_model import check_model
 from pathfold.results.checkpointed import described
 from pathfold.results.deterministics import check_deterministics, keys_of
 from pathfold.results.diagnostics import moves_on_manifold, warn_of_trouble
+from pathfold.results.in_order import results_of
 from pathfold.results.posterior import state_times, to_datatree
 from pathfold.results.prior import parameter_names
-from pathfold.results.reading import check_posterior, is_fit
+from pathfold.results.reading import is_fit
 from pathfold.sampling import Sampler, Settings, run_chains
 from pathfold.sampling.alone import check_pilot
 from pathfold.sampling.selection import Selection
@@ -172,7 +173,7 @@ def sample(
 
 def earlier_run(start: Any, model: DiffusionModel) -> Earlier:
     """Read where the chains of an earlier run ended; raise SettingsError if that is not known, or of another model."""
-    tree = check_posterior(start, "noise", "constant_data", "sample_stats", name="start")
+    tree = results_of(start, "noise", "constant_data", "sample_stats", name="start")
     if unknown := sorted(set(parameter_names(tree)) - set(model.priors)):
         raise SettingsError(f"start is of another model: it has a parameter {unknown[0]!r} that this one does not have")
     noise, constant = tree.noise.isel(draw=-1), tree.constant_data

@@ -2,8 +2,9 @@
 
 from pathfold.model.conditional import ConditionalMap
 from pathfold.model.diffusion_model import DiffusionModel
+from pathfold.model.gaussian_noise import GaussianNoise
 from pathfold.model.likelihood import Likelihood
-from pathfold.model.observation import GaussianNoise, Noiseless, NoisyObservation, Observation
+from pathfold.model.observation import Noiseless, NoisyObservation, Observation
 from pathfold.model.parameters import Parameters, Varying, build_parameters
 from pathfold.model.reactions import Reactions
 from pathfold.model.simulation import simulate, simulate_path

@@ -150,5 +150,4 @@ def _check_columns(columns: tuple[str, ...], observed: tuple[str, ...]) -> None:
 def _points(model: DiffusionModel, observations: Observations) -> Points:
     """Return states and parameters drawn from the prior, and the times of the data, to try a likelihood at."""
     grid, points = TimeGrid.build(observations, steps_per_interval=1), model.kept.get(model.points)
-    times = jax.tree.map(lambda clock: clock[grid.rows], model.clocks(grid)[1])
-    return [jnp.asarray(x) for x, _, _ in points], [z for _, z, _ in points], times
+    return [jnp.asarray(x) for x, _, _ in points], [z for _, z, _ in points], model.clocks_at(grid, grid.rows)

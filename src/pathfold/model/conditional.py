@@ -101,13 +101,10 @@ class ConditionalMap:
         return replace(ConditionalMap.build(self.name, self.given, z, compilable=compilable), then=self.then)
 
     def draw(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draw v (count, size) whose images follow the distribution: standard normals, unless there is an excess."""
-        if self.gaussian:
-            return rng.standard_normal((count, self.size))
-        return np.asarray(jax.vmap(self._map(z).draw)(jax.random.split(jax.random.key(rng.integers(2**31)), count)))
+        """Draw v (count, size) whose images follow the distribution, each row with its own parameters, (count, ...).
 
-    def draw_each(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draw v (count, size) like `draw`, each row with parameters of its own, (count, ...)."""
+        They are standard normals, unless there is an excess.
+        """
         if self.gaussian:
             return rng.standard_normal((count, self.size))
         keys = jax.random.split(jax.random.key(rng.integers(2**31)), count)
@@ -166,15 +163,8 @@ class GroupMap(ConditionalMap):
     def draw(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
         if self.gaussian:
             return rng.standard_normal((count, self.size))
-        return np.asarray(jax.vmap(lambda keys: self._drawn(z, keys))(self._keys(rng, count)))
-
-    def draw_each(self, z: dict[str, Any], rng: np.random.Generator, count: int) -> np.ndarray:
-        if self.gaussian:
-            return rng.standard_normal((count, self.size))
-        return np.asarray(jax.vmap(self._drawn)(z, self._keys(rng, count)))
-
-    def _keys(self, rng: np.random.Generator, count: int) -> Array:
-        return jax.random.split(jax.random.key(rng.integers(2**31)), (count, self.groups))
+        keys = jax.random.split(jax.random.key(rng.integers(2**31)), (count, self.groups))
+        return np.asarray(jax.vmap(self._drawn)(z, keys))
 
     def _drawn(self, z: dict[str, Any], keys: Array) -> Array:
         return self._of_each(lambda z, key: self.each._map(z).draw(key), z, keys).reshape(-1)

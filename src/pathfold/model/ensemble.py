@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,13 +37,17 @@ class Ensemble:
         model: DiffusionModel,
         known: Mapping[str, np.ndarray],
         count: int,
-        series: int,
-        covariates: dict[str, np.ndarray],
+        covariates: Sequence[Mapping[str, Any]],
         rng: np.random.Generator,
     ) -> Ensemble:
-        """Take the known values, in these shapes; draw the others from their priors given these, or compute them."""
+        """Take the known values, in these shapes; draw the others from their priors given these, or compute them.
+
+        There are as many series as have `covariates`.
+        """
+        series, of_series = len(covariates), [model.numbers(own) for own in covariates]
+        numbers = {name: np.array([own[name] for own in of_series]) for name in model.covariates}
         shared = _filled_in(model.parameters, known, {}, count, rng)
-        without = cls(model, count, series, shared, {}, covariates)
+        without = cls(model, count, series, shared, {}, numbers)
         flat = {name: _flat(known[name]) for name in model.varying.names if name in known}
         own = _filled_in(model.varying, flat, without._given(np.arange(series)), count * series, rng)
         by_series = {name: value.reshape(count, series, *value.shape[1:]) for name, value in own.items()}
@@ -78,7 +82,7 @@ class Ensemble:
         start = self.model.initial_state
         with jax.enable_x64(True), at_values("initial_state", "these parameters"):
             z = self.named(np.arange(self.series))
-            x = jax.vmap(start.push)(z, jnp.asarray(start.draw_each(z, rng, self.count * self.series)))
+            x = jax.vmap(start.push)(z, jnp.asarray(start.draw(z, rng, self.count * self.series)))
         return np.asarray(x).reshape(self.count, self.series, self.model.state_dim)
 
     def observe(self, states: np.ndarray, times: Any, series: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -88,7 +92,7 @@ class Ensemble:
         with jax.enable_x64(True), at_values("the observation", "these parameters"):
             compiled = self.model.kept.get(_compiled_draw, self.model)
             z, t = self.named(series), jax.tree.map(lambda clock: np.tile(clock, self.count), times)
-            rows = (x, z, observation.chance(z, rng, count, shared=False), t)
+            rows = (x, z, observation.chance(z, rng, count), t)
             for begin in range(0, count, AT_A_TIME):
                 some = np.minimum(np.arange(begin, begin + AT_A_TIME), count - 1)
                 values = compiled(*jax.tree.map(lambda array, some=some: array[some], rows))
@@ -118,5 +122,5 @@ def _filled_in(
                 by_name[name] = jnp.asarray(known[name], float)
             else:
                 m = parameters.maps[name]
-                by_name[name] = jax.vmap(m.push)(by_name, jnp.asarray(m.draw_each(by_name, rng, count)))
+                by_name[name] = jax.vmap(m.push)(by_name, jnp.asarray(m.draw(by_name, rng, count)))
         return {name: np.asarray(by_name[name]) for name in parameters.names}

@@ -197,7 +197,7 @@ class Likelihood(Observation):
     def excess(self, x, z, w, t, seen):
         return seen.of_observed(self.split(x, z, t, seen).remainder)
 
-    def chance(self, z, rng, count, *, shared):
+    def chance(self, z, rng, count):
         keys = jax.random.split(jax.random.key(rng.integers(2**31)), count)
         return np.asarray(jax.random.key_data(keys))
 
@@ -320,8 +320,8 @@ class Several(Observation):
         parts = ((part, columns, seen.part(columns)) for columns, part in self.parts)
         return jnp.concatenate([part.log_ranks(x, z, uniform[own], t, some) for part, own, some in parts], axis=1)
 
-    def chance(self, z, rng, count, *, shared):
-        return tuple(part.chance(z, rng, count, shared=shared) for part in self.observations)
+    def chance(self, z, rng, count):
+        return tuple(part.chance(z, rng, count) for part in self.observations)
 
     def drawn(self, x, z, chance, t):
         parts = zip(self.observations, chance, strict=True)

@@ -130,35 +130,6 @@ class Parameters:
             start = stop
         return values
 
-    def flatten(
-        self,
-        values: Mapping[str, Any],
-        given: Mapping[str, Any] | None = None,
-        draw: Callable[[ConditionalMap, dict[str, Any]], Array] | None = None,
-    ) -> np.ndarray:
-        """Return z as a vector, from a dict of concrete values.
-
-        Parameters that are fixed or follow from the others may be left out. With `draw`, a function of a map and of the
-        values before it that returns normals, any parameter may be.
-        """
-        check_values(values, self.maps)
-        if missing := [name for name, m in self.maps.items() if name not in values and m.size and draw is None]:
-            raise ModelError(f"no value was given for parameter {listed(missing)}")
-        by_name = dict(given or {})
-        with jax.enable_x64(True):
-            for name in self.sequence:
-                m = self.maps[name]
-                if name in values:
-                    value = real_array(f"the values of parameter {name!r}", values[name], error=ModelError)
-                else:
-                    value = np.asarray(m.push(by_name, jnp.zeros(0) if draw is None else draw(m, by_name)))
-                if value.shape != m.shape:
-                    raise ModelError(f"parameter {name!r} was given with shape {value.shape}, expected {m.told_shape}")
-                if not np.all(np.isfinite(value)):
-                    raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
-                by_name[name] = jnp.asarray(value, float)
-            return np.concatenate([np.zeros(0), *(np.ravel(by_name[name]) for name in self.names)])
-
 
 def check_values(values: Any, maps: Mapping[str, ConditionalMap]) -> None:
     """Raise ModelError unless these are values by name of known parameters, within the support of their priors."""
@@ -168,6 +139,18 @@ def check_values(values: Any, maps: Mapping[str, ConditionalMap]) -> None:
         raise ModelError(f"unknown parameter {listed(unknown)}; the model has {listed(maps)}")
     for name, given in values.items():
         _check_support(name, given, maps[name])
+
+
+def read_value(name: str, given: Any, m: ConditionalMap, rows: tuple[int, ...] = ()) -> np.ndarray:
+    """Return the user's value of a parameter for all rows, (*rows, ...): one for all of them, or one for each."""
+    value = real_array(f"the values of parameter {name!r}", given, error=ModelError).astype(np.float64)
+    every = (*rows, *m.shape)
+    if value.shape not in (m.shape, every):
+        each = f", or {every} with a row for each draw" if rows else ""
+        raise ModelError(f"parameter {name!r} was given with shape {value.shape}, expected {m.told_shape}{each}")
+    if not np.all(np.isfinite(value)):
+        raise ModelError(f"parameter {name!r} was given as {told(value)}; give finite numbers")
+    return np.broadcast_to(value, every)
 
 
 def _check_support(name: str, given: Any, m: ConditionalMap) -> None:

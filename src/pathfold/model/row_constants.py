@@ -35,9 +35,8 @@ def _of_likelihood(
 
     with jax.enable_x64(True):
         seen = jax.tree.map(lambda array: jnp.asarray(array[nodes], float), grid.seen(columns))
-        clock = jax.tree.map(lambda array: array[nodes], model.clocks(grid)[1])
         at_point = jax.jit(jax.vmap(constant, (None, None, 0, 0)))
-        at_points = [at_point(jnp.asarray(x), z, clock, seen) for x, z, _ in model.points()]
+        at_points = [at_point(jnp.asarray(x), z, model.clocks_at(grid, nodes), seen) for x, z, _ in model.points()]
     constants, roots = (np.array(values) for values in zip(*at_points, strict=True))
     roots[~np.isfinite(constants)] = np.inf
     return constants[np.argmin(roots, axis=0), np.arange(len(nodes))]

@@ -4,29 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from pathfold.data.checks import whole
-from pathfold.data.data import Observations
+from pathfold.data.data import Observations, without_values
 from pathfold.data.dates import in_unit
 from pathfold.data.inputs import Input
 from pathfold.data.real_arrays import real_array
 from pathfold.data.time_grid import TimeGrid, warn_of_skipped_values
-from pathfold.errors import DataError, told, warn
+from pathfold.errors import DataError, ModelError, told, warn
 from pathfold.model.check_data import check_inputs_and_events
 from pathfold.model.diffusion_model import DiffusionModel, check_model
-from pathfold.model.functions import at_values
+from pathfold.model.ensemble import Ensemble
+from pathfold.model.functions import at_values, listed
 from pathfold.model.memory import check_memory
-from pathfold.model.parameters import check_values
+from pathfold.model.parameters import check_values, read_value
 from pathfold.model.reactions import ENDS
 from pathfold.model.transform import BOUNDED
 
 UNLIKE = 0.4  # of the change by a step: what half steps may make of it; an explicit one is unstable from 0.5 on
 PART = 0.3  # of all that a path does: smaller differences do not matter
+
+
+def states_of(model: DiffusionModel, z: dict[str, Any], x0: Any, v: Any, delta: Any, times: Any) -> Any:
+    """Return the augmented states (N, S, X) after all fine steps, from x_0, noise v (N, S, V), lengths (N,), times."""
+
+    def interval(x, along):
+        v, delta, times = along
+
+        def step(x, vt):
+            x = model.step(z, x, vt[0], delta, vt[1])
+            return x, x
+
+        return jax.lax.scan(step, x, (v, times))
+
+    return jax.lax.scan(interval, x0, (v, delta, times))[1]
 
 
 def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray:
@@ -38,22 +54,7 @@ def simulate_path(model: DiffusionModel, grid: TimeGrid, z, x0, v) -> np.ndarray
 
 
 def _compiled_path(model: DiffusionModel) -> Callable[..., Any]:
-    """Return the function of z, x_0 and v, lengths and times of the steps that gives the states after them."""
-
-    def run(z, x0, *along):
-        named = model.parameters.unflatten(z)
-
-        def step(x, delta, v, t):
-            after = model.step(named, x, v, delta, t)
-            return after, after
-
-        def interval(x, inputs):
-            v_n, delta, times = inputs
-            return jax.lax.scan(lambda x, vt: step(x, delta, *vt), x, (v_n, times))
-
-        return jax.lax.scan(interval, x0, along)[1]
-
-    return jax.jit(run)
+    return jax.jit(lambda z, *given: states_of(model, model.parameters.unflatten(z), *given))
 
 
 def leaps(before: np.ndarray, after: np.ndarray, apart: np.ndarray) -> np.ndarray:
@@ -106,36 +107,78 @@ def _compiled_halves(model: DiffusionModel) -> Callable[..., Any]:
 
 
 def observe(model: DiffusionModel, states: Any, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
-    """Draw observations (N, Y) of the states (N, X) at times (N,)."""
-    chance = model.observation.chance(z, rng, len(states), shared=True)
-    drawn = model.kept.get(_compiled_draw, model)
-    return np.asarray(drawn(jnp.asarray(states), z, chance, t))
+    """Draw observations (N, Y) of the states (N, X) of one series, with parameters z, at times (N,)."""
+    each = jax.tree.map(lambda value: np.broadcast_to(value, (len(states), *np.shape(value))), z)
+    chance = model.observation.chance(each, rng, len(states))
+    return np.asarray(model.kept.get(_compiled_draw, model)(jnp.asarray(states), z, chance, t))
 
 
 def _compiled_draw(model: DiffusionModel) -> Callable[..., Any]:
-    """Return the function that draws observations of several states for the same parameters."""
     return jax.jit(jax.vmap(model.observation.drawn, (0, None, 0, 0)))
 
 
-def _values(
-    model: DiffusionModel, values: Any, covariates: Mapping[str, Any], rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return the values of the shared parameters, and of those that vary, which are drawn if they are not given.
+class Beginning(NamedTuple):
+    """What simulated series begin with: what is asked of them, parameters, and initial states (D, 1, X) if given."""
 
-    And what the functions find in z, by name.
-    """
+    asked: Observations
+    grid: TimeGrid
+    ensemble: Ensemble
+    starts: np.ndarray | None
+    rng: np.random.Generator
+
+
+def begin(
+    model: DiffusionModel,
+    parameters: Any,
+    times: Any,
+    *,
+    draws: int | None,
+    initial_state: Any,
+    initial_time: Any,
+    steps_per_interval: int | None,
+    max_step: float | None,
+    seed: int,
+    unit: str | None,
+    **known: Any,
+) -> Beginning:
+    """Check what `pf.simulate` is given; draw the parameters that are not known. None of `draws` is one series."""
+    check_model(model)
+    count = 1 if draws is None else whole("draws", draws, least=1)
+    rng = np.random.default_rng(whole("seed", seed, least=0))
+    times, initial_time, calendar = in_unit(times, initial_time, unit)
+    asked = without_values(real_array("times", times), model.observation_dim, initial_time, unit=calendar, **known)
+    check_inputs_and_events(model, asked)
+    grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
+    rows = () if draws is None else (count,)
+    values = {} if parameters is None and draws is not None else _known(model, parameters, rows)
+    starts = None if initial_state is None else _given_starts(model, initial_state, rows)
+    return Beginning(asked, grid, Ensemble.build(model, values, count, grid.covariates, rng), starts, rng)
+
+
+def _known(model: DiffusionModel, values: Any, rows: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Return the user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies."""
     check_values(values, model.maps)
-    shared, own = ({name: v for name, v in values.items() if name in part.maps}
-                   for part in (model.parameters, model.varying))  # fmt: skip
-    z = model.parameters.flatten(shared)
-    given = model.of_series(model.parameters.unflatten(jnp.asarray(z)), jax.tree.map(jnp.asarray, covariates))
-    varying = model.varying.flatten(own, given, lambda m, before: jnp.asarray(m.draw(before, rng, 1)[0]))
-    return z, varying, model.named(given, jnp.asarray(varying))
+    if missing := [name for name, m in model.parameters.maps.items() if name not in values and m.size]:
+        raise ModelError(f"no value was given for parameter {listed(missing)}")
+    given = {name: read_value(name, values[name], m, rows) for name, m in model.maps.items() if name in values}
+    given = {name: value if rows else value[None] for name, value in given.items()}
+    return {name: value if name in model.parameters.maps else value[:, None] for name, value in given.items()}
+
+
+def _given_starts(model: DiffusionModel, given: Any, rows: tuple[int, ...]) -> np.ndarray:
+    """Return the user's initial states (D, 1, X)."""
+    x0, shape = real_array("the numbers of initial_state", model.state_of(given)).astype(np.float64), (model.state_dim,)
+    if x0.shape not in (shape, (*rows, *shape)):
+        each = f", or {(*rows, *shape)} with a row for each draw" if rows else ""
+        raise DataError(f"initial_state has shape {x0.shape}, expected {shape}, the state of the model{each}")
+    if not np.all(np.isfinite(x0)):
+        raise DataError(f"initial_state is {told(x0)}; give finite numbers")
+    return np.broadcast_to(x0, (*(rows or (1,)), *shape))[:, None]
 
 
 def simulate(
     model: DiffusionModel,
-    parameters: dict[str, Any],
+    parameters: Mapping[str, Any],
     times: Any,
     *,
     initial_state: Any = None,
@@ -149,42 +192,27 @@ def simulate(
     unit: str | None = None,
 ) -> Observations:
     """Simulate one series on a fine grid by the model's scheme and observe it; `pf.simulate` explains the arguments."""
-    check_model(model)
-    seed = whole("seed", seed, least=0)
-    times, initial_time, calendar = in_unit(times, initial_time, unit)
-    times = real_array("times", times)
-    given: dict[str, Any] = {"initial_time": initial_time, "inputs": inputs, "events": events, "covariates": covariates}
-    given["unit"] = calendar
-    empty = Observations(times, np.zeros((times.size, model.observation_dim)), **given)
-    check_inputs_and_events(model, empty)
-    grid = TimeGrid.build(empty, steps_per_interval=steps_per_interval, max_step=max_step)
+    asked, grid, ensemble, starts, rng = begin(
+        model, parameters, times, draws=None, initial_state=initial_state, initial_time=initial_time,
+        steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, unit=unit, inputs=inputs, events=events,
+        covariates=covariates,
+    )  # fmt: skip
     path = 8 * len(grid.starts) * grid.steps * (model.noise_dim + model.augmented_dim)
     check_memory("the noise of the path", 2 * path, "fewer steps_per_interval, a longer max_step or fewer times")
     warn_of_skipped_values(model.inputs, grid)
-    rng = np.random.default_rng(seed)
-    with jax.enable_x64(True):
-        z, varying, named = _values(model, parameters, model.numbers(empty.covariates), rng)
-        with at_values("initial_state", "these parameters"):
-            (v0,) = model.initial_state.draw(named, rng, 1)
-        v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
-        if initial_state is None:
-            initial_state = model.initial_state.push(named, jnp.asarray(v0))
-        else:
-            initial_state = model.state_of(initial_state)
-    x0 = real_array("the numbers of initial_state", initial_state).astype(np.float64)
-    if x0.shape != (model.state_dim,):
-        raise DataError(f"initial_state has shape {x0.shape}, expected ({model.state_dim},), the state of the model")
-    if not np.all(np.isfinite(x0)):
-        raise DataError(f"initial_state is {told(x0)}; give finite numbers")
-    begin = np.concatenate([x0, varying])
-    path = simulate_path(model, grid, z, begin, v)
-    states = path[:, -1, : model.state_dim]
+    drawn = ensemble.draw_starts(rng)  # also where one is given, so that the noise after it is the same
+    v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
+    z, series = ensemble.z[0], np.zeros(1, dtype=int)
+    x0 = ensemble.augmented(drawn if starts is None else starts, series)[0, 0]
+    path = simulate_path(model, grid, z, x0, v)
+    states, named = path[:, -1, : model.state_dim], {name: each[0] for name, each in ensemble.named(series).items()}
     with jax.enable_x64(True), at_values("the observation", "these parameters"):
         values = observe(model, states, named, model.clocks(grid)[1], rng)[grid.rows]
     if not np.isfinite(values).all():
-        raise DataError(f"the simulated path is not finite: {_remedy(model, np.vstack([x0, states]))}")
-    _warn_of_leaps(model, grid, z, begin, v, path)
-    return Observations(times, values, **given)
+        remedy = _remedy(model, np.vstack([x0[: model.state_dim], states]))
+        raise DataError(f"the simulated path is not finite: {remedy}")
+    _warn_of_leaps(model, grid, z, x0, v, path)
+    return asked.with_values(values)
 
 
 def _remedy(model: DiffusionModel, states: np.ndarray) -> str:

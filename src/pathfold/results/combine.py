@@ -12,9 +12,10 @@ import xarray as xr
 
 from pathfold.errors import SettingsError, told
 from pathfold.results.diagnostics import warn_of_trouble
+from pathfold.results.in_order import results_of
 from pathfold.results.overview import Results
 from pathfold.results.prior import kept_parameters
-from pathfold.results.reading import BY_CHAIN, check_posterior, is_fit
+from pathfold.results.reading import BY_CHAIN, is_fit
 from pathfold.results.same_model import differing
 from pathfold.results.variables import along_chains
 
@@ -40,7 +41,7 @@ def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
     if isinstance(trees, xr.DataTree) or not isinstance(trees, Sequence) or not trees:
         raise SettingsError(f"combine takes a list of results of pf.sample, not {told(trees)}")
     parts = [
-        check_posterior(tree, "observed_data", "constant_data", "sample_stats", name=f"part {i} of combine's list")
+        results_of(tree, "observed_data", "constant_data", "sample_stats", name=f"part {i} of combine's list")
         for i, tree in enumerate(trees)
     ]
     if fits := [i for i, tree in enumerate(parts) if is_fit(tree)]:

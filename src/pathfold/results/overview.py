@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import NamedTuple
 
@@ -10,8 +11,9 @@ import xarray as xr
 
 from pathfold.errors import SettingsError
 from pathfold.results.diagnostics import troubles
+from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters
-from pathfold.results.reading import check_posterior, is_fit, reasons_of
+from pathfold.results.reading import is_fit, reasons_of
 from pathfold.results.summary import shortened, summary, written
 
 SENTENCES, ROWS = 3, 15  # that are printed
@@ -71,7 +73,15 @@ def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
         what = "posterior" if "posterior" in tree.children else "likelihood"
         head = f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}"
         return head, [*troubles(tree, [])] or reasons_of(tree)
-    sizes = check_posterior(tree, "sample_stats").posterior.sizes
+    sizes = results_of(tree, "sample_stats").posterior.sizes
     head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
     fine = "the chains agree, and nothing is amiss with the sampling"
     return head, [*troubles(tree, kept_parameters(tree))] or [fine]
+
+
+def extended(tree: xr.DataTree, groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    """Return the results with these groups added or replaced; arrays are shared, not copied."""
+    kept = {str(name): child.to_dataset() for name, child in tree.children.items()}
+    longer = Results.from_dict({f"/{name}": group for name, group in (kept | dict(groups)).items()})
+    longer.attrs = dict(tree.attrs)
+    return longer

@@ -10,8 +10,8 @@ import xarray as xr
 
 from pathfold.errors import SettingsError
 from pathfold.results.convergence import labels
+from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters
-from pathfold.results.reading import check_posterior
 
 
 class Effect(NamedTuple):
@@ -67,7 +67,7 @@ def shrinkage(posterior: xr.DataTree) -> Any:
         `sd_of_means`; and whether the deviation is `standard` normal in the prior. If not (a gamma or beta prior), it
         is the logarithm or the log odds of the value, which includes what covariates predict.
     """
-    tree = check_posterior(posterior, "noise")
+    tree = results_of(posterior, "noise")
     effects_of(tree)
     rows = shrunk_effects(tree)
     return pd.DataFrame([*rows.values()], index=[*rows], columns=["shrinkage", "sd", "sd_of_means", "standard"])

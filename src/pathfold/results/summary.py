@@ -12,8 +12,9 @@ import xarray as xr
 from pathfold.data.checks import positive
 from pathfold.errors import SettingsError, told
 from pathfold.results.convergence import judged, labels
+from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters, parameter_names
-from pathfold.results.reading import check_posterior, is_fit
+from pathfold.results.reading import is_fit
 from pathfold.results.shrinkage import shrunk_effects
 
 OF_CHAINS = ["ess_bulk", "ess_tail", "r_hat"]
@@ -60,7 +61,7 @@ def summary(
     """
     if isinstance(posterior, xr.DataTree) and is_fit(posterior) and "posterior" not in posterior.children:
         return _at_maximum(posterior)
-    tree = check_posterior(posterior)
+    tree = results_of(posterior)
     interval = positive("interval", interval, below=1.0)
     levels = 0.5 - 0.5 * interval, 0.5 + 0.5 * interval
     shown = kept_parameters(tree) if names is None else [names] if isinstance(names, str) else [*names]

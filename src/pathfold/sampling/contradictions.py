@@ -43,9 +43,7 @@ def contradiction(parameters: dict[str, np.ndarray], of_series: dict[str, np.nda
 
 def contradiction_at(engine: Engine, start: Candidate) -> str:
     """Return the sentence for a point that chains can begin with."""
-    point = engine.block("point")
-    point[: start.point.position.size] = start.point.position
-    u, v0 = engine.get_vector(point)[:2]
+    u, v0 = engine.get_vector(start.point.block(engine))[:2]
     standard, (parameters, own) = standard_normals(engine.model), names_of_normals(engine.model)
     return contradiction(
         by_name(parameters, u, standard["u"]),

@@ -13,6 +13,7 @@ from pathfold.data import TimeGrid
 from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel
 from pathfold.model.jumps import Moment
+from pathfold.model.simulation import states_of
 from pathfold.schemes import ExactLinearDrift
 
 DRAWS = 8  # from the prior
@@ -61,7 +62,7 @@ def _jacobians(model: DiffusionModel, grid: TimeGrid, nodes: np.ndarray, rng: np
     def rows(normals):
         u, v0, v, w = normals
         z = model.parameters.unflatten(model.parameters.push(u))
-        x = _states(model, z, model.start(model.of_series(z, covariates), v0), v, *along)[nodes, -1]
+        x = states_of(model, z, model.start(model.of_series(z, covariates), v0), v, *along)[nodes, -1]
         return jax.vmap(lambda x, w, t, seen: model.misfit(z, x, w, t, seen))(x, w, ends, seen)
 
     shapes = (
@@ -156,7 +157,7 @@ def _paths(
     def path(u, v0, v):
         z = model.parameters.unflatten(model.parameters.push(u))
         x = model.start(model.of_series(z, covariates), v0)
-        return z, jnp.concatenate([x[None], _states(model, z, x, v, delta, clock).reshape(-1, x.size)])
+        return z, jnp.concatenate([x[None], states_of(model, z, x, v, delta, clock).reshape(-1, x.size)])
 
     steps = jax.tree.leaves(clock)[0].shape
     shapes = ((model.parameters.size,), (model.start_dim,), (*steps[:2], model.noise_dim))
@@ -176,21 +177,6 @@ def _rates(model: DiffusionModel, z: dict[str, Any], states: np.ndarray, clock: 
     rates = np.full(len(states), np.inf)
     rates[known] = np.abs(np.linalg.eigvals(slopes[known])).max(axis=1)
     return rates
-
-
-def _states(model: DiffusionModel, z: Any, x: Any, v: Any, delta: Any, times: Any) -> Any:
-    """Return the states (N, S, X) after all fine steps, from the initial one, with noise (N, S, V)."""
-
-    def interval(x, along):
-        v, delta, times = along
-
-        def step(x, vt):
-            x = model.step(z, x, vt[0], delta, vt[1])
-            return x, x
-
-        return jax.lax.scan(step, x, (v, times))
-
-    return jax.lax.scan(interval, x, (v, delta, times))[1]
 
 
 def _name(letter: str, names: Any, i: int) -> str:

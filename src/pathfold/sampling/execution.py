@@ -36,7 +36,7 @@ from pathfold.sampling.sampler import Statistic
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
 from pathfold.sampling.settings import Settings
-from pathfold.sampling.starts import Point, Starts, find_starts
+from pathfold.sampling.starts import Starts, find_starts
 from pathfold.sampling.warm_start import check_same_series, check_start, guess_from
 from pathfold.sampling.workers import execute
 
@@ -274,16 +274,9 @@ def _with_starts(
     if earlier is not None and sampled is engine and earlier.has_pace:
         tasks = [replace(task, pace=earlier.pace(task.index)) for task in tasks]
     if sampled is not engine:
-        tasks = [replace(task, start=task.start and _own_start(task.start, engine, sampled, task)) for task in tasks]
+        own = [task.start and task.sampler.start(engine, task.start.block(engine), sampled) for task in tasks]
+        tasks = [replace(task, start=start) for task, start in zip(tasks, own, strict=True)]
     return tasks, starts
-
-
-def _own_start(start: Point, engine: Engine, sampled: Engine, task: ChainTask) -> Point:
-    """Turn a start on the manifold into one of a sampler whose chains run on another engine."""
-    point = engine.block("point")
-    point[: start.position.size] = start.position
-    engine.record("point", point, "node")[:] = start.nodes
-    return task.sampler.start(engine, point, sampled)
 
 
 def worth_keeping(results: list[Draws], warmup: int) -> tuple[list[Draws], list[Draws]]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from queue import SimpleQueue
 from typing import NamedTuple
 
 import jax
@@ -28,7 +26,7 @@ from pathfold.engine.native.trajectory import COUNTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
 from pathfold.sampling.progress import Stages
-from pathfold.sampling.spread import spread
+from pathfold.sampling.spread import Rooms, spread
 
 LAPLACE = "pathfold.engine.entries:LAPLACE"  # what is to be compiled
 MOST_PROBABLE = -1
@@ -109,9 +107,7 @@ class Marginal:
         self._excess = None if excess is None else jax.jit(excess)
         self.constant = float(row_constants(full.model, full.grid, np.arange(full.intervals)).sum())
         self.workers = threads or os.cpu_count() or 1
-        self._rooms: SimpleQueue[Room] = SimpleQueue()
-        for _ in range(self.workers):
-            self._rooms.put(Room(self.engine))
+        self._rooms = Rooms(lambda: Room(self.engine), self.workers)
         self.stages = Stages(show=progress, max_seconds=max_seconds)
 
     @property
@@ -125,14 +121,6 @@ class Marginal:
         with np.errstate(all="ignore"):
             prepare(full.machine(), point)
         return bool(full.get("point", point, "node", "Q").any())
-
-    @contextmanager
-    def _room(self) -> Iterator[Room]:
-        room = self._rooms.get()
-        try:
-            yield room
-        finally:
-            self._rooms.put(room)
 
     def _inner(self, room: Room, u: np.ndarray, *, warm: bool) -> float:
         """Find the inner mode from the point of the room; return the log density, -inf if there is none."""
@@ -167,14 +155,14 @@ class Marginal:
         """Return log densities at parameters (count, U); -inf where no inner mode was found."""
 
         def value(i: int) -> float:
-            with self._room() as room:
+            with self._rooms.one() as room:
                 return self._reach(room, u[i], origin)
 
         return np.array(spread(value, len(u), self.workers))
 
     def reached(self, u: np.ndarray, origin: Origin) -> Origin | None:
         """Return the mode of other parameters as an origin, or None if none was found."""
-        with self._room() as room:
+        with self._rooms.one() as room:
             value = self._reach(room, u, origin)
             return None if value == -np.inf else Origin(u, room.points[AT].copy(), value)
 
@@ -188,7 +176,7 @@ class Marginal:
         """
 
         def pair(i: int) -> Pair:
-            with self._room() as room:
+            with self._rooms.one() as room:
                 value = self._reach(room, u[i], origin)
                 if not drawn:
                     logs = np.full(2, 0.0 if value > -np.inf else -np.inf)
@@ -222,7 +210,7 @@ class Marginal:
 
         `sign` is 0 or 1, or MOST_PROBABLE for the path that lies between them.
         """
-        with self._room() as room:
+        with self._rooms.one() as room:
             self._draw_pair(room, self._reach(room, u, origin), key)
             return self._parts(room.points[1 + sign])
 
@@ -238,15 +226,13 @@ class Marginal:
             linearise(full.machine(), point)
         return full.get("point", point, "theta", "z"), full.get("point", point, "theta", "D")
 
-    def start_at(self, position: np.ndarray, nodes: np.ndarray) -> Start | None:
-        """Return the inner mode found from a point of the manifold, its vector and node record; None if none was."""
-        full, point = self.full, self.full.block("point")
-        point[: position.size] = position
-        full.record("point", point, "node")[:] = nodes
+    def start_at(self, point: np.ndarray) -> Start | None:
+        """Return the inner mode found from a point of the manifold, whose block is prepared; None if none was."""
+        full = self.full
         prepare(full.machine(), point)
         covariance = full.get("point", point, "sums", "C_inv").reshape(self.size, self.size)
         u, v0, w, v = full.get_vector(point)
-        with self._room() as room:
+        with self._rooms.one() as room:
             room.points[AT] = 0.0
             self.engine.set_vector(room.points[AT], np.zeros(0), v0, w, v)
             self.engine.set("point", room.points[AT], "node", "x_node", full.get("point", point, "node", "x_node"))

@@ -6,11 +6,8 @@ were found are shared out among the chains. What is searched for, and in which o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import jax
@@ -36,6 +33,7 @@ from pathfold.errors import InitialisationError
 from pathfold.model import DiffusionModel
 from pathfold.sampling.held_noise import names_of_normals
 from pathfold.sampling.marginal import LAPLACE, Marginal
+from pathfold.sampling.spread import Rooms, spread
 from pathfold.sampling.whole_turns import nodes_turned
 
 # The searches of the first rounds and of all others: what each begins with, and how far from the centre of the prior.
@@ -58,6 +56,17 @@ class Point:
 
     position: np.ndarray
     nodes: np.ndarray
+
+    @classmethod
+    def of(cls, engine: Engine, block: np.ndarray) -> Point:
+        """Copy position and nodes from a point block of an engine."""
+        return cls(block[: engine.block_sizes["vector"]].copy(), engine.record("point", block, "node").copy())
+
+    def block(self, engine: Engine) -> np.ndarray:
+        """Make a point block of an engine with them."""
+        block = engine.block("point")
+        block[: self.position.size], engine.record("point", block, "node")[:] = self.position, self.nodes
+        return block
 
 
 @dataclass(frozen=True)
@@ -112,29 +121,29 @@ def find_starts(
     """
     if not chains:
         return Starts([])
-    with _crew(engine, threads, relaxation) as crew:
-        if not guesses:
-            candidates, agreed = _modes(crew, seed)
-            if thorough:
-                candidates += _besides(crew, seed) if agreed else []
-                turned = _turned(crew, candidates)
-                candidates += turned if agreed else weighted(engine, turned)
-            kept = worth_beginning_with(candidates)
-            return Starts(candidates, {chain: kept[chain % len(kept)] for chain in chains})
-        outcomes = crew.seek([Attempt("guess", guess=guesses[chain]) for chain in chains])
-        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-        if failures and not again:
-            raise none_found(engine, failures, "the projection of its guess")
-        others = _modes(crew, seed)[0] if failures else []
-        candidates = [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
-        kept, of_chains, taken = worth_beginning_with(others) if others else [], {}, 0
-        for chain, outcome in zip(chains, outcomes, strict=True):
-            if isinstance(outcome, Candidate):
-                of_chains[chain] = taken
-                taken += 1
-            else:
-                of_chains[chain] = len(candidates) + kept[chain % len(kept)]
-        return Starts([*candidates, *others], of_chains)
+    crew = Crew(engine, threads, relaxation)
+    if not guesses:
+        candidates, agreed = _modes(crew, seed)
+        if thorough:
+            candidates += _besides(crew, seed) if agreed else []
+            turned = _turned(crew, candidates)
+            candidates += turned if agreed else weighted(engine, turned)
+        kept = worth_beginning_with(candidates)
+        return Starts(candidates, {chain: kept[chain % len(kept)] for chain in chains})
+    outcomes = crew.seek([Attempt("guess", guess=guesses[chain]) for chain in chains])
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    if failures and not again:
+        raise none_found(engine, failures, "the projection of its guess")
+    others = _modes(crew, seed)[0] if failures else []
+    candidates = [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
+    kept, of_chains, taken = worth_beginning_with(others) if others else [], {}, 0
+    for chain, outcome in zip(chains, outcomes, strict=True):
+        if isinstance(outcome, Candidate):
+            of_chains[chain] = taken
+            taken += 1
+        else:
+            of_chains[chain] = len(candidates) + kept[chain % len(kept)]
+    return Starts([*candidates, *others], of_chains)
 
 
 def worth_beginning_with(candidates: Sequence[Candidate]) -> list[int]:
@@ -197,7 +206,7 @@ def _besides(crew: Crew, seed: int) -> list[Candidate]:
 def _turned(crew: Crew, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Search from the best candidate, with states that are seen as angles a turn ahead or behind; return what comes."""
     best = min(candidates, key=lambda candidate: candidate.potential).point
-    guesses = [Point(best.position, nodes) for nodes in nodes_turned(crew.engine, best.position, best.nodes)]
+    guesses = [Point(best.position, nodes) for nodes in nodes_turned(crew.engine, best.block(crew.engine))]
     outcomes = crew.seek([Attempt("parts", guess=guess) for guess in guesses])
     return [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
 
@@ -211,7 +220,7 @@ def weighted(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]
     compile_sampler(LAPLACE, announce=True)
     marginal, found = Marginal(engine, threads=1), list[Candidate]()
     for candidate in candidates:
-        start = marginal.start_at(candidate.point.position, candidate.point.nodes)
+        start = marginal.start_at(candidate.point.block(engine))
         if start is not None and np.isfinite(start.log_mass):
             found.append(replace(candidate, potential=-start.log_mass))
     return found or [*candidates]
@@ -229,17 +238,14 @@ def best_parts(engine: Engine, candidates: Sequence[Candidate]) -> Point | None:
         return None
     counts = np.diff([*engine.grid.first, engine.intervals])
     of_intervals = np.repeat(chosen, counts)
-    blocks = [engine.block("point") for _ in candidates]
-    for block, candidate in zip(blocks, candidates, strict=True):
-        block[: candidate.point.position.size] = candidate.point.position
-        engine.record("point", block, "node")[:] = candidate.point.nodes
+    blocks = [candidate.point.block(engine) for candidate in candidates]
     _, v0, w, v = (np.stack(part) for part in zip(*(engine.get_vector(block) for block in blocks), strict=True))
     nodes = np.stack([engine.get("point", block, "node", "x_node") for block in blocks])
     series, rows, point = np.arange(engine.series), np.arange(engine.intervals), engine.block("point")
     picked = v0[chosen, series], w[of_intervals, rows], v[of_intervals, rows]
     engine.set_vector(point, best.point.position[: engine.sizes.U], *picked)
     engine.set("point", point, "node", "x_node", nodes[of_intervals, rows])
-    return Point(point[: best.point.position.size].copy(), engine.record("point", point, "node").copy())
+    return Point.of(engine, point)
 
 
 class Attempt(NamedTuple):
@@ -262,24 +268,19 @@ class Memory:
         self.table, self.counts = np.zeros((OF_SERIES, engine.series)), np.zeros(COUNTS, dtype=np.int64)
 
 
-@dataclass(frozen=True)
 class Crew:
     """Threads that search, each with a memory of its own."""
 
-    engine: Engine
-    relaxation: float
-    pool: ThreadPoolExecutor
-    memories: SimpleQueue[Memory]
+    def __init__(self, engine: Engine, threads: int, relaxation: float) -> None:
+        self.engine, self.relaxation, self.threads = engine, relaxation, min(threads, len(OTHERS))
+        self.memories = Rooms(lambda: Memory(engine), self.threads)
 
     def seek(self, attempts: Sequence[Attempt]) -> list[Candidate | Failure]:
-        return [*self.pool.map(self._seek, attempts)]
+        def sought(i: int) -> Candidate | Failure:
+            with self.memories.one() as memory:
+                return self._sought(attempts[i], memory)
 
-    def _seek(self, attempt: Attempt) -> Candidate | Failure:
-        memory = self.memories.get()
-        try:
-            return self._sought(attempt, memory)
-        finally:
-            self.memories.put(memory)
+        return spread(sought, len(attempts), self.threads)
 
     def _sought(self, attempt: Attempt, m: Memory) -> Candidate | Failure:
         engine, point = self.engine, m.points[CURRENT]
@@ -293,19 +294,8 @@ class Crew:
         given = WAYS[attempt.way], float(attempt.spread), float(self.relaxation), rng
         status, residual, potential = seek(m.machine, m.points, m.momenta, m.table, *given, m.counts)
         if status == CONVERGED and np.isfinite(potential):
-            found = Point(point[:size].copy(), nodes.copy())
-            return Candidate(attempt.way, found, float(potential), m.table[BEFORE_STEP].copy())
+            return Candidate(attempt.way, Point.of(engine, point), float(potential), m.table[BEFORE_STEP].copy())
         return Failure(status, residual, point[:size].copy(), _residuals(engine, m.scratch))
-
-
-@contextmanager
-def _crew(engine: Engine, threads: int, relaxation: float) -> Iterator[Crew]:
-    count = min(threads, len(OTHERS))
-    memories: SimpleQueue[Memory] = SimpleQueue()
-    for _ in range(count):
-        memories.put(Memory(engine))
-    with ThreadPoolExecutor(count) as pool:
-        yield Crew(engine, relaxation, pool, memories)
 
 
 def _residuals(engine: Engine, scratch: np.ndarray) -> np.ndarray:

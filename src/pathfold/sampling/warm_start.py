@@ -112,7 +112,7 @@ def guess_from(engine: Engine, earlier: Earlier, seed: int, chain: int) -> Point
     nodes = np.concatenate([nodes, np.repeat(own, counts, axis=0)], axis=1)
     engine.set_vector(point, earlier.u[k], v0, w, v)
     engine.set("point", point, "node", "x_node", nodes)
-    return Point(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
+    return Point.of(engine, point)
 
 
 def _own(model: DiffusionModel, grid: TimeGrid, u: np.ndarray, v0: np.ndarray) -> np.ndarray:

@@ -19,10 +19,8 @@ UNNOTICED = 1e-8  # change of a row, in units of its scale
 MOST_ALONE = 4  # angles that are turned one by one, and not only together
 
 
-def nodes_turned(engine: Engine, position: np.ndarray, nodes: np.ndarray) -> list[np.ndarray]:
-    """Return the node records of paths that are turns ahead or behind of a given one, by states seen as angles."""
-    block = engine.block("point")
-    block[: position.size], engine.record("point", block, "node")[:] = position, nodes
+def nodes_turned(engine: Engine, block: np.ndarray) -> list[np.ndarray]:
+    """Return the node records of paths that are turns ahead or behind of that of a point, by states seen as angles."""
     states, periods = engine.get("point", block, "node", "x_node"), periods_of(engine, block)
     angles, found = np.flatnonzero(periods), list[np.ndarray]()
     alone = [np.where(np.arange(periods.size) == i, periods, 0.0) for i in angles]

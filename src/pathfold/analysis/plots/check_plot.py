@@ -19,9 +19,9 @@ from pathfold.analysis.plots.style import (
     draw_bands,
     legend_outside,
     new_figure,
-    selected,
     time_label,
 )
+from pathfold.data.checks import selected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pathfold.analysis.plots.style import POSTERIOR, TRUTH, WIDTH, legend_outside, new_figure, selected
+from pathfold.analysis.plots.style import POSTERIOR, TRUTH, legend_outside, small_pictures
+from pathfold.data.checks import selected
 from pathfold.errors import SettingsError, told
 from pathfold.inference.calibrate import RANKS, Calibration, bins_for
 from pathfold.inference.refine import Refinement
@@ -15,7 +16,6 @@ from pathfold.inference.refine import Refinement
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLUMNS = 4
 MOST = 16
 
 
@@ -35,19 +35,14 @@ def plot_calibration(calibration: Calibration, names: Sequence[str | int] | str 
         raise SettingsError(f"plot_calibration draws what pf.calibrate returned, not {told(calibration)}")
     known = [str(name) for name in calibration.ranks.columns]
     chosen = [known[i] for i in selected("quantity", names, known)]
-    columns = min(COLUMNS, len(chosen))
-    rows = -(-len(chosen) // columns)
-    figure = new_figure(WIDTH * max(columns, 2) / COLUMNS, 1.9 * rows + 0.7)
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
-    for ax, name in zip(axes, chosen, strict=False):
+    figure, axes = small_pictures(len(chosen), 1.9, 0.7, sharex=True)
+    for ax, name in zip(axes, chosen, strict=True):
         ranks = calibration.ranks[name].dropna().to_numpy()
         bins = bins_for(len(ranks))
         low, high = stats.binom.ppf([0.025, 0.975], len(ranks), 1.0 / bins)
         ax.axhspan(low, high, color="#e4e4e4", lw=0, label="95 % of a uniform rank")
         ax.hist(ranks, np.linspace(0, RANKS, bins + 1), color=POSTERIOR.inner, edgecolor="white", lw=0.5, label="runs")
         ax.set_title(f"{name}, p = {calibration.table.loc[name, 'p_value']:.2g}", fontsize="small")
-    for ax in axes[len(chosen) :]:
-        ax.remove()
     figure.supxlabel("rank of the truth among 99 draws", fontsize="small")
     legend_outside(figure)
     return figure
@@ -68,11 +63,8 @@ def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | i
     table = refinement.table
     known = list(dict.fromkeys(table.index.get_level_values("parameter")))
     chosen = refinement.worst(MOST) if names is None else [known[i] for i in selected("parameter", names, known)]
-    columns = min(COLUMNS, len(chosen))
-    rows = -(-len(chosen) // columns)
-    figure = new_figure(WIDTH * max(columns, 2) / COLUMNS, 2.3 * rows + 0.5)
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
-    for ax, name in zip(axes, chosen, strict=False):
+    figure, axes = small_pictures(len(chosen), 2.3, 0.5, sharex=True)
+    for ax, name in zip(axes, chosen, strict=True):
         levels = table.loc[name]
         steps, mean, sd = (np.asarray(levels.index), levels["mean"].to_numpy(), levels["sd"].to_numpy())
         ax.fill_between(steps, mean - sd, mean + sd, color=POSTERIOR.outer, lw=0, label="mean ± sd")
@@ -84,8 +76,6 @@ def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | i
         ax.set_xscale("log", base=2)
         ax.set_xticks(steps, [str(count) for count in steps])
         ax.set_title(name, fontsize="small")
-    for ax in axes[len(chosen) :]:
-        ax.remove()
     figure.supxlabel("fine steps between observations", fontsize="small")
     legend_outside(figure)
     return figure

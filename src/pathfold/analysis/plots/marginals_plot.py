@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.plots.style import POSTERIOR, TRUTH, WIDTH, legend_outside, new_figure
+from pathfold.analysis.plots.style import POSTERIOR, TRUTH, legend_outside, small_pictures
 from pathfold.errors import SettingsError
 from pathfold.results.convergence import by_label, scalars
+from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters, prior_density
-from pathfold.results.reading import check_posterior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLUMNS = 4
 BINS = 40
 MOST, FEW = 24, 4  # scalars of a variable that are all drawn, and how many of one that has more
 
@@ -43,7 +42,7 @@ def plot_marginals(
     truth
         True values by name, where they are known.
     """
-    tree = check_posterior(posterior)
+    tree = results_of(posterior)
     draws = {
         label: (name, i, x)
         for name in _names(tree, names)
@@ -57,11 +56,8 @@ def plot_marginals(
             f"truth has a value of {unknown[0]!r}, which the posterior does not have; it has {_told_variables(tree)}"
         )
     true = by_label(tree, truth or {})
-    columns = min(COLUMNS, len(draws))
-    rows = -(-len(draws) // columns)
-    figure = new_figure(WIDTH * max(columns, 2) / COLUMNS, 1.9 * rows + 0.6)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, (label, (name, i, x)) in zip(axes, draws.items(), strict=False):
+    figure, axes = small_pictures(len(draws), 1.9, 0.6)
+    for ax, (label, (name, i, x)) in zip(axes, draws.items(), strict=True):
         edges = np.histogram_bin_edges(x.ravel(), BINS)
         ax.hist(x.ravel(), edges, density=True, color=POSTERIOR.outer, label="posterior")
         for k, chain in enumerate(x):
@@ -81,8 +77,6 @@ def plot_marginals(
         ax.set_xlabel(label)
         ax.set_yticks([])
         ax.locator_params(axis="x", nbins=3)
-    for ax in axes[len(draws) :]:
-        ax.remove()
     if large := [name for name in _names(tree, names) if _drawn(tree, name) is not None]:
         figure.suptitle(f"of {', '.join(large)} the first {FEW} are drawn", fontsize="small")
     legend_outside(figure)

@@ -20,11 +20,12 @@ from pathfold.analysis.plots.style import (
     grid_of_axes,
     legend_outside,
     say_how_many,
-    selected,
 )
 from pathfold.data.censoring import ABOVE, BELOW
+from pathfold.data.checks import selected
 from pathfold.errors import SettingsError
-from pathfold.results.reading import NEW, SEEN, check_posterior, component_names, observation_names
+from pathfold.results.in_order import results_of
+from pathfold.results.reading import NEW, SEEN, component_names, observation_names, of_draws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +65,7 @@ def plot_paths(
     natural
         Maps states (..., component) to the units they are drawn, and observed, in; "log rate" is then called "rate".
     """
-    tree = check_posterior(posterior, "observed_data", "constant_data")
+    tree = results_of(posterior, "observed_data", "constant_data")
     if "state" not in tree.posterior:
         raise SettingsError("there are no paths to draw: keep_path or keep left them out; keep 'nodes' or 'all'")
     transform = natural or (lambda x: x)
@@ -130,7 +131,7 @@ def plot_predictions(
         The series to draw, by name or number; by default the first twelve of those predicted. A new series is called
         "new".
     """
-    tree = check_posterior(posterior, "observed_data", "constant_data", "predictions", "predictions_constant_data")
+    tree = results_of(posterior, "observed_data", "constant_data", "predictions", "predictions_constant_data")
     predictions: xr.Dataset = tree["predictions"].to_dataset()
     known = observation_names(tree)
     rows = selected("observation", names, known)
@@ -138,7 +139,7 @@ def plot_predictions(
     predicted = [*dict.fromkeys(of_predictions)]
     every = predicted if series is None else [*dict.fromkeys([*of_data, *of_predictions])]
     columns = [every[k] for k in first_few(series, every)]
-    values = predictions["y"].values.reshape(-1, *predictions["y"].shape[2:])
+    values = of_draws(predictions["y"])
     figure, axes = grid_of_axes([known[k] for k in rows], columns, tree)
     say_how_many(figure, series, every)
     for j, column in enumerate(columns):
@@ -187,9 +188,7 @@ def _replicated(tree: xr.DataTree, shown: set[int]) -> dict[str, tuple[int, np.n
     """Return replicated observations (draw, time), with their column, by name: of the columns not shown already."""
     if "posterior_predictive" not in tree.children:
         return {}
-    drawn: xr.Dataset = tree["posterior_predictive"].to_dataset()
-    y = drawn["y"].values
-    y = y.reshape(-1, *y.shape[2:])
+    y = of_draws(tree["posterior_predictive"].to_dataset()["y"])
     return {name: (k, y[..., k]) for k, name in enumerate(observation_names(tree)) if k not in shown}
 
 
@@ -197,10 +196,10 @@ def _draw_predicted_states(ax: Axes, tree: xr.DataTree, component: int, series: 
     if "predictions" not in tree.children:
         return
     predictions: xr.Dataset = tree["predictions"].to_dataset()
-    states, mine = predictions["state"].values, _series_predicted(predictions) == series
+    mine = _series_predicted(predictions) == series
     if not np.any(mine):
         return
-    states = transform(states.reshape(-1, *states.shape[2:]))
+    states = transform(of_draws(predictions["state"]))
     draw_bands(ax, predictions["time"].values[mine], states[:, mine, component], FORECAST, "forecast")
 
 

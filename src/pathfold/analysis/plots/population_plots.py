@@ -22,14 +22,14 @@ from pathfold.analysis.plots.style import (
     new_figure,
     quantiles,
     say_how_many,
-    selected,
     time_label,
 )
 from pathfold.data.censoring import ABOVE, BELOW, BETWEEN
-from pathfold.data.checks import whole
+from pathfold.data.checks import selected, whole
 from pathfold.data.real_arrays import is_frame, real_array
 from pathfold.errors import SettingsError, told
-from pathfold.results.reading import check_posterior, observation_names, series_names
+from pathfold.results.in_order import results_of
+from pathfold.results.reading import observation_names, of_draws, series_names
 from pathfold.results.shrinkage import Effect, effects_of, shrinkage
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def plot_vpc(
     percentiles
         The percentiles that are compared, in percent.
     """
-    tree = check_posterior(posterior, "observed_data", "posterior_predictive")
+    tree = results_of(posterior, "observed_data", "posterior_predictive")
     if tree["posterior_predictive"].attrs.get("given") == "path":
         raise SettingsError(
             "these data were simulated given the paths of the draws, and follow those observed; for a visual "
@@ -80,7 +80,7 @@ def plot_vpc(
         )
     known, levels = observation_names(tree), _checked_percentiles(percentiles)
     rows = selected("observation", names, known)
-    y = _simulated(tree["posterior_predictive"].to_dataset())
+    y = of_draws(tree["posterior_predictive"].to_dataset()["y"])
     data = tree.observed_data
     if never := [known[k] for k in rows if np.isnan(data["y"].values[:, k]).all()]:
         raise SettingsError(f"{never[0]!r} was never observed: leave it out of names")
@@ -100,12 +100,6 @@ def plot_vpc(
     figure.axes[-1].set_xlabel(time_label(tree))
     legend_outside(figure)
     return figure
-
-
-def _simulated(drawn: xr.Dataset) -> np.ndarray:
-    """Return the data simulated, (draw, row, observation), of all chains together."""
-    values: np.ndarray = drawn["y"].values
-    return values.reshape(-1, *values.shape[2:])
 
 
 class _Compared(NamedTuple):
@@ -254,7 +248,7 @@ def plot_individuals(
     columns
         How many pictures stand side by side.
     """
-    tree = check_posterior(posterior, "observed_data", "posterior_predictive")
+    tree = results_of(posterior, "observed_data", "posterior_predictive")
     if tree["posterior_predictive"].attrs.get("given") == "population":
         raise SettingsError(
             "these data were simulated for other members of the population; for individual fits use "
@@ -265,7 +259,7 @@ def plot_individuals(
     chosen = first_few(series, every)
     of_rows = series_of(tree.observed_data)
     drawn = tree["replicated_path" if "replicated_path" in tree.children else "posterior_predictive"].to_dataset()
-    of_drawn, times, y = series_of(drawn), drawn["time"].values, _simulated(drawn)
+    of_drawn, times, y = series_of(drawn), drawn["time"].values, of_draws(drawn["y"])
     wide = min(whole("columns", columns, least=1), len(chosen))
     high = -(-len(chosen) // wide)
     figure = new_figure(max(4.0, 2.3 * wide + 0.4), 1.7 * high + 0.9)
@@ -310,7 +304,7 @@ def plot_effects(
         By name, a number or word for each series: a dict of arrays, or a table with a row for each series. Rows of
         pandas and xarray objects are matched to the series by name, others by order.
     """
-    tree = check_posterior(posterior, "constant_data")
+    tree = results_of(posterior, "constant_data")
     effects, series = effects_of(tree), series_names(tree)
     chosen = {[*effects][i]: [*effects.values()][i] for i in selected("effect", names, [*effects])}
     if covariates is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from pathfold.data.checks import selected
 from pathfold.data.dates import told_time
-from pathfold.errors import SettingsError, told
+from pathfold.errors import SettingsError
 from pathfold.results.reading import calendars_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ REPLICATED = Tone("#6a4c93", "#bfaed6", "#e6def0")
 DATA, TRUTH, ALARM = "#000000", "#2f7d32", "#b3261e"
 BANDS = (0.95, 0.5)
 WIDTH = 7.0  # inches: at the width of a column of text the letters have their own size
-ACROSS = 4  # series of a panel beside each other
+ACROSS = 4  # series of a panel, or small pictures, beside each other
 MOST_SERIES = 12  # of a panel, unless they are named
 
 
@@ -40,6 +41,17 @@ def new_figure(width: float, height: float) -> Figure:
     except ModuleNotFoundError as error:
         raise SettingsError("pictures need Matplotlib, which `pip install 'pathfold[plots]'` brings") from error
     return Picture(figsize=(width, height), layout="constrained")
+
+
+def small_pictures(count: int, height: float, besides: float, *, sharex: bool = False) -> tuple[Figure, list[Any]]:
+    """Make a figure of small pictures of some height, four beside each other, with room besides; and its axes."""
+    across = min(count, ACROSS)
+    rows = -(-count // across)
+    figure = new_figure(WIDTH * max(across, 2) / ACROSS, height * rows + besides)
+    axes = figure.subplots(rows, across, squeeze=False, sharex=sharex).ravel().tolist()
+    for ax in axes[count:]:
+        ax.remove()
+    return figure, axes[:count]
 
 
 def grid_of_axes(rows: Sequence[str], series: Sequence[str], tree: xr.DataTree) -> tuple[Figure, np.ndarray]:
@@ -134,21 +146,3 @@ def say_how_many(figure: Figure, chosen: Any, every: Sequence[str]) -> None:
     """Let the figure say that it shows the first few series, if there are more and none were chosen."""
     if chosen is None and len(every) > MOST_SERIES:
         figure.suptitle(f"the first {MOST_SERIES} of {len(every):,} series", fontsize="small")
-
-
-def selected(what: str, names: Iterable[Any] | str | int | None, known: Sequence[str]) -> list[int]:
-    """Return the places of the chosen names or numbers among those known; all if none are chosen."""
-    if names is None:
-        return list(range(len(known)))
-    chosen = [names] if isinstance(names, str | int) else list(names)
-    places = []
-    for name in chosen:
-        if name in known:
-            places.append(known.index(name))
-        elif isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(known):
-            places.append(int(name))
-        else:
-            raise SettingsError(f"there is no {what} {told(name)} to draw; there are {', '.join(known) or 'none'}")
-    if not places:
-        raise SettingsError(f"names select no {what}; leave them out to draw all")
-    return places

@@ -42,7 +42,7 @@ def _guess(engine: Engine, choice: Heuristic, attempt: Attempt, seed: int, chain
             point = engine.block("point")
             engine.set_vector(point, last.u, last.v0, last.w, last.v)
             engine.set("point", point, "node", "x_node", last.nodes)
-            return Point(point[: engine.block_sizes["vector"]].copy(), engine.record("point", point, "node").copy())
+            return Point.of(engine, point)
     assert last is not None
     residuals = name_worst(last.residuals, engine.grid.ends, engine.grid.first, engine.grid.series)
     raise InitialisationError(

@@ -1,94 +1,27 @@
-"""Functions for all predictions: draws of a posterior, paths carried forward, groups of the results."""
+"""Draws carried forward in compiled code, and warnings of steps that are too long for that."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
-import jax
 import numpy as np
-import xarray as xr
 
-from pathfold.data import Observations, TimeGrid
-from pathfold.data.checks import whole
-from pathfold.data.dates import Calendar, counted, dates_of
-from pathfold.data.real_arrays import real_array
+from pathfold.data import TimeGrid
 from pathfold.engine.forward import ABREAST_DRAWS, forward
-from pathfold.errors import DataError, SettingsError, told, warn
+from pathfold.errors import warn
 from pathfold.model import DiffusionModel
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
 from pathfold.model.simulation import leaps
 from pathfold.model.transform import BOUNDED
 from pathfold.results.diagnostics import FINER, SHIFT
-from pathfold.results.overview import Results
-from pathfold.results.reading import is_panel
 from pathfold.sampling.selection import component_labels
 
 FEWEST_JUDGED, MOST_JUDGED = 10, 2 * 10**6  # draws whose steps say anything of the others; numbers in their paths
 LEAPING = 0.3  # share of the paths that leap
 SEED = 41  # of the noise by which steps are judged
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Draws of a posterior: the places of those chosen among the draws of every chain."""
-
-    tree: xr.DataTree
-    places: np.ndarray
-
-    @classmethod
-    def of(cls, tree: xr.DataTree, draws: int | None) -> Chosen:
-        """Choose so many draws of every chain, evenly spread; all if there is no number."""
-        there = tree.posterior.sizes["draw"]
-        count = there if draws is None else whole("draws", draws, least=1)
-        if count > there:
-            raise SettingsError(f"draws = {count}, but the posterior has {there} per chain; take fewer")
-        return cls(tree, np.linspace(0, there - 1, count).round().astype(int))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of chains and of draws."""
-        return self.tree.posterior.sizes["chain"], len(self.places)
-
-    @property
-    def count(self) -> int:
-        """The number D of draws, of all chains."""
-        return self.shape[0] * self.shape[1]
-
-    def flat(self, values: np.ndarray) -> np.ndarray:
-        """Return the draws chosen, (D, ...), from an array by chain and draw, (chain, draw, ...)."""
-        return values[:, self.places].reshape(self.count, *values.shape[2:])
-
-    def by_chain(self, values: np.ndarray) -> np.ndarray:
-        """Return an array (D, ...) as (chain, draw, ...)."""
-        return values.reshape(*self.shape, *values.shape[1:])
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        """Read these draws of a variable of the posterior, (D, ...); raise SettingsError if it was not kept."""
-        if name not in self.tree.posterior:
-            raise SettingsError(
-                f"the posterior has no draws of {name!r}, which keep leaves out: sample with it among those to keep"
-            )
-        values = self.tree.posterior[name].isel(draw=self.places).values
-        return values.reshape(self.count, *values.shape[2:])
-
-    def states(self, model: DiffusionModel, remedy: str) -> np.ndarray:
-        """Return states (D, time, component); raise SettingsError, with the remedy, if not all of them were kept."""
-        posterior = self.tree.posterior
-        if "state" not in posterior and self.tree.attrs.get("keep", "all") == "all":
-            raise SettingsError(f"the posterior has no states (keep_path='none'): {remedy}")
-        if "state" not in posterior or posterior.sizes["component"] < model.state_dim:
-            raise SettingsError(f"the posterior has no states, or not all components of them (keep): {remedy}")
-        return self["state"]
-
-    @property
-    def coordinates(self) -> dict[str, Any]:
-        """The coordinates of chains and draws."""
-        posterior = self.tree.posterior
-        return {"chain": posterior["chain"].values, "draw": posterior["draw"].values[self.places]}
 
 
 def carried_forward(
@@ -198,11 +131,6 @@ class _Halved:
         out[:] = np.stack([half.T for half in halves]).ravel()
 
 
-def node_times(model: DiffusionModel, grid: TimeGrid, rows: np.ndarray) -> Any:
-    """Return what the model's functions take as the times of these nodes (N,) of a grid."""
-    return jax.tree.map(lambda array: array[rows], model.clocks(grid)[1])
-
-
 def warn_of_lost(states: np.ndarray, what: str) -> None:
     """Warn of paths (D, R, X) that are not finite to the end."""
     if lost := int(np.sum(~np.isfinite(states).all(axis=(1, 2)))):
@@ -210,38 +138,3 @@ def warn_of_lost(states: np.ndarray, what: str) -> None:
             f"{lost} of {len(states)} {what} are not finite from some time on, where their observations are NaN: take "
             f"smaller steps (steps_per_interval, max_step), or {BOUNDED}"
         )
-
-
-def read_times(times: Any, calendar: Calendar | None) -> np.ndarray:
-    """Return times (T,) that a user asks for, counted like those of a series."""
-    array = real_array("times", counted("times", times, calendar))
-    if array.ndim != 1:
-        raise DataError(f"times must be a list of times, such as [1.0, 2.0], not {told(times)}")
-    return array
-
-
-def series_of_rows(asked: Sequence[Observations]) -> np.ndarray:
-    """Return the place of the series that each time belongs to, of series one after the other."""
-    return np.repeat(np.arange(len(asked)), [series.times.size for series in asked])
-
-
-def coordinates_of(
-    tree: xr.DataTree, names: Sequence[Any], asked: Sequence[Observations]
-) -> tuple[str, dict[str, Any]]:
-    """Return the dimension of the times of series, one after the other, and its coordinates."""
-    dim, rows = "node" if is_panel(tree) else "time", series_of_rows(asked)
-    times = np.concatenate([series.times for series in asked])
-    coordinates: dict[str, Any] = {"time": (dim, times)}
-    if is_panel(tree):
-        coordinates["node_series"] = (dim, np.array(names)[rows])
-    if (dates := dates_of([series.calendar for series in asked], times, rows)) is not None:
-        coordinates["date"] = (dim, dates)
-    return dim, coordinates
-
-
-def extended(tree: xr.DataTree, groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
-    """Return the results with these groups added or replaced; arrays are shared, not copied."""
-    kept = {str(name): child.to_dataset() for name, child in tree.children.items()}
-    longer = Results.from_dict({f"/{name}": group for name, group in (kept | dict(groups)).items()})
-    longer.attrs = dict(tree.attrs)
-    return longer

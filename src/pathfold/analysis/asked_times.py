@@ -1,0 +1,42 @@
+"""Times and series that a user asks for, and what results call them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pathfold.data import Observations
+from pathfold.data.dates import Calendar, counted, dates_of
+from pathfold.data.real_arrays import real_array
+from pathfold.errors import DataError, told
+from pathfold.results.reading import is_panel
+
+
+def read_times(times: Any, calendar: Calendar | None) -> np.ndarray:
+    """Return times (T,) that a user asks for, counted like those of a series."""
+    array = real_array("times", counted("times", times, calendar))
+    if array.ndim != 1:
+        raise DataError(f"times must be a list of times, such as [1.0, 2.0], not {told(times)}")
+    return array
+
+
+def series_of_rows(asked: Sequence[Observations]) -> np.ndarray:
+    """Return the place of the series that each time belongs to, of series one after the other."""
+    return np.repeat(np.arange(len(asked)), [series.times.size for series in asked])
+
+
+def coordinates_of(
+    tree: xr.DataTree, names: Sequence[Any], asked: Sequence[Observations]
+) -> tuple[str, dict[str, Any]]:
+    """Return the dimension of the times of series, one after the other, and its coordinates."""
+    dim, rows = "node" if is_panel(tree) else "time", series_of_rows(asked)
+    times = np.concatenate([series.times for series in asked])
+    coordinates: dict[str, Any] = {"time": (dim, times)}
+    if is_panel(tree):
+        coordinates["node_series"] = (dim, np.array(names)[rows])
+    if (dates := dates_of([series.calendar for series in asked], times, rows)) is not None:
+        coordinates["date"] = (dim, dates)
+    return dim, coordinates
