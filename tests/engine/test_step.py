@@ -177,8 +177,7 @@ def test_a_way_back_that_ends_early_would_have_come_back():
                 if native.position_step(*d.args, origin, there, goal[:0], p, t, scratch, d.counts) != CONVERGED:
                     continue
                 native.momentum_step(*d.args, origin, there, p, t, scratch)
-                native.linearise(*d.args, there, scratch)
-                if native.factorise(*d.args, there, scratch) != CONVERGED:
+                if native.linearise_and_factorise(*d.args, there, scratch) != CONVERGED:
                     continue
                 native.project(*d.args, there, p, scratch)
                 counted = []
