@@ -177,8 +177,7 @@ def test_a_way_back_that_ends_early_would_have_come_back():
                 if native.position_step(d.machine(scratch), origin, there, goal[:0], p, t, d.counts) != CONVERGED:
                     continue
                 native.momentum_step(d.machine(scratch), origin, there, p, t)
-                native.linearise(d.machine(scratch), there)
-                if native.factorise(d.machine(scratch), there) != CONVERGED:
+                if native.linearise_and_factorise(d.machine(scratch), there) != CONVERGED:
                     continue
                 native.project(d.machine(scratch), there, p)
                 counted = []

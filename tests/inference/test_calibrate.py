@@ -63,6 +63,20 @@ def test_a_network_whose_species_have_no_order_is_calibrated():
     assert [*found.ranks][:3] == [*example.model().priors]
 
 
+def test_of_steps_that_leap_in_some_runs_it_does_not_warn():
+    """The prior has a rate now and then that the steps are too long for."""
+    fast = pf.DiffusionModel(
+        drift=lambda x, z: -z["rate"] * x,
+        diffusion=lambda x, z: 0.3 * jnp.eye(1),
+        parameters={"rate": dist.Uniform(6.5, 7.5)},
+        initial_state=[dist.Normal(4.0, 0.1)],
+        observation=pf.GaussianNoise(lambda x, z: x, 0.3),
+    )
+    with pytest.warns(UserWarning, match="one fine step changes"):
+        pf.simulate(fast, {"rate": 7.0}, TIMES, steps_per_interval=2)
+    assert pf.calibrate(fast, TIMES, runs=2, threads=2, **TINY).failed == 0
+
+
 def ranks_of(draw, runs: int = 400) -> pf.Calibration:
     """Of truths that are draw(rng) where the posterior is standard normal."""
     rng = np.random.default_rng(3)

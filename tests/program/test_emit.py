@@ -297,8 +297,8 @@ def test_series_abreast(abreast, lanes, reverse, largest):
         outer = after[:, None] * state
         return {"state": after, "level": state, "total": total + outer @ matrix, "most": np.maximum(most, after[0])}
 
-    def final(state, total, most, start):
-        return {"stop": state + start, "total": total + np.diag(start), "most": most}
+    def final(matrix, state, total, most, start):
+        return {"stop": matrix @ state + start, "total": total + np.diag(start), "most": most}
 
     level, stop = np.where(np.isnan(given), 0.0, np.nan), np.zeros_like(start)
     for place in present:
@@ -307,7 +307,7 @@ def test_series_abreast(abreast, lanes, reverse, largest):
             level[n], before = state, state
             state = np.tanh(matrix @ state) + given[n] + start[place, 1]
             total, most = total + np.outer(state, before) @ matrix, max(most, state[0])
-        stop[place], total = state + start[place], total + np.diag(start[place])
+        stop[place], total = matrix @ state + start[place], total + np.diag(start[place])
     kernel = NodeScan("group", memory.uses(), init=init, body=body, final=final, reverse=reverse, largest=("most",))
     memory.run(kernel, largest=largest)
     assert_close(memory["node", "level"][: 8 * abreast], level[: 8 * abreast])

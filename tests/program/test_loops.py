@@ -147,8 +147,8 @@ class RandomKernel:
             following, kept, more = turn(self.instructions, P, A, S, B)
             return {"P": following, "kept": kept, "sum": sum + more}
 
-        def final(P, sum, A):
-            return {"end": lower_mirrored(P @ A.T), "total": sum}
+        def final(P, sum, A, S):
+            return {"end": lower_mirrored(P @ A.T + S.T @ S), "total": sum}
 
         scan = NodeScan if self.nodes else LaneScan
         return scan("random", memory.uses(), init=init, body=body, final=final, reverse=self.reverse)
@@ -166,7 +166,7 @@ class RandomKernel:
             for place in reversed(places) if self.reverse else places:
                 P, kept[place], more = turn(self.instructions, P, A[k], S, B[place])
                 total[k] += more
-            end[k] = mirrored(P @ A[k].T)
+            end[k] = mirrored(P @ A[k].T + S.T @ S)
         for key, value in zip(results, (kept, end, total), strict=True):
             memory[key] = value
 

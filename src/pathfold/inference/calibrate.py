@@ -42,6 +42,8 @@ BINS = (20, 10, 5, 4, 2)  # each has the same number of the values that a rank c
 LEVEL = 0.01
 FEWEST = 10 * BINS[-1]  # runs that can tell anything: about ten in each of two bins
 WARMUP = 250
+# Warnings of single runs: the ranks judge all fits, of the model with the steps that it is given.
+OF_ONE_RUN = ("this fit should not be relied on", "at t = .* one fine step changes")
 Method = Literal["sample", "fit"]
 EFFECTIVE = 0.5  # of the draws that ranks are among; if fewer are, ranks at the ends are too many
 
@@ -158,16 +160,19 @@ def calibrate(
     plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings, method)
     records = RunRecords.open(checkpoint, plan)
     todo = [i for i in range(runs) if i not in records.found]
-    if todo:
-        records.add(todo[0], plan.run(todo[0]))  # by itself, since it compiles the model
-    with ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(plan.run, i): i for i in todo[1:]}
-        try:
-            for future in as_completed(futures):
-                records.add(futures[future], future.result())
-        finally:
-            for future in futures:
-                future.cancel()
+    with warnings.catch_warnings():  # around all threads: they share the filters
+        for of_one_run in OF_ONE_RUN:
+            warnings.filterwarnings("ignore", message=of_one_run)
+        if todo:
+            records.add(todo[0], plan.run(todo[0]))  # by itself, since it compiles the model
+        with ThreadPoolExecutor(workers) as pool:
+            futures = {pool.submit(plan.run, i): i for i in todo[1:]}
+            try:
+                for future in as_completed(futures):
+                    records.add(futures[future], future.result())
+            finally:
+                for future in futures:
+                    future.cancel()
     return calibration_of([records.found[i] for i in range(runs)])
 
 
@@ -223,12 +228,10 @@ class Plan:
 
     def _fitted(self, data: list[Observations], seed: int) -> np.ndarray:
         """Return draws (draw, quantity) of a fit."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="this fit should not be relied on")
-            tree = fit(
-                self.model, data, **self.fine, draws=self.settings.draws, keep_path="none", seed=seed, threads=1,
-                progress=False, max_seconds=None,
-            )  # fmt: skip
+        tree = fit(
+            self.model, data, **self.fine, draws=self.settings.draws, keep_path="none", seed=seed, threads=1,
+            progress=False, max_seconds=None,
+        )  # fmt: skip
         shared, varying = list(self.model.parameters.names), list(self.model.varying.names)
         several = len(data) > 1
         own = [_of_each(tree.posterior[name], several) for name in ("initial_state", *varying)]

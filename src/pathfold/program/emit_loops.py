@@ -251,25 +251,25 @@ def _node_scan(outside: Loops, lanes: int, outputs: dict[str, Outputs]) -> None:
     with f.abreast(traced.abreast):
         top = top.inside(series)
         top.scope = {n: f.spread(top.scope[n], traced.kinds[n]) for n in kept}
-        top.compute(frontier(graph, levels, needed(graph, _roots(traced, outputs["body"]), top.scope), OUTER))
-        _write(top, outputs["init"])
+        first = top.inside({})
+        first.compute(frontier(graph, levels, needed(graph, _roots(traced, outputs["body"]), top.scope), OUTER))
+        _write(first, outputs["init"])
         if outputs["body"]:
             with f.loop(group.rows) as (turn, _, _):
                 row = group.row(turn)
                 bases = {use.array: group.base_in(use, row) for use in kernel.uses if use.record.kind == "lane"}
-                section = top.inside(_fields(kernel.uses, bases, lanes, group))
+                section = first.inside(_fields(kernel.uses, bases, lanes, group))
                 if traced.abreast == 1:
                     _write(section, outputs["body"])
                 else:
                     _write_active(section, outputs["body"], group, row)
-        last = outside.inside(series)
-        _write(last, outputs["final"])
+        _write(top, outputs["final"])
         here = group.has_series()
         for memory, filling in outputs["final"]:
             if here is not None:
-                _clear(last, series[memory], filling.size, here)
+                _clear(top, series[memory], filling.size, here)
             if memory in sums:
-                _join(last, series[memory], sums[memory], filling.size, group.joined_by(memory[1]))
+                _join(top, series[memory], sums[memory], filling.size, group.joined_by(memory[1]))
 
 
 def _write_active(section: Loops, outputs: Outputs, group: Group, row: str) -> None:

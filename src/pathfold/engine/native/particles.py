@@ -271,7 +271,8 @@ def filter_particles(
             draw_starts(m, point, rng, piece, states, log_weights, columns, kinds, to_do)
         if weights.size > 0:
             look_ahead(m, point, rng, piece, states, expected[g])
-            weights[g] = exp(log_weights)
+            for p in range(log_weights.size):
+                weights[g, p] = exp(log_weights[p])
         average(states, log_weights, spare[0])
         if not start:
             exchange(layout, point, at.PIECE_X_BEGIN, piece, spare[0], True)
