@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pathfold.engine.model_functions import ModelFunctions
+from pathfold.engine.model_functions import Programs
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 
 
-def kernels(f: ModelFunctions, r: Records, n: Sizes) -> list[Kernel]:
+def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
     return [_place_nodes(r, n), _hold_nodes(r), _improve_nodes(r, n), _worst_guess(r), _keep_best(r)]
 
 

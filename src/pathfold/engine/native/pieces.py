@@ -9,7 +9,7 @@ nor made into machine code. What the host calls is a whole: it gathers its piece
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -81,7 +81,7 @@ class InfersViews(NopythonTypeInference):
 
     _name = "infers_views"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: Any) -> Literal[True]:
         context, state.targetctx = state.targetctx, state.targetctx.subtarget(enable_nrt=True)
         try:
             return super().run_pass(state)
