@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import MagicMock
-
 import pytest
 
 from pathfold.engine import table as at
@@ -14,7 +12,6 @@ from pathfold.engine.compile import (
     SEGMENTED_METHOD,
     UNCONSTRAINED_METHOD,
 )
-from pathfold.engine.native import shares
 from pathfold.engine.records import Sizes
 
 SIZES = Sizes(X=2, M=2, V=2, U=2, Z=2, Y=1, W=1, V0=2, IN=1, F=1, C=1)
@@ -38,22 +35,10 @@ def test_records_and_fields_of_the_table_are_those_of_the_methods():
     assert {*at.place_field.by_name} <= fields
 
 
-def test_kernels_of_the_table_are_those_of_the_methods():
-    made = {
-        kernel.name
-        for method, own in zip(METHODS, records(), strict=True)
-        for kernels in method.kernels
-        for kernel in kernels(MagicMock(), own, SIZES)
-    }
-    of_no_model = {name for (name,), place in at.place_kernel.by_name.items() if place in shares.addresses()}
-    of_no_model.add("hand_states")
-    assert {name for (name,) in at.place_kernel.by_name} - of_no_model == made
-
-
 def test_no_two_names_have_one_place():
-    every = [at.place_record, at.place_field, at.place_kernel]
+    every = [at.place_record, at.place_field]
     begins = [min(each.by_name.values()) for each in every]
     assert begins[1:] == [each.end for each in every[:-1]]
-    assert every[-1].end == at.NOTHING
+    assert every[-1].end == at.PLANS
     with pytest.raises(AssertionError, match="theta"):
         at.place_record("point", "theta")

@@ -16,6 +16,7 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.example_models import EXAMPLES
+from pathfold.inference.fit import mode_search, outcome
 from pathfold.inference.fit.correction import corrected, resample
 from pathfold.inference.fit.exploration import Explored, Uniforms, effective, pareto_k
 from pathfold.inference.fit.integrated import Integrated
@@ -249,7 +250,7 @@ def test_a_climb_to_the_maximum_whose_time_is_spent(model, monkeypatch):
 
 
 def test_a_long_fit_says_how_long_it_takes(model, capsys, monkeypatch):
-    monkeypatch.setattr(sys.modules[pf.fit.__module__], "LONG", 0.0)
+    monkeypatch.setattr(mode_search, "LONG", 0.0)
     pf.fit(model, DATA, steps_per_interval=STEPS, points=16, threads=1, max_seconds=1e6)
     assert re.search(
         r"this fit takes about \d+ s \(\d+ s for the mode, \d+ s for 16 points about it\)\n", capsys.readouterr().err
@@ -257,9 +258,9 @@ def test_a_long_fit_says_how_long_it_takes(model, capsys, monkeypatch):
 
 
 def test_of_a_heavy_problem_useless_points_are_not_all_made(model, monkeypatch):
-    monkeypatch.setattr(sys.modules[pf.fit.__module__], "HEAVY", 0.0)
+    monkeypatch.setattr(outcome, "HEAVY", 0.0)
     assert pf.fit(model, DATA, steps_per_interval=STEPS, threads=1).laplace.sizes["point"] == 256
-    monkeypatch.setattr(sys.modules[pf.fit.__module__], "USELESS", (-1.0, 0.3))
+    monkeypatch.setattr(outcome, "USELESS", (-1.0, 0.3))
     assert pf.fit(model, DATA, steps_per_interval=STEPS, threads=1).laplace.sizes["point"] == 64
 
 

@@ -41,12 +41,15 @@ def simulated(m: pf.DiffusionModel, count: int, seed: int = 1) -> pf.Observation
     return pf.simulate(m, truth, np.arange(1, count + 1), steps_per_interval=STEPS, seed=seed)
 
 
-def exact_means(log_likelihood: Callable[..., Any], times: np.ndarray, *, unknown: bool) -> dict[str, Any]:
+def exact_means(
+    log_likelihood: Callable[..., Any], times: np.ndarray, *, unknown: bool, points: int = 281
+) -> dict[str, Any]:
     """Posterior means of log s, (log s)^2, log c, x at the last time and its square.
 
-    `log_likelihood(n, x, z)` is that of what was observed at time n for all x of the grid.
+    `log_likelihood(n, x, z)` is that of what was observed at time n for all x of the grid, which must be as fine as the
+    likelihood is narrow.
     """
-    x = np.linspace(-7.0, 7.0, 281)
+    x = np.linspace(-7.0, 7.0, points)
     grids = {name: np.linspace(m - 5 * sd, m + 5 * sd, 41) for name, (m, sd) in PRIORS.items()}
     c_values = grids["c"] if unknown else np.zeros(1)
     with jax.enable_x64(True):

@@ -125,7 +125,7 @@ def test_a_worker_with_another_processor_makes_its_own_code(tmp_path, monkeypatc
 
     def foreign(task: ChainTask, attempt: int) -> ChainTask:
         sent = task.program
-        return replace(task, program=Program(f"{sent.key} there", "abacus", {}, sent.carried, sent.assembly))
+        return replace(task, program=Program(f"{sent.key} there", "abacus", {}, sent.facts, sent.assembly))
 
     with Workers(foreign) as pool:
         assert_same_draws(plain_run(), small_run(executor=pool))
