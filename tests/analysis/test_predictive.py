@@ -260,6 +260,17 @@ def store(*, logarithm: bool, **settings: Any) -> pf.DiffusionModel:
     return pf.DiffusionModel(**forms | given | {"inputs": {"rain": RAIN}, "states": ["mm"]} | settings)
 
 
+@pytest.mark.filterwarnings("ignore::pathfold.errors.DrawsWarning")  # of five draws
+def test_replicated_paths_between_observations_see_the_input():
+    """It rains from six to seven: the store is fuller then than at both observations beside it."""
+    model = store(logarithm=False)
+    data = pf.simulate(model, {"k": 0.4}, HOURS[6::6], steps_per_interval=12, seed=1)
+    tree = pf.sample(model, data, steps_per_interval=12, chains=1, warmup=20, draws=5, seed=1, progress=False)
+    y = pf.posterior_predictive(model, tree).replicated_path["y"].squeeze()
+    after, before, later = (y.sel(time=t, method="nearest").values for t in (7.0, 6.0, 12.0))
+    assert np.all(after > np.maximum(before, later) + 3.0)
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_step_that_leaps_is_told_of():
     """8 mm in an hour on 0.3 mm, as a logarithm; an amount has no such step."""

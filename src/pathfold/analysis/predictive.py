@@ -136,7 +136,9 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
         begins = np.roll(nodes, 1, axis=1)
         begins[:, grid.first] = chosen["initial_state"].reshape(chosen.count, -1, model.state_dim)
         of_intervals = grid.series_of_intervals
-        of_each = {name: tuple(getattr(grid, name)[k] for k in of_intervals) for name in ("inputs", "covariates")}
+        of_each = {
+            name: tuple(getattr(grid, name)[k] for k in of_intervals) for name in ("inputs", "covariates", "calendars")
+        }
         apart = replace(fine, first=np.arange(0, len(fine.ends), grid.steps), **of_each)
         states = carried_forward(ensemble, apart, begins, rng, series=of_intervals, keep=kept)
         states[:, np.flatnonzero(np.flatnonzero(kept) % grid.steps == grid.steps - 1)] = nodes
