@@ -106,11 +106,15 @@ def test_a_killed_run_resumes_where_it_was(tmp_path, monkeypatch, sampler):
     assert max(progress[0]) < WARMUP < max(progress[1]) < WARMUP + DRAWS
     assert max(progress[3]) > WARMUP + 20
 
-    started = []
-    real = chain.prepare
-    monkeypatch.setattr(chain, "prepare", lambda *a: (started.append(1), real(*a))[1])
+    restored, restore = [], chain.Chain.restore
+
+    def counted(*given):
+        restored.append(found := restore(*given))
+        return found
+
+    monkeypatch.setattr(chain.Chain, "restore", counted)
     resumed = small_run(sampler, checkpoint=folder)
-    assert len(started) == CHAINS - len(progress[3]), "chains with a checkpoint do not start again"
+    assert sum(restored) == len(progress[3]), "chains with a checkpoint do not start again"
     assert_same_draws(plain_run(sampler), resumed)
     assert_same_draws(resumed, small_run(sampler, checkpoint=folder))
 
