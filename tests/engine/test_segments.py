@@ -49,7 +49,7 @@ CASES = {
     "several, with gaps": SEVERAL,
     "exact": replace(LONG, W=0, S=3, starts=("normal", "gamma"), scheme="custom"),
     "varying": replace(LONG, varying=("normal given",), lengths=(24, 19), covariates=True),
-    "from a likelihood": replace(LONG, noise="student", inputs=True),
+    "from a likelihood": replace(LONG, noise="student", inputs=True, lengths=(17,)),  # the input ends at 9
     "large": replace(LONG, X=7, B=6, Y=3, W=3, lengths=(17,)),
 }
 LONGEST = 3
