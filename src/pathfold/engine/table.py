@@ -29,7 +29,7 @@ STEPS, SLOTS, ROWS, ACTIVE = LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACT
     _SIZES, _SIZES + 15
 )
 
-# Parts that the work is cut into (`native/parts.py`): how many; whether each has whole series; where the chunks, groups
+# Parts that the work is cut into (`native/run.py`): how many; whether each has whole series; where the chunks, groups
 # of series, runs of rows, shares of a vector and series in segments are listed that each begins with (and, after the
 # last, their number); where other tables than this one are.
 (PARTS, APART, BY_CHUNK, BY_SERIES, BY_NODE, BY_SHARE, BY_SEGMENT, TABLES, _RECORDS) = range(_PARTS, _PARTS + 9)
