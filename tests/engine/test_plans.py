@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 from pathfold.engine import plans
+from pathfold.engine.native.run import run
 from pathfold.engine.native.shares import KERNELS
 from pathfold.engine.plans import Plan
 from scripts.plan_fields import NAMES, PAGE, Fields, engines, fields_of, flow, kernels_of, page
@@ -101,6 +103,27 @@ def test_a_stage_that_is_missing_is_seen(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(plans.LINEARISE_AND_FACTOR, "stages", stages)
             assert unwritten(STEP, fields("constrained")) != [], kernel
+
+
+@pytest.mark.parametrize(("condition", "corrections"), [(1.0, 1), (1e5, 2), (1e12, 3)])
+def test_multipliers_are_corrected_until_they_are_accurate(condition, corrections):
+    """With half of C^{-1} in its place every correction leaves half of the error, so that they can be counted."""
+    engine = engines_by_name()["constrained"]
+    m, point = engine.machine(), engine.block("point")
+    rng = np.random.default_rng(0)
+    point[: engine.block_sizes["vector"]] = rng.normal(size=engine.block_sizes["vector"])
+    run(m, plans.LINEARISE_AND_FACTOR, point, point)
+    vector = rng.normal(size=engine.block_sizes["vector"])
+
+    def multipliers() -> np.ndarray:
+        run(m, plans.SOLVE_ON_MANIFOLD, point, vector)
+        return engine.get("scratch", m.scratch, "newton_sums", "a")
+
+    exact = multipliers()
+    assert np.abs(exact).max() > 0.01
+    engine.set("point", point, "sums", "C_inv", 0.5 * engine.get("point", point, "sums", "C_inv"))
+    engine.set("point", point, "sums", "condition", condition)
+    assert multipliers() == pytest.approx((1.0 - 0.5**corrections) * exact, rel=1e-9)
 
 
 def test_a_plan_is_known_by_its_number():

@@ -26,6 +26,7 @@ class Stage(NamedTuple):
     over: int  # where the table lists what parts begin with
     kernels: tuple[str, ...]
     of_other: bool = False  # whether the other block takes the place of the point
+    refines: bool = False  # whether it is left out once the parameters' multipliers are accurate
 
 
 def once(*kernels: str) -> Stage:
@@ -59,6 +60,12 @@ def shares(*kernels: str) -> Stage:
 
 def of_other(stage: Stage) -> Stage:
     return stage._replace(of_other=True)
+
+
+def corrected(unexplained: str, correct: str) -> list[Stage]:
+    """The multipliers a of the parameters, corrected from zero until they are accurate, a few times at most."""
+    first = nodes(unexplained), once(correct)
+    return [*first, *(CORRECTIONS - 1) * [stage._replace(refines=True) for stage in first]]
 
 
 class Plan(int):
@@ -109,7 +116,7 @@ SOLVED = (
     series("filter_ends"),
     join("join_filters"),
     series("filter_vector"),
-    *(CORRECTIONS * [nodes("unexplained"), once("correct")]),
+    *corrected("unexplained", "correct"),
 )
 SMOOTHED = series("smooth_ends"), join("join_smoothers"), series("smooth_vector")
 PULLED = *SMOOTHED, chunks("pull"), once("pull_start")
@@ -145,9 +152,9 @@ BEGUN = of_other(once("parameters")), of_other(STARTS)
 SHOT, SHOT_AFRESH = chunks("shoot", "residual"), chunks("shoot_linearised", "residual_linearised")
 CROSS_FACTORS = series("cross_survey"), join("join_cross_factors"), series("cross_factorise")
 CROSS_FILTERED = series("cross_filter_ends"), join("join_cross_filters"), series("cross_filter")
-CROSS_SOLVED = CORRECTIONS * [nodes("cross_unexplained"), once("cross_correct")]
+CROSS_UNEXPLAINED, *CROSS_CORRECTED = corrected("cross_unexplained", "cross_correct")
 
-SHOOT = plan(MOVED, *BEGUN, SHOT, *CROSS_FILTERED)
+SHOOT = plan(MOVED, *BEGUN, SHOT, *CROSS_FILTERED, CROSS_UNEXPLAINED)
 SHOOT_AFRESH = plan(
     MOVED,
     once("begin_cross_factor"),
@@ -155,10 +162,11 @@ SHOOT_AFRESH = plan(
     SHOT_AFRESH,
     *CROSS_FACTORS,
     *CROSS_FILTERED,
+    CROSS_UNEXPLAINED,
     once("finish_cross_factor"),
 )
 CROSS_SMOOTH = plan(
-    *CROSS_SOLVED,
+    *CROSS_CORRECTED,
     once("begin_change"),
     series("cross_smooth_ends"),
     join("join_cross_smoothers"),
@@ -264,8 +272,8 @@ def bind(addresses: Mapping[str, int], spans: Spans, *, apart: bool) -> Bound:
 
     A plan is legs, runs of stages that a part can go through without waiting for others: their number, and where each
     is. A leg is spans that are begun before it and spans that are joined after it (where they are, and how many),
-    whether parts have sums of their own meanwhile, the number of its stages, and these. The list of the plans comes
-    last.
+    whether parts have sums of their own meanwhile, whether it refines, the number of its stages, and these. The list of
+    the plans comes last.
     """
     words: list[int] = []
     places: list[int] = []
@@ -285,7 +293,7 @@ def bind(addresses: Mapping[str, int], spans: Spans, *, apart: bool) -> Bound:
             before, after, own = _sums(legs, i, spans)
             listed = (write(chain(*before)), len(before), write(chain(*after)), len(after))
             of_stages = chain(*(_words(stage, addresses) for stage in leg))
-            of_legs.append(write((*listed, own, len(leg), *of_stages), at_places=(0, 2)))
+            of_legs.append(write((*listed, own, leg[0].refines, len(leg), *of_stages), at_places=(0, 2)))
         begins.append(write((len(of_legs), *of_legs), range(1, len(of_legs) + 1)))
     write(begins, range(len(begins)))
     return Bound(np.array(words, dtype=np.int64), np.array(places, dtype=np.int64))
@@ -302,7 +310,7 @@ def _legs(stages: Sequence[Stage], known: Container[str], *, apart: bool) -> lis
     legs: list[list[Stage]] = []
     goes_on = False
     for stage in (stage for stage in kept if stage.kernels):
-        alone = stage.over in (ONCE, at.BY_SEGMENT) or not apart
+        alone = stage.over in (ONCE, at.BY_SEGMENT) or stage.refines or not apart
         if alone or not goes_on:
             legs.append([])
         legs[-1].append(stage)

@@ -196,6 +196,6 @@ def _newton(n: Sizes) -> Fields:
 def _sums(n: Sizes) -> Fields:
     """Sums over nodes and series, and small results of a solve."""
     U, Z = n.U, n.Z
-    solve: Fields = {"C_inv": (U, U), "C": (U, U), "log_det": (), "b": (U,), "a": (U,), "residual": (), "change": ()}
-    vectors: Fields = {"factors": (2,), "squares": ()}
+    solve: Fields = {"C_inv": (U, U), "C": (U, U), "condition": (), "log_det": (), "b": (U,), "a": (U,), "a_error": ()}
+    vectors: Fields = {"residual": (), "change": (), "factors": (2,), "squares": ()}
     return solve | vectors | {"gz": (Z,), "gu": (U,), "wD": (Z, U), "log_C": ()}

@@ -23,7 +23,7 @@ ONCE = 0  # stands where a stage has the place of its bounds in the table
 
 # The words of a bound plan (`plans.bind`), of its legs, stages and spans.
 LEGS = 0
-BEGUN, BEGINS, JOINED, JOINS, OWN_SUMS, STAGES, FIRST_STAGE = range(7)
+BEGUN, BEGINS, JOINED, JOINS, OWN_SUMS, REFINES, STAGES, FIRST_STAGE = range(8)
 OVER, OF_OTHER, KERNEL = range(3)
 MOST = 4  # kernels of a stage
 WIDTH = KERNEL + MOST
@@ -81,9 +81,11 @@ def _native_go_through(address, numbers):
 def run_plan(plan, layout, problem, point, other, scratch):
     """Run a plan, given as kernels are: a number and addresses. What is one part takes no detours."""
     blocks, words = (problem, point, other, scratch), layout + 8 * get(layout, get(layout, at.PLANS) + plan)
-    alone = get(layout, at.PARTS) == 1
+    alone, error = get(layout, at.PARTS) == 1, get(layout, at.SCRATCH_NEWTON_SUMS) + get(layout, at.SUMS_A_ERROR)
     for i in range(get(words, LEGS)):
         leg = layout + 8 * get(words, 1 + i)
+        if get(leg, REFINES) != 0 and get(scratch, error) == 0:
+            continue
         if alone or get(leg, FIRST_STAGE + OVER) == ONCE:
             do_leg(0, layout, leg, layout, blocks)
         else:

@@ -11,7 +11,10 @@ from pathfold.engine import table as at
 
 from .jit import compiled
 from .small import invert
+from .thresholds import ACCURATE, ACCURATE_IN_ITERATION
 from .words import get, numbers_at
+
+EPS = 2.0**-52
 
 
 @compiled
@@ -33,16 +36,32 @@ def set_identity(layout, block, record):
 
 @compiled
 def invert_woodbury(layout, block, record):
-    """Compute C^{-1} and log|C|; C is overwritten."""
-    U = get(layout, at.U)
+    """Compute C^{-1}, a bound of the condition of C, and log|C|; C is overwritten."""
+    U, trace, largest = get(layout, at.U), 0.0, 1.0
     C = of(layout, block, record, at.SUMS_C, U * U)
-    return invert(C, of(layout, block, record, at.SUMS_C_INV, U * U), U)
+    inverse = of(layout, block, record, at.SUMS_C_INV, U * U)
+    for i in range(U):
+        trace += fabs(C[i * U + i])
+    log_C = invert(C, inverse, U)
+    for i in range(inverse.size):
+        largest = max(largest, fabs(inverse[i]))
+    of(layout, block, record, at.SUMS_CONDITION, 1)[0] = trace * largest
+    return log_C
 
 
 @compiled
-def add_correction(layout, inverse, scratch):
-    """a += C^{-1} (b - a); then b = 0."""
+def add_correction(layout, block, record, scratch, accurate):
+    """a += C^{-1} (b - a); then b = 0.
+
+    Every correction leaves of what it corrects a fraction that rounding times the condition of C bounds; an error that
+    is small enough counts as none.
+    """
     U = get(layout, at.U)
+    inverse = of(layout, block, record, at.SUMS_C_INV, U * U)
+    error = of(layout, scratch, at.SCRATCH_NEWTON_SUMS, at.SUMS_A_ERROR, 1)
+    error[0] *= EPS * of(layout, block, record, at.SUMS_CONDITION, 1)[0]
+    if error[0] < accurate:
+        error[0] = 0.0
     a = of(layout, scratch, at.SCRATCH_NEWTON_SUMS, at.SUMS_A, U)
     b = of(layout, scratch, at.SCRATCH_NEWTON_SUMS, at.SUMS_B, U)
     for i in range(U):
@@ -75,23 +94,22 @@ def finish_cross_factor(once, layout, problem, point, other, scratch):
 
 
 def begin_solve(once, layout, problem, point, other, scratch):
-    """Set a, b and the largest residual to zero."""
+    """Set a, b and the largest residual to zero; all of a is in error."""
     U = get(layout, at.U)
     of(layout, scratch, at.SCRATCH_NEWTON_SUMS, at.SUMS_A, U)[:] = 0.0
     of(layout, scratch, at.SCRATCH_NEWTON_SUMS, at.SUMS_B, U)[:] = 0.0
+    of(layout, scratch, at.SCRATCH_NEWTON_SUMS, at.SUMS_A_ERROR, 1)[0] = 1.0
     of(layout, scratch, at.SCRATCH_NEWTON_SUMS, at.SUMS_RESIDUAL, 1)[0] = 0.0
 
 
 def correct(once, layout, problem, point, other, scratch):
     """Correct the multipliers a of the parameters by C^{-1} of the point."""
-    U = get(layout, at.U)
-    add_correction(layout, of(layout, point, at.POINT_SUMS, at.SUMS_C_INV, U * U), scratch)
+    add_correction(layout, point, at.POINT_SUMS, scratch, ACCURATE)
 
 
 def cross_correct(once, layout, problem, point, other, scratch):
     """Correct the multipliers a of the parameters by C^{-1} of the mixed matrix."""
-    U = get(layout, at.U)
-    add_correction(layout, of(layout, scratch, at.SCRATCH_NEWTON_SUMS, at.SUMS_C_INV, U * U), scratch)
+    add_correction(layout, scratch, at.SCRATCH_NEWTON_SUMS, scratch, ACCURATE_IN_ITERATION)
 
 
 def begin_change(once, layout, problem, point, other, scratch):
@@ -129,14 +147,27 @@ def pull_start(once, layout, problem, point, vector, scratch):
 
 
 # By name, with the fields that each reads and writes.
+_SOLVED = "scratch.newton_sums.a scratch.newton_sums.a_error"
 KERNELS = {
     "begin_factor": (begin_factor, "", "point.sums.C point.sums.log_det"),
-    "finish_factor": (finish_factor, "point.sums.C point.sums.log_det", "point.sums.C_inv point.sums.log_C"),
+    "finish_factor": (
+        finish_factor,
+        "point.sums.C point.sums.log_det",
+        "point.sums.C_inv point.sums.condition point.sums.log_C",
+    ),
     "begin_cross_factor": (begin_cross_factor, "", "scratch.newton_sums.C"),
-    "finish_cross_factor": (finish_cross_factor, "scratch.newton_sums.C", "scratch.newton_sums.C_inv"),
-    "begin_solve": (begin_solve, "", "scratch.newton_sums.a scratch.newton_sums.b scratch.newton_sums.residual"),
-    "correct": (correct, "point.sums.C_inv scratch.newton_sums.b", "scratch.newton_sums.a"),
-    "cross_correct": (cross_correct, "scratch.newton_sums.C_inv scratch.newton_sums.b", "scratch.newton_sums.a"),
+    "finish_cross_factor": (
+        finish_cross_factor,
+        "scratch.newton_sums.C",
+        "scratch.newton_sums.C_inv scratch.newton_sums.condition",
+    ),
+    "begin_solve": (begin_solve, "", f"{_SOLVED} scratch.newton_sums.b scratch.newton_sums.residual"),
+    "correct": (correct, "point.sums.C_inv point.sums.condition scratch.newton_sums.b", _SOLVED),
+    "cross_correct": (
+        cross_correct,
+        "scratch.newton_sums.C_inv scratch.newton_sums.condition scratch.newton_sums.b",
+        _SOLVED,
+    ),
     "begin_change": (begin_change, "", "scratch.newton_sums.change"),
     "bound_change": (bound_change, "scratch.newton_sums.a scratch.newton_sums.change", ""),
     "begin_gradient": (begin_gradient, "", "point.sums.gz point.sums.gu point.sums.wD"),

@@ -19,8 +19,7 @@ from . import shared
 from .jit import address_of_kernel, compiled
 from .run import ADDED, RAISED, READ, run_on
 from .segment_states import hand_states
-from .small import finite
-from .words import get, numbers_at
+from .words import bits, get, numbers_at, put
 
 
 @compiled
@@ -74,19 +73,14 @@ def displace_share(share, layout, origin, momentum, target, scratch):
 def compare_share(share, layout, first, second, target, scratch):
     """Keep the largest difference of two vectors, infinite if it is not finite; nothing is written to the target.
 
-    A comparison has to wait for the one before it: so two go side by side.
+    Whole numbers in the place of numbers let NaN be the largest, and the compiler make vectors of the comparisons.
     """
     x, y = share_of(share, layout, first), share_of(share, layout, second)
-    half = x.size // 2
-    later_x, later_y = x[half:], y[half:]
-    lower = upper = total = 0.0
-    for i in range(half):
-        a, b = fabs(x[i] - y[i]), fabs(later_x[i] - later_y[i])
-        lower, upper = (a if a > lower else lower), (b if b > upper else upper)
-        total += a + b
-    last = fabs(x[-1] - y[-1]) if x.size > 0 else 0.0
-    largest = max(lower, upper, last)
-    own_sums(layout, scratch, at.SUMS_CHANGE)[0] = largest if finite(total + last) else inf
+    largest, infinite = 0, bits(inf)
+    for i in range(x.size):
+        difference = bits(fabs(x[i] - y[i]))
+        largest = difference if difference > largest else largest
+    put(scratch, get(layout, at.SCRATCH_NEWTON_SUMS) + get(layout, at.SUMS_CHANGE), min(largest, infinite))
 
 
 def clear_chunk(chunk, layout, problem, point, other, scratch):

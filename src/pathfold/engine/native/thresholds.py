@@ -20,9 +20,12 @@ PIECES = (1, 4, 16)  # of the way, when the first guess fails: with more, steps 
 RETURNING = 1e-4  # a way back that is so near its goal, and was further away by CONTRACTION, will reach it
 RETURN_TOLERANCE = 2.0  # in units of the position tolerance: how far from its goal a whole way back may end
 
-# Corrections of the parameters' multipliers a, from zero: the plain solve and two refinements (manifold.py). With fewer
-# the projection is wrong where the path has little noise of its own; each costs a pass over the nodes.
+# Corrections of the parameters' multipliers a, from zero (shared.py; method.md, section 5): the plain solve, and up to
+# two refinements while the relative error of a may be larger than this. Each costs a pass over the nodes; without them
+# the projection is wrong if the path has little noise of its own. An iteration of Newton's method may err by more,
+# since the next one mends it.
 CORRECTIONS = 3
+ACCURATE, ACCURATE_IN_ITERATION = 1e-12, 1e-8
 
 # An energy error beyond this ends the trajectory (paper, appendix on algorithmic parameters). In dynamic ones it is the
 # one limit that is not symmetric (method.md, section 10); hardly any draw meets it.

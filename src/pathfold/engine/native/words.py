@@ -39,6 +39,25 @@ def _get(typing, address, place):
     return int64(int64, int64), code
 
 
+def bits(x):
+    """Return the bits of a number as a whole number, which is the larger, the larger the number is, if not negative."""
+    return int(np.float64(x).view(np.int64))
+
+
+@overload(bits)
+def _native_bits(x):
+    bits: Any = _bits
+    return lambda x: bits(x)
+
+
+@intrinsic
+def _bits(typing, x):
+    def code(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], _WORD)
+
+    return int64(float64), code
+
+
 def numbers_at(address, count):
     """Return an array of the `count` numbers that begin at an address."""
     return np.frombuffer((ctypes.c_double * int(count)).from_address(int(address)))
