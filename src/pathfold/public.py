@@ -1,7 +1,6 @@
 """The public names: `pathfold.NAME` is what is here, imported when the first of them is used."""
 
 from pathfold import datasets
-from pathfold.analysis.by_observation import by_observation
 from pathfold.analysis.check import Check, check
 from pathfold.analysis.evidence import Evidence, evidence
 from pathfold.analysis.log_likelihood import log_likelihood
@@ -18,12 +17,20 @@ from pathfold.analysis.predict import predict
 from pathfold.analysis.predictive import posterior_predictive, prior_predictive
 from pathfold.analysis.report import report
 from pathfold.analysis.residuals import residuals
-from pathfold.analysis.simulate import simulate
 from pathfold.data import Input, Observations, read_nonmem
 from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
 from pathfold.inference import Calibration, Refinement, calibrate, compare, fit, profile, refine, sample
-from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Noiseless, NoisyObservation, Reactions, Varying
+from pathfold.model import (
+    DiffusionModel,
+    GaussianNoise,
+    Likelihood,
+    Noiseless,
+    NoisyObservation,
+    Reactions,
+    Varying,
+    simulate,
+)
 from pathfold.paper import DynamicHMC, GuidedProposals, UnconstrainedHMC
 from pathfold.results import combine, open_checkpoint, shrinkage, summary
 from pathfold.sampling import ReplicaExchange, StaticHMC
@@ -67,7 +74,6 @@ __all__ = [
     "StrongOrder1p5",
     "UnconstrainedHMC",
     "Varying",
-    "by_observation",
     "calibrate",
     "check",
     "combine",

@@ -72,16 +72,17 @@ def test_the_events_and_inputs_of_the_data_happen_again(monkeypatch):
     monkeypatch.setattr(start, lambda self, rng: np.zeros((self.count, self.series, 2)))
     observe = "pathfold.model.ensemble.Ensemble.observe"
     monkeypatch.setattr(observe, lambda self, states, times, series, rng: states)
+    monkeypatch.setattr("pathfold.model.simulation.observe", lambda model, states, z, t, rng: states)
     found = pf.posterior_predictive(rich.model(), quiet, given="parameters", draws=2).posterior_predictive["y"]
     for name, series in rich.panel().items():
         z = {each: quiet.posterior[each].isel(chain=1, draw=-1) for each in ("typical", "sigma", "twice")}
         z = {each: float(value) for each, value in z.items()}
         z["growth"] = float(quiet.posterior["growth"].sel(series=name).isel(chain=1, draw=-1))
         options = {"inputs": series.inputs, "events": series.events, "initial_time": series.initial_time}
-        tree = pf.simulate(rich.model(), z, series.times, initial_state=[0.0, 0.0], draws=1,
-                           steps_per_interval=rich.STEPS, **options)  # fmt: skip
+        simulated = pf.simulate(rich.model(), z, series.times, initial_state=[0.0, 0.0],
+                                steps_per_interval=rich.STEPS, **options)  # fmt: skip
         seen = ~np.isnan(series.values).all(axis=1)
-        path = tree.prior["state"].sel(time=series.times[seen]).values[0, 0]
+        path = simulated.values[seen]
         mine = found.values[1, -1, found["node_series"].values == name]
         missing = np.isnan(series.values[seen])
         np.testing.assert_allclose(mine, np.where(missing, np.nan, path), rtol=1e-12)
@@ -96,34 +97,12 @@ def test_arviz_draws_the_result_as_it_is(monkeypatch):
     assert az.plot_ppc_tstat(tree)
     prior = pf.prior_predictive(rich.model(), rich.panel(), max_step=0.2, draws=10)
     assert az.plot_ppc_dist(prior, group="prior_predictive", num_samples=5)
-    columns = pf.by_observation(tree)
+    groups = ("posterior_predictive", "observed_data")
     for name in ("size", "count"):
+        one = xr.DataTree.from_dict({group: tree[group].sel(observation=name).to_dataset() for group in groups})
+        one = one.map_over_datasets(lambda group: group.dropna("node") if group else group)
         for picture in (az.plot_ppc_pit, az.plot_ppc_interval):
-            assert picture(columns, var_names=[name])
-    assert az.plot_ppc_rootogram(columns, var_names=["count"])
-
-
-def test_each_observed_component_is_a_variable():
-    tree = pf.posterior_predictive(rich.model(), rich.run(), draws=10)
-    columns, y = pf.by_observation(tree), tree.posterior_predictive["y"]
-    assert set(columns.children) == set(tree.children)
-    for name in ("size", "count"):
-        seen = tree.observed_data["y"].sel(observation=name)
-        there = np.isfinite(seen.values)
-        np.testing.assert_array_equal(columns.observed_data[name], seen.values[there])
-        np.testing.assert_array_equal(columns.posterior_predictive[name], y.sel(observation=name).values[..., there])
-        series = [c for c in columns.observed_data[name].coords if str(c).startswith("node_series")]
-        np.testing.assert_array_equal(columns.observed_data[series[0]], seen["node_series"].values[there])
-    assert columns.observed_data["count"].dtype.kind == "i"
-    assert columns.posterior_predictive["count"].dtype.kind == "i"
-    assert columns.observed_data["size"].dtype.kind == "f"
-
-
-def test_by_observation_wants_predictive_draws():
-    odd: list[Any] = [None, xr.DataTree(), rich.run()]
-    for results in odd:
-        with pytest.raises(pf.SettingsError, match="posterior_predictive"):
-            pf.by_observation(results)
+            assert picture(one)
 
 
 def test_the_prior_has_the_shapes_of_the_posterior():
@@ -157,32 +136,9 @@ def test_the_prior_is_drawn_from():
     )
 
 
-def test_many_series_of_given_parameters():
-    """Parameters by draw, an initial state for all; the path after every fine step."""
-    z = {"rate": np.linspace(0.5, 1.5, 500), "level": 0.3, "sigma": 0.4}
-    tree = pf.simulate(ou_model(), z, [0.0, 0.5], initial_state=[1.0], max_step=0.1, draws=500, keep_path="all", seed=1)
-    prior = tree.prior
-    assert np.array_equal(prior["rate"].values[0], z["rate"])
-    assert np.all(prior["level"] == 0.3)
-    states = prior["state"].values[..., 0]
-    np.testing.assert_allclose(prior["time"], 0.1 * np.arange(6), atol=1e-15)
-    assert np.all(states[:, :, 0] == 1.0)
-    e = [standardised(states[:, :, k + 1], states[:, :, k], 0.1, 0.1, *map(np.asarray, z.values())) for k in range(5)]
-    y = tree.prior_predictive["y"].values[..., 0]
-    assert passes(normal_scores(np.array(e)), normal_scores((y - states[:, :, [0, 5]]) / SCALE))
-    drawn = pf.simulate(ou_model(), None, [0.5], max_step=0.1, draws=300)
-    assert passes(normal_scores(drawn.prior["level"].values))
-
-
 @pytest.mark.parametrize(
     ("call", "error", "sentence"),
     [
-        (lambda: pf.simulate(ou_model(), {"rate": 1.0}, [1.0], max_step=0.1, draws=2), pf.ModelError,
-         "no value was given for parameter 'level', 'sigma'"),
-        (lambda: pf.simulate(ou_model(), {"rate": [1.0] * 3, "level": 0.0, "sigma": 1.0}, [1.0], max_step=0.1, draws=2),
-         pf.ModelError, r"'rate' was given with shape \(3,\), expected \(\), or \(2,\) with a row for each draw"),
-        (lambda: pf.simulate(ou_model(), None, [1.0], max_step=0.1, draws=2, initial_state=[1.0, 2.0]), pf.DataError,
-         r"initial_state has shape \(2,\), expected \(1,\)"),
         (lambda: pf.simulate(ou_model(), None, [1.0], max_step=0.1), pf.ModelError,  # pyright: ignore
          "parameters must be a dict"),
         (lambda: pf.prior_predictive(ou_model(), pf.Observations([1.0], [0.1]), max_step=0.1, initial_time=1.0),
@@ -277,10 +233,9 @@ def test_a_step_that_leaps_is_told_of():
     log, k = store(logarithm=True), {"k": np.exp(-1.0)}
     with pytest.warns(UserWarning, match="t = 6 one fine step changes mm from .*unless something flows into it"):
         pf.simulate(log, k, HOURS[1:], steps_per_interval=1)
-    for make in (lambda: pf.simulate(log, k, HOURS[1:], steps_per_interval=4, draws=20),
-                 lambda: pf.prior_predictive(log, HOURS[1:], steps_per_interval=4, draws=100)):  # fmt: skip
+    for given in (log, store(logarithm=True, parameters=k)):
         with pytest.warns(UserWarning, match="% of the simulated paths have a fine step that changes mm by much"):
-            make()
+            pf.prior_predictive(given, HOURS[1:], steps_per_interval=4, draws=100)
     amount = store(logarithm=False, scheme=pf.Milstein())
     pf.simulate(amount, k, HOURS[1:], steps_per_interval=4)
     pf.prior_predictive(amount, HOURS[1:], steps_per_interval=16, draws=100)
@@ -297,18 +252,17 @@ def test_simulations_whose_means_depend_on_the_step_say_so():
     )
     moved = (0.75**2 - 0.5) * 3.0 / np.sqrt(0.25 * 0.01 + 0.01 * 0.5)
     with pytest.warns(UserWarning, match=r"twice as many x\[0\] at t = 0.5 would move") as caught:
-        pf.simulate(model, {}, [0.5], steps_per_interval=1, draws=200)
+        pf.prior_predictive(model, [0.5], steps_per_interval=1, draws=200)
     said = float(str(caught[0].message).split("by about ")[1].split()[0])
     assert said == pytest.approx(moved, rel=0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pf.simulate(model, {}, [0.5], steps_per_interval=32, draws=200)
+        pf.prior_predictive(model, [0.5], steps_per_interval=32, draws=200)
 
 
 def test_simulations_tell_of_an_input_that_changes_within_a_step():
     amount, long = store(logarithm=False, scheme=pf.LinearlyImplicit()), 24.0
     for make in (lambda: pf.simulate(amount, {"k": 0.3}, [24.0, 48.0], max_step=long),
-                 lambda: pf.simulate(amount, {"k": 0.3}, [24.0, 48.0], max_step=long, draws=2),
                  lambda: pf.prior_predictive(amount, [24.0, 48.0], max_step=long, draws=2)):  # fmt: skip
         with pytest.warns(UserWarning, match="input 'rain' changes up to 4 times within a fine step"):
             make()

@@ -322,7 +322,6 @@ def _call(tree: xr.DataTree) -> Iterator[str]:
         settings |= {} if tree.attrs.get("prior", 1) else {"prior": False}
     else:
         notes += [f"sampler: {tree.attrs.get('sampler')}"]
-        notes += [tree.attrs["sampler_chosen"]] if "sampler_chosen" in tree.attrs else []
         notes += ["start: the results that it began from"] if tree.attrs.get("start", "none") != "none" else []
     comments = "".join(f"# {note}\n" for note in notes)
     given = "".join(f"    {name}={_told(value)},\n" for name, value in settings.items())
