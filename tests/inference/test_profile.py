@@ -124,8 +124,6 @@ def test_a_picture_of_what_the_data_know(model):
     shown = np.asarray(squares.images[0].get_array())
     assert np.allclose(np.sort((shown**2).sum(axis=0)), 1.0)
     assert [tick.get_text() for tick in squares.get_xticklabels()] == ["theta", "mu", "sigma"]
-    with pytest.raises(pf.SettingsError, match=r"must be what pf\.fit returned, not 3"):
-        pf.plot_identifiability(3)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from pathfold.results.in_order import results_of
 from pathfold.results.overview import extended
 from pathfold.results.posterior import constant_dataset, draws_dataset, kept_states, observed_dataset
 from pathfold.results.prior import priors_text
-from pathfold.results.reading import is_panel, node_places, series_names
+from pathfold.results.reading import along_time, is_panel, node_places
 
 BETWEEN = 8  # times between two nodes at which data are simulated for pictures, ...
 PATHS = 200  # ... from about so many draws, ...
@@ -84,12 +84,8 @@ def posterior_predictive(
     >>> replicated.posterior_predictive["y"].dims
     ('chain', 'draw', 'time', 'observation')
     """
-    check_model(model)
     choice("given", given, ("path", "parameters", "population"))
-    tree, rng = (
-        results_of(posterior, model=model),
-        np.random.default_rng(whole("seed", seed, least=0)),
-    )
+    tree, rng = results_of(posterior, model=model), np.random.default_rng(whole("seed", seed, least=0))
     chosen, grid = Chosen.of(tree, draws), grid_of(tree)
     nodes = grid.mask.any(axis=1)
     if given == "population" and not model.varying.names:
@@ -97,9 +93,7 @@ def posterior_predictive(
             "no parameter varies between the series, so that others of the population have the same ones: take "
             "given='parameters', or give a parameter a prior by pf.Varying"
         )
-    taken = model.parameters.names if given == "population" else model.priors
-    known = {name: chosen[name] for name in taken}
-    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
+    ensemble = chosen.ensemble(model, grid, rng, besides=model.varying.names if given == "population" else ())
     if given == "path":
         states = chosen.states(model, "say given='parameters', or keep 'nodes' with all components")
         states = states[:, node_places(tree)[nodes]]
@@ -108,9 +102,8 @@ def posterior_predictive(
         warn_of_lost(states, "replicated paths")
     y = ensemble.observe(states, model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
     data = tree.observed_data["y"]
-    y = chosen.by_chain(np.where(np.isnan(data.values), np.nan, y))
-    replicated = xr.Dataset({"y": (["chain", "draw", *data.dims], y)}, {**data.coords, **chosen.coordinates})
-    groups = {"posterior_predictive": replicated.assign_attrs(given=given, seed=int(seed))}
+    y, dims = np.where(np.isnan(data.values), np.nan, y), [str(dim) for dim in data.dims]
+    groups = {"posterior_predictive": chosen.dataset({"y": (dims, y)}, dict(data.coords), given=given, seed=int(seed))}
     moved = (grid.events or model.inputs) and not model.jumps.accumulators
     tree = tree.drop_nodes("replicated_path", errors="ignore")
     some = Chosen.of(tree, min(chosen.shape[1], -(-PATHS // chosen.shape[0])))
@@ -132,8 +125,7 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
     keep[grid.delta > 0.0, -2:] = True  # the last step before an event and that after it
     keep[:, -1] = True
     fine, kept = grid.refined(), keep.ravel()
-    known = {name: chosen[name] for name in model.priors}
-    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
+    ensemble = chosen.ensemble(model, grid, rng)
     if whole_path:
         states = chosen.states(model, "keep all components")[:, keep[kept_states(grid, "all")]]
     elif given == "path":
@@ -149,14 +141,11 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
         states[:, np.flatnonzero(np.flatnonzero(kept) % grid.steps == grid.steps - 1)] = nodes
     else:
         states = carried_forward(ensemble, fine, ensemble.draw_starts(rng), rng, keep=kept)
-    of_series, dim = fine.series_of_intervals[kept], "node" if is_panel(tree) else "time"
+    of_series = fine.series_of_intervals[kept]
     y = ensemble.observe(states, model.clocks_at(fine, kept), of_series, rng)
-    coordinates = {"time": (dim, fine.ends[kept]), "observation": tree.observed_data["observation"].values}
-    if is_panel(tree):
-        coordinates["node_series"] = (dim, np.array(series_names(tree))[of_series])
-    return xr.Dataset(
-        {"y": (["chain", "draw", dim, "observation"], chosen.by_chain(y))}, coordinates | chosen.coordinates
-    )
+    dim, coordinates = along_time(fine.series, fine.calendars, fine.ends[kept], of_series, panel=is_panel(tree))
+    coordinates["observation"] = tree.observed_data["observation"].values
+    return chosen.dataset({"y": ([dim, "observation"], y)}, coordinates)
 
 
 def prior_predictive(

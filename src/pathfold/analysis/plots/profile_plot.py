@@ -9,7 +9,6 @@ import xarray as xr
 from scipy.special import chdtri
 
 from pathfold.analysis.plots.style import ALARM, POSTERIOR, new_figure
-from pathfold.errors import SettingsError, told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,8 +25,6 @@ def plot_profile(profile: xr.Dataset) -> Figure:
     profile
         What `pf.profile` returned.
     """
-    if not isinstance(profile, xr.Dataset) or "log_density" not in profile:
-        raise SettingsError(f"profile must be what pf.profile returned, not {told(profile)}")
     name = str(profile["log_density"].dims[0])
     figure = new_figure(4.6, 3.4)
     ax = figure.subplots()
