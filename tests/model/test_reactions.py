@@ -115,17 +115,6 @@ def test_initial_amounts_by_name(options):
     np.testing.assert_allclose(at_start(of_z), [90.0, 3.0, 2.0], rtol=1e-11)
     elsewhere = {"R": 1.0, "S": 5.0, "I": 7.0}
     np.testing.assert_allclose(at_start(of_z, initial_state=elsewhere), [5.0, 7.0, 1.0], rtol=1e-14)
-    many = pf.simulate(
-        of_z,
-        VALUES,
-        [0.0],
-        steps_per_interval=1,
-        draws=2,
-        initial_state=elsewhere | {"S": [5.0, 6.0], "I": [7.0] * 2, "R": [1.0] * 2},
-    )
-    np.testing.assert_allclose(
-        many.prior_predictive["y"].values[0, :, 0], [[5.0, 7.0, 1.0], [6.0, 7.0, 1.0]], rtol=1e-14
-    )
 
 
 def test_a_law_of_initial_amounts_is_that_of_the_states():

@@ -184,9 +184,10 @@ def test_a_custom_scheme_calls_the_users_step():
     )
 
 
-def test_a_custom_scheme_refuses_nonsense():
-    with pytest.raises(ModelError, match="positive integer"):
-        CustomScheme(lambda *a: a, 0)
+@pytest.mark.parametrize(("step", "noise_dim", "word"), [(3, 1, "function"), (lambda *a: a, 0, "positive integer")])
+def test_a_custom_scheme_refuses_nonsense(step, noise_dim, word):
+    with pytest.raises(ModelError, match=word):
+        CustomScheme(step, noise_dim)
 
 
 SCHEMES = [EulerMaruyama(), LinearlyImplicit(), Milstein(), StrongOrder1p5(), ExactLinearDrift()]

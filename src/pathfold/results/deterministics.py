@@ -94,7 +94,12 @@ def _checked_dims(name: str, function: Callable[..., Any], examples: tuple[Any, 
 
 
 def _arguments(name: str, function: Any) -> int:
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"the deterministic {name!r} must be a function of {EXPECTED}, not {told(function)}"
+        ) from error
     required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     if not 1 <= len(required) <= 3 or any(p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY) for p in required):
         raise ModelError(

@@ -31,6 +31,8 @@ class CustomScheme(Scheme):
     noise_size: int
 
     def __init__(self, step: Callable[..., Array], noise_dim: int):
+        if not callable(step) or isinstance(step, type):
+            raise ModelError(f"CustomScheme's step must be a function of (x, z, v, delta, t), not {told(step)}")
         if isinstance(noise_dim, bool) or not isinstance(noise_dim, int) or not 1 <= noise_dim <= MOST_NORMALS:
             raise ModelError(f"CustomScheme's noise_dim must be a positive integer, not {told(noise_dim)}")
         object.__setattr__(self, "step_function", step)
