@@ -17,20 +17,12 @@ from pathfold.analysis.predict import predict
 from pathfold.analysis.predictive import posterior_predictive, prior_predictive
 from pathfold.analysis.report import report
 from pathfold.analysis.residuals import residuals
+from pathfold.analysis.simulate import simulate
 from pathfold.data import Input, Observations, read_nonmem
 from pathfold.engine import Solver
 from pathfold.errors import DataError, InitialisationError, ModelError, PathfoldError, SettingsError
 from pathfold.inference import Calibration, Refinement, calibrate, compare, fit, profile, refine, sample
-from pathfold.model import (
-    DiffusionModel,
-    GaussianNoise,
-    Likelihood,
-    Noiseless,
-    NoisyObservation,
-    Reactions,
-    Varying,
-    simulate,
-)
+from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Noiseless, NoisyObservation, Reactions, Varying
 from pathfold.paper import DynamicHMC, GuidedProposals, UnconstrainedHMC
 from pathfold.results import combine, open_checkpoint, shrinkage, summary
 from pathfold.sampling import ReplicaExchange, StaticHMC

@@ -72,17 +72,16 @@ def test_the_events_and_inputs_of_the_data_happen_again(monkeypatch):
     monkeypatch.setattr(start, lambda self, rng: np.zeros((self.count, self.series, 2)))
     observe = "pathfold.model.ensemble.Ensemble.observe"
     monkeypatch.setattr(observe, lambda self, states, times, series, rng: states)
-    monkeypatch.setattr("pathfold.model.simulation.observe", lambda model, states, z, t, rng: states)
     found = pf.posterior_predictive(rich.model(), quiet, given="parameters", draws=2).posterior_predictive["y"]
     for name, series in rich.panel().items():
         z = {each: quiet.posterior[each].isel(chain=1, draw=-1) for each in ("typical", "sigma", "twice")}
         z = {each: float(value) for each, value in z.items()}
         z["growth"] = float(quiet.posterior["growth"].sel(series=name).isel(chain=1, draw=-1))
         options = {"inputs": series.inputs, "events": series.events, "initial_time": series.initial_time}
-        simulated = pf.simulate(rich.model(), z, series.times, initial_state=[0.0, 0.0],
-                                steps_per_interval=rich.STEPS, **options)  # fmt: skip
+        tree = pf.simulate(rich.model(), z, series.times, initial_state=[0.0, 0.0], draws=1,
+                           steps_per_interval=rich.STEPS, **options)  # fmt: skip
         seen = ~np.isnan(series.values).all(axis=1)
-        path = simulated.values[seen]
+        path = tree.prior["state"].sel(time=series.times[seen]).values[0, 0]
         mine = found.values[1, -1, found["node_series"].values == name]
         missing = np.isnan(series.values[seen])
         np.testing.assert_allclose(mine, np.where(missing, np.nan, path), rtol=1e-12)
@@ -136,9 +135,32 @@ def test_the_prior_is_drawn_from():
     )
 
 
+def test_many_series_of_given_parameters():
+    """Parameters by draw, an initial state for all; the path at all times."""
+    z = {"rate": np.linspace(0.5, 1.5, 500), "level": 0.3, "sigma": 0.4}
+    times = 0.1 * np.arange(6)
+    tree = pf.simulate(ou_model(), z, times, initial_state=[1.0], max_step=0.1, draws=500, seed=1)
+    prior = tree.prior
+    assert np.array_equal(prior["rate"].values[0], z["rate"])
+    assert np.all(prior["level"] == 0.3)
+    states = prior["state"].values[..., 0]
+    np.testing.assert_allclose(prior["time"], times, atol=1e-15)
+    assert np.all(states[:, :, 0] == 1.0)
+    e = [standardised(states[:, :, k + 1], states[:, :, k], 0.1, 0.1, *map(np.asarray, z.values())) for k in range(5)]
+    y = tree.prior_predictive["y"].values[..., 0]
+    assert passes(normal_scores(np.array(e)), normal_scores((y - states) / SCALE))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "sentence"),
     [
+        (lambda: pf.simulate(ou_model(), {"rate": 1.0}, [1.0], max_step=0.1, draws=2), pf.ModelError,
+         "no value was given for parameter 'level', 'sigma'"),
+        (lambda: pf.simulate(ou_model(), {"rate": [1.0] * 3, "level": 0.0, "sigma": 1.0}, [1.0], max_step=0.1, draws=2),
+         pf.ModelError, r"'rate' was given with shape \(3,\), expected \(\), or \(2,\) with a row for each draw"),
+        (lambda: pf.simulate(ou_model(), {"rate": 1.0, "level": 0.0, "sigma": 1.0}, [1.0], max_step=0.1, draws=2,
+                             initial_state=[1.0, 2.0]), pf.DataError,
+         r"initial_state has shape \(2,\), expected \(1,\)"),
         (lambda: pf.simulate(ou_model(), None, [1.0], max_step=0.1), pf.ModelError,  # pyright: ignore
          "parameters must be a dict"),
         (lambda: pf.prior_predictive(ou_model(), pf.Observations([1.0], [0.1]), max_step=0.1, initial_time=1.0),
@@ -233,9 +255,10 @@ def test_a_step_that_leaps_is_told_of():
     log, k = store(logarithm=True), {"k": np.exp(-1.0)}
     with pytest.warns(UserWarning, match="t = 6 one fine step changes mm from .*unless something flows into it"):
         pf.simulate(log, k, HOURS[1:], steps_per_interval=1)
-    for given in (log, store(logarithm=True, parameters=k)):
+    for make in (lambda: pf.simulate(log, k, HOURS[1:], steps_per_interval=4, draws=20),
+                 lambda: pf.prior_predictive(log, HOURS[1:], steps_per_interval=4, draws=100)):  # fmt: skip
         with pytest.warns(UserWarning, match="% of the simulated paths have a fine step that changes mm by much"):
-            pf.prior_predictive(given, HOURS[1:], steps_per_interval=4, draws=100)
+            make()
     amount = store(logarithm=False, scheme=pf.Milstein())
     pf.simulate(amount, k, HOURS[1:], steps_per_interval=4)
     pf.prior_predictive(amount, HOURS[1:], steps_per_interval=16, draws=100)
@@ -252,17 +275,18 @@ def test_simulations_whose_means_depend_on_the_step_say_so():
     )
     moved = (0.75**2 - 0.5) * 3.0 / np.sqrt(0.25 * 0.01 + 0.01 * 0.5)
     with pytest.warns(UserWarning, match=r"twice as many x\[0\] at t = 0.5 would move") as caught:
-        pf.prior_predictive(model, [0.5], steps_per_interval=1, draws=200)
+        pf.simulate(model, {}, [0.5], steps_per_interval=1, draws=200)
     said = float(str(caught[0].message).split("by about ")[1].split()[0])
     assert said == pytest.approx(moved, rel=0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pf.prior_predictive(model, [0.5], steps_per_interval=32, draws=200)
+        pf.simulate(model, {}, [0.5], steps_per_interval=32, draws=200)
 
 
 def test_simulations_tell_of_an_input_that_changes_within_a_step():
     amount, long = store(logarithm=False, scheme=pf.LinearlyImplicit()), 24.0
     for make in (lambda: pf.simulate(amount, {"k": 0.3}, [24.0, 48.0], max_step=long),
+                 lambda: pf.simulate(amount, {"k": 0.3}, [24.0, 48.0], max_step=long, draws=2),
                  lambda: pf.prior_predictive(amount, [24.0, 48.0], max_step=long, draws=2)):  # fmt: skip
         with pytest.warns(UserWarning, match="input 'rain' changes up to 4 times within a fine step"):
             make()

@@ -115,6 +115,17 @@ def test_initial_amounts_by_name(options):
     np.testing.assert_allclose(at_start(of_z), [90.0, 3.0, 2.0], rtol=1e-11)
     elsewhere = {"R": 1.0, "S": 5.0, "I": 7.0}
     np.testing.assert_allclose(at_start(of_z, initial_state=elsewhere), [5.0, 7.0, 1.0], rtol=1e-14)
+    many = pf.simulate(
+        of_z,
+        VALUES,
+        [0.0],
+        steps_per_interval=1,
+        draws=2,
+        initial_state=elsewhere | {"S": [5.0, 6.0], "I": [7.0] * 2, "R": [1.0] * 2},
+    )
+    np.testing.assert_allclose(
+        many.prior_predictive["y"].values[0, :, 0], [[5.0, 7.0, 1.0], [6.0, 7.0, 1.0]], rtol=1e-14
+    )
 
 
 def test_a_law_of_initial_amounts_is_that_of_the_states():
@@ -138,6 +149,7 @@ MISTAKES = [
     (lambda: epidemic(AMOUNTS | {"E": 1.0}), "initial_state has 'E'; the species are"),
     (lambda: epidemic(AMOUNTS, amounts=lambda x: 2.0 * x), "inverse=..."),
     (lambda: epidemic(AMOUNTS | {"I": 0.0}), "initial_state gave .*inf"),
+    (lambda: pf.Reactions({"a": "A -> B"}, inverse=3), "inverse must be a function"),  # pyright: ignore
     (lambda: pf.Reactions({}), "reactions must be a dict"),
     (lambda: pf.Reactions("A -> B"), "reactions must be a dict"),  # pyright: ignore[reportArgumentType]
     (lambda: pf.Reactions({"a": "A = B"}), "reaction 'a' is 'A = B'; write 'A .* two reactions"),

@@ -59,6 +59,8 @@ def test_dates_are_counted_and_kept():
     np.testing.assert_array_equal(dated.times, times)
     np.testing.assert_array_equal(dated.values, numbers.values)
     np.testing.assert_array_equal(dated.calendar.dates(dated.times), np.array(days, "M8[D]"))
+    many = pf.simulate(model(), TRUTH, days, draws=3, **start, **settings)
+    np.testing.assert_array_equal(many.prior_predictive["date"], np.array(days, "M8[D]"))
     with pytest.raises(pf.DataError, match="say in which unit to count them"):
         pf.simulate(model(), TRUTH, days, **settings)
 
@@ -111,6 +113,7 @@ def test_wrong_parameters_are_refused():
         pf.simulate(model(), {"theta": [1.0, 2.0], "sigma": 1.0}, TIMES, steps_per_interval=4)
 
 
+@pytest.mark.parametrize("draws", [None, 2])
 @pytest.mark.parametrize(
     ("prior", "value"),
     [
@@ -120,13 +123,13 @@ def test_wrong_parameters_are_refused():
         (pf.Varying(dist.Beta(2.0, 2.0)), 1.5),
     ],
 )
-def test_values_that_the_prior_cannot_give_are_refused(prior, value):
+def test_values_that_the_prior_cannot_give_are_refused(prior, value, draws):
     m = model(
         drift=lambda x, z: -jnp.sum(z["theta"]) * x,
         parameters={"theta": prior, "mu": 0.5, "sigma": dist.LogNormal(0.0, 1.0)},
     )
     with pytest.raises(pf.ModelError, match=r"parameter 'theta' was given as .*, but its prior has values that are"):
-        pf.simulate(m, {"theta": value, "sigma": 1.0}, TIMES, steps_per_interval=1)
+        pf.simulate(m, {"theta": value, "sigma": 1.0}, TIMES, steps_per_interval=1, draws=draws)  # type: ignore[call-overload]
 
 
 def test_values_at_the_edge_of_a_prior_are_scenarios():

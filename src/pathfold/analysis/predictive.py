@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import metadata
 from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 
-from pathfold.analysis.carried import carried_forward, warn_of_lost, warn_of_step
+from pathfold.analysis.carried import carried_forward, warn_of_lost
 from pathfold.analysis.chosen import Chosen
+from pathfold.analysis.simulate import simulated
 from pathfold.data import Data, Input, TimeGrid
 from pathfold.data.checks import choice, whole
 from pathfold.data.data import are_data
-from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
-from pathfold.model.model_text import model_text
 from pathfold.model.simulation import series_to_simulate
 from pathfold.results.grid import grid_of
 from pathfold.results.in_order import results_of
 from pathfold.results.overview import extended
-from pathfold.results.posterior import constant_dataset, draws_dataset, kept_states, observed_dataset
-from pathfold.results.prior import priors_text
+from pathfold.results.posterior import kept_states
 from pathfold.results.reading import along_time, is_panel, node_places
 
 BETWEEN = 8  # times between two nodes at which data are simulated for pictures, ...
@@ -217,36 +213,4 @@ def prior_predictive(
         check_panel(model, data)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     ensemble = Ensemble.build(model, {}, draws, grid.covariates, rng)
-    return _simulated(ensemble, grid, rng, seed, seen=seen)
-
-
-def _simulated(ensemble: Ensemble, grid: TimeGrid, rng: np.random.Generator, seed: int, *, seen: bool) -> xr.DataTree:
-    """Simulate a series, or a panel, for every draw; if data were `seen`, values are missing where theirs are."""
-    model = ensemble.model
-    warn_of_skipped_values(model.inputs, grid)
-    starts, nodes = ensemble.draw_starts(rng), np.flatnonzero(grid.mask.any(axis=1))
-    states = carried_forward(ensemble, grid, starts, rng, keep=np.ones(len(grid.ends), dtype=bool))
-    warn_of_lost(states, "simulated paths")
-    warn_of_step(ensemble, grid, starts, "simulated paths")
-    y = ensemble.observe(states[:, nodes], model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
-    observed = observed_dataset(model, grid)
-    augmented = ensemble.augmented(starts, np.arange(ensemble.series))
-    prior = draws_dataset(model, grid, ensemble.z[None], augmented[None], states[None], "nodes")
-    data, chains = observed["y"], {name: prior[name].values for name in ("chain", "draw")}
-    drawn = {"y": (["chain", "draw", *data.dims], np.where(np.isnan(data.values), np.nan, y)[None])}
-    groups = {
-        "/prior": prior,
-        "/prior_predictive": xr.Dataset(drawn, {**data.coords, **chains}),
-        "/constant_data": constant_dataset(grid),
-    }
-    tree = xr.DataTree.from_dict(groups | ({"/observed_data": observed} if seen else {}))
-    tree.attrs = {
-        "inference_library": "pathfold",
-        "pathfold_version": metadata.version("pathfold"),
-        "model": json.dumps(model_text(model)),
-        "priors": priors_text(model),
-        "steps_per_interval": grid.steps,
-        "keep_path": "nodes",
-        "seed": int(seed),
-    }
-    return tree
+    return simulated(ensemble, grid, rng, seed, seen=seen)

@@ -131,23 +131,25 @@ def series_to_simulate(
     return asked
 
 
-def _known(model: DiffusionModel, values: Any) -> dict[str, np.ndarray]:
-    """Return the user's parameters as those of one draw, (1, ...), and (1, 1, ...) of what varies."""
+def known_parameters(model: DiffusionModel, values: Any, rows: tuple[int, ...] = ()) -> dict[str, np.ndarray]:
+    """Return the user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies; without rows for one."""
     check_values(values, model.maps)
     if missing := [name for name, m in model.parameters.maps.items() if name not in values and m.size]:
         raise ModelError(f"no value was given for parameter {listed(missing)}")
-    given = {name: read_value(name, values[name], m)[None] for name, m in model.maps.items() if name in values}
+    given = {name: read_value(name, values[name], m, rows) for name, m in model.maps.items() if name in values}
+    given = {name: value if rows else value[None] for name, value in given.items()}
     return {name: value if name in model.parameters.maps else value[:, None] for name, value in given.items()}
 
 
-def _given_start(model: DiffusionModel, given: Any) -> np.ndarray:
-    """Return the user's initial state as that of one draw, (1, 1, X)."""
+def given_starts(model: DiffusionModel, given: Any, rows: tuple[int, ...] = ()) -> np.ndarray:
+    """Return the user's initial states (D, 1, X); without rows that of one draw."""
     x0, shape = real_array("the numbers of initial_state", model.state_of(given)).astype(np.float64), (model.state_dim,)
-    if x0.shape != shape:
-        raise DataError(f"initial_state has shape {x0.shape}, expected {shape}, the state of the model")
+    if x0.shape not in (shape, (*rows, *shape)):
+        each = f", or {(*rows, *shape)} with a row for each draw" if rows else ""
+        raise DataError(f"initial_state has shape {x0.shape}, expected {shape}, the state of the model{each}")
     if not np.all(np.isfinite(x0)):
         raise DataError(f"initial_state is {told(x0)}; give finite numbers")
-    return x0[None, None]
+    return np.broadcast_to(x0, (*(rows or (1,)), *shape))[:, None]
 
 
 def simulate(
@@ -165,53 +167,14 @@ def simulate(
     covariates: Mapping[str, Any] | None = None,
     unit: str | None = None,
 ) -> Observations:
-    """Simulate the model on a fine grid, with its own scheme, and observe it.
-
-    Warnings tell of fine steps that are too long: for an input that changes within one, or for a state that one changes
-    by much where two half steps do not. Many series, of parameters drawn from their priors, are what
-    `pf.prior_predictive` makes, in compiled code.
-
-    Parameters
-    ----------
-    model
-        A `pf.DiffusionModel`.
-    parameters
-        The values of the parameters by name, in the support of their priors or at its edge. Those that are fixed may be
-        left out, and so may those that vary between series, which then are drawn from their priors.
-    times
-        The times (T,) of the observations: numbers, or dates or durations with a `unit`, as in `pf.Observations`.
-    initial_state
-        The state (X,) at the initial time, or the amounts by species of a model of `pf.Reactions`; drawn from its
-        distribution if it is not given.
-    initial_time
-        When the series begins; a date, if times are dates.
-    steps_per_interval
-        The number of fine steps between neighbouring observations. Give this or `max_step`.
-    max_step
-        The greatest length of a fine step.
-    seed
-        A whole number: the same gives the same series.
-    inputs
-        A dict of name -> `pf.Input`, in the place of the model's inputs of the same name.
-    events
-        A dict of name -> (times, amounts) for the model's events of these names.
-    covariates
-        A dict of the model's covariates: a number, or one of the levels, by name.
-    unit
-        What dates and durations are counted in.
-
-    Returns
-    -------
-    Observations
-        The simulated series, ready for `pf.sample`.
-    """
+    """Simulate one series on a fine grid by the model's scheme and observe it; `pf.simulate` explains the arguments."""
     check_model(model)
     rng = np.random.default_rng(whole("seed", seed, least=0))
     known = {"inputs": inputs, "events": events, "covariates": covariates}
     asked = series_to_simulate(model, times, initial_time, unit, **known)
     grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
-    ensemble = Ensemble.build(model, _known(model, parameters), 1, grid.covariates, rng)
-    start = None if initial_state is None else _given_start(model, initial_state)
+    ensemble = Ensemble.build(model, known_parameters(model, parameters), 1, grid.covariates, rng)
+    start = None if initial_state is None else given_starts(model, initial_state)
     path = 8 * len(grid.starts) * grid.steps * (model.noise_dim + model.augmented_dim)
     check_memory("the noise of the path", 2 * path, "fewer steps_per_interval, a longer max_step or fewer times")
     warn_of_skipped_values(model.inputs, grid)
