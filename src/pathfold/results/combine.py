@@ -91,7 +91,8 @@ def _check_same(first: xr.DataTree, other: xr.DataTree, i: int) -> None:
             raise SettingsError(
                 f"results {i} cannot be joined to the first: they have another {name}; combine runs of one model"
             )
-    if odd := difference(grid_of(first), grid_of(other)):
+    one, two = grid_of(first), grid_of(other)
+    if odd := difference(one, two) or ("their dates are others" if one.calendars != two.calendars else ""):
         raise SettingsError(f"results {i} cannot be joined to the first: they are of other data: {odd}")
     if set(first.posterior.data_vars) != set(other.posterior.data_vars):
         odd = sorted(map(str, set(first.posterior.data_vars) ^ set(other.posterior.data_vars)))

@@ -72,8 +72,6 @@ def difference(there: TimeGrid, here: TimeGrid) -> str:
     names = [str(name) for name in here.series]
     if names != [*there.series]:
         return f"their series are {', '.join(names)}, and those of posterior {', '.join(map(str, there.series))}"
-    if there.calendars != here.calendars:
-        return "their times are counted in another unit, or from another date"
     if not np.array_equal(there.first, here.first) or len(there.ends) != len(here.ends):
         return "a series has more or fewer times"
     for what in ("input", "covariate"):
