@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_hold_pictures_is_named_before_anything_is_drawn(ca
     file = tmp_path / "file"
     file.touch()
     assert main(["demo", "--folder", str(file)]) == 2
-    assert f"pathfold: --folder {file} cannot be used for pictures: " in capsys.readouterr().err
+    assert f"pathfold: --folder='{file}' cannot be used: " in capsys.readouterr().err
 
 
 def test_windows_is_told_at_once_that_it_is_not_supported():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import runpy
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from pathfold.results import summary
 from pathfold.results.convergence import by_label
 from pathfold.results.summary import written
 from pathfold.sampling.alone import ChainEnded, chain_alone
+from pathfold.sampling.checkpoint import make_folder
 
 
 def demo(folder: Path, *, observations: int, draws: int, seed: int) -> None:
@@ -46,7 +46,7 @@ def run_example(example: Example, folder: Path, *, draws: int, seed: int) -> Non
     begin = time.perf_counter()
     pictures = importlib.util.find_spec("matplotlib") is not None
     if pictures:
-        _make_folder(folder)
+        make_folder(folder, "--folder")
     model, data, truth = example.model(), example.data(), example.truth
     print(f"{example.name}: {example.summary} ({example.reference})")
     print(f"data simulated from {truth}" if truth else "data from the reference")
@@ -72,17 +72,6 @@ def _table(posterior: xr.DataTree, truth: dict[str, Any] | None) -> str:
     speed = f"{fewest.min() / seconds:.0f} effective draws per second of one core, warm-up included"
     lines = [written(table), f"{speed} (for {fewest.idxmin()}, the slowest)"]
     return "\n".join(lines)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise SettingsError(
-            f"--folder {folder} cannot be used for pictures: {error.strerror}; give a folder that can be written to"
-        ) from error
 
 
 def write_report(results: Path, file: Path | None, title: str | None) -> int:

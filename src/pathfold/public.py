@@ -1,7 +1,6 @@
 """The public names: `pathfold.NAME` is what is here, imported when the first of them is used."""
 
 from pathfold import datasets
-from pathfold.analysis.by_observation import by_observation
 from pathfold.analysis.check import Check, check
 from pathfold.analysis.evidence import Evidence, evidence
 from pathfold.analysis.log_likelihood import log_likelihood
@@ -67,7 +66,6 @@ __all__ = [
     "StrongOrder1p5",
     "UnconstrainedHMC",
     "Varying",
-    "by_observation",
     "calibrate",
     "check",
     "combine",

@@ -100,7 +100,7 @@ def test_intervals_cover_what_then_happens(model: Callable[[], pf.DiffusionModel
     """Parameters from the prior, a series from them, a forecast from its first part: 90 % hold the rest, 90 times of a
     hundred, at every time ahead, but for the binomial error of so many series."""
     times, seen, ahead = 0.4 * np.arange(1, 21), 15, [15, 16, 19]
-    every = pf.simulate(model(), None, times, steps_per_interval=4, draws=SERIES, seed=11)
+    every = pf.prior_predictive(model(), times, steps_per_interval=4, draws=SERIES, seed=11)
     y = every.prior_predictive["y"].values[0, :, :, 0]
     held, below = np.zeros((2, SERIES, len(ahead)))
     for k in range(SERIES):

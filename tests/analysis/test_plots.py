@@ -226,10 +226,10 @@ def test_a_check_of_many_values_says_how_many_it_shows(monkeypatch):
         (lambda tree: pf.plot_paths(tree, "v"), r"there is no component 'v'; there are x\[0\], x\[1\]"),
         (lambda tree: pf.plot_paths(tree, []), "no component is selected"),
         (lambda tree: pf.plot_paths(tree, series=3), "there is no series 3"),
-        (lambda tree: pf.plot_marginals(tree, ["tau"]), "no variable 'tau' to draw; it has rates, sigma"),
+        (lambda tree: pf.plot_marginals(tree, ["tau"]), "there is no variable 'tau'; there are rates, sigma"),
         (
             lambda tree: pf.plot_marginals(tree, truth={"sigma": 0.5, "tau": 1.0}),
-            "truth has a value of 'tau', which the posterior does not have; it has rates, sigma",
+            "there is no variable 'tau'; there are rates, sigma",
         ),
         (lambda tree: pf.plot_predictions(tree), "has no group 'predictions': give what pf.predict"),
         (lambda tree: pf.plot_check(tree, "z"), "there is no noise 'z'"),

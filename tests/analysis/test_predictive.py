@@ -96,34 +96,12 @@ def test_arviz_draws_the_result_as_it_is(monkeypatch):
     assert az.plot_ppc_tstat(tree)
     prior = pf.prior_predictive(rich.model(), rich.panel(), max_step=0.2, draws=10)
     assert az.plot_ppc_dist(prior, group="prior_predictive", num_samples=5)
-    columns = pf.by_observation(tree)
+    groups = ("posterior_predictive", "observed_data")
     for name in ("size", "count"):
+        one = xr.DataTree.from_dict({group: tree[group].sel(observation=name).to_dataset() for group in groups})
+        one = one.map_over_datasets(lambda group: group.dropna("node") if group else group)
         for picture in (az.plot_ppc_pit, az.plot_ppc_interval):
-            assert picture(columns, var_names=[name])
-    assert az.plot_ppc_rootogram(columns, var_names=["count"])
-
-
-def test_each_observed_component_is_a_variable():
-    tree = pf.posterior_predictive(rich.model(), rich.run(), draws=10)
-    columns, y = pf.by_observation(tree), tree.posterior_predictive["y"]
-    assert set(columns.children) == set(tree.children)
-    for name in ("size", "count"):
-        seen = tree.observed_data["y"].sel(observation=name)
-        there = np.isfinite(seen.values)
-        np.testing.assert_array_equal(columns.observed_data[name], seen.values[there])
-        np.testing.assert_array_equal(columns.posterior_predictive[name], y.sel(observation=name).values[..., there])
-        series = [c for c in columns.observed_data[name].coords if str(c).startswith("node_series")]
-        np.testing.assert_array_equal(columns.observed_data[series[0]], seen["node_series"].values[there])
-    assert columns.observed_data["count"].dtype.kind == "i"
-    assert columns.posterior_predictive["count"].dtype.kind == "i"
-    assert columns.observed_data["size"].dtype.kind == "f"
-
-
-def test_by_observation_wants_predictive_draws():
-    odd: list[Any] = [None, xr.DataTree(), rich.run()]
-    for results in odd:
-        with pytest.raises(pf.SettingsError, match="posterior_predictive"):
-            pf.by_observation(results)
+            assert picture(one)
 
 
 def test_the_prior_has_the_shapes_of_the_posterior():
@@ -158,20 +136,19 @@ def test_the_prior_is_drawn_from():
 
 
 def test_many_series_of_given_parameters():
-    """Parameters by draw, an initial state for all; the path after every fine step."""
+    """Parameters by draw, an initial state for all; the path at all times."""
     z = {"rate": np.linspace(0.5, 1.5, 500), "level": 0.3, "sigma": 0.4}
-    tree = pf.simulate(ou_model(), z, [0.0, 0.5], initial_state=[1.0], max_step=0.1, draws=500, keep_path="all", seed=1)
+    times = 0.1 * np.arange(6)
+    tree = pf.simulate(ou_model(), z, times, initial_state=[1.0], max_step=0.1, draws=500, seed=1)
     prior = tree.prior
     assert np.array_equal(prior["rate"].values[0], z["rate"])
     assert np.all(prior["level"] == 0.3)
     states = prior["state"].values[..., 0]
-    np.testing.assert_allclose(prior["time"], 0.1 * np.arange(6), atol=1e-15)
+    np.testing.assert_allclose(prior["time"], times, atol=1e-15)
     assert np.all(states[:, :, 0] == 1.0)
     e = [standardised(states[:, :, k + 1], states[:, :, k], 0.1, 0.1, *map(np.asarray, z.values())) for k in range(5)]
     y = tree.prior_predictive["y"].values[..., 0]
-    assert passes(normal_scores(np.array(e)), normal_scores((y - states[:, :, [0, 5]]) / SCALE))
-    drawn = pf.simulate(ou_model(), None, [0.5], max_step=0.1, draws=300)
-    assert passes(normal_scores(drawn.prior["level"].values))
+    assert passes(normal_scores(np.array(e)), normal_scores((y - states) / SCALE))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +158,8 @@ def test_many_series_of_given_parameters():
          "no value was given for parameter 'level', 'sigma'"),
         (lambda: pf.simulate(ou_model(), {"rate": [1.0] * 3, "level": 0.0, "sigma": 1.0}, [1.0], max_step=0.1, draws=2),
          pf.ModelError, r"'rate' was given with shape \(3,\), expected \(\), or \(2,\) with a row for each draw"),
-        (lambda: pf.simulate(ou_model(), None, [1.0], max_step=0.1, draws=2, initial_state=[1.0, 2.0]), pf.DataError,
+        (lambda: pf.simulate(ou_model(), {"rate": 1.0, "level": 0.0, "sigma": 1.0}, [1.0], max_step=0.1, draws=2,
+                             initial_state=[1.0, 2.0]), pf.DataError,
          r"initial_state has shape \(2,\), expected \(1,\)"),
         (lambda: pf.simulate(ou_model(), None, [1.0], max_step=0.1), pf.ModelError,  # pyright: ignore
          "parameters must be a dict"),

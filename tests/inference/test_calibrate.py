@@ -198,8 +198,6 @@ def test_a_panel_and_its_picture():
     figure = pf.plot_calibration(found, ["rates[1]", 2])
     titles = [ax.get_title().split(",")[0] for ax in figure.axes]
     assert titles == ["rates[1]", "initial_state[0][0]"]
-    with pytest.raises(pf.SettingsError, match=r"plot_calibration draws what pf\.calibrate returned"):
-        pf.plot_calibration(found.ranks)  # type: ignore[arg-type]
 
 
 def test_the_data_to_be_analysed_are_a_design():
@@ -228,7 +226,6 @@ def test_the_data_to_be_analysed_are_a_design():
         ({"runs": 0}, "runs must be a whole number of at least 1"),
         ({"draws": 50}, "draws must be a whole number of at least 99"),
         ({"threads": 0}, "threads must be a whole number of at least 1"),
-        ({"checkpoint": 3}, "checkpoint must be the name of a folder"),
         ({"sampler": "static"}, "sampler must be"),
     ],
 )

@@ -156,8 +156,6 @@ def test_a_picture_of_it():
     (ax,) = figure.axes
     assert ax.get_title() == "sigma"
     assert [label.get_text() for label in ax.get_xticklabels()] == [str(steps) for steps in found().steps]
-    with pytest.raises(pf.SettingsError, match=r"plot_refinement draws what pf\.refine returned"):
-        pf.plot_refinement(found().posterior)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

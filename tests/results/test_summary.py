@@ -91,7 +91,7 @@ def test_a_fit_has_no_chains_to_judge_and_a_maximum_has_standard_errors():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"names": "sgima"}, "the posterior has no variable 'sgima'; it has typical, spread, sigma"),
+        ({"names": "sgima"}, "there is no variable 'sgima'; there are typical, spread, sigma"),
         ({"interval": 90}, "interval must be"),
     ],
 )

@@ -445,8 +445,6 @@ def test_arguments_that_would_be_ignored_are_refused():
     for odd in (1.0, np.int64(1), "b", True, [0.0], object()):
         with pytest.raises(pf.SettingsError, match="there is no series"):
             pf.predict(MODEL, single(), [9.0], series=odd)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(pf.SettingsError, match="split it already"):
-        pf.by_observation(pf.by_observation(pf.posterior_predictive(MODEL, single())))
 
 
 def test_one_parameter_from_a_file(tmp_path):

@@ -288,7 +288,6 @@ def test_states_of_a_whole_path_are_in_their_places():
         ({"a": lambda z: z["k"][2]}, ("the deterministic 'a' indexes out of range",)),
         ({"a": lambda z: z["k"] * np.random.default_rng().normal()}, ("the deterministic 'a' gives another value",)),
         ([lambda z: z["k"]], ("deterministics must be a dict",)),
-        ("k", ("deterministics must be a dict",)),
         ({"a": lambda *, z: z["k"]}, ("the deterministic 'a' takes arguments",)),
     ],
 )

@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 
 from pathfold.data import Observations
-from pathfold.data.dates import Calendar, counted, dates_of
+from pathfold.data.dates import Calendar, counted
 from pathfold.data.real_arrays import real_array
 from pathfold.errors import DataError, told
-from pathfold.results.reading import is_panel
+from pathfold.results.reading import along_time, is_panel
 
 
 def read_times(times: Any, calendar: Calendar | None) -> np.ndarray:
@@ -32,11 +32,5 @@ def coordinates_of(
     tree: xr.DataTree, names: Sequence[Any], asked: Sequence[Observations]
 ) -> tuple[str, dict[str, Any]]:
     """Return the dimension of the times of series, one after the other, and its coordinates."""
-    dim, rows = "node" if is_panel(tree) else "time", series_of_rows(asked)
-    times = np.concatenate([series.times for series in asked])
-    coordinates: dict[str, Any] = {"time": (dim, times)}
-    if is_panel(tree):
-        coordinates["node_series"] = (dim, np.array(names)[rows])
-    if (dates := dates_of([series.calendar for series in asked], times, rows)) is not None:
-        coordinates["date"] = (dim, dates)
-    return dim, coordinates
+    calendars, times = [series.calendar for series in asked], np.concatenate([series.times for series in asked])
+    return along_time(names, calendars, times, series_of_rows(asked), panel=is_panel(tree))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pathfold.data import TimeGrid
 from pathfold.data.checks import whole
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
+from pathfold.model.ensemble import Ensemble
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,16 @@ class Chosen:
             raise SettingsError(f"the posterior has no states, or not all components of them (keep): {remedy}")
         return self["state"]
 
-    @property
-    def coordinates(self) -> dict[str, Any]:
-        """The coordinates of chains and draws."""
+    def dataset(
+        self, variables: Mapping[str, tuple[Sequence[str], np.ndarray]], coordinates: Mapping[str, Any], **attrs: Any
+    ) -> xr.Dataset:
+        """Make a group of results: variables (D, ...) by name, with their dimensions after chain and draw."""
+        drawn = {name: (["chain", "draw", *dims], self.by_chain(x)) for name, (dims, x) in variables.items()}
         posterior = self.tree.posterior
-        return {"chain": posterior["chain"].values, "draw": posterior["draw"].values[self.places]}
+        chains = {"chain": posterior["chain"].values, "draw": posterior["draw"].values[self.places]}
+        return xr.Dataset(drawn, {**chains, **coordinates}, attrs)
+
+    def ensemble(self, model: DiffusionModel, grid: TimeGrid, rng: np.random.Generator, besides: Any = ()) -> Ensemble:
+        """Return the draws' parameters for the series of a grid, those `besides` drawn anew."""
+        known = {name: self[name] for name in model.priors if name not in besides}
+        return Ensemble.build(model, known, self.count, grid.covariates, rng)

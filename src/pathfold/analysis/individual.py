@@ -15,6 +15,7 @@ from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Observations, TimeGrid
 from pathfold.data.events import close
 from pathfold.errors import DataError, SettingsError, warn
+from pathfold.inference.fit.correction import resample
 from pathfold.model.check_data import check_panel
 from pathfold.model.ensemble import Ensemble
 
@@ -48,8 +49,7 @@ class Filtering:
                 f"few draws of the posterior explain the new series: {effective:.0f} of {count} are effective. Give "
                 f"more draws, or more than {self.particles} particles; if it is unlike the others, sample it with them",
             )
-        places = np.searchsorted(np.cumsum(weights), (np.arange(count) + rng.random()) / count)
-        taken = rng.permutation(np.minimum(places, count - 1))
+        taken = resample(weights, count, rng)
         shared = {name: value[taken] for name, value in ensemble.shared.items()}
         ensemble = replace(ensemble, shared=shared, own=model.own_of(states[taken, None]))
         return ensemble, states[taken, : model.state_dim], effective

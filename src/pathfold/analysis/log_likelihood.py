@@ -7,8 +7,6 @@ observations have no noise, and is estimated by guided particles.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +16,7 @@ from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import truth, whole
-from pathfold.errors import ModelError, SettingsError, warn
+from pathfold.errors import ModelError, warn
 from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.grid import grid_of_data
@@ -89,21 +87,15 @@ def log_likelihood(
         )
     tree = results_of(posterior, model=model)
     grid = grid_of_data(tree, model, data)
-    count = None if draws is None else whole("draws", draws, least=1)
     particles, seed = whole("particles", particles, least=1), whole("seed", seed, least=0)
     threads = None if threads is None else whole("threads", threads, least=1)
     if ahead:
-        count = min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if count is None else count
-        chosen = Chosen.of(tree, count)
+        chosen = Chosen.of(tree, min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if draws is None else draws)
         counted = Counted("draws by the particle filter", chosen.count, show=truth("progress", progress))
         scored = _ahead(model, grid, chosen, particles, seed, threads, counted)
     else:
-        scored = _given_states(model, grid, Chosen.of(tree, count))
+        scored = _given_states(model, grid, Chosen.of(tree, draws))
     return extended(tree, {"log_likelihood": scored})
-
-
-def _dataset(chosen: Chosen, values: np.ndarray, dims: list[str], coords: Any) -> xr.Dataset:
-    return xr.Dataset({"y": (["chain", "draw", *dims], chosen.by_chain(values))}, chosen.coordinates | coords)
 
 
 def _ahead(
@@ -118,17 +110,13 @@ def _ahead(
     score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data
     z = shared_parameters(model, chosen)
     values = score(z, seed, threads=threads, progress=progress)
-    if lost := np.flatnonzero(~np.isfinite(values).all(axis=0)).tolist():
-        raise SettingsError(
-            f"all particles of a draw were lost on the way to t = {score.times[lost[0]]:g}; give more than {particles} "
-            "particles"
-        )
+    score.refuse_lost(~np.isfinite(values).all(axis=0))
     estimates = score.judged(z, seed, threads=threads)
     if estimates.enough > particles:
         warn(str(estimates))
-    dim = observed["y"].dims[0]
+    dim = str(observed["y"].dims[0])
     coords = {name: (dim, c.values) for name, c in observed.coords.items() if c.dims == (dim,)}
-    return _dataset(chosen, values, [str(dim)], coords)
+    return chosen.dataset({"y": ([dim], values)}, coords)
 
 
 def shared_parameters(model: DiffusionModel, chosen: Chosen) -> np.ndarray:
@@ -148,10 +136,10 @@ def _given_states(model: DiffusionModel, grid: TimeGrid, chosen: Chosen) -> xr.D
     dims = [str(dim) for dim in tree.observed_data["y"].dims]
     coords = {str(name): (c.dims, c.values) for name, c in tree.observed_data.coords.items()}
     if not np.isnan(values).any():
-        return _dataset(chosen, values, dims, coords)
+        return chosen.dataset({"y": (dims, values)}, coords)
     row, column = np.nonzero(~np.isnan(values).any(axis=0))
     along = {name: ("entry", c[row if where[0] == dims[0] else column]) for name, (where, c) in coords.items()}
-    return _dataset(chosen, values[:, row, column], ["entry"], along)
+    return chosen.dataset({"y": (["entry"], values[:, row, column])}, along)
 
 
 def _log_densities(

@@ -15,7 +15,7 @@ from pathfold.distributions.scale_mixture import PRECISIONS
 from pathfold.engine import FilterEngine, GuidedEngine
 from pathfold.engine.native.particles import filter_particles
 from pathfold.engine.status import CONVERGED, NOT_AFFINE
-from pathfold.errors import ModelError
+from pathfold.errors import ModelError, SettingsError
 from pathfold.model import DiffusionModel, NoisyObservation
 from pathfold.model.observation import no_density
 from pathfold.model.row_constants import row_constants
@@ -96,6 +96,14 @@ class ParticleFilter:
 
         spread(run, len(z), threads)
         return ahead + self._constants
+
+    def refuse_lost(self, lost: np.ndarray) -> None:
+        """Raise SettingsError if all particles of a draw were lost on the way to any of the observations."""
+        if lost.any():
+            raise SettingsError(
+                f"all particles of a draw were lost on the way to t = {self.times[np.argmax(lost)]:g}; give more than "
+                f"{self.particles} particles"
+            )
 
     def judged(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> Estimates:
         """Run twice for some of the parameters (draw, Z), with other particles than otherwise, and compare the sums."""

@@ -19,7 +19,6 @@ from pathfold.data.dates import told_time
 from pathfold.data.events import close
 from pathfold.errors import DataError, SettingsError
 from pathfold.model import DiffusionModel
-from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
 from pathfold.results.grid import grid_of
@@ -90,21 +89,15 @@ def paths(
     >>> dict(hourly.paths["state"].sizes)
     {'chain': 2, 'draw': 100, 'time': 3, 'component': 1}
     """
-    check_model(model)
-    tree, rng = (
-        results_of(posterior, model=model),
-        np.random.default_rng(whole("seed", seed, least=0)),
-    )
+    tree, rng = results_of(posterior, model=model), np.random.default_rng(whole("seed", seed, least=0))
     chosen, grid = Chosen.of(tree, draws), grid_of(tree)
     asked = _within(model, grid, selected("series", series, series_names(tree)), times)
-    known = {name: chosen[name] for name in model.priors}
-    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
-    states = _between(chosen, ensemble, grid, asked, rng)
+    states = _between(chosen, chosen.ensemble(model, grid, rng), grid, asked, rng)
     names = tree.constant_data["series"].values[[*asked]]
     dim, coordinates = coordinates_of(tree, names, [*asked.values()])
-    coordinates |= {"component": component_labels(model), **chosen.coordinates}
-    variables = {"state": (["chain", "draw", dim, "component"], chosen.by_chain(states))}
-    return extended(tree, {"paths": xr.Dataset(variables, coordinates, {"seed": int(seed)})})
+    coordinates["component"] = component_labels(model)
+    drawn = chosen.dataset({"state": ([dim, "component"], states)}, coordinates, seed=int(seed))
+    return extended(tree, {"paths": drawn})
 
 
 def _within(model: DiffusionModel, grid: TimeGrid, numbers: Sequence[int], times: Any) -> dict[int, Observations]:

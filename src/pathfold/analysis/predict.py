@@ -28,7 +28,6 @@ from pathfold.data.names import dimensions
 from pathfold.data.real_arrays import real_number
 from pathfold.errors import DataError, SettingsError, told, warn
 from pathfold.model import DiffusionModel
-from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.functions import listed
 from pathfold.results.grid import grid_of
@@ -136,11 +135,7 @@ def predict(
     >>> dict(forecast.predictions["y"].sizes)
     {'chain': 2, 'draw': 1000, 'time': 3, 'observation': 1}
     """
-    check_model(model)
-    tree, rng = (
-        results_of(posterior, model=model),
-        np.random.default_rng(whole("seed", seed, least=0)),
-    )
+    tree, rng = results_of(posterior, model=model), np.random.default_rng(whole("seed", seed, least=0))
     chosen, changes = Chosen.of(tree, draws), {} if set is None else set
     inputs = check_inputs({} if inputs is None else inputs)
     fine = _fine_steps(tree, steps_per_interval, max_step)
@@ -168,16 +163,14 @@ def predict(
     y = ensemble.observe(ahead.states, _clocks(model, asked), series_of_rows(asked), rng)
 
     dim, coordinates = coordinates_of(tree, outset.names, asked)
-    variables: dict[str, Any] = {
-        **{name: (["chain", "draw", *dimensions(name, v.ndim - 1)], v) for name, v in outset.shown.items()},
-        "state": (["chain", "draw", dim, "component"], ahead.states),
-        "y": (["chain", "draw", dim, "observation"], y),
+    variables = {
+        **{name: (dimensions(name, v.ndim - 1), v) for name, v in outset.shown.items()},
+        "state": ([dim, "component"], ahead.states),
+        "y": ([dim, "observation"], y),
     }
-    variables = {name: (dims, chosen.by_chain(values)) for name, (dims, values) in variables.items()}
     labels = {"component": component_labels(model), "observation": tree.observed_data["observation"].values}
     attributes = {"seed": int(seed), "set": json.dumps(told_changes(changes)), "new_series": int(is_new)}
-    attributes |= outset.attributes
-    predictions = xr.Dataset(variables, chosen.coordinates | coordinates | labels, attributes)
+    predictions = chosen.dataset(variables, coordinates | labels, **attributes, **outset.attributes)
     constant = {"start_time": (dim, ahead.start_times), "fine_step": (dim, ahead.fine_steps)}
     groups = {"predictions": predictions, "predictions_constant_data": xr.Dataset(constant, coordinates)}
     if isinstance(new_series, Observations):

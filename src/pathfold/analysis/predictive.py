@@ -11,7 +11,7 @@ import xarray as xr
 
 from pathfold.analysis.carried import carried_forward, warn_of_lost
 from pathfold.analysis.chosen import Chosen
-from pathfold.analysis.simulate import simulate, simulated
+from pathfold.analysis.simulate import simulated
 from pathfold.data import Data, Input, TimeGrid
 from pathfold.data.checks import choice, whole
 from pathfold.data.data import are_data
@@ -20,11 +20,12 @@ from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
+from pathfold.model.simulation import series_to_simulate
 from pathfold.results.grid import grid_of
 from pathfold.results.in_order import results_of
 from pathfold.results.overview import extended
 from pathfold.results.posterior import kept_states
-from pathfold.results.reading import is_panel, node_places, series_names
+from pathfold.results.reading import along_time, is_panel, node_places
 
 BETWEEN = 8  # times between two nodes at which data are simulated for pictures, ...
 PATHS = 200  # ... from about so many draws, ...
@@ -79,12 +80,8 @@ def posterior_predictive(
     >>> replicated.posterior_predictive["y"].dims
     ('chain', 'draw', 'time', 'observation')
     """
-    check_model(model)
     choice("given", given, ("path", "parameters", "population"))
-    tree, rng = (
-        results_of(posterior, model=model),
-        np.random.default_rng(whole("seed", seed, least=0)),
-    )
+    tree, rng = results_of(posterior, model=model), np.random.default_rng(whole("seed", seed, least=0))
     chosen, grid = Chosen.of(tree, draws), grid_of(tree)
     nodes = grid.mask.any(axis=1)
     if given == "population" and not model.varying.names:
@@ -92,9 +89,7 @@ def posterior_predictive(
             "no parameter varies between the series, so that others of the population have the same ones: take "
             "given='parameters', or give a parameter a prior by pf.Varying"
         )
-    taken = model.parameters.names if given == "population" else model.priors
-    known = {name: chosen[name] for name in taken}
-    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
+    ensemble = chosen.ensemble(model, grid, rng, besides=model.varying.names if given == "population" else ())
     if given == "path":
         states = chosen.states(model, "say given='parameters', or keep 'nodes' with all components")
         states = states[:, node_places(tree)[nodes]]
@@ -103,9 +98,8 @@ def posterior_predictive(
         warn_of_lost(states, "replicated paths")
     y = ensemble.observe(states, model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
     data = tree.observed_data["y"]
-    y = chosen.by_chain(np.where(np.isnan(data.values), np.nan, y))
-    replicated = xr.Dataset({"y": (["chain", "draw", *data.dims], y)}, {**data.coords, **chosen.coordinates})
-    groups = {"posterior_predictive": replicated.assign_attrs(given=given, seed=int(seed))}
+    y, dims = np.where(np.isnan(data.values), np.nan, y), [str(dim) for dim in data.dims]
+    groups = {"posterior_predictive": chosen.dataset({"y": (dims, y)}, dict(data.coords), given=given, seed=int(seed))}
     moved = (grid.events or model.inputs) and not model.jumps.accumulators
     tree = tree.drop_nodes("replicated_path", errors="ignore")
     some = Chosen.of(tree, min(chosen.shape[1], -(-PATHS // chosen.shape[0])))
@@ -127,8 +121,7 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
     keep[grid.delta > 0.0, -2:] = True  # the last step before an event and that after it
     keep[:, -1] = True
     fine, kept = grid.refined(), keep.ravel()
-    known = {name: chosen[name] for name in model.priors}
-    ensemble = Ensemble.build(model, known, chosen.count, grid.covariates, rng)
+    ensemble = chosen.ensemble(model, grid, rng)
     if whole_path:
         states = chosen.states(model, "keep all components")[:, keep[kept_states(grid, "all")]]
     elif given == "path":
@@ -144,14 +137,11 @@ def _between(chosen: Chosen, model: DiffusionModel, grid: TimeGrid, given: str, 
         states[:, np.flatnonzero(np.flatnonzero(kept) % grid.steps == grid.steps - 1)] = nodes
     else:
         states = carried_forward(ensemble, fine, ensemble.draw_starts(rng), rng, keep=kept)
-    of_series, dim = fine.series_of_intervals[kept], "node" if is_panel(tree) else "time"
+    of_series = fine.series_of_intervals[kept]
     y = ensemble.observe(states, model.clocks_at(fine, kept), of_series, rng)
-    coordinates = {"time": (dim, fine.ends[kept]), "observation": tree.observed_data["observation"].values}
-    if is_panel(tree):
-        coordinates["node_series"] = (dim, np.array(series_names(tree))[of_series])
-    return xr.Dataset(
-        {"y": (["chain", "draw", dim, "observation"], chosen.by_chain(y))}, coordinates | chosen.coordinates
-    )
+    dim, coordinates = along_time(fine.series, fine.calendars, fine.ends[kept], of_series, panel=is_panel(tree))
+    coordinates["observation"] = tree.observed_data["observation"].values
+    return chosen.dataset({"y": ([dim, "observation"], y)}, coordinates)
 
 
 def prior_predictive(
@@ -211,16 +201,16 @@ def prior_predictive(
     {'chain': 1, 'draw': 100, 'time': 2, 'observation': 1}
     """
     check_model(model)
-    if not are_data(data):
-        given = {"inputs": inputs, "events": events, "covariates": covariates, "initial_time": initial_time}
-        steps = {"steps_per_interval": steps_per_interval, "max_step": max_step}
-        return simulate(model, None, data, draws=whole("draws", draws, least=1), seed=seed, **steps, **given)
-    if initial_time != 0.0 or any(given is not None for given in (inputs, events, covariates)):
+    rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
+    if not (seen := are_data(data)):
+        known = {"inputs": inputs, "events": events, "covariates": covariates}
+        data = series_to_simulate(model, data, initial_time, **known)
+    elif initial_time != 0.0 or any(given is not None for given in (inputs, events, covariates)):
         raise SettingsError(
             "data have an initial_time, inputs, events and covariates of their own: give these to pf.Observations"
         )
-    rng, draws = np.random.default_rng(whole("seed", seed, least=0)), whole("draws", draws, least=1)
-    check_panel(model, data)
+    else:
+        check_panel(model, data)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     ensemble = Ensemble.build(model, {}, draws, grid.covariates, rng)
-    return simulated(ensemble, grid, ensemble.draw_starts(rng), rng, seed, seen=True)
+    return simulated(ensemble, grid, rng, seed, seen=seen)

@@ -23,7 +23,7 @@ from pathfold.analysis.plots.marginals_plot import plot_marginals
 from pathfold.analysis.plots.paths_plot import plot_data, plot_paths, plot_predictions
 from pathfold.analysis.plots.style import ALARM, FORECAST, POSTERIOR, REPLICATED
 from pathfold.data.dates import told_date
-from pathfold.errors import SettingsError, told
+from pathfold.errors import SettingsError
 from pathfold.results.convergence import labels
 from pathfold.results.diagnostics import troubles
 from pathfold.results.in_order import results_of
@@ -122,14 +122,7 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str], *, title: str |
         The file.
     """
     tree = results_of(posterior, "sample_stats", "observed_data", "constant_data")
-    if not isinstance(file, str | os.PathLike) or not str(os.fspath(file)).strip():
-        raise SettingsError(f"file must be the name of an HTML file, not {told(file)}")
-    if title is None:
-        title = f"Calibration with {len(parameter_names(tree))} parameters"
-    elif not isinstance(title, str) or not title.strip():
-        raise SettingsError(
-            f"title must be a heading in words, not {told(title)}; leave it out for one that is made up"
-        )
+    title = title or f"Calibration with {len(parameter_names(tree))} parameters"
     parts = {
         "Verdict": _verdict(tree),
         "Parameters": _parameters(tree),
@@ -149,7 +142,7 @@ def report(posterior: xr.DataTree, file: str | os.PathLike[str], *, title: str |
         f'<p class="note">pathfold {escape(str(tree.attrs.get("pathfold_version")))}, drawn {escape(made)} UTC</p>'
         f"{body}</body></html>"
     )
-    path = Path(os.fspath(file))
+    path = Path(file)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -322,7 +315,6 @@ def _call(tree: xr.DataTree) -> Iterator[str]:
         settings |= {} if tree.attrs.get("prior", 1) else {"prior": False}
     else:
         notes += [f"sampler: {tree.attrs.get('sampler')}"]
-        notes += [tree.attrs["sampler_chosen"]] if "sampler_chosen" in tree.attrs else []
         notes += ["start: the results that it began from"] if tree.attrs.get("start", "none") != "none" else []
     comments = "".join(f"# {note}\n" for note in notes)
     given = "".join(f"    {name}={_told(value)},\n" for name, value in settings.items())

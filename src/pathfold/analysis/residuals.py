@@ -18,7 +18,7 @@ from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.analysis.predictive_scores import POOLED, Placed, normal_scores, placed
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import whole
-from pathfold.errors import SettingsError, warn
+from pathfold.errors import warn
 from pathfold.model import DiffusionModel
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.memory import check_memory
@@ -73,23 +73,21 @@ def residuals(
     """
     tree = results_of(posterior, model=model)
     grid = grid_of_data(tree, model, data)
-    count = min(DRAWS, tree.posterior.sizes["draw"]) if draws is None else whole("draws", draws, least=1)
     particles, seed = whole("particles", particles, least=2), whole("seed", seed, least=0)
     threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, least=1)
-    chosen = Chosen.of(tree, count)
+    chosen = Chosen.of(tree, min(DRAWS, tree.posterior.sizes["draw"]) if draws is None else draws)
     z = shared_parameters(model, chosen)
     scores, expected = scores_at(model, grid, z, particles, seed, threads)
     estimates = ParticleFilter(model, grid, particles).judged(z, seed, threads=threads)
     if estimates.enough > particles:
         warn(f"{estimates}; pf.check does not judge these residuals")
     observed, rows = tree.observed_data["y"], np.flatnonzero(grid.mask.any(axis=1))
-    dims = ["chain", "draw", *map(str, observed.dims)]
-    variables = {"y": (dims, chosen.by_chain(scores)), "expected": (dims, chosen.by_chain(expected))}
-    variables["seen"] = (dims[2:], _seen(grid, rows).astype(np.int64))
-    interval = {"interval": (observed.dims[0], rows)}
+    dims = [str(dim) for dim in observed.dims]
     coords = {str(name): (c.dims, c.values) for name, c in tree.observed_data.coords.items()}
-    attributes = {"particles": particles, "enough_particles": estimates.enough}
-    return extended(tree, {"residuals": xr.Dataset(variables, chosen.coordinates | coords | interval, attributes)})
+    coords["interval"] = (observed.dims[:1], rows)
+    drawn = {"y": (dims, scores), "expected": (dims, expected)}
+    group = chosen.dataset(drawn, coords, particles=particles, enough_particles=estimates.enough)
+    return extended(tree, {"residuals": group.assign(seen=(dims, _seen(grid, rows).astype(np.int64)))})
 
 
 def scores_at(
@@ -119,11 +117,7 @@ def _of_draw(
     """Return where the values of each column lie among those expected by a draw, and their means (observation, Y)."""
     rng = np.random.default_rng([seed, draw])
     states, weights = score.expected(z, seed, draw)
-    if lost := np.flatnonzero(weights.sum(axis=1) == 0.0).tolist():
-        raise SettingsError(
-            f"all particles of a draw were lost on the way to t = {score.times[lost[0]]:g}; give more than "
-            f"{score.particles} particles"
-        )
+    score.refuse_lost(weights.sum(axis=1) == 0.0)
     rows = np.flatnonzero(grid.mask.any(axis=1))
     values, seen = grid.values[rows], _seen(grid, rows)
     drawn = np.moveaxis(_observed(model, grid, rows, z, states.swapaxes(0, 1), rng), 0, 2)

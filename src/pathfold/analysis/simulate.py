@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Any, Literal, cast, overload
+from typing import Any, overload
 
 import numpy as np
 import xarray as xr
 
 from pathfold.analysis.carried import carried_forward, warn_of_lost, warn_of_step
 from pathfold.data import Input, Observations, TimeGrid
-from pathfold.data.checks import choice
+from pathfold.data.checks import whole
 from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.model import DiffusionModel
 from pathfold.model import simulate as simulate_one
+from pathfold.model.diffusion_model import check_model
 from pathfold.model.ensemble import Ensemble
 from pathfold.model.model_text import model_text
-from pathfold.model.simulation import begin
-from pathfold.results.posterior import constant_dataset, draws_dataset, kept_states, observed_dataset
+from pathfold.model.simulation import given_starts, known_parameters, series_to_simulate
+from pathfold.results.posterior import constant_dataset, draws_dataset, observed_dataset
 from pathfold.results.prior import priors_text
 
 
@@ -45,7 +46,7 @@ def simulate(
 @overload
 def simulate(
     model: DiffusionModel,
-    parameters: Mapping[str, Any] | None,
+    parameters: Mapping[str, Any],
     times: Any,
     *,
     initial_state: Any = None,
@@ -58,13 +59,12 @@ def simulate(
     covariates: Mapping[str, Any] | None = None,
     unit: str | None = None,
     draws: int,
-    keep_path: Literal["nodes", "all"] = "nodes",
 ) -> xr.DataTree: ...
 
 
 def simulate(
     model: DiffusionModel,
-    parameters: Mapping[str, Any] | None,
+    parameters: Mapping[str, Any],
     times: Any,
     *,
     initial_state: Any = None,
@@ -77,7 +77,6 @@ def simulate(
     covariates: Mapping[str, Any] | None = None,
     unit: str | None = None,
     draws: int | None = None,
-    keep_path: Literal["nodes", "all"] = "nodes",
 ) -> Observations | xr.DataTree:
     """Simulate the model on a fine grid, with its own scheme, and observe it.
 
@@ -91,7 +90,7 @@ def simulate(
     parameters
         The values of the parameters by name, in the support of their priors or at its edge. Those that are fixed may be
         left out, and so may those that vary between series, which then are drawn from their priors. With `draws`, a
-        value may be an array with a row for each of them, and None draws all from the priors.
+        value may be an array with a row for each of them; `pf.prior_predictive` draws all from the priors.
     times
         The times (T,) of the observations: numbers, or dates or durations with a `unit`, as in `pf.Observations`.
     initial_state
@@ -115,8 +114,6 @@ def simulate(
         What dates and durations are counted in.
     draws
         How many series to simulate at once, in compiled code. They come with their parameters and paths.
-    keep_path
-        With `draws`, which states come with them: at the "nodes" (observation times), or "all" after every fine step.
 
     Returns
     -------
@@ -124,57 +121,48 @@ def simulate(
         The simulated series, ready for `pf.sample`; with `draws`, groups `prior` (parameters, `initial_state`, `state`)
         and `prior_predictive` (`y`), as of `pf.prior_predictive`.
     """
-    known: dict[str, Any] = {
-        "initial_state": initial_state,
-        "initial_time": initial_time,
-        "steps_per_interval": steps_per_interval,
-        "max_step": max_step,
-        "seed": seed,
-        "inputs": inputs,
-        "events": events,
-        "covariates": covariates,
-        "unit": unit,
-    }
+    known: dict[str, Any] = {"inputs": inputs, "events": events, "covariates": covariates}
+    steps: dict[str, Any] = {"steps_per_interval": steps_per_interval, "max_step": max_step}
     if draws is None:
-        return simulate_one(model, cast(Mapping[str, Any], parameters), times, **known)
-    path = cast(Literal["nodes", "all"], choice("keep_path", keep_path, ("nodes", "all")))
-    _, grid, ensemble, starts, rng = begin(model, parameters, times, draws=draws, **known)
-    starts = ensemble.draw_starts(rng) if starts is None else starts
-    return simulated(ensemble, grid, starts, rng, seed, keep_path=path)
+        begin = {"initial_state": initial_state, "initial_time": initial_time, "unit": unit}
+        return simulate_one(model, parameters, times, seed=seed, **begin, **steps, **known)
+    check_model(model)
+    count, rng = whole("draws", draws, least=1), np.random.default_rng(whole("seed", seed, least=0))
+    grid = TimeGrid.build(series_to_simulate(model, times, initial_time, unit, **known), **steps)
+    values = known_parameters(model, parameters, (count,))
+    starts = None if initial_state is None else given_starts(model, initial_state, (count,))
+    return simulated(Ensemble.build(model, values, count, grid.covariates, rng), grid, rng, seed, starts=starts)
 
 
 def simulated(
     ensemble: Ensemble,
     grid: TimeGrid,
-    starts: np.ndarray,
     rng: np.random.Generator,
     seed: int,
     *,
-    keep_path: Literal["nodes", "all"] = "nodes",
+    starts: np.ndarray | None = None,
     seen: bool = False,
 ) -> xr.DataTree:
-    """Make the groups prior, prior_predictive and constant_data, as of one chain, from initial states (D, K, X).
+    """Simulate a series, or a panel, for every draw, from initial states (D, K, X) if they are given.
 
-    With a grid whose values were `seen`, there are observed_data, and what is missing in them is missing.
+    If data were `seen`, values are missing where theirs are.
     """
-    model, kept = ensemble.model, kept_states(grid, keep_path)
+    model = ensemble.model
     warn_of_skipped_values(model.inputs, grid)
-    fine, keep = (grid.refined(), kept.ravel()) if keep_path == "all" else (grid, kept[:, -1])
-    states = carried_forward(ensemble, fine, starts, rng, keep=keep)
+    starts = ensemble.draw_starts(rng) if starts is None else starts
+    nodes = np.flatnonzero(grid.mask.any(axis=1))
+    states = carried_forward(ensemble, grid, starts, rng, keep=np.ones(len(grid.ends), dtype=bool))
     warn_of_lost(states, "simulated paths")
     warn_of_step(ensemble, grid, starts, "simulated paths")
-    nodes = np.flatnonzero(grid.mask.any(axis=1))
-    at_nodes = states[:, (np.cumsum(kept.sum(axis=1)) - 1)[nodes]]
-    y = ensemble.observe(at_nodes, model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
+    y = ensemble.observe(states[:, nodes], model.clocks_at(grid, nodes), grid.series_of_intervals[nodes], rng)
     observed = observed_dataset(model, grid)
-    data = observed["y"]
-    y = np.where(np.isnan(data.values), np.nan, y)
     augmented = ensemble.augmented(starts, np.arange(ensemble.series))
-    drawn = draws_dataset(model, grid, ensemble.z[None], augmented[None], states[None], keep_path)
-    chains = {name: drawn[name].values for name in ("chain", "draw")}
+    prior = draws_dataset(model, grid, ensemble.z[None], augmented[None], states[None], "nodes")
+    data, chains = observed["y"], {name: prior[name].values for name in ("chain", "draw")}
+    drawn = {"y": (["chain", "draw", *data.dims], np.where(np.isnan(data.values), np.nan, y)[None])}
     groups = {
-        "/prior": drawn,
-        "/prior_predictive": xr.Dataset({"y": (["chain", "draw", *data.dims], y[None])}, {**data.coords, **chains}),
+        "/prior": prior,
+        "/prior_predictive": xr.Dataset(drawn, {**data.coords, **chains}),
         "/constant_data": constant_dataset(grid),
     }
     tree = xr.DataTree.from_dict(groups | ({"/observed_data": observed} if seen else {}))
@@ -184,7 +172,7 @@ def simulated(
         "model": json.dumps(model_text(model)),
         "priors": priors_text(model),
         "steps_per_interval": grid.steps,
-        "keep_path": keep_path,
+        "keep_path": "nodes",
         "seed": int(seed),
     }
     return tree

@@ -318,8 +318,6 @@ class RunRecords:
     def open(cls, folder: Any, plan: Plan) -> RunRecords:
         if folder is None:
             return cls({}, None)
-        if not isinstance(folder, str | os.PathLike):
-            raise SettingsError(f"checkpoint must be the name of a folder, not {folder!r}")
         path = Path(folder)
         make_folder(path)
         with sole_use(path / "lock"):

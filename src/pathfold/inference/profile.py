@@ -30,14 +30,12 @@ BEYOND = 0.5  # ... and beyond the bound
 MOST = 24  # values tried on either side
 MOST_HELD = 12.0  # prior standard deviations up to which they are tried
 FLAT, FAR = 0.05, 2.0  # a profile has no end if its root grows less over the outer half of so many standard deviations
-ACROSS = 5  # values on either side of each of two parameters
-REGION = 3.0  # log density that is lost at the edge of the region of two parameters that has a coverage of 95 %
 
 
 def profile(
     model: DiffusionModel,
     data: Data,
-    names: str | Sequence[str],
+    name: str,
     *,
     steps_per_interval: int | None = None,
     max_step: float | None = None,
@@ -48,7 +46,7 @@ def profile(
     threads: int | None = None,
     progress: bool = True,
 ) -> xr.Dataset:
-    """Profile the likelihood of one parameter, or of two: its maximum over all others, and an interval.
+    """Profile the likelihood of a parameter: its maximum over all others, and an interval.
 
     The likelihood is Laplace's approximation of p(y | z), with paths integrated out (`pf.fit(prior=False)`). The
     interval ends where it has fallen by half the quantile of chi-squared from its maximum. An end is infinite if the
@@ -61,8 +59,8 @@ def profile(
         A `pf.DiffusionModel`.
     data
         Observations, as `pf.sample` takes them.
-    names
-        The name of a parameter, or a pair of names; an element of an array is `name[0]`.
+    name
+        The name of a parameter; an element of an array is `name[0]`.
     steps_per_interval
         The number of fine steps between neighbouring observations. Give this or `max_step`.
     max_step
@@ -84,9 +82,9 @@ def profile(
     Returns
     -------
     xarray.Dataset
-        `log_density` by value of the parameters, less its maximum. Of one parameter also `other`, the normals of all
-        parameters there, the `maximum`, and `interval`, its ends. With several maxima the region may have several
-        `parts`, each with its ends; the interval then covers all of them, and a warning says so.
+        `log_density` by value of the parameter, less its maximum; `other`, the normals of all parameters there; the
+        `maximum`; and `interval`, its ends. With several maxima the region may have several `parts`, each with its
+        ends; the interval then covers all of them, and a warning says so.
 
     Examples
     --------
@@ -103,60 +101,45 @@ def profile(
     threads = None if threads is None else whole("threads", threads, least=1)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     labels = normal_labels(model)
-    chosen = [_place(name, labels) for name in ([names] if isinstance(names, str) else [*names])]
-    if len(chosen) not in (1, 2) or len({*chosen}) < len(chosen):
-        raise SettingsError(f"names must be one parameter or two different ones, not {told(names)}")
+    if name not in labels:
+        raise SettingsError(f"name is {told(name)}, which is no parameter of the model; it has {', '.join(labels)}")
+    k = labels.index(name)
     marginal = prepare_marginal(
         model, grid, threads=threads, prior=truth("prior", prior), progress=truth("progress", progress)
     )
     with explained(model, grid, seed):
         mode, others = find_modes(marginal, starts, seed)
-    for k in chosen:
-        _check_own(marginal, mode, k, labels)
-    marginal.stages.begin(f"profiling {' and '.join(labels[k] for k in chosen)}")
-    if len(chosen) == 1:
-        return _of_one(marginal, mode, others, chosen[0], labels, float(ndtri(0.5 + 0.5 * level)))
-    if others:
-        warn(
-            f"there are {1 + len(others)} maxima about as high: the profile is that about one of them; profile each "
-            "parameter by itself, or sample",
-        )
-    return _of_two(marginal, mode, chosen, labels)
+    _check_own(marginal, mode, k, labels[k])
+    marginal.stages.begin(f"profiling {labels[k]}")
+    return _of_modes(marginal, mode, others, k, labels, float(ndtri(0.5 + 0.5 * level)))
 
 
-def _place(name: str, labels: list[str]) -> int:
-    if name not in labels:
-        raise SettingsError(f"names has {told(name)}, which is no parameter of the model; it has {', '.join(labels)}")
-    return labels.index(name)
-
-
-def _check_own(marginal: Marginal, mode: Mode, k: int, labels: list[str]) -> None:
+def _check_own(marginal: Marginal, mode: Mode, k: int, label: str) -> None:
     """Raise SettingsError unless the parameter is a function of its own normal alone, which the density depends on."""
     u = mode.origin.u
     if not mode.density.free[k]:
         raise SettingsError(
-            f"{labels[k]} is integrated out with its law, as paths are, so that it has no profile; profile a parameter "
+            f"{label} is integrated out with its law, as paths are, so that it has no profile; profile a parameter "
             "of the law, or take prior=True"
         )
     z, slopes = marginal.parameters(u)
     if z.size != u.size or np.any(np.delete(slopes[k], k)):
         raise SettingsError(
-            f"the prior of {labels[k]} depends on other parameters, or is not a function of one normal, so that it "
+            f"the prior of {label} depends on other parameters, or is not a function of one normal, so that it "
             "cannot be held while these vary; profile another, or give it a prior of its own"
         )
 
 
-def _moved(mode: Mode, origin: Origin, target: dict[int, float]) -> Origin | None:
-    """Return the maximum over the other parameters with some held at given normals, from one nearby.
+def _moved(mode: Mode, origin: Origin, k: int, value: float) -> Origin | None:
+    """Return the maximum over the other parameters with one held at a given normal, from one nearby.
 
     None if there is no path to it, or if it is at the end of where parameters are sought.
     """
-    held = [*target]
-    free = mode.density.free & ~np.isin(np.arange(origin.u.size), held)
-    u, away = origin.u.copy(), np.array([value - origin.u[k] for k, value in target.items()])
-    u[held] += away
-    u[free] -= np.linalg.lstsq(mode.hessian[np.ix_(free, free)], mode.hessian[np.ix_(free, held)] @ away)[0]
-    reached = mode.density.reached(u, origin) if np.abs(u[held]).max() < MOST_HELD else None
+    free = mode.density.free & (np.arange(origin.u.size) != k)
+    u, away = origin.u.copy(), value - origin.u[k]
+    u[k] += away
+    u[free] -= np.linalg.lstsq(mode.hessian[np.ix_(free, free)], mode.hessian[free, k] * away)[0]
+    reached = mode.density.reached(u, origin) if abs(u[k]) < MOST_HELD else None
     if reached is None or not free.any():
         return reached
     best, _ = climb(mode.density, reached, mode.covariance, free)
@@ -191,7 +174,7 @@ def _side(mode: Mode, start: Origin, k: int, sign: float, deep: float) -> list[O
     sd, found, top = float(np.sqrt(mode.covariance[k, k])), [start], mode.origin.log_density
     stride = STRIDE * sd
     for _ in range(MOST):
-        origin = _moved(mode, found[-1], {k: float(found[-1].u[k] + sign * stride)})
+        origin = _moved(mode, found[-1], k, float(found[-1].u[k] + sign * stride))
         growth = np.inf if origin is None else float(np.subtract(*_roots([origin, found[-1]], top)))
         if growth > LEAP and stride > SHORTEST * sd:
             stride *= 0.5
@@ -247,7 +230,7 @@ def _joined(parts: list[tuple[End, End]]) -> list[tuple[End, End]]:
     return joined
 
 
-def _of_one(
+def _of_modes(
     marginal: Marginal, mode: Mode, others: list[Origin], k: int, labels: list[str], quantile: float
 ) -> xr.Dataset:
     """Go outward from every mode; the region is where one of their profiles is high enough."""
@@ -306,39 +289,6 @@ def _warn_of_parts(label: str, ends: np.ndarray, reached: list[list[float]]) -> 
                 f"the {bound} bound of {label} was not reached, and is NaN: the search came to {at:.3g} and found no "
                 "maximum beyond it; take more steps_per_interval, or a wider prior if the bound lies far outside of it",
             )
-
-
-def _of_two(marginal: Marginal, mode: Mode, chosen: list[int], labels: list[str]) -> xr.Dataset:
-    """Go along the first parameter, and from each of its values along the second, outward from the mode.
-
-    The profile of each by itself says how far its values reach, on either side: beyond the region of 95 %.
-    """
-    best, steps = mode.origin, np.arange(-ACROSS, ACROSS + 1)
-    walks = [_walk(mode, best, k, np.sqrt(2.0 * REGION)).found for k in chosen]
-    reach = [[best.u[k] - walk[0].u[k], walk[-1].u[k] - best.u[k]] for k, walk in zip(chosen, walks, strict=True)]
-    axes = [
-        best.u[k] + steps / ACROSS * np.where(steps < 0, below, above)
-        for k, (below, above) in zip(chosen, reach, strict=True)
-    ]
-    found = np.full((len(steps), len(steps)), np.nan)
-    origins: dict[tuple[int, int], Origin | None] = {(ACROSS, ACROSS): best}
-    for i in sorted(range(len(steps)), key=lambda i: abs(steps[i])):
-        for j in sorted(range(len(steps)), key=lambda j: abs(steps[j])):
-            inner = (i, j - int(np.sign(steps[j]))) if steps[j] else (i - int(np.sign(steps[i])), j)
-            origin = origins.get((i, j)) or origins.get(inner)
-            if origin is not None and (i, j) not in origins:
-                origin = _moved(mode, origin, {chosen[0]: axes[0][i], chosen[1]: axes[1][j]})
-            origins[i, j] = origin
-            found[i, j] = np.nan if origin is None else origin.log_density
-    values = [
-        np.array([_value(marginal, best.u, k, each) for each in axis]) for k, axis in zip(chosen, axes, strict=True)
-    ]
-    names = [labels[k] for k in chosen]
-    return xr.Dataset(
-        {"log_density": (names, found - np.nanmax(found))},
-        dict(zip(names, values, strict=True)),
-        {"prior": int(marginal.prior)},
-    )
 
 
 def _value(marginal: Marginal, u: np.ndarray, k: int, normal: float) -> float:

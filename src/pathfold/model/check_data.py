@@ -16,7 +16,7 @@ from pathfold.data.dates import told_time
 from pathfold.data.inputs import known_inputs
 from pathfold.data.seen import Seen
 from pathfold.data.time_grid import MISSING, TimeGrid
-from pathfold.errors import DataError, told, warn
+from pathfold.errors import DataError, warn
 from pathfold.model.diffusion_model import DiffusionModel
 from pathfold.model.observation import Points
 
@@ -48,8 +48,6 @@ def check_panel(model: DiffusionModel, data: Data, *, in_results: bool = False) 
 
 def check_data(model: DiffusionModel, observations: Observations) -> None:
     """Raise DataError unless the values have one column for each observed component and the start can meet them."""
-    if not isinstance(observations, Observations):
-        raise DataError(f"data must be pf.Observations, or a list of them, not {told(observations)}")
     if observations.observation_dim != model.observation_dim:
         raise DataError(
             f"values have {observations.observation_dim} columns, but the model's observation has "

@@ -119,10 +119,6 @@ class Reactions:
             raise ModelError(f"rates must be a dict of reaction -> rate, not {told(rates)}")
         if unknown := [name for name in rates if name not in network]:
             raise ModelError(f"rates has {told(unknown[0])}, which is not a reaction; there are {listed(network)}")
-        if not (amounts is None or callable(amounts)):
-            raise ModelError(f"amounts must be a function of the state, or None, not {told(amounts)}")
-        if not (inverse is None or callable(inverse)):
-            raise ModelError(f"inverse must be a function of the amounts, not {told(inverse)}")
         object.__setattr__(self, "species", ordered)
         object.__setattr__(self, "stoichiometry", np.array(changes, dtype=float))
         object.__setattr__(self, "rates", {n: _rate(n, rates.get(n, n), used) for n, (used, _) in sides.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -107,7 +107,11 @@ def _compiled_halves(model: DiffusionModel) -> Callable[..., Any]:
 
 
 def observe(model: DiffusionModel, states: Any, z: dict[str, Any], t: Any, rng: np.random.Generator) -> np.ndarray:
-    """Draw observations (N, Y) of the states (N, X) of one series, with parameters z, at times (N,)."""
+    """Draw observations (N, Y) of the states (N, X) of one series, with parameters z, at times (N,).
+
+    `Ensemble.observe` has parameters for each row: the same numbers but for rounding, which would change the data of
+    examples.
+    """
     each = jax.tree.map(lambda value: np.broadcast_to(value, (len(states), *np.shape(value))), z)
     chance = model.observation.chance(each, rng, len(states))
     return np.asarray(model.kept.get(_compiled_draw, model)(jnp.asarray(states), z, chance, t))
@@ -117,46 +121,18 @@ def _compiled_draw(model: DiffusionModel) -> Callable[..., Any]:
     return jax.jit(jax.vmap(model.observation.drawn, (0, None, 0, 0)))
 
 
-class Beginning(NamedTuple):
-    """What simulated series begin with: what is asked of them, parameters, and initial states (D, 1, X) if given."""
-
-    asked: Observations
-    grid: TimeGrid
-    ensemble: Ensemble
-    starts: np.ndarray | None
-    rng: np.random.Generator
-
-
-def begin(
-    model: DiffusionModel,
-    parameters: Any,
-    times: Any,
-    *,
-    draws: int | None,
-    initial_state: Any,
-    initial_time: Any,
-    steps_per_interval: int | None,
-    max_step: float | None,
-    seed: int,
-    unit: str | None,
-    **known: Any,
-) -> Beginning:
-    """Check what `pf.simulate` is given; draw the parameters that are not known. None of `draws` is one series."""
-    check_model(model)
-    count = 1 if draws is None else whole("draws", draws, least=1)
-    rng = np.random.default_rng(whole("seed", seed, least=0))
+def series_to_simulate(
+    model: DiffusionModel, times: Any, initial_time: Any, unit: Any = None, **known: Any
+) -> Observations:
+    """Return times, and what happens meanwhile, as observations without values, if the model knows what it needs."""
     times, initial_time, calendar = in_unit(times, initial_time, unit)
     asked = without_values(real_array("times", times), model.observation_dim, initial_time, unit=calendar, **known)
     check_inputs_and_events(model, asked)
-    grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
-    rows = () if draws is None else (count,)
-    values = {} if parameters is None and draws is not None else _known(model, parameters, rows)
-    starts = None if initial_state is None else _given_starts(model, initial_state, rows)
-    return Beginning(asked, grid, Ensemble.build(model, values, count, grid.covariates, rng), starts, rng)
+    return asked
 
 
-def _known(model: DiffusionModel, values: Any, rows: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """Return the user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies."""
+def known_parameters(model: DiffusionModel, values: Any, rows: tuple[int, ...] = ()) -> dict[str, np.ndarray]:
+    """Return the user's parameters for every draw, (D, ...), and (D, 1, ...) of what varies; without rows for one."""
     check_values(values, model.maps)
     if missing := [name for name, m in model.parameters.maps.items() if name not in values and m.size]:
         raise ModelError(f"no value was given for parameter {listed(missing)}")
@@ -165,8 +141,8 @@ def _known(model: DiffusionModel, values: Any, rows: tuple[int, ...]) -> dict[st
     return {name: value if name in model.parameters.maps else value[:, None] for name, value in given.items()}
 
 
-def _given_starts(model: DiffusionModel, given: Any, rows: tuple[int, ...]) -> np.ndarray:
-    """Return the user's initial states (D, 1, X)."""
+def given_starts(model: DiffusionModel, given: Any, rows: tuple[int, ...] = ()) -> np.ndarray:
+    """Return the user's initial states (D, 1, X); without rows that of one draw."""
     x0, shape = real_array("the numbers of initial_state", model.state_of(given)).astype(np.float64), (model.state_dim,)
     if x0.shape not in (shape, (*rows, *shape)):
         each = f", or {(*rows, *shape)} with a row for each draw" if rows else ""
@@ -192,18 +168,20 @@ def simulate(
     unit: str | None = None,
 ) -> Observations:
     """Simulate one series on a fine grid by the model's scheme and observe it; `pf.simulate` explains the arguments."""
-    asked, grid, ensemble, starts, rng = begin(
-        model, parameters, times, draws=None, initial_state=initial_state, initial_time=initial_time,
-        steps_per_interval=steps_per_interval, max_step=max_step, seed=seed, unit=unit, inputs=inputs, events=events,
-        covariates=covariates,
-    )  # fmt: skip
+    check_model(model)
+    rng = np.random.default_rng(whole("seed", seed, least=0))
+    known = {"inputs": inputs, "events": events, "covariates": covariates}
+    asked = series_to_simulate(model, times, initial_time, unit, **known)
+    grid = TimeGrid.build(asked, steps_per_interval=steps_per_interval, max_step=max_step)
+    ensemble = Ensemble.build(model, known_parameters(model, parameters), 1, grid.covariates, rng)
+    start = None if initial_state is None else given_starts(model, initial_state)
     path = 8 * len(grid.starts) * grid.steps * (model.noise_dim + model.augmented_dim)
     check_memory("the noise of the path", 2 * path, "fewer steps_per_interval, a longer max_step or fewer times")
     warn_of_skipped_values(model.inputs, grid)
     drawn = ensemble.draw_starts(rng)  # also where one is given, so that the noise after it is the same
     v = rng.standard_normal((len(grid.starts), grid.steps, model.noise_dim))
     z, series = ensemble.z[0], np.zeros(1, dtype=int)
-    x0 = ensemble.augmented(drawn if starts is None else starts, series)[0, 0]
+    x0 = ensemble.augmented(drawn if start is None else start, series)[0, 0]
     path = simulate_path(model, grid, z, x0, v)
     states, named = path[:, -1, : model.state_dim], {name: each[0] for name, each in ensemble.named(series).items()}
     with jax.enable_x64(True), at_values("the observation", "these parameters"):

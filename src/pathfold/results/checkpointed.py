@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.data import TimeGrid
-from pathfold.errors import SettingsError, told, warn
+from pathfold.errors import SettingsError, warn
 from pathfold.model import DiffusionModel
 from pathfold.results.diagnostics import of_left_out, where_left_out
 from pathfold.results.overview import Results
@@ -76,8 +76,6 @@ def open_checkpoint(folder: str | os.PathLike[str]) -> xr.DataTree:
     >>> dict(pf.open_checkpoint(folder).posterior["sigma"].sizes)
     {'chain': 2, 'draw': 1000}
     """
-    if not isinstance(folder, str | os.PathLike):
-        raise SettingsError(f"folder must be the name of a checkpoint folder, not {told(folder)}")
     path = Path(folder)
     about = _about(path)
     warmup, count = about["attributes"]["warmup"], about["attributes"]["chains"]

@@ -12,6 +12,7 @@ import xarray as xr
 
 from pathfold.errors import SettingsError, told
 from pathfold.results.diagnostics import warn_of_trouble
+from pathfold.results.grid import difference, grid_of
 from pathfold.results.in_order import results_of
 from pathfold.results.overview import Results
 from pathfold.results.prior import kept_parameters
@@ -90,12 +91,9 @@ def _check_same(first: xr.DataTree, other: xr.DataTree, i: int) -> None:
             raise SettingsError(
                 f"results {i} cannot be joined to the first: they have another {name}; combine runs of one model"
             )
-    for group in ("observed_data", "constant_data"):
-        one, two = first[group].to_dataset(), other[group].to_dataset()
-        if not one.equals(two) or one.attrs != two.attrs:
-            raise SettingsError(
-                f"results {i} cannot be joined to the first: they are of other data ({group} is not the same)"
-            )
+    one, two = grid_of(first), grid_of(other)
+    if odd := difference(one, two) or ("their dates are others" if one.calendars != two.calendars else ""):
+        raise SettingsError(f"results {i} cannot be joined to the first: they are of other data: {odd}")
     if set(first.posterior.data_vars) != set(other.posterior.data_vars):
         odd = sorted(map(str, set(first.posterior.data_vars) ^ set(other.posterior.data_vars)))
         raise SettingsError(f"results {i} cannot be joined to the first: not both have {odd[0]!r}")

@@ -62,12 +62,12 @@ def grid_of_data(tree: xr.DataTree, model: DiffusionModel, data: Data) -> TimeGr
     grid = TimeGrid.build(data, steps_per_interval=there.steps)
     if len(grid.ends) < len(there.ends):
         grid = TimeGrid.build(data, max_step=float(there.delta.max()))
-    if odd := _difference(there, grid):
+    if odd := difference(there, grid):
         raise DataError(f"the data are not those that posterior is of: {odd}; give the same data to both")
     return grid
 
 
-def _difference(there: TimeGrid, here: TimeGrid) -> str:
+def difference(there: TimeGrid, here: TimeGrid) -> str:
     """Return the first difference between the data of results and others, by their grids; empty if there is none."""
     names = [str(name) for name in here.series]
     if names != [*there.series]:

@@ -17,7 +17,6 @@ import xarray as xr
 
 from pathfold.data import TimeGrid
 from pathfold.data.censoring import BETWEEN
-from pathfold.data.dates import dates_of
 from pathfold.engine.native.trajectory import STATISTIC_TYPES
 from pathfold.engine.status import MEANING
 from pathfold.model import DiffusionModel, Parameters
@@ -29,7 +28,7 @@ from pathfold.results.log_prior import log_prior_dataset
 from pathfold.results.noise_group import noise_dataset
 from pathfold.results.overview import Results
 from pathfold.results.prior import priors_text
-from pathfold.results.reading import fine_times
+from pathfold.results.reading import along_time, fine_times
 from pathfold.results.variables import Variable, drawn_dataset
 from pathfold.sampling import Run
 from pathfold.sampling.draws import Draws, spared
@@ -215,20 +214,10 @@ def _coordinates(model: DiffusionModel, grid: TimeGrid, keep: Selection, keep_pa
     kept = {by for name, by in model.groups.items() if name in keep.parameters}
     coordinates |= {by: levels for by, levels in group_labels(model).items() if by in kept}
     if keep.components and keep_path != "none":
-        dim = "node" if several else "time"
-        times, counts = cast(np.ndarray, state_times(grid, keep_path)), kept_states(grid, keep_path).sum(axis=1)
-        coordinates["time"] = (dim, times)
-        if several:
-            names = np.repeat(_names_of_series(grid), counts)
-            coordinates["node_series"] = (dim, names)
-        coordinates |= _dates(grid, dim, times, np.repeat(grid.series_of_intervals, counts))
+        times = cast(np.ndarray, state_times(grid, keep_path))
+        series = np.repeat(grid.series_of_intervals, kept_states(grid, keep_path).sum(axis=1))
+        coordinates |= along_time(grid.series, grid.calendars, times, series, panel=several)[1]
     return coordinates
-
-
-def _dates(grid: TimeGrid, dim: str, times: np.ndarray, series: np.ndarray) -> dict[str, Any]:
-    """Return a coordinate with the dates of times (R,) of series of these numbers, if the data have dates."""
-    dates = dates_of(grid.calendars, times, series)
-    return {} if dates is None else {"date": (dim, dates)}
 
 
 def group_labels(model: DiffusionModel) -> dict[str, list[Any]]:
@@ -250,11 +239,6 @@ def state_times(grid: TimeGrid, keep_path: str) -> np.ndarray | None:
     return fine_times(grid.starts, grid.ends, grid.delta, grid.steps)[kept_states(grid, keep_path)]
 
 
-def _names_of_series(grid: TimeGrid) -> np.ndarray:
-    """Return the name of the series that each interval belongs to, or its number."""
-    return np.array(grid.series)[grid.series_of_intervals]
-
-
 def _statistics(of_sampler: Sequence[Statistic]) -> tuple[list[Variable], dict[str, Any]]:
     """Return variables and coordinates of the statistics of all samplers, and of those that this one has besides."""
     variables: list[Variable] = []
@@ -271,18 +255,11 @@ def _statistics(of_sampler: Sequence[Statistic]) -> tuple[list[Variable], dict[s
 
 def observed_dataset(model: DiffusionModel, grid: TimeGrid) -> xr.Dataset:
     """Return the data at the times at which anything was observed; `shows` are components of the model, or -1."""
-    several = len(grid.first) > 1
     rows = grid.mask.any(axis=1)
-    times = np.asarray(grid.ends)[rows]
-    values = np.where(grid.mask, grid.values, np.nan)[rows]
-    dim = "node" if several else "time"
-    coordinates: dict[str, Any] = {
-        "time": (dim, times),
-        "observation": list(model.observed or grid.components),
-        **_dates(grid, dim, times, grid.series_of_intervals[rows]),
-    }
-    if several:
-        coordinates["node_series"] = (dim, _names_of_series(grid)[rows])
+    values, of_series = np.where(grid.mask, grid.values, np.nan)[rows], grid.series_of_intervals[rows]
+    known = grid.series, grid.calendars, np.asarray(grid.ends)[rows], of_series
+    dim, coordinates = along_time(*known, panel=len(grid.first) > 1)
+    coordinates["observation"] = list(model.observed or grid.components)
     variables: dict[str, Any] = {"y": ([dim, "observation"], values, {"shows": model.components_shown().tolist()})}
     if grid.censored.any():
         variables["censored"] = ([dim, "observation"], grid.censored[rows].astype(np.int64))

@@ -9,6 +9,7 @@ import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
 
+from pathfold.data.checks import selected
 from pathfold.model import DiffusionModel, Varying
 
 
@@ -38,6 +39,12 @@ def parameter_names(tree: xr.DataTree) -> list[str]:
 def kept_parameters(tree: xr.DataTree) -> list[str]:
     """Return the names of the parameters that the results have draws of."""
     return [name for name in parameter_names(tree) if name in tree.posterior]
+
+
+def chosen_variables(tree: xr.DataTree, names: Any) -> list[str]:
+    """Return the names of the variables of the posterior that are chosen; by default those of the parameters."""
+    every = [str(name) for name in tree.posterior.data_vars]
+    return kept_parameters(tree) if names is None else [every[i] for i in selected("variable", names, every)]
 
 
 def prior_density(tree: xr.DataTree, name: str, element: int, x: np.ndarray) -> np.ndarray | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pathfold.data import Input
 from pathfold.data.covariates import Label
-from pathfold.data.dates import Calendar
+from pathfold.data.dates import Calendar, dates_of
 
 LAPLACE = "laplace"  # the attribute `method` of what pf.fit returns
 NEW = "new"  # the name of a series that is not of the data, in predictions
@@ -23,6 +25,19 @@ def fine_times(starts: np.ndarray, ends: np.ndarray, delta: np.ndarray, steps: i
     times[delta == 0.0] = np.nan
     times[:, -1] = ends
     return times
+
+
+def along_time(
+    names: Sequence[Any], calendars: Sequence[Calendar | None], times: np.ndarray, series: np.ndarray, *, panel: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the dimension of times (R,) of series of these numbers, and its coordinates: times, series, dates."""
+    dim = "node" if panel else "time"
+    coordinates: dict[str, Any] = {"time": (dim, times)}
+    if panel:
+        coordinates["node_series"] = (dim, np.array(names)[series])
+    if (dates := dates_of(calendars, times, series)) is not None:
+        coordinates["date"] = (dim, dates)
+    return dim, coordinates
 
 
 def of_draws(values: xr.DataArray) -> np.ndarray:

@@ -10,10 +10,9 @@ import pandas as pd
 import xarray as xr
 
 from pathfold.data.checks import positive
-from pathfold.errors import SettingsError, told
 from pathfold.results.convergence import judged, labels
 from pathfold.results.in_order import results_of
-from pathfold.results.prior import kept_parameters, parameter_names
+from pathfold.results.prior import chosen_variables, parameter_names
 from pathfold.results.reading import is_fit
 from pathfold.results.shrinkage import shrunk_effects
 
@@ -64,11 +63,8 @@ def summary(
     tree = results_of(posterior)
     interval = positive("interval", interval, below=1.0)
     levels = 0.5 - 0.5 * interval, 0.5 + 0.5 * interval
-    shown = kept_parameters(tree) if names is None else [names] if isinstance(names, str) else [*names]
-    if unknown := [name for name in shown if name not in tree.posterior]:
-        raise SettingsError(f"the posterior has no variable {told(unknown[0])}; it has {', '.join(tree.posterior)}")
     rows, shrunk = dict[str, list[float]](), {label: row["shrinkage"] for label, row in shrunk_effects(tree).items()}
-    for name in shown:
+    for name in chosen_variables(tree, names):
         values = tree.posterior[name].transpose("chain", "draw", ...)
         if values.sizes.get("series", 1) > 1 and not by_series:
             values = values.mean("series").rename(f"mean of {name}")

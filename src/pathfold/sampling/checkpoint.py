@@ -189,8 +189,8 @@ def sole_use(file: Path, *, shared: bool = False) -> Iterator[None]:
         lock.release()
 
 
-def make_folder(folder: Path) -> None:
-    """Make a checkpoint folder, or make sure that an existing one can be written to."""
+def make_folder(folder: Path, name: str = "checkpoint") -> None:
+    """Make a folder that the user gave under this name, or make sure that an existing one can be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -200,7 +200,7 @@ def make_folder(folder: Path) -> None:
         if isinstance(error, FileExistsError | NotADirectoryError):
             reason = "it is a file, or lies below one"
         raise SettingsError(
-            f"checkpoint={str(folder)!r} cannot be used: {reason}; give a folder that can be written to"
+            f"{name}={str(folder)!r} cannot be used: {reason}; give a folder that can be written to"
         ) from error
 
 

@@ -22,6 +22,7 @@ from pathfold.engine.native.trajectory import STATISTICS
 from pathfold.errors import InitialisationError, say, warn
 from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
+from pathfold.model.identity import identity
 from pathfold.model.memory import check_disk, check_memory
 from pathfold.model.reactions import ENDS
 from pathfold.sampling.alone import chain_ended, only_chain
@@ -77,7 +78,8 @@ def run_chains(
     middle = time.perf_counter()
     task = _task(model, grid, settings, sampled)
     recorded = {**settings.recorded, "steps_per_interval": grid.steps}
-    claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
+    mark = partial(_fingerprint, model, task, recorded)
+    claimed = _claimed(settings, mark, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
         indices = range(settings.chains) if alone is None else [alone]
         tasks, starts = _with_starts(task, engine, sampled, settings, indices)
@@ -227,7 +229,7 @@ def explained(model: DiffusionModel, grid: TimeGrid, seed: int) -> Iterator[None
 
 @contextmanager
 def _claimed(
-    settings: Settings, task: ChainTask, recorded: dict[str, Any], about: Callable[[Settings], str], *, shared: bool
+    settings: Settings, fingerprint: Callable[[], dict[str, Any]], about: Callable[[Settings], str], *, shared: bool
 ) -> Iterator[None]:
     """Claim the checkpoint folder, if there is one, for as long as this run lasts: for this run alone, or shared with
     runs that make other chains."""
@@ -235,7 +237,7 @@ def _claimed(
         yield
         return
     with sole_use(settings.checkpoint / "lock", shared=shared):
-        claim_folder(settings.checkpoint, _fingerprint(task, recorded), about(settings))
+        claim_folder(settings.checkpoint, fingerprint(), about(settings))
         yield
 
 
@@ -294,7 +296,7 @@ def _of_length(draws: Draws, made: int, warmup: int) -> Draws:
     return replace(draws.first(made), main_seconds=share * draws.main_seconds)
 
 
-def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
+def _fingerprint(model: DiffusionModel, task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     """Return everything that must be the same for a run to be resumed or extended."""
     digest = hashlib.sha256()
     for array in (task.layout, task.problems):
@@ -302,4 +304,4 @@ def _fingerprint(task: ChainTask, recorded: dict[str, Any]) -> dict[str, Any]:
     same = {name: value for name, value in recorded.items() if name != "draws"}
     if recorded["keep_path"] != "none":
         same["keep_warmup"] = task.shape.unkept == 0
-    return {**same, "model": task.program.key, "data": digest.hexdigest()}
+    return {**same, **identity(model), "compiled model": task.program.key, "data": digest.hexdigest()}

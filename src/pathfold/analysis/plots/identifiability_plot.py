@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pathfold.analysis.plots.style import ALARM, POSTERIOR, new_figure
-from pathfold.errors import SettingsError, told
+from pathfold.errors import SettingsError
 from pathfold.results.reading import is_fit
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ def plot_identifiability(fit: xr.DataTree) -> Figure:
     fit
         What `pf.fit` returned.
     """
-    if not isinstance(fit, xr.DataTree):
-        raise SettingsError(f"fit must be what pf.fit returned, not {told(fit)}")
     if not is_fit(fit):
         raise SettingsError(
             "these are not results of pf.fit, which alone have the curvature at the mode: draw "

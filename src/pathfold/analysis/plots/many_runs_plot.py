@@ -9,7 +9,6 @@ import numpy as np
 
 from pathfold.analysis.plots.style import POSTERIOR, TRUTH, legend_outside, small_pictures
 from pathfold.data.checks import selected
-from pathfold.errors import SettingsError, told
 from pathfold.inference.calibrate import RANKS, Calibration, bins_for
 from pathfold.inference.refine import Refinement
 
@@ -31,8 +30,6 @@ def plot_calibration(calibration: Calibration, names: Sequence[str | int] | str 
     """
     from scipy import stats  # takes half a second to import
 
-    if not isinstance(calibration, Calibration):
-        raise SettingsError(f"plot_calibration draws what pf.calibrate returned, not {told(calibration)}")
     known = [str(name) for name in calibration.ranks.columns]
     chosen = [known[i] for i in selected("quantity", names, known)]
     figure, axes = small_pictures(len(chosen), 1.9, 0.7, sharex=True)
@@ -58,8 +55,6 @@ def plot_refinement(refinement: Refinement, names: Sequence[str | int] | str | i
     names
         The parameters to draw; by default the 16 of which most may remain, or all if they are fewer.
     """
-    if not isinstance(refinement, Refinement):
-        raise SettingsError(f"plot_refinement draws what pf.refine returned, not {told(refinement)}")
     table = refinement.table
     known = list(dict.fromkeys(table.index.get_level_values("parameter")))
     chosen = refinement.worst(MOST) if names is None else [known[i] for i in selected("parameter", names, known)]

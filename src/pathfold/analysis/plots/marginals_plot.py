@@ -13,7 +13,7 @@ from pathfold.analysis.plots.style import POSTERIOR, TRUTH, legend_outside, smal
 from pathfold.errors import SettingsError
 from pathfold.results.convergence import by_label, scalars
 from pathfold.results.in_order import results_of
-from pathfold.results.prior import kept_parameters, prior_density
+from pathfold.results.prior import chosen_variables, prior_density
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,19 +43,16 @@ def plot_marginals(
         True values by name, where they are known.
     """
     tree = results_of(posterior)
+    shown = chosen_variables(tree, names)
     draws = {
         label: (name, i, x)
-        for name in _names(tree, names)
+        for name in shown
         for i, (label, x) in enumerate(islice(scalars(tree.posterior[name]), _drawn(tree, name)))
         if np.ptp(x) > 0.0
     }
     if not draws:
         raise SettingsError("there is nothing to draw: every parameter is fixed")
-    if unknown := [name for name in truth or {} if name not in tree.posterior.data_vars]:
-        raise SettingsError(
-            f"truth has a value of {unknown[0]!r}, which the posterior does not have; it has {_told_variables(tree)}"
-        )
-    true = by_label(tree, truth or {})
+    true = by_label(tree, {name: truth[name] for name in chosen_variables(tree, [*truth])} if truth else {})
     figure, axes = small_pictures(len(draws), 1.9, 0.6)
     for ax, (label, (name, i, x)) in zip(axes, draws.items(), strict=True):
         edges = np.histogram_bin_edges(x.ravel(), BINS)
@@ -77,25 +74,12 @@ def plot_marginals(
         ax.set_xlabel(label)
         ax.set_yticks([])
         ax.locator_params(axis="x", nbins=3)
-    if large := [name for name in _names(tree, names) if _drawn(tree, name) is not None]:
+    if large := [name for name in shown if _drawn(tree, name) is not None]:
         figure.suptitle(f"of {', '.join(large)} the first {FEW} are drawn", fontsize="small")
     legend_outside(figure)
     return figure
 
 
-def _names(tree: xr.DataTree, names: Sequence[str] | str | None) -> list[str]:
-    if names is None:
-        return kept_parameters(tree)
-    chosen = [names] if isinstance(names, str) else list(names)
-    if unknown := [name for name in chosen if name not in tree.posterior.data_vars]:
-        raise SettingsError(f"the posterior has no variable {unknown[0]!r} to draw; it has {_told_variables(tree)}")
-    return chosen
-
-
 def _drawn(tree: xr.DataTree, name: str) -> int | None:
     """Return how many scalars of a variable are drawn, None for all."""
     return FEW if np.prod(tree.posterior[name].shape[2:], dtype=int) > MOST else None
-
-
-def _told_variables(tree: xr.DataTree) -> str:
-    return ", ".join(map(str, tree.posterior.data_vars))
