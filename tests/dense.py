@@ -225,6 +225,15 @@ class Dense:
         white = np.linalg.svd(np.linalg.solve(lower, columns), compute_uv=False)
         return max(np.linalg.cond(block) ** 2 for block in blocks), 1.0 + float(np.max(white, initial=0.0)) ** 2
 
+    def start_condition(self, q) -> float:
+        """The largest eigenvalue of what the starts contribute to the rows' covariance, D_v being that of the noise:
+        of D_v^{-1} J_0 J_0^T. A filter's covariance falls from that of the starts to what the noise leaves, at most by
+        as much; so rounding errors eps P_0 are relative ones of eps times this in what is left."""
+        J, (U, V0, *_) = self.jacobian(q), self.sizes
+        noise = np.linalg.qr(J[:, U + V0 :].T, mode="r").T
+        white = np.linalg.svd(np.linalg.solve(noise, J[:, U : U + V0]), compute_uv=False)
+        return float(np.max(white, initial=0.0)) ** 2
+
     def amplification(self, q) -> float:
         """How much the path changes with q, both relatively: rounding errors on the way grow as much."""
         norm = np.linalg.norm

@@ -323,7 +323,7 @@ def test_weights_of_a_proposal_have_the_right_mean(count):
 
 def _covers(model: pf.DiffusionModel, data: pf.Observations, posterior: xr.DataTree, expected: float) -> None:
     """Of 60 estimates the z-scores have mean 0 and standard deviation 1, as far as 60 tell."""
-    found = [pf.evidence(model, data, posterior, draws=200, particles=100, seed=k) for k in range(60)]
+    found = [pf.evidence(model, data, posterior, draws=200, particles=200, seed=k) for k in range(60)]
     z = np.array([(each.log_evidence - expected) / each.standard_error for each in found])
     print(f"mean {z.mean():.2f}, sd {z.std():.2f}, within 1.96: {np.mean(np.abs(z) < 1.96):.2f}")
     assert abs(z.mean()) < 0.4

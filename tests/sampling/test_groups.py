@@ -411,6 +411,7 @@ def drug() -> pf.DiffusionModel:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*predicted paths depend on the time step")  # both sides take the same steps
 def test_a_new_patient_against_a_joint_posterior():
     """Not linear, with doses before and after the last sample: the same as if the patient had been sampled too.
 

@@ -5,7 +5,9 @@ not used are replaced by harmless ones, so that none of its derivatives is infin
 """
 
 import math
+from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -22,22 +24,29 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 _GAMMA = [b / (2 * n * (2 * n - 1)) for n, b in enumerate(_BERNOULLI, start=1)]
 
 
+def once(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return f, elementwise, with df = f'(x) dx: the derivative is computed once, and not along each direction anew."""
+    known = jax.custom_jvp(f)
+    known.defjvps(lambda dx, _, x: once(lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1])(x) * dx)
+    return known
+
+
 def root_of(half: Array | float) -> Array:
     """Return sqrt(2 half), for a function `half` that decreases to 0 without reaching it."""
     return jnp.sqrt(2 * jnp.maximum(half, TINY))
 
 
-def exp_root(x: Array | float) -> Array:
+@once
+def exp_root(x: Array) -> Array:
     """Return the root r of r^2 / 2 = exp(x) - 1 - x with the sign of x."""
-    x = jnp.asarray(x)
     near = jnp.abs(x) < EXPONENT_NEAR
     far = jnp.where(near, 1.0, x)
     return x * jnp.sqrt(jnp.where(near, _exp_series(jnp.where(near, x, 0.0)), 2 * (jnp.expm1(far) - far) / (far * far)))
 
 
-def log_ratio(u: Array | float) -> Array:
+@once
+def log_ratio(u: Array) -> Array:
     """Return log(1 + u) / u."""
-    u = jnp.asarray(u)
     near = jnp.abs(u) < LOGARITHM_NEAR
     small, far = jnp.where(near, u, 0.0), jnp.where(near, 1.0, u)
     return jnp.where(near, 1 - 0.5 * small * _log_series(small), jnp.log1p(far) / far)
@@ -89,13 +98,13 @@ def _logit_rest(e: Array, p: Array) -> Array:
     return jnp.where(near, series, 2 * direct / (far * far))
 
 
-def stirling(x: Array | float) -> Array:
+@once
+def stirling(x: Array) -> Array:
     """Return the error of Stirling's formula, log Gamma(x) - [(x - 1/2) log x - x + log(2 pi) / 2] = 1 / (12 x) - ...
 
     Where x is too small for the series it is taken at x + 10, with log Gamma(x + 10) - log Gamma(x) =
     log(x (x+1) ... (x+9)).
     """
-    x = jnp.asarray(x)
     far = x > STIRLING
     near = jnp.where(far, STIRLING, x)
     shifted = near + STIRLING

@@ -136,10 +136,7 @@ def _normal_cdf(u: Array) -> Array:
     return 0.5 * jax.lax.erfc(-(0.5**0.5) * u)
 
 
-@_normal_cdf.defjvp
-def _normal_cdf_jvp(primals, tangents):
-    (u,), (du,) = primals, tangents
-    return _normal_cdf(u), jnp.exp(-0.5 * u * u) * ((2 * np.pi) ** -0.5 * du)
+_normal_cdf.defjvps(lambda du, _, u: jnp.exp(-0.5 * u * u) * ((2 * np.pi) ** -0.5 * du))
 
 
 def _quantile(d: Any) -> Callable[[Array], Array] | None:
