@@ -21,9 +21,8 @@ import numpyro.distributions as dist
 
 from pathfold.data import Data, Observations, TimeGrid
 from pathfold.engine import Engine
-from pathfold.engine.native.constrained import position_step
+from pathfold.engine.native.constrained_step import factorise, linearise, position_step, project, set_gradient
 from pathfold.engine.native.dynamics import prepare, step
-from pathfold.engine.native.manifold import factorise, linearise, project, set_gradient
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo

@@ -167,7 +167,7 @@ class Driven:
     def projector_errors(self, q: np.ndarray, p: np.ndarray) -> tuple[float, float]:
         """Of p - J^T G^{-1} J p, relative to p; and of lam = G^{-1} J p."""
         point, vector, scratch = self.point(q), self.vector(p), self.engine.block("scratch")
-        self.native.manifold.project(self.machine(scratch), point, vector)
+        self.native.constrained_step.project(self.machine(scratch), point, vector)
         lam = self.rows(self.engine.get("scratch", scratch, "newton", "lam"))
         expected = self.dense.solve_pushed(q, p)
         return relative(self.flat(vector), self.dense.project(q, p), p), relative(lam, expected)

@@ -86,7 +86,7 @@ class Walk:
     def judged(self, t: float) -> tuple[bool, bool, float] | None:
         """A step of size t as `constrained_step` makes it: whether its way back ended early, whether it is taken to
         lead back, and how far from there the whole solve ends; None where there is no way there."""
-        code, m, p = native.constrained, self.engine.machine(self.scratch), self.p
+        code, m, p = native.constrained_step, self.engine.machine(self.scratch), self.p
         origin, there, back = self.points
         goal = origin[: p.size]
         native.dynamics.draw_momentum(m, origin, p, self.rng)
@@ -100,7 +100,7 @@ class Walk:
         ends = []
         for sought in (goal, goal[:0]):
             status = code.position_step(m, there, back, sought, p, -t, self.counts)
-            ends.append((status, native.shares.largest_difference(m, back[: goal.size], goal)))
+            ends.append((status, native.vectors.largest_difference(m, back[: goal.size], goal)))
         (early, near), (status, away) = ends
         returned = early == RETURNED or (early == CONVERGED and near < ALLOWED)
         return early == RETURNED, returned, away if status == CONVERGED else np.inf

@@ -413,7 +413,7 @@ def test_normals_replace_whatever_was_there(native):
     for place, begin, end in ((at.VECTOR_V0, 0, 1), (at.VECTOR_W, 1, 3), (at.VECTOR_V, 3, 5)):
         layout[[place, place + at.END]] = begin, end
     p = np.full(5, np.nan)
-    native.vector.draw_normals(layout, p, np.random.default_rng(0))
+    native.vectors.draw_normals(layout, p, np.random.default_rng(0))
     assert np.flatnonzero(p == 0.0).tolist() == [2, 4]
     assert np.isfinite(p).all()
 

@@ -13,11 +13,11 @@ from numba import boolean, float64, int64, typeof
 from numba.core.types import NamedTuple
 
 from pathfold.engine.native.chain_loop import Work, run_static
+from pathfold.engine.native.constrained_step import first_order_shift, linearise
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair, room_size
 from pathfold.engine.native.inner_mode import inner_mode
 from pathfold.engine.native.integration_time import integration_time
-from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness

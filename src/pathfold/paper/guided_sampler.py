@@ -10,7 +10,7 @@ import numpy as np
 
 from pathfold.data.checks import choice, whole
 from pathfold.engine import Engine, GuidedEngine
-from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.constrained_step import linearise
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError, SettingsError

@@ -17,10 +17,10 @@ import jax
 import numpy as np
 
 from pathfold.engine import Engine, LaplaceEngine
+from pathfold.engine.native.constrained_step import linearise
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
 from pathfold.engine.native.inner_mode import AT, inner_mode
-from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.run import Machine
 from pathfold.engine.native.trajectory import COUNTS
 from pathfold.engine.status import CONVERGED

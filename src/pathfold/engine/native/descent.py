@@ -17,22 +17,20 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .jit import compiled
-from .lanes import noise_of_interval, of_interval, of_place, of_series, setting
-from .manifold import (
+from .constrained_step import (
     constrained_potential,
     factorise,
+    iterate,
     linearise,
     linearise_and_factorise,
+    predict,
     project,
     remove_normal,
     set_gradient,
-    sums_of,
 )
+from .jit import compiled
 from .nodes import follow
-from .projection import iterate, predict
 from .run import run
-from .shares import displace
 from .small import finite
 from .thresholds import (
     ABSORPTIONS,
@@ -46,7 +44,20 @@ from .thresholds import (
     STEEPER,
 )
 from .trajectory import CURRENT, NEXT
-from .vector import clear_idle, copy, gradient, position, squared_norm
+from .vectors import (
+    clear_idle,
+    copy,
+    displace,
+    gradient,
+    noise_of_interval,
+    of_interval,
+    of_place,
+    of_series,
+    position,
+    setting,
+    squared_norm,
+    sums_of,
+)
 
 # Rows of the table of series: their share of the potential before a step and after it, the fraction of it they take.
 BEFORE_STEP, AFTER_STEP, FRACTION, OF_SERIES = range(4)

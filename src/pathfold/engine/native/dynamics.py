@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathfold.engine import table as at
 
-from .constrained import constrained_step, prepare_constrained
+from .constrained_step import constrained_potential, constrained_step, prepare_constrained, project
 from .jit import compiled
-from .manifold import constrained_potential, project
 from .unconstrained import prepare_unconstrained, unconstrained_potential, unconstrained_step
-from .vector import draw_normals, squared_norm
+from .vectors import draw_normals, squared_norm
 
 
 @compiled

@@ -13,16 +13,13 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
 
+from .constrained_step import clear_multipliers, copy_nodes, factorise, linearise, solve_position
 from .inner_mode import AT, inner_potential, largest, simulate
 from .jit import compiled
-from .lanes import of_interval, of_series
-from .manifold import factorise, linearise, sums_of
-from .projection import clear_multipliers, copy_nodes, solve_position
 from .run import run
-from .shares import displace, newton_sums
 from .small import finite, invert, semidefinite_root, solve_semidefinite, times, times_transposed
 from .thresholds import HELD
-from .vector import clear_idle, copy, draw_normals, position
+from .vectors import clear_idle, copy, displace, draw_normals, newton_sums, of_interval, of_series, position, sums_of
 
 PLUS, MINUS, FIBRE_POINTS = range(1, 4)  # rows of the table of points, after that of the mode
 

@@ -13,9 +13,8 @@ from numpy import inf
 from pathfold.engine import table as at
 
 from .jit import compiled
-from .lanes import of_series
 from .thresholds import FAVOUR, SLOW, TIMES, TRIALS_BEGIN, TRIALS_END
-from .vector import position
+from .vectors import of_series, position
 
 # Places in the search: the time chosen, the draws seen; for each parameter and initial state its mean, its sum of
 # squared deviations, its value before the transition; then for each of the times the steps, and squared jumps.

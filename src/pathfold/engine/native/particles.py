@@ -10,10 +10,10 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_AFFINE
 
 from .guided_paths import aim, clear_guide, draw_steps, follow_node, follow_segment, follow_steps
 from .jit import compiled
-from .lanes import of_series
 from .run import one
 from .small import finite
 from .thresholds import APPROACHES, ENOUGH, MET, PLAIN, SPARSE
+from .vectors import of_series
 
 
 @compiled

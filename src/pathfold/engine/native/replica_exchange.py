@@ -19,10 +19,9 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .chain_loop import adapt_pace, make_static, pace, seek_pace
+from .constrained_step import factorise, linearise, set_gradient
 from .dynamics import potential
 from .jit import compiled
-from .lanes import noise_of_interval, of_interval, setting
-from .manifold import factorise, linearise, set_gradient
 from .nodes import follow
 from .recording import record_row
 from .run import Machine
@@ -32,7 +31,7 @@ from .step_size import FIRST_STEP, ITERATION
 from .team import DESCRIBED, count_done, next_work, post, take, wait_for_others
 from .thresholds import HOT_PAIRS, MOST_RUNGS, TIMES
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
-from .vector import copy, draw_normals, gradient, position, squared_norm
+from .vectors import copy, draw_normals, gradient, noise_of_interval, of_interval, position, setting, squared_norm
 from .words import get, put
 
 # Statistics of a draw besides those of all samplers: which replica it is of, round trips since warm-up, the weight of

@@ -13,17 +13,15 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
+from .constrained_step import factorise, linearise, predict
 from .descent import BEFORE_STEP, absorb, descend, go_down, relax, weigh
 from .jit import compiled
-from .lanes import of_interval, setting
-from .manifold import factorise, linearise
 from .nodes import follow, guess_nodes
-from .projection import predict
 from .run import run
 from .small import larger
 from .thresholds import COARSE, DESCENTS, EXACT, GUESSES, SHORTEST_PROJECTION, SHRINK, START_ITERATIONS
 from .trajectory import CURRENT, MOVING, NEXT, SPARE
-from .vector import clear_idle, copy, draw_normals, gradient, position
+from .vectors import clear_idle, copy, draw_normals, gradient, of_interval, position, setting
 
 
 @compiled

@@ -42,7 +42,7 @@ from .trajectory import (
     STEPS_TAKEN,
 )
 from .two_stage import take_pair
-from .vector import copy, draw_normals
+from .vectors import copy, draw_normals
 
 
 @compiled

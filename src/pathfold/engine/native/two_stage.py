@@ -22,7 +22,7 @@ from pathfold.engine.status import CONVERGED
 from .dynamics import step
 from .jit import compiled
 from .trajectory import BACK, BEFORE, MIDDLE, MOVING, STEPPED
-from .vector import copy
+from .vectors import copy
 
 OUTER = 0.21178  # the kick at either end of a pair of steps, as a share of all three
 

@@ -8,10 +8,10 @@ a position, and what a metric is estimated from, is u.
 from __future__ import annotations
 
 from pathfold.engine import table as at
-from pathfold.engine.native.constrained import prepare_constrained
+from pathfold.engine.native.constrained_step import prepare_constrained
 from pathfold.engine.native.jit import compiled
 from pathfold.engine.native.run import Machine
-from pathfold.engine.native.vector import copy
+from pathfold.engine.native.vectors import copy
 
 
 @compiled

@@ -36,7 +36,7 @@ from pathfold.engine.native.trajectory import (
     STEPS_FAILED,
     STEPS_TAKEN,
 )
-from pathfold.engine.native.vector import copy
+from pathfold.engine.native.vectors import copy
 from pathfold.engine.status import CONVERGED
 
 # Shorter steps are at least this part of the usual ones, doubled so often at most (method.md, section 10). They lead

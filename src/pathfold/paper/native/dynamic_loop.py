@@ -6,11 +6,11 @@ from pathfold.engine import table as at
 from pathfold.engine.native.chain_loop import adapt_pace, pace, seek_pace
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.jit import compiled
-from pathfold.engine.native.lanes import of_interval
 from pathfold.engine.native.recording import record_row
 from pathfold.engine.native.run import Machine
 from pathfold.engine.native.step_size import FIRST_STEP, ITERATION
 from pathfold.engine.native.trajectory import ACCEPTANCE, CURRENT
+from pathfold.engine.native.vectors import of_interval
 from pathfold.engine.status import CONVERGED
 
 from .dynamic_hmc import dynamic_transition

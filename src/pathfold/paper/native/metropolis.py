@@ -13,7 +13,6 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.native.guided_paths import begins, first_piece, follow_series, guide_series
 from pathfold.engine.native.jit import compiled
-from pathfold.engine.native.lanes import of_interval, of_series, slot_of
 from pathfold.engine.native.recording import record_row
 from pathfold.engine.native.run import run
 from pathfold.engine.native.small import finite
@@ -29,7 +28,7 @@ from pathfold.engine.native.trajectory import (
     STEPS_FAILED,
     STEPS_TAKEN,
 )
-from pathfold.engine.native.vector import copy, position, squared_norm
+from pathfold.engine.native.vectors import copy, of_interval, of_series, position, slot_of, squared_norm
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 # How fast the chain mixes.
