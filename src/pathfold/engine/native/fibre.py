@@ -202,7 +202,7 @@ def tie_nodes(m, point, vector, work, rng):
             for i in range(X):
                 x[i] -= moved[i]
             scatter(x, scratch, of_interval(layout, at.SCRATCH_TIED, at.TIED_DX_TIED, n), lanes, X)
-            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_O, n), lanes, X * X, matrix)
+            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_EO, n), lanes, X * X, matrix)
             squares += of_node + quadratic(matrix, x, X)
         if V0 > 0:
             of_start, well = tie_start(m, point, vector, k, x, work)
