@@ -65,7 +65,7 @@ class Steps(Case):
         self.counts[:] = 0
 
     def iterate(self, *, chords: bool) -> int:
-        return constrained_step.iterate(self.machine, self.point, self.target, self.point[:0], chords, self.counts)
+        return constrained_step.iterate(self.machine, self.point, self.target, self.point[:0], chords)
 
     def from_origin(self) -> None:
         constrained_step.copy_nodes(self.layout, self.point, self.target)
@@ -117,7 +117,7 @@ class Steps(Case):
         return self.iterate(chords=True)
 
     def whole(self) -> int:
-        return constrained_step.solve_position(self.machine, self.point, self.target, self.point[:0], self.counts)
+        return constrained_step.solve_position(self.machine, self.point, self.target, self.point[:0])
 
 
 def measure(points: int, momenta: int) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from pathfold.engine import Engine, GuidedEngine, LaplaceEngine, UnconstrainedEn
 from pathfold.engine import engine as engine_module
 from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
+from pathfold.engine.native.tuning import Tuning
 from pathfold.engine.slots import arrange_segments
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import fitzhugh_nagumo, ornstein_uhlenbeck
@@ -207,8 +208,10 @@ def test_the_length_of_trajectories_is_chosen_by_each_component_of_initial_state
     choice, U, V0 = compiled_native.integration_time, engine.sizes.U, engine.sizes.V0
     engine.set("vector", places, "v0", "v0", np.tile(np.arange(V0) == 1, (engine.series, 1)))
     size, jumping = engine.layout[at.VECTOR_W], places[: engine.layout[at.VECTOR_W]]
-    search = np.concatenate([np.zeros(choice.MOMENTS + size), np.ones(2 * size + 1), 0.5 * jumping])
-    shares = [choice.independence(engine.layout, search, choice.MOMENTS + 3 * size, U + c) for c in range(V0)]
+    tuning = Tuning.of(1, size)
+    tuning.squares[:], tuning.jumps[0, 0] = 1.0, 0.5 * jumping
+    of_one = Tuning(*(rows[0] for rows in tuning))
+    shares = [choice.independence(engine.layout, of_one, 0, U + c) for c in range(V0)]
     np.testing.assert_allclose(shares, [0.0, 1.0 / 3.0, 0.0])
 
 
@@ -311,7 +314,6 @@ def energy_error(engine: Engine, start: Point, t: float) -> float:
     dynamics, found = compiled_native.dynamics, []
     blocks = [engine.block(kind) for kind in ("point", "point", "point", "vector", "scratch")]
     point, target, back, p, scratch = blocks
-    counts = np.zeros(compiled_native.trajectory.COUNTS, dtype=np.int64)
     machine = engine.machine(scratch)
     point[: p.size], engine.record("point", point, "node")[:] = start.position, start.nodes
     assert dynamics.prepare(machine, point) == CONVERGED
@@ -319,7 +321,7 @@ def energy_error(engine: Engine, start: Point, t: float) -> float:
         compiled_native.vectors.draw_normals(engine.layout, p, np.random.default_rng(key))
         compiled_native.constrained_step.project(machine, point, p)
         before = dynamics.hamiltonian(engine.layout, point, p)
-        assert dynamics.step(machine, point, target, back, p, t, 0.5 * t, 0.5 * t, counts) == CONVERGED
+        assert dynamics.step(machine, point, target, back, p, t, 0.5 * t, 0.5 * t) == CONVERGED
         found.append(dynamics.hamiltonian(engine.layout, target, p) - before)
     return float(np.sqrt(np.mean(np.square(found))))
 

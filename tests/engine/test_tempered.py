@@ -93,7 +93,7 @@ class Tempered:
         compile_sampler("pathfold.engine.entries:REPLICAS", announce=False)
         self.engine, self.normals = engine, normals
         self.point, scratch, problem = engine.block("point"), engine.block("scratch"), engine.problem.copy()
-        machine = Machine(engine.layout, problem, scratch)
+        machine = Machine.of(engine.layout, problem, scratch)
         set_coldness(machine, power)
         engine.set_vector(self.point, *normals)
         follow(machine, self.point, 0)

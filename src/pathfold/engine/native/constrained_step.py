@@ -139,7 +139,7 @@ def predict(m, solve, origin, target, displacement):
 
 
 @compiled
-def iterate(m, origin, target, goal, chords, counts):
+def iterate(m, origin, target, goal, chords):
     """Iterate Newton's method from the given guess of multipliers and node states; return a status.
 
     Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
@@ -157,9 +157,9 @@ def iterate(m, origin, target, goal, chords, counts):
     for iteration in range(int(problem[setting(layout, at.SETTINGS_MAX_ITERATIONS)])):
         run(m, plans.SHOOT_AFRESH if fresh else plans.SHOOT, origin, target)
         residual = newton_sums(m)[layout[at.SUMS_RESIDUAL]]
-        counts[ITERATED] += 1
+        m.counts[ITERATED] += 1
         if fresh:
-            counts[LINEARISED] += 1
+            m.counts[LINEARISED] += 1
         if goal.size > 0:
             clear_idle(layout, position(layout, target))
             before, away = away, largest_difference(m, position(layout, target), goal)
@@ -180,7 +180,7 @@ def iterate(m, origin, target, goal, chords, counts):
 
 
 @compiled
-def continue_to(m, origin, target, displacement, pieces, counts):
+def continue_to(m, origin, target, displacement, pieces):
     """Follow the solution from q while the displacement grows by equal pieces, linearising throughout."""
     copy_nodes(m.layout, origin, target)
     q, q_new = position(m.layout, origin), position(m.layout, target)
@@ -188,28 +188,27 @@ def continue_to(m, origin, target, displacement, pieces, counts):
     for _ in range(pieces):
         add(m, 1.0 / pieces, displacement, q_new)
         clear_multipliers(m)
-        status = iterate(m, origin, target, q[:0], False, counts)
+        status = iterate(m, origin, target, q[:0], False)
         if status != CONVERGED:
             return status
     return CONVERGED
 
 
 @compiled
-def solve_position(m, origin, target, goal, counts):
+def solve_position(m, origin, target, goal):
     """Move the position of `target` onto the manifold along the rows of J(q) at `origin`; return a status.
 
     On entry the target is the unconstrained end of the step, and the way there its displacement (in the place of its
     gradient). The solver starts from a first-order guess; should it fail from there, it follows the solution from the
     origin, in more pieces if few do not do. The result depends on the origin and that end alone, as reversibility
     demands. With a goal, a position, it ends as RETURNED once it is sure to be found; an empty one stands for none.
-    `counts` gains the numbers of iterations and linearisations.
     """
     displacement = gradient(m.layout, target)
     predict(m, plans.SOLVE_ON_MANIFOLD, origin, target, displacement)
-    status = iterate(m, origin, target, goal, True, counts)
+    status = iterate(m, origin, target, goal, True)
     for pieces in PIECES:
         if status != CONVERGED and status != RETURNED:
-            status = continue_to(m, origin, target, displacement, pieces, counts)
+            status = continue_to(m, origin, target, displacement, pieces)
     return status
 
 
@@ -231,11 +230,11 @@ def prepare_constrained(m, point):
 
 
 @compiled
-def position_step(m, origin, target, goal, p, t, counts):
+def position_step(m, origin, target, goal, p, t):
     """q' = Gqq q + Gqp (p - J^T lam) on the manifold; returns a status. For `goal` see `solve_position`."""
     gqq, gqp = rotation(m, t)
     displace(m, gqq, origin, gqp, p, target)
-    status = solve_position(m, origin, target, goal, counts)
+    status = solve_position(m, origin, target, goal)
     clear_idle(m.layout, position(m.layout, target))
     return status
 
@@ -254,14 +253,14 @@ def kick(m, p, slope, t):
 
 
 @compiled
-def constrained_step(m, origin, target, back, p, t, first, last, counts):
+def constrained_step(m, origin, target, back, p, t, first, last):
     """Make one step of size t from (origin, p) to (target, p); return a status.
 
     A kick by h1 for the time `first`, the flow of h2 with the position held on the manifold, a kick at the new point
     for the time `last`. The flow is undone from (q', p') with -t, by the same solver, and must come back to q.
     """
     kick(m, p, gradient(m.layout, origin), first)
-    status = position_step(m, origin, target, position(m.layout, origin)[:0], p, t, counts)
+    status = position_step(m, origin, target, position(m.layout, origin)[:0], p, t)
     if status != CONVERGED:
         return status
     momentum_step(m, origin, target, p, t)
@@ -270,7 +269,7 @@ def constrained_step(m, origin, target, back, p, t, first, last, counts):
         return status
     project(m, target, p)
     q, returned = position(m.layout, origin), position(m.layout, back)
-    status = position_step(m, target, back, q, p, -t, counts)
+    status = position_step(m, target, back, q, p, -t)
     if status != RETURNED:
         if status != CONVERGED:
             return status

@@ -298,7 +298,7 @@ def descend(m, points, d, table):
 
 
 @compiled
-def go_down(m, points, d, most, counts):
+def go_down(m, points, d, most):
     """Go down the potential along the manifold from points[CURRENT], a point of it; return the potential.
 
     A step is a move along the tangent and a projection; it is shortened until it leads down, to where a parabola
@@ -321,10 +321,10 @@ def go_down(m, points, d, most, counts):
         promised = squared_norm(d)
         if 0.5 * promised < least:
             break
-        lower = move_along(m, origin, target, d, fraction, counts)
+        lower = move_along(m, origin, target, d, fraction)
         while not (lower < value) and fraction > SHORTEST_SEARCH:
             fraction = max(0.1 * fraction, min(0.5 * fraction, lowest(promised, fraction, value - lower)))
-            lower = move_along(m, origin, target, d, fraction, counts)
+            lower = move_along(m, origin, target, d, fraction)
         if not (lower < value):
             break
         gained, value = value - lower, lower
@@ -344,11 +344,11 @@ def lowest(promised, fraction, gained):
 
 
 @compiled
-def move_along(m, origin, target, d, fraction, counts):
+def move_along(m, origin, target, d, fraction):
     """Move along the tangent and back onto the manifold; return the potential there, infinite if there is none."""
     displace(m, 1.0, origin, fraction, d, target)
     predict(m, plans.SOLVE_ON_MANIFOLD, origin, target, gradient(m.layout, target))
-    status = iterate(m, origin, target, position(m.layout, origin)[:0], True, counts)
+    status = iterate(m, origin, target, position(m.layout, origin)[:0], True)
     if status != CONVERGED:
         return inf
     clear_idle(m.layout, position(m.layout, target))

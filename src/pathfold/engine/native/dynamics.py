@@ -33,13 +33,13 @@ def become_momentum(m, point, p):
 
 
 @compiled
-def step(m, origin, target, back, p, t, first, last, counts):
+def step(m, origin, target, back, p, t, first, last):
     """Make one step of size t from (origin, p) to (target, p), between kicks of given lengths; return a status.
 
     `back` is room for the way back.
     """
     if m.layout[at.METHOD] == at.CONSTRAINED:
-        return constrained_step(m, origin, target, back, p, t, first, last, counts)
+        return constrained_step(m, origin, target, back, p, t, first, last)
     return unconstrained_step(m, origin, target, p, t, first, last)
 
 

@@ -291,11 +291,11 @@ def mixed_log_det(m, origin, target):
 
 
 @compiled
-def onto_fibre(m, origin, target, tangent, sign, counts):
+def onto_fibre(m, origin, target, tangent, sign):
     """Project the mode moved along the tangent, or against it, onto the fibre; return V + log|det| or infinity."""
     copy_nodes(m.layout, origin, target)
     displace(m, 1.0, origin, sign, tangent, target)
-    if solve_position(m, origin, target, tangent[:0], counts) != CONVERGED:
+    if solve_position(m, origin, target, tangent[:0]) != CONVERGED:
         return inf
     log_det = mixed_log_det(m, origin, target)
     clear_idle(m.layout, position(m.layout, target))
@@ -304,7 +304,7 @@ def onto_fibre(m, origin, target, tangent, sign, counts):
 
 
 @compiled
-def draw_pair(m, points, tangent, work, rng, counts):
+def draw_pair(m, points, tangent, work, rng):
     """Draw two points of the fibre on either side of the mode, at points[PLUS] and points[MINUS].
 
     Returns the logs of their weights, by which their law becomes that of the fibre; -inf of one that was not reached.
@@ -316,6 +316,6 @@ def draw_pair(m, points, tangent, work, rng, counts):
     if not good or factorise(m, origin) != CONVERGED:
         return -inf, -inf
     level = potential + 0.5 * squares + sums_of(m.layout, origin)[m.layout[at.SUMS_LOG_DET]]
-    plus = level - onto_fibre(m, origin, points[PLUS], tangent, 1.0, counts)
-    minus = level - onto_fibre(m, origin, points[MINUS], tangent, -1.0, counts)
+    plus = level - onto_fibre(m, origin, points[PLUS], tangent, 1.0)
+    minus = level - onto_fibre(m, origin, points[MINUS], tangent, -1.0)
     return plus if finite(plus) else -inf, minus if finite(minus) else -inf

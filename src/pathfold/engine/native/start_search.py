@@ -146,7 +146,7 @@ FROM_GUESS, FROM_PARTS, FROM_PATH, FROM_NODES, FROM_MOVED_PATH = range(5)
 
 
 @compiled
-def seek(m, points, momenta, table, source, spread, relaxation, rng, counts):
+def seek(m, points, momenta, table, source, spread, relaxation, rng):
     """Leave a point of the manifold in points[CURRENT]: from a guess the next one, else a mode.
 
     A draw is one from the prior, `spread` times as far from its centre. Returns a status, the largest residual left and
@@ -177,7 +177,7 @@ def seek(m, points, momenta, table, source, spread, relaxation, rng, counts):
             copy(position(m.layout, point), q0)
             status, residual = project_start(m, points, q0, 0.0)
         if status == CONVERGED:
-            go_down(m, points, q0, DESCENTS, counts)
+            go_down(m, points, q0, DESCENTS)
         set_tolerances(m, *tolerances)
         if status != CONVERGED:
             return status, residual, inf

@@ -53,11 +53,12 @@ def from_normals(m, u):
 @compiled
 def change_coordinates(m, problems, point, centre, factor):
     """Switch to the coordinates (m, L) in all problems; the point stays the same, and is prepared for one of them."""
-    layout, scratch = m.layout, m.scratch
+    layout = m.layout
     q = point[layout[at.POINT_U] : layout[at.POINT_U + at.END]]
     to_normals(m, q)
     for k in range(problems.shape[0]):
-        copy(centre, centre_of(Machine(layout, problems[k], scratch)))
-        copy(factor, factor_of(Machine(layout, problems[k], scratch)))
+        own = Machine(layout, problems[k], m.scratch, m.counts)
+        copy(centre, centre_of(own))
+        copy(factor, factor_of(own))
     from_normals(m, q)
     prepare_constrained(m, point)
