@@ -24,12 +24,12 @@ from step_cost import Case, series
 
 from pathfold.engine import Solver, plans
 from pathfold.engine import table as at
-from pathfold.engine.native import manifold, projection
+from pathfold.engine.native import constrained_step
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.run import run
-from pathfold.engine.native.shares import newton_sums
 from pathfold.engine.native.thresholds import DIVERGENCE
 from pathfold.engine.native.trajectory import ITERATED, LINEARISED
+from pathfold.engine.native.vectors import newton_sums
 from pathfold.engine.status import CONVERGED, DIVERGED, NOT_CONVERGED
 from pathfold.paper.blocks import held
 
@@ -65,22 +65,22 @@ class Steps(Case):
         self.counts[:] = 0
 
     def iterate(self, *, chords: bool) -> int:
-        return projection.iterate(self.machine, self.point, self.target, self.point[:0], chords, self.counts)
+        return constrained_step.iterate(self.machine, self.point, self.target, self.point[:0], chords)
 
     def from_origin(self) -> None:
-        projection.copy_nodes(self.layout, self.point, self.target)
-        projection.clear_multipliers(self.machine)
+        constrained_step.copy_nodes(self.layout, self.point, self.target)
+        constrained_step.clear_multipliers(self.machine)
 
     def guess(self) -> None:
         displacement = self.engine.gradient(self.target)
-        projection.predict(self.machine, plans.SOLVE_ON_MANIFOLD, self.point, self.target, displacement)
+        constrained_step.predict(self.machine, plans.SOLVE_ON_MANIFOLD, self.point, self.target, displacement)
 
     def simulate_blocks(self) -> None:
         """Node states as the noise has them, from the states that are held."""
         e = self.engine
         values = e.get("problem", self.problem, "grid", "y")[self.held, -e.sizes.X :]
         for _ in range(R):
-            manifold.linearise(self.machine, self.target)
+            constrained_step.linearise(self.machine, self.target)
             states = e.get("point", self.target, "node", "x_node") + e.get("scratch", self.scratch, "newton", "gap")
             states[self.held] = values
             e.set("point", self.target, "node", "x_node", states)
@@ -91,7 +91,7 @@ class Steps(Case):
         change = np.inf
         for _ in range(solver.max_iterations):
             run(m, plans.JUST_SHOOT, self.point, self.target)  # moves the noise; then no change is left to apply
-            projection.clear_multipliers(m)
+            constrained_step.clear_multipliers(m)
             self.simulate_blocks()
             run(m, plans.SHOOT_AFRESH, self.point, self.target)
             residual = newton_sums(m)[self.layout[at.SUMS_RESIDUAL]]
@@ -117,7 +117,7 @@ class Steps(Case):
         return self.iterate(chords=True)
 
     def whole(self) -> int:
-        return projection.solve_position(self.machine, self.point, self.target, self.point[:0], self.counts)
+        return constrained_step.solve_position(self.machine, self.point, self.target, self.point[:0])
 
 
 def measure(points: int, momenta: int) -> list[dict[str, Any]]:

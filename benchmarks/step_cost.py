@@ -21,11 +21,10 @@ import numpyro.distributions as dist
 
 from pathfold.data import Data, Observations, TimeGrid
 from pathfold.engine import Engine
-from pathfold.engine.native.constrained import position_step
+from pathfold.engine.native.constrained_step import factorise, linearise, position_step, project, set_gradient
 from pathfold.engine.native.dynamics import prepare, step
-from pathfold.engine.native.manifold import factorise, linearise, project, set_gradient
 from pathfold.engine.native.pieces import HostFunction
-from pathfold.engine.native.trajectory import COUNTS, ITERATED, LINEARISED, STATIC_POINTS
+from pathfold.engine.native.trajectory import ITERATED, LINEARISED, STATIC_POINTS
 from pathfold.example_models import fitzhugh_nagumo
 from pathfold.model import DiffusionModel, GaussianNoise, Likelihood, Observation, Varying, simulate
 from pathfold.sampling.scales import relative_spread, set_scales
@@ -48,7 +47,6 @@ class Case:
         self.engine = engine = Engine(model, TimeGrid.build(data, steps_per_interval=S), **settings)
         self.layout, self.problem = engine.layout, engine.problem
         self.p, self.scratch = engine.block("vector"), engine.block("scratch")
-        self.counts = np.zeros(COUNTS, dtype=np.int64)
         points = np.zeros((STATIC_POINTS, engine.block_sizes["point"]))
         if engine.series > 1:
             set_scales(engine)
@@ -57,6 +55,7 @@ class Case:
         points[0, : start.position.size] = start.position
         engine.record("point", points[0], "node")[:] = start.nodes
         self.machine = engine.machine(self.scratch)
+        self.counts = self.machine.counts
         prepare(self.machine, points[0])
         self.point, self.target, self.back = points[:3]
 
@@ -73,11 +72,11 @@ class Case:
     def step(self, p: np.ndarray) -> int:
         self.p[:] = p
         lengths = STEP_SIZE, 0.5 * STEP_SIZE, 0.5 * STEP_SIZE
-        return step(self.machine, self.point, self.target, self.back, self.p, *lengths, self.counts)
+        return step(self.machine, self.point, self.target, self.back, self.p, *lengths)
 
     def solve(self, p: np.ndarray) -> int:
         self.p[:] = p
-        arguments = (self.point, self.target, self.point[:0], self.p, STEP_SIZE, self.counts)
+        arguments = (self.point, self.target, self.point[:0], self.p, STEP_SIZE)
         return position_step(self.machine, *arguments)
 
     def settle(self, steps: int) -> None:

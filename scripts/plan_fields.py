@@ -12,7 +12,7 @@ import numpy as np
 from pathfold.data import Observations, TimeGrid
 from pathfold.engine import Engine, GuidedEngine, LaplaceEngine, UnconstrainedEngine, plans
 from pathfold.engine.compile import SEGMENTED_METHOD
-from pathfold.engine.native.shares import KERNELS
+from pathfold.engine.native.common_kernels import KERNELS
 from pathfold.engine.plans import Plan, names_of
 from pathfold.example_models import ornstein_uhlenbeck
 from pathfold.program.kernel import Kernel, Tracing

@@ -183,6 +183,7 @@ def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.nda
     )
     states, spare, log_weights = np.zeros((count, 1)), np.zeros((count, 1)), np.zeros(count)
     kinds = np.zeros((count, 0)), np.zeros((0, 5)), np.zeros(count, dtype=np.int64)
+    particles = native.Particles(states, log_weights, *kinds, spare)
 
     def deadly_move(m, point, rng, piece):
         log_weight = move(m, point, rng, piece)
@@ -197,7 +198,7 @@ def _with_killed(to_weight: float, to_state: float, monkeypatch) -> tuple[np.nda
     ahead, rng = np.zeros(len(e.nodes)), np.random.default_rng(6)
     blocks = e.machine(), point, rng, e.pieces, e.starts, np.zeros((len(e.nodes), 0), dtype=np.int64)
     with np.errstate(invalid="ignore"):  # inf - inf
-        assert native.filter_particles(*blocks, states, spare, log_weights, *kinds, ahead, *NOTHING) == CONVERGED
+        assert native.filter_particles(*blocks, particles, native.Filtered(ahead, *NOTHING)) == CONVERGED
     return ahead, states[log_weights > -np.inf], killed
 
 

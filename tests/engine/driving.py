@@ -59,12 +59,12 @@ class Driven:
             dense = dense or InCoordinates(model, grid, *coordinates, states=states, mask=mask)
             for name, values in zip(("centre", "factor"), coordinates, strict=True):
                 self.engine.set("problem", self.engine.problem, "coordinates", name, values)
+        self.counts = np.zeros(compiled_native.trajectory.COUNTS, dtype=np.int64)
         self.dense = dense or Dense(model, grid, states=states, mask=mask)
         self.native: Any = plain_native() if plain else compiled_native
         if states is not None:
             nodes = np.flatnonzero(~np.isnan(states).any(axis=1))
             self.engine.problem[:] = held(self.engine, nodes, np.asarray(states)[nodes])
-        self.counts = np.zeros(compiled_native.trajectory.COUNTS, dtype=np.int64)
 
     @staticmethod
     def dimension(model: DiffusionModel, grid: TimeGrid) -> int:
@@ -75,7 +75,7 @@ class Driven:
         return Dense(model, grid).node_states(q)
 
     def machine(self, scratch: np.ndarray) -> Any:
-        return self.engine.machine(scratch)
+        return self.engine.machine(scratch)._replace(counts=self.counts)
 
     def use_splitting(self, splitting: str) -> None:
         """Change the splitting of the engine; it is a setting of the problem, read when the code runs."""
@@ -117,7 +117,7 @@ class Driven:
         self.write(vector, p)
         with np.errstate(all="ignore"):  # native code does not warn either
             blocks = point, target, back, vector
-            status = self.native.dynamics.step(self.machine(scratch), *blocks, t, 0.5 * t, 0.5 * t, self.counts)
+            status = self.native.dynamics.step(self.machine(scratch), *blocks, t, 0.5 * t, 0.5 * t)
         return int(status), target, self.flat(vector)
 
     def pair(self, point: np.ndarray, p: np.ndarray, t: float) -> tuple[int, np.ndarray, np.ndarray]:
@@ -126,10 +126,9 @@ class Driven:
         points = np.zeros((at.STATIC_POINTS, point.size))
         momenta = np.zeros((at.STATIC_MOMENTA, self.engine.block_sizes["vector"]))
         points[at.CURRENT], momenta[at.MOVING] = point, self.vector(p)
-        rows, counts = (at.CURRENT, at.NEXT), np.zeros(at.COUNTS, dtype=np.int64)
         with np.errstate(all="ignore"):
             machine = self.machine(self.engine.block("scratch"))
-            status = self.native.two_stage.take_pair(machine, points, momenta, *rows, t, counts)
+            status = self.native.two_stage.take_pair(machine, points, momenta, at.CURRENT, at.NEXT, t)
         return int(status), points[at.NEXT], self.flat(momenta[at.MOVING])
 
     def energy(self, point: np.ndarray, p: np.ndarray) -> float:
@@ -167,7 +166,7 @@ class Driven:
     def projector_errors(self, q: np.ndarray, p: np.ndarray) -> tuple[float, float]:
         """Of p - J^T G^{-1} J p, relative to p; and of lam = G^{-1} J p."""
         point, vector, scratch = self.point(q), self.vector(p), self.engine.block("scratch")
-        self.native.manifold.project(self.machine(scratch), point, vector)
+        self.native.constrained_step.project(self.machine(scratch), point, vector)
         lam = self.rows(self.engine.get("scratch", scratch, "newton", "lam"))
         expected = self.dense.solve_pushed(q, p)
         return relative(self.flat(vector), self.dense.project(q, p), p), relative(lam, expected)

@@ -129,7 +129,7 @@ def pass_errors(case: Case, *, curved: bool, scale: float = 0.3) -> tuple[dict[s
 
 def set_start_multipliers(engine: LaplaceEngine, point: np.ndarray, scratch: np.ndarray) -> None:
     """The multiplier of an initial state: eta of the first node, pulled back through its interval."""
-    plain_native().manifold.linearise(engine.machine(scratch), point)
+    plain_native().constrained_step.linearise(engine.machine(scratch), point)
     known = Traced(linearise._linearise(engine.functions, engine.records, engine.sizes)).fixed("A")
     A = np.where(np.isnan(known), engine.get("point", point, "node", "A"), known)  # constants are not written
     eta = engine.get("point", point, "dual", "eta_at")
@@ -189,7 +189,7 @@ def check_random(case: Case) -> None:
 
 
 def test_without_curvature_it_is_the_gram_matrix_of_the_noise():
-    """log|det K| is then log|G|, less what the parameters add: `manifold.factorise` has both."""
+    """log|det K| is then log|G|, less what the parameters add: `constrained_step.factorise` has both."""
     twin = lifted(ROUND)
     d, engine = twin.dense, LaplaceEngine(twin.dense.model, twin.dense.grid, lanes=2)
     q = np.concatenate([twin.u, 0.3 * np.random.default_rng(1).normal(size=twin.noise)])
@@ -198,10 +198,10 @@ def test_without_curvature_it_is_the_gram_matrix_of_the_noise():
     engine.set_vector(point, np.zeros(0), *np.split(q, np.cumsum(d.sizes)[:-1])[1:])
     engine.set("point", point, "node", "x_node", d.node_states(q))
     native, machine = plain_native(), engine.machine(scratch)
-    native.manifold.linearise(machine, point)
+    native.constrained_step.linearise(machine, point)
     assert native.inner_mode.newton_pass(machine, point, change, 0.0) == CONVERGED
     found = float(engine.get("point", point, "sums", "log_det"))
-    assert native.manifold.factorise(machine, point) == CONVERGED
+    assert native.constrained_step.factorise(machine, point) == CONVERGED
     assert relative(found, engine.get("point", point, "sums", "log_det")) < 1e-13
     J = d.jacobian(q)[:, d.sizes[0] :]
     assert relative(found, np.linalg.slogdet(J @ J.T)[1]) < 1e-12

@@ -93,8 +93,8 @@ def test_steps_keep_the_energy_and_can_be_undone():
     engine.record("problem", engine.problem, "metric")[:] = rng.uniform(0.5, 1.5, size=size)
     start, p = engine.block("point"), np.zeros(size)
     start[:size] = 0.3 * rng.normal(size=size)
-    native.vector.clear_idle(engine.layout, start[:size])
-    native.vector.draw_normals(engine.layout, p, rng)
+    native.vectors.clear_idle(engine.layout, start[:size])
+    native.vectors.draw_normals(engine.layout, p, rng)
     scratch = engine.block("scratch")
     native.dynamics.prepare(engine.machine(scratch), start)
     for verlet in (0.0, 1.0):

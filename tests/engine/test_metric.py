@@ -87,7 +87,7 @@ def test_changing_the_coordinates_leaves_the_point_where_it_is():
     size = engine.sizes.U
     before = {name: engine.get("point", point, *name) for name in (("theta", "z"), ("node", "x_node"), ("path", "x"))}
     centre, factor = np.linspace(-1.0, 1.0, size), np.tril(np.full((size, size), 0.2)) + np.eye(size)
-    machine = Machine(engine.layout, problems[0], scratch)
+    machine = Machine.of(engine.layout, problems[0], scratch)
     native.coordinates.change_coordinates(machine, problems, point, centre, factor.ravel())
     for name, values in before.items():
         np.testing.assert_allclose(engine.get("point", point, *name), values, rtol=1e-13, atol=1e-13)

@@ -51,7 +51,7 @@ def go(layout: np.ndarray, kernel: Callable[..., None]) -> None:
     bound = plans.bind({"called": address}, {}, apart=False).after(layout)
     bound[at.RUN] = address_of_run()
     none = np.zeros(0)
-    run(Machine(bound, none, none), OVER_CHUNKS, none, none)
+    run(Machine.of(bound, none, none), OVER_CHUNKS, none, none)
 
 
 @pytest.mark.parametrize("bounds", [[0, 17], [0, 3, 3, 4, 9, 10, 17]])

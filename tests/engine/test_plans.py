@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pathfold.engine import plans
+from pathfold.engine.native.common_kernels import KERNELS
 from pathfold.engine.native.run import run
-from pathfold.engine.native.shares import KERNELS
 from pathfold.engine.plans import Plan
 from scripts.plan_fields import NAMES, PAGE, Fields, engines, fields_of, flow, kernels_of, page
 

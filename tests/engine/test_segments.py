@@ -16,6 +16,7 @@ from pathfold.engine import Engine, GuidedEngine, LaplaceEngine, UnconstrainedEn
 from pathfold.engine import engine as engine_module
 from pathfold.engine import table as at
 from pathfold.engine.helpers import helped
+from pathfold.engine.native.tuning import Tuning
 from pathfold.engine.slots import arrange_segments
 from pathfold.engine.status import CONVERGED
 from pathfold.example_models import fitzhugh_nagumo, ornstein_uhlenbeck
@@ -191,7 +192,7 @@ def test_the_descent_weighs_series_as_a_whole():
         for name in ("row_relaxation", "gap_relaxation"):
             engine.set("problem", engine.problem, "settings", name, 0.1)
         point, scratch = d.raw_point(q), engine.block("scratch")
-        compiled_native.manifold.linearise(d.machine(scratch), point)
+        compiled_native.constrained_step.linearise(d.machine(scratch), point)
         found.append((*compiled_native.descent.weigh(d.machine(scratch), point, 0.1, shares), *shares))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-10)
 
@@ -199,7 +200,7 @@ def test_the_descent_weighs_series_as_a_whole():
 def test_initial_states_belong_to_series_not_to_segments():
     d, _, _ = driven(CASES["varying"], longest=LONGEST)
     vector, engine = d.engine.block("vector"), d.engine
-    compiled_native.vector.draw_normals(engine.layout, vector, np.random.default_rng(1))
+    compiled_native.vectors.draw_normals(engine.layout, vector, np.random.default_rng(1))
     v0 = engine.record("vector", vector, "v0")
     assert len(v0) == engine.sizes.V0 * engine.slots.places
     assert (v0 != 0.0).sum() == engine.sizes.V0 * engine.series
@@ -213,8 +214,10 @@ def test_the_length_of_trajectories_is_chosen_by_each_component_of_initial_state
     choice, U, V0 = compiled_native.integration_time, engine.sizes.U, engine.sizes.V0
     engine.set("vector", places, "v0", "v0", np.tile(np.arange(V0) == 1, (engine.series, 1)))
     size, jumping = engine.layout[at.VECTOR_W], places[: engine.layout[at.VECTOR_W]]
-    search = np.concatenate([np.zeros(choice.MOMENTS + size), np.ones(2 * size + 1), 0.5 * jumping])
-    shares = [choice.independence(engine.layout, search, choice.MOMENTS + 3 * size, U + c) for c in range(V0)]
+    tuning = Tuning.of(1, size)
+    tuning.squares[:], tuning.jumps[0, 0] = 1.0, 0.5 * jumping
+    of_one = Tuning(*(rows[0] for rows in tuning))
+    shares = [choice.independence(engine.layout, of_one, 0, U + c) for c in range(V0)]
     np.testing.assert_allclose(shares, [0.0, 1.0 / 3.0, 0.0])
 
 
@@ -294,8 +297,8 @@ def test_where_a_reference_is_hard_to_find_numbers_are_those_of_whole_series(mak
             )
         engine.set("point", point, "node", "x_node", nodes)
         machine = engine.machine(scratch)
-        assert compiled_native.manifold.linearise_and_factorise(machine, point) == CONVERGED
-        compiled_native.manifold.project(machine, point, vector)
+        assert compiled_native.constrained_step.linearise_and_factorise(machine, point) == CONVERGED
+        compiled_native.constrained_step.project(machine, point, vector)
         projected = [part.ravel() for part in engine.get_vector(vector)]
         found.append(np.concatenate([*projected, [engine.get("point", point, "sums", "log_det")]]))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12, atol=1e-12)
@@ -314,18 +317,17 @@ def unstable() -> DiffusionModel:
 
 def energy_error(engine: Engine, start: Point, t: float) -> float:
     """What a step of length t changes the energy by: the root mean square over momenta."""
-    dynamics, manifold, found = compiled_native.dynamics, compiled_native.manifold, []
+    dynamics, found = compiled_native.dynamics, []
     blocks = [engine.block(kind) for kind in ("point", "point", "point", "vector", "scratch")]
     point, target, back, p, scratch = blocks
-    counts = np.zeros(compiled_native.trajectory.COUNTS, dtype=np.int64)
     machine = engine.machine(scratch)
     point[: p.size], engine.record("point", point, "node")[:] = start.position, start.nodes
     assert dynamics.prepare(machine, point) == CONVERGED
     for key in range(4):
-        compiled_native.vector.draw_normals(engine.layout, p, np.random.default_rng(key))
-        manifold.project(machine, point, p)
+        compiled_native.vectors.draw_normals(engine.layout, p, np.random.default_rng(key))
+        compiled_native.constrained_step.project(machine, point, p)
         before = dynamics.hamiltonian(engine.layout, point, p)
-        assert dynamics.step(machine, point, target, back, p, t, 0.5 * t, 0.5 * t, counts) == CONVERGED
+        assert dynamics.step(machine, point, target, back, p, t, 0.5 * t, 0.5 * t) == CONVERGED
         found.append(dynamics.hamiltonian(engine.layout, target, p) - before)
     return float(np.sqrt(np.mean(np.square(found))))
 

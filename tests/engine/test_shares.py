@@ -16,7 +16,7 @@ CLEAR_RESIDUALS = plans.plan(plans.chunks("clear_residuals"))
 
 
 class Vectors:
-    """Two random vectors, a point, and an engine in so many parts; the functions of `native.shares` on them."""
+    """Two random vectors, a point, and an engine in so many parts; the functions of `native.vectors` on them."""
 
     def __init__(self, parts: int, native) -> None:
         grid = TimeGrid.build([Observations(0.2 * np.arange(1, 38), np.zeros(37))], steps_per_interval=2)
@@ -30,7 +30,7 @@ class Vectors:
         self.native = native
 
     def __call__(self, name: str, *arguments):
-        return getattr(self.native.shares, name)(self.engine.machine(self.scratch), *arguments)
+        return getattr(self.native.vectors, name)(self.engine.machine(self.scratch), *arguments)
 
 
 @pytest.fixture(params=[(parts, plain) for parts in SHARES for plain in (False, True)], ids=str)

@@ -168,13 +168,13 @@ def test_a_way_back_that_ends_early_would_have_come_back():
     for name, times in (("fitzhugh_nagumo", (0.3, 1.4)), ("ornstein_uhlenbeck", (1.4,))):
         d, q, _ = start(name)
         d.use_splitting("gaussian")
-        native, rng, origin = d.native.constrained, np.random.default_rng(6), d.point(q)
+        native, rng, origin = d.native.constrained_step, np.random.default_rng(6), d.point(q)
         goal = origin[: d.engine.block_sizes["vector"]]
         for t in times:
             for _ in range(400 if name == "ornstein_uhlenbeck" else 60):
                 p = d.vector(d.dense.project(q, rng.normal(size=q.size)))
                 there, back, scratch = (d.engine.block(kind) for kind in ("point", "point", "scratch"))
-                if native.position_step(d.machine(scratch), origin, there, goal[:0], p, t, d.counts) != CONVERGED:
+                if native.position_step(d.machine(scratch), origin, there, goal[:0], p, t) != CONVERGED:
                     continue
                 native.momentum_step(d.machine(scratch), origin, there, p, t)
                 if native.linearise_and_factorise(d.machine(scratch), there) != CONVERGED:
@@ -183,7 +183,7 @@ def test_a_way_back_that_ends_early_would_have_come_back():
                 counted = []
                 for sought in (goal, goal[:0]):
                     d.counts[:] = 0
-                    status = native.position_step(d.machine(scratch), there, back, sought, p, -t, d.counts)
+                    status = native.position_step(d.machine(scratch), there, back, sought, p, -t)
                     counted.append((status, int(d.counts[0])))
                 (early, few), (whole, many) = counted
                 returned = whole == CONVERGED and np.max(np.abs(back[: goal.size] - goal)) < RETURN
@@ -272,19 +272,19 @@ def test_planted_faults_are_seen_by_step_checks(monkeypatch):
     d, q, p = start(name, **SMALL[name])
     d = Driven(d.dense.model, d.dense.grid, dense=d.dense, plain=True, lanes=4)
     d.use_splitting("gaussian")
-    t, kick = EXAMPLES[name].t, d.native.constrained.kick
+    t, kick = EXAMPLES[name].t, d.native.constrained_step.kick
 
     def kick_with_friction(m, p, slope, t):
         p *= 1.0 - 0.05 * t
         return kick(m, p, slope, t)
 
     with monkeypatch.context() as patch:
-        patch.setattr(d.native.constrained, "kick", kick_with_friction)
+        patch.setattr(d.native.constrained_step, "kick", kick_with_friction)
         determinant, form = volume_errors(d, q, p, t)
         assert min(determinant, form) > 1e3 * VOLUME
         assert not SLOPE[0] < energy_slope(d.step, d, q, p, t) < SLOPE[1]
     with monkeypatch.context() as patch:
-        patch.setattr(d.native.constrained, "project", lambda *_: None)
+        patch.setattr(d.native.constrained_step, "project", lambda *_: None)
         status, there, p_there = d.step(d.point(q), p, t)
         assert status == CONVERGED
         assert cotangent_error(d, d.flat(there), p_there) > 1e3 * COTANGENT

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from pathlib import Path
 
+from pathfold.engine import native
 from pathfold.engine import table as at
 from pathfold.engine.compile import (
     CONSTRAINED_METHOD,
@@ -23,8 +25,8 @@ def records():
 
 
 def test_records_and_fields_of_the_table_are_those_of_the_methods():
-    blocks = {(block, name) for each in records() for block, names in each.blocks.items() for name in names}
-    assert {*at.place_record.by_name} == blocks
+    listed = {(block, name) for block, names in at.RECORDS.items() for name in names.split()}
+    assert listed == {(block, name) for each in records() for block, names in each.blocks.items() for name in names}
     fields = {
         (name, field)
         for each in records()
@@ -32,13 +34,23 @@ def test_records_and_fields_of_the_table_are_those_of_the_methods():
         for name in names
         for field in each[name].fields
     }
-    assert {*at.place_field.by_name} <= fields
+    assert {(record, name) for record, names in at.FIELDS.items() for name in names.split()} <= fields
 
 
-def test_no_two_names_have_one_place():
-    every = [at.place_record, at.place_field]
-    begins = [min(each.by_name.values()) for each in every]
-    assert begins[1:] == [each.end for each in every[:-1]]
-    assert every[-1].end == at.PLANS
-    with pytest.raises(AssertionError, match="theta"):
-        at.place_record("point", "theta")
+def test_no_two_names_have_one_offset():
+    others = {"CONSTRAINED", "UNCONSTRAINED", "GUIDED", "LAPLACE", "END", "SIZE"}
+    words = {name: value for name, value in vars(at).items() if name.isupper() and type(value) is int}
+    words = {
+        name: value for name, value in words.items() if name not in others and not name.startswith(("LAYOUT_", "_"))
+    }
+    assert len({*words.values()}) == len(words)
+    assert max(words, key=lambda name: words[name]) == "LENGTH"
+    begins = [at.record_place(block, name) for block, names in at.RECORDS.items() for name in names.split()]
+    assert begins == [begins[0] + 3 * i for i in range(len(begins))]  # three numbers each
+
+
+def test_native_code_names_what_the_table_has():
+    """To a type checker the table has every name."""
+    for file in Path(native.__path__[0]).glob("*.py"):
+        missing = {name for name in re.findall(r"\bat\.([A-Z]\w*)", file.read_text()) if not hasattr(at, name)}
+        assert not missing, file.name

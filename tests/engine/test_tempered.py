@@ -18,7 +18,7 @@ from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.installation import compile_sampler
 from pathfold.engine.model_functions import ModelFunctions
-from pathfold.engine.native.manifold import constrained_potential
+from pathfold.engine.native.constrained_step import constrained_potential
 from pathfold.engine.native.nodes import follow
 from pathfold.engine.native.replica_exchange import meet, set_coldness
 from pathfold.engine.native.run import Machine
@@ -93,7 +93,7 @@ class Tempered:
         compile_sampler("pathfold.engine.entries:REPLICAS", announce=False)
         self.engine, self.normals = engine, normals
         self.point, scratch, problem = engine.block("point"), engine.block("scratch"), engine.problem.copy()
-        machine = Machine(engine.layout, problem, scratch)
+        machine = Machine.of(engine.layout, problem, scratch)
         set_coldness(machine, power)
         engine.set_vector(self.point, *normals)
         follow(machine, self.point, 0)

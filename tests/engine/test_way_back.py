@@ -66,7 +66,7 @@ class Walk:
         set_scales(e)
         self.rng = np.random.default_rng(seed)
         self.points, self.p = tuple(e.block("point") for _ in range(3)), e.block("vector")
-        self.scratch, self.counts = e.block("scratch"), np.zeros(native.trajectory.COUNTS, dtype=np.int64)
+        self.scratch = e.block("scratch")
         start = find_starts(e, [0], seed=seed, threads=1, relaxation=relative_spread(e)).point(0)
         self.points[0][: start.position.size] = start.position
         e.record("point", self.points[0], "node")[:] = start.nodes
@@ -79,19 +79,19 @@ class Walk:
             origin, there, back = self.points
             dynamics.draw_momentum(m, origin, p, self.rng)
             before, blocks = dynamics.hamiltonian(m.layout, origin, p), (origin, there, back, p)
-            status = dynamics.step(m, *blocks, MOVE, 0.5 * MOVE, 0.5 * MOVE, self.counts)
+            status = dynamics.step(m, *blocks, MOVE, 0.5 * MOVE, 0.5 * MOVE)
             if status == CONVERGED and dynamics.hamiltonian(m.layout, there, p) - before < self.rng.exponential():
                 self.points = there, origin, back
 
     def judged(self, t: float) -> tuple[bool, bool, float] | None:
         """A step of size t as `constrained_step` makes it: whether its way back ended early, whether it is taken to
         lead back, and how far from there the whole solve ends; None where there is no way there."""
-        code, m, p = native.constrained, self.engine.machine(self.scratch), self.p
+        code, m, p = native.constrained_step, self.engine.machine(self.scratch), self.p
         origin, there, back = self.points
         goal = origin[: p.size]
         native.dynamics.draw_momentum(m, origin, p, self.rng)
         code.kick(m, p, self.engine.gradient(origin), 0.5 * t)
-        if code.position_step(m, origin, there, goal[:0], p, t, self.counts) != CONVERGED:
+        if code.position_step(m, origin, there, goal[:0], p, t) != CONVERGED:
             return None
         code.momentum_step(m, origin, there, p, t)
         if code.linearise_and_factorise(m, there) != CONVERGED:
@@ -99,8 +99,8 @@ class Walk:
         code.project(m, there, p)
         ends = []
         for sought in (goal, goal[:0]):
-            status = code.position_step(m, there, back, sought, p, -t, self.counts)
-            ends.append((status, native.shares.largest_difference(m, back[: goal.size], goal)))
+            status = code.position_step(m, there, back, sought, p, -t)
+            ends.append((status, native.vectors.largest_difference(m, back[: goal.size], goal)))
         (early, near), (status, away) = ends
         returned = early == RETURNED or (early == CONVERGED and near < ALLOWED)
         return early == RETURNED, returned, away if status == CONVERGED else np.inf

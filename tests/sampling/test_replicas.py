@@ -17,7 +17,6 @@ from scipy.stats import norm, poisson, t, ttest_1samp
 
 import pathfold as pf
 from pathfold.engine.model_functions import ModelFunctions
-from pathfold.engine.native.step_size import LOG_STEP_MEAN
 from pathfold.sampling import ladder
 from pathfold.sampling.replica_sampler import ReplicaChain
 from tests.engine.faults import build_anew
@@ -360,7 +359,7 @@ def test_steps_that_became_tiny_while_rungs_were_placed_do_not_stay_so(monkeypat
 
     def after_failures(self: ReplicaChain) -> None:
         if self.draws.made in self.ends:
-            self.states[:, LOG_STEP_MEAN] -= 10.0
+            self.tuning.state["log_step_mean"] -= 10.0
         look(self)
 
     monkeypatch.setattr(ReplicaChain, "_look", after_failures)

@@ -179,7 +179,7 @@ def test_the_potential_with_relaxed_rows_and_its_step_are_those_of_dense_algebra
     point, scratch = engine.block("point"), engine.block("scratch")
     driven.write(point, q)
     driven.native.nodes.follow(driven.machine(scratch), point, 0)
-    driven.native.manifold.linearise(driven.machine(scratch), point)
+    driven.native.constrained_step.linearise(driven.machine(scratch), point)
     descent.relax(driven.machine(scratch), rho, False)
     shares, d = np.zeros(engine.series), engine.block("vector")
     value, misfits = descent.weigh(driven.machine(scratch), point, rho, shares)
@@ -199,7 +199,7 @@ def test_noise_of_observations_makes_up_for_any_path():
         point, scratch = d.engine.block("point"), d.engine.block("scratch")
         d.write(point, 0.5 * np.random.default_rng(1).normal(size=d.dense.dim))
         d.native.nodes.follow(d.machine(scratch), point, 0)
-        d.native.manifold.linearise(d.machine(scratch), point)
+        d.native.constrained_step.linearise(d.machine(scratch), point)
         d.native.descent.absorb(d.machine(scratch), point)
         assert (np.abs(d.dense.constraint(d.flat(point))).max() < 1e-9) == met
 

@@ -12,6 +12,7 @@ from scipy.stats import chisquare, kstest, truncnorm, uniform
 
 from pathfold.engine import table as at
 from pathfold.engine.native.run import Machine
+from pathfold.engine.native.trajectory import COUNTS, ITERATED
 from pathfold.engine.status import CONVERGED, NOT_CONVERGED
 from pathfold.paper.native.dynamic_hmc import CANDIDATE, LEVELS, RIGHT
 from tests.plain import plain_native
@@ -20,7 +21,7 @@ from tests.thorough import sparing
 
 FALSE_ALARMS = 1e-3  # of this file
 MAX_DEPTH = 10
-NO_MACHINE = Machine(None, None, None)
+NO_MACHINE = Machine(None, None, None, np.zeros(COUNTS, dtype=np.int64))
 SCALES = np.array([1.0, 0.6, 0.8])
 WALL = 1.8  # in units of the scales: steps from or to states beyond fail, where there is a wall
 
@@ -47,11 +48,11 @@ class Toy:
     def hamiltonian(self, layout, q, p) -> float:
         return self.potential(layout, q) + 0.5 * float(p @ p)
 
-    def step(self, m, origin, target, back, p, t, first, last, counts) -> int:
+    def step(self, m, origin, target, back, p, t, first, last) -> int:
         p -= first * origin / SCALES**2
         target[:] = origin + t * p
         p -= last * target / SCALES**2
-        counts[0] += 2
+        m.counts[ITERATED] += 2
         if self.inside(origin) and self.inside(target):
             return CONVERGED
         self.failures += 1
@@ -82,10 +83,13 @@ def tables(native: Any) -> SimpleNamespace:
     return SimpleNamespace(
         points=np.zeros((dynamic.DYNAMIC_POINTS, 3)),
         momenta=np.zeros((dynamic.dynamic_momenta(MAX_DEPTH), 3)),
-        counts=np.zeros(t.COUNTS, dtype=np.int64),
-        result=np.array([-np.inf, 0.0, 0.0, 0.0]),
+        tree=np.array([(0.0, -np.inf, 0.0, 0.0, 0.0)], dtype=dynamic.TREE)[0],
         statistics=np.zeros(t.STATISTICS),
     )
+
+
+def of_rung(native: Any, layout: np.ndarray) -> Any:
+    return native.tuning.of_rung(native.tuning.Tuning.of(1, layout[at.VECTOR_W]), 0)
 
 
 def leapfrog_states(q, p, t, count) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +98,7 @@ def leapfrog_states(q, p, t, count) -> tuple[np.ndarray, np.ndarray]:
     q, p = q.copy(), p.copy()
     for _ in range(count):
         target = np.empty(3)
-        toy.step(NO_MACHINE, q, target, None, p, t, 0.5 * t, 0.5 * t, np.zeros(1))
+        toy.step(NO_MACHINE, q, target, None, p, t, 0.5 * t, 0.5 * t)
         q = target
         qs.append(q.copy())
         ps.append(p.copy())
@@ -156,17 +160,14 @@ def test_extension_is_the_recursive_tree(native, monkeypatch, sign):
             qs, ps = leapfrog_states(q, p, t, leaves)
             errors = np.array([Toy().hamiltonian(None, *state) for state in zip(qs, ps, strict=True)]) - before
             work.points[RIGHT], work.momenta[row.MOVING] = q, p
-            status = native.dynamic_hmc.extend(
-                NO_MACHINE, work.points, work.momenta, RIGHT, t, leaves, before, rng, work.counts, work.result
-            )
+            work.tree.energy = before
+            status = native.dynamic_hmc.extend(NO_MACHINE, work.points, work.momenta, RIGHT, t, leaves, rng, work.tree)
             assert (status == CONVERGED) == is_tree(ps)
             ended[status] += 1
             if status == CONVERGED:
-                assert work.result[native.dynamic_hmc.LOG_WEIGHT] == pytest.approx(logsumexp(-errors), abs=1e-12)
-                assert work.result[native.dynamic_hmc.ACCEPTED] == pytest.approx(
-                    np.minimum(1.0, np.exp(-errors)).sum(), abs=1e-12
-                )
-                assert work.result[native.dynamic_hmc.TAKEN] == leaves
+                assert work.tree.log_weight == pytest.approx(logsumexp(-errors), abs=1e-12)
+                assert work.tree.accepted == pytest.approx(np.minimum(1.0, np.exp(-errors)).sum(), abs=1e-12)
+                assert work.tree.taken == leaves
                 found = work.momenta[LEVELS : LEVELS + 3]
                 np.testing.assert_allclose(found, [ps.sum(axis=0), ps[0], ps[-1]], atol=1e-12)
                 np.testing.assert_allclose(work.points[RIGHT], qs[-1], atol=1e-13)
@@ -189,9 +190,7 @@ def test_the_state_is_drawn_by_weight(native, monkeypatch):
     for _ in range(repeats):
         work = tables(native)
         work.points[RIGHT], work.momenta[row.MOVING] = q, p
-        native.dynamic_hmc.extend(
-            NO_MACHINE, work.points, work.momenta, RIGHT, t, leaves, 0.0, rng, work.counts, work.result
-        )
+        native.dynamic_hmc.extend(NO_MACHINE, work.points, work.momenta, RIGHT, t, leaves, rng, work.tree)
         drawn[np.argmin(np.abs(qs - work.points[CANDIDATE]).sum(axis=1))] += 1
     assert chisquare(drawn, repeats * weights / weights.sum()).pvalue > 0.1 * FALSE_ALARMS
 
@@ -204,12 +203,12 @@ def transition(
         layout[at.MAX_DEPTH] = MAX_DEPTH
         machine = NO_MACHINE._replace(layout=layout)
         native.dynamic_hmc.dynamic_transition(
-            machine, work.points, work.momenta, t, share, rng, work.counts, work.result, work.statistics
+            machine, work.points, work.momenta, t, share, rng, work.tree, work.statistics
         )
     else:
         chances = native.static_hmc.draw_chances(None, work.momenta[native.trajectory.MOVING], rng)
         native.static_hmc.static_transition(
-            NO_MACHINE, work.points, work.momenta, t, 2.6, share, chances, work.counts, work.statistics
+            NO_MACHINE, work.points, work.momenta, t, 2.6, share, chances, work.statistics
         )
 
 
@@ -279,8 +278,8 @@ class Corner(Toy):
     def inside(self, q: np.ndarray) -> bool:
         return q[0] < self.EDGE * SCALES[0]
 
-    def step(self, m, origin, target, back, p, t, first, last, counts) -> int:
-        status = super().step(m, origin, target, back, p, t, first, last, counts)
+    def step(self, m, origin, target, back, p, t, first, last) -> int:
+        status = super().step(m, origin, target, back, p, t, first, last)
         return CONVERGED if abs(t) < 0.2 else status
 
 
@@ -330,7 +329,7 @@ def test_pairs_that_fail_count_a_third_for_the_step_size(native, monkeypatch):
         found = [0, failed]  # of shorter steps, and before them of the usual ones
 
         def trajectory(*given, found=found):
-            given[-1][row.STEPPED] = 1
+            given[0].counts[row.STEPPED] = 1
             return row.NEXT, row.SPARE, found.pop(), NOT_CONVERGED
 
         monkeypatch.setattr(native.static_hmc, "trajectory", trajectory)
@@ -358,13 +357,13 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
 
         monkeypatch.setattr(chain, f"{kind}_transition", transition)
         one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
-        state = np.zeros(native.step_size.STATE)
-        work = native.chain_loop.Work(None, one, one, one, None, None, state, None, None)
+        tuning = native.tuning.Tuning.of(1, 0)
+        work = native.chain_loop.Work(None, one, one, one, None, None, tuning, None)
         given = 4, 0.9, native.recording.Drawn(rows, rows, rows, rows, rows), *flags
         if kind == "static":
             chain.run_static(work, 1.0, *given)
         else:
-            chain.run_dynamic(work, None, False, *given)
+            chain.run_dynamic(work, [None], False, *given)
         return found
 
     assert shares(needed=False) == [careful] * 4 + [confident] * 2
@@ -413,7 +412,7 @@ def test_normals_replace_whatever_was_there(native):
     for place, begin, end in ((at.VECTOR_V0, 0, 1), (at.VECTOR_W, 1, 3), (at.VECTOR_V, 3, 5)):
         layout[[place, place + at.END]] = begin, end
     p = np.full(5, np.nan)
-    native.vector.draw_normals(layout, p, np.random.default_rng(0))
+    native.vectors.draw_normals(layout, p, np.random.default_rng(0))
     assert np.flatnonzero(p == 0.0).tolist() == [2, 4]
     assert np.isfinite(p).all()
 
@@ -435,15 +434,16 @@ def test_a_slow_coordinate_makes_trajectories_longer(native, slow, expected):
     time, rng, warmup, steps = native.integration_time, np.random.default_rng(7), 400, (4, 12)
     layout, point = np.zeros(at.LENGTH, dtype=np.int64), np.zeros(4)
     layout[[at.U, at.VECTOR_W, at.VECTOR_V + at.END]] = 2
-    search = np.zeros(time.time_search_size(layout))
+    tuning = of_rung(native, layout)
     for iteration in range(warmup):
-        time.before_transition(layout, point, search)
-        trial = time.TIMES.index(time.integration_time(search, iteration, warmup))
+        tuning.state[0].iteration = iteration
+        time.before_transition(layout, point, tuning)
+        trial = time.TIMES.index(time.integration_time(tuning.state[0].time, iteration, warmup))
         for j, r in enumerate((0.1, (slow, slow**9)[trial])):
             point[j] = r * point[j] + np.sqrt(1.0 - r**2) * rng.normal()
-        time.after_transition(layout, point, search, iteration, warmup, steps[trial])
-    assert time.integration_time(search, warmup, warmup) == time.TIMES[expected]
-    assert time.integration_time(np.zeros(20), 0, 0) == time.TIMES[0], "a run without warm-up has a quarter of a turn"
+        time.after_transition(layout, point, tuning, warmup, steps[trial])
+    assert time.integration_time(tuning.state[0].time, warmup, warmup) == time.TIMES[expected]
+    assert time.integration_time(0.0, 0, 0) == time.TIMES[0], "a run without warm-up has a quarter of a turn"
 
 
 @pytest.mark.parametrize(("slow", "expected"), [(0.9, 1), (0.2, 0)])
@@ -455,14 +455,15 @@ def test_initial_states_of_many_series_are_judged_together(native, slow, expecte
     layout[at.PLACE], layout[at.LENGTH :] = at.LENGTH, np.arange(series)
     layout[[at.VECTOR_V0, at.VECTOR_V0 + at.SIZE]] = 1, 2
     layout[[at.VECTOR_W, at.VECTOR_V + at.END]] = point.size
-    search = np.zeros(time.time_search_size(layout))
+    tuning = of_rung(native, layout)
     for iteration in range(warmup):
-        time.before_transition(layout, point, search)
-        trial = time.TIMES.index(time.integration_time(search, iteration, warmup))
+        tuning.state[0].iteration = iteration
+        time.before_transition(layout, point, tuning)
+        trial = time.TIMES.index(time.integration_time(tuning.state[0].time, iteration, warmup))
         r = np.append(0.1, np.tile((0.1, (slow, slow**9)[trial]), series))
         point[:] = r * point + np.sqrt(1.0 - r**2) * rng.normal(size=point.size)
-        time.after_transition(layout, point, search, iteration, warmup, steps[trial])
-    assert time.integration_time(search, warmup, warmup) == time.TIMES[expected]
+        time.after_transition(layout, point, tuning, warmup, steps[trial])
+    assert time.integration_time(tuning.state[0].time, warmup, warmup) == time.TIMES[expected]
 
 
 def adapted(
@@ -470,7 +471,7 @@ def adapted(
 ) -> tuple[list[float], float]:
     """Steps tried in warm-up when `acceptance(step, iteration)` is the statistic, and the step it ends with."""
     size = native.step_size
-    state = np.zeros(size.STATE)
+    state = native.tuning.Tuning.of(1, 0).state[0]
     size.start_adaptation(state, first)
     tried = []
     for i in range(iterations):
@@ -500,7 +501,7 @@ def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
         work = tables(native)
         work.points[row.CURRENT] = SCALES
         rng = np.random.default_rng(seed)
-        return size.first_step_size(NO_MACHINE, work.points, work.momenta, rng, work.counts)
+        return size.first_step_size(NO_MACHINE, work.points, work.momenta, rng)
 
     assert all(0.5 <= first_step(seed) <= size.LONGEST_STEP for seed in range(5))
     energies = iter(range(0, -100_000, -1000))
@@ -508,7 +509,7 @@ def test_the_first_step_is_where_acceptance_crosses_a_half(native, monkeypatch):
         patch.setattr(size, "hamiltonian", lambda *_: next(energies))
         assert first_step(0) < 1e-6, "a step that loses much energy is as wrong as one that gains it"
 
-    def still(m, origin, target, back, p, t, first, last, counts) -> int:
+    def still(m, origin, target, back, p, t, first, last) -> int:
         target[:] = origin
         return CONVERGED if abs(t) < 0.01 else NOT_CONVERGED
 

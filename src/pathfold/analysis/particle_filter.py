@@ -13,7 +13,7 @@ import numpy as np
 from pathfold.data import Seen, TimeGrid
 from pathfold.distributions.scale_mixture import PRECISIONS
 from pathfold.engine import FilterEngine, GuidedEngine
-from pathfold.engine.native.particles import filter_particles
+from pathfold.engine.native.particles import Filtered, Particles, filter_particles
 from pathfold.engine.status import CONVERGED, NOT_AFFINE
 from pathfold.errors import ModelError, SettingsError
 from pathfold.model import DiffusionModel, NoisyObservation
@@ -163,10 +163,16 @@ class ParticleFilter:
         rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=(draw,))))
         point, states, log_weights = e.block("point"), np.zeros((count, e.sizes.X)), np.zeros(count)
         e.set("point", point, "theta", "z", z)
-        kinds, chances = np.zeros((count, columns)), np.zeros((columns, len(PRECISIONS)))
+        particles = Particles(
+            states,
+            log_weights,
+            kinds=np.zeros((count, columns)),
+            chances=np.zeros((columns, len(PRECISIONS))),
+            to_do=np.zeros(count, dtype=np.int64),
+            spare=np.zeros_like(states),
+        )
         blocks = (e.machine(), point, rng, e.pieces, e.starts, self.heavy)
-        room = states, np.zeros_like(states), log_weights, kinds, chances, np.zeros(count, dtype=np.int64)
-        status = filter_particles(*blocks, *room, ahead, *expected)
+        status = filter_particles(*blocks, particles, Filtered(ahead, *expected))
         if status == NOT_AFFINE:
             raise ModelError(
                 "what is observed exactly is not an affine function of the noise of a fine step, which its density is "

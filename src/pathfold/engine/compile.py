@@ -25,9 +25,9 @@ from pathfold.engine import model_cache
 from pathfold.engine import table as at
 from pathfold.engine.equations import gram, guesses, guided, laplace, lebesgue, linearise, log_det, newton, segments
 from pathfold.engine.model_functions import ModelFunctions, Programs, check_size
+from pathfold.engine.native.common_kernels import addresses as kernels_of_no_model
+from pathfold.engine.native.common_kernels import spans as spans_of_no_model
 from pathfold.engine.native.run import address_of_run
-from pathfold.engine.native.shares import addresses as kernels_of_no_model
-from pathfold.engine.native.shares import spans as spans_of_no_model
 from pathfold.engine.plans import PLANS, Bound, Span, bind, spans_of
 from pathfold.engine.records import INSIDE, Records, SegmentedRecords, Sizes
 from pathfold.errors import ModelError, PathfoldError

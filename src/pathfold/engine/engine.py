@@ -240,7 +240,7 @@ class Engine:
 
     def machine(self, scratch: np.ndarray | None = None) -> Machine:
         """Return what native functions are given first, with memory of its own to work in unless it is given."""
-        return Machine(self.layout, self.problem, self.block("scratch") if scratch is None else scratch)
+        return Machine.of(self.layout, self.problem, self.block("scratch") if scratch is None else scratch)
 
     def block(self, kind: str) -> np.ndarray:
         """Make a new block of zeros: "vector" (a momentum), "point" or "scratch"."""

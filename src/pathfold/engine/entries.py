@@ -13,16 +13,17 @@ from numba import boolean, float64, int64, typeof
 from numba.core.types import NamedTuple
 
 from pathfold.engine.native.chain_loop import Work, run_static
+from pathfold.engine.native.constrained_step import first_order_shift, linearise
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair, room_size
 from pathfold.engine.native.inner_mode import inner_mode
 from pathfold.engine.native.integration_time import integration_time
-from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.recording import Drawn
-from pathfold.engine.native.replica_exchange import Replicas, meet, run_replicas, set_coldness
+from pathfold.engine.native.replica_exchange import PACING, Replicas, meet, run_replicas, set_coldness
 from pathfold.engine.native.run import Machine, help_along
 from pathfold.engine.native.start_search import seek
+from pathfold.engine.native.tuning import Tuning
 
 type Entries = tuple[tuple[Any, tuple], ...]
 
@@ -30,16 +31,17 @@ LAYOUT = COUNTS = int64[::1]
 BLOCK, TABLE, PATHS = float64[::1], float64[:, ::1], float64[:, :, :, ::1]
 STATES = float64[:, :, ::1]
 RNG = typeof(np.random.default_rng())
-MACHINE = NamedTuple((LAYOUT, BLOCK, BLOCK), Machine)
-WORK = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, RNG, BLOCK, BLOCK, COUNTS), Work)
+MACHINE = NamedTuple((LAYOUT, BLOCK, BLOCK, COUNTS), Machine)
+TUNING = typeof(Tuning.of(1, 1))
+WORK = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, RNG, TUNING, COUNTS), Work)
 DRAWN = (NamedTuple((TABLE, STATES, STATES, PATHS, TABLE), Drawn), COUNTS, COUNTS)
 
-_START = (MACHINE, TABLE, TABLE, TABLE, int64, float64, float64, RNG, COUNTS)
-_BY_RUNG = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, RNG, TABLE, TABLE, COUNTS), Work)
-_REPLICAS = NamedTuple((TABLE, BLOCK, BLOCK, TABLE, BLOCK, TABLE, TABLE, TABLE, COUNTS, BLOCK), Replicas)
+_START = (MACHINE, TABLE, TABLE, TABLE, int64, float64, float64, RNG)
+_PACING = typeof(np.zeros(1, PACING))
+_REPLICAS = NamedTuple((TABLE, BLOCK, BLOCK, COUNTS, COUNTS, TABLE, TABLE, TABLE, COUNTS, _PACING), Replicas)
 
 OF_ALL: Entries = (
-    (integration_time, (BLOCK, int64, int64)),
+    (integration_time, (float64, int64, int64)),
     (linearise, (MACHINE, BLOCK)),
     (guess_nodes, (MACHINE, BLOCK, int64)),
     (prepare, (MACHINE, BLOCK)),
@@ -51,10 +53,10 @@ STATIC: Entries = ((run_static, (WORK, float64, int64, float64, *DRAWN)),)
 REPLICAS: Entries = (
     (set_coldness, (MACHINE, float64)),
     (meet, (MACHINE, BLOCK)),
-    (run_replicas, (_BY_RUNG, _REPLICAS, int64, int64, *DRAWN)),
+    (run_replicas, (WORK, _REPLICAS, int64, int64, *DRAWN)),
 )
 LAPLACE: Entries = (
     (room_size, (LAYOUT,)),
     (inner_mode, (MACHINE, TABLE, BLOCK, boolean)),
-    (draw_pair, (MACHINE, TABLE, BLOCK, BLOCK, RNG, COUNTS)),
+    (draw_pair, (MACHINE, TABLE, BLOCK, BLOCK, RNG)),
 )

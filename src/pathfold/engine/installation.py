@@ -13,9 +13,9 @@ from pkgutil import resolve_name
 from typing import Any
 
 from pathfold.engine import entries, model_cache
+from pathfold.engine.native.common_kernels import addresses as kernels_of_no_model
 from pathfold.engine.native.pieces import HostFunction
 from pathfold.engine.native.run import address_of_run
-from pathfold.engine.native.shares import addresses as kernels_of_no_model
 from pathfold.errors import say
 
 _ANNOUNCED_AFTER = 2.0  # seconds: loading what was compiled before takes less

@@ -1,202 +1,134 @@
-"""The layout table: whole numbers in which native code finds what depends on the model and its data.
+"""The layout table: whole numbers that say what native code cannot know when it is compiled, model and data.
 
-One array holds sizes, where the records of a block begin and end, where a field lies in its record, and the addresses
-of the model's kernels. The constants here are places in that array, so native code reads `layout[at.LANES]`.
+It holds sizes, offsets of records and fields in their blocks, and addresses; lists follow it, which it says the
+beginning of. The names here are offsets in the table, frozen as numbers where native code says `layout[at.LANES]`.
+
+An interval has a *slot*, chunk times LANES plus lane; series (or segments of them) that a scan over nodes takes at once
+are a *group*, in which each has a *place*, group times ABREAST plus lane; the n-th intervals of a group are a *row*,
+neighbouring slots. A *part* is what one thread does at a time: a run of chunks, of groups, of rows, of a vector.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pathfold.program.kernel import LAYOUT_ACTIVE, LAYOUT_HEAD, LAYOUT_ROWS, LAYOUT_SLOTS, LAYOUT_STEPS
 
-# What kernels read: fine steps an interval, slots, where the rows that groups begin with are listed, and where the
-# series with an interval in each row.
+# What kernels read: fine steps an interval; slots; lists of the first row of each group, and of the series with an
+# interval in each row.
 STEPS, SLOTS, ROWS, ACTIVE = LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACTIVE
 
-# Of the data: intervals and series; where the table lists the first interval of each series (and, after the last, the
-# number of all), the slot of each interval, the place of each series, the idle slots and how many there are, the places
-# where no series begins and how many; where it lists, by place, the slot before a segment that goes on with a series,
-# -1 at all others and after the last.
-(INTERVALS, SERIES, FIRST, SLOT, PLACE, IDLE, IDLE_SLOTS, IDLE_PLACE, IDLE_PLACES, BEFORE, _SIZES) = range(
-    LAYOUT_HEAD, LAYOUT_HEAD + 11
-)
+X, V, U, Z, Y, W, V0 = range(LAYOUT_HEAD, LAYOUT_HEAD + 7)  # dimensions, as in `records.Sizes`
+(
+    METHOD,  # one of the four below
+    MAX_DEPTH,  # of the trees of dynamic trajectories
+    INTERVALS,  # of all series
+    SERIES,  # pieces, where paths are guided
+    CHUNKS,  # of intervals
+    LANES,  # intervals of a chunk
+    ABREAST,  # places of a group
+    FIRST,  # list: first interval of each series, and the number of all
+    SLOT,  # list: slot of each interval
+    PLACE,  # list: place of each series
+    BEFORE,  # list, by place: slot of the interval before a segment that goes on with a series, else -1
+    IDLE,  # list: slots without an interval ...
+    IDLE_SLOTS,  # ... and how many
+    IDLE_PLACE,  # list: places where no series begins ...
+    IDLE_PLACES,  # ... and how many
+    WHOLE_SERIES,  # how many series the pieces make
+    FIRST_PIECE,  # list: first piece of each series, and the number of all
+    PARTS,  # that the work is cut into
+    APART,  # whether parts have whole series
+    BY_CHUNK,  # list: first chunk of each part, and the number of all; the same for ...
+    BY_SERIES,  # ... groups of series
+    BY_NODE,  # ... rows
+    BY_SHARE,  # ... shares of a vector
+    BY_SEGMENT,  # ... series that are cut into segments
+    TABLES,  # other tables than this one: of threads, then of parts (`write_tables`)
+    PLANS,  # list: all plans (`plans.bind`)
+    RUN,  # address of the function that goes through them (`native/run.py`)
+    TEAM,  # address of the team whose threads share the parts, or 0
+    _RECORDS,
+) = range(V0 + 1, V0 + 30)
 
-# What the sampler is, how deep its trees may be, and sizes: chunks and lanes of the intervals, series abreast in a
-# group, the dimensions of `records.Sizes`. Where pieces take the place of series: how many series they make, and where
-# the table lists the first piece of each (and, after the last, the number of all).
-(METHOD, MAX_DEPTH, CHUNKS, LANES, ABREAST, X, V, U, Z, Y, W, V0, WHOLE_SERIES, FIRST_PIECE, _PARTS) = range(
-    _SIZES, _SIZES + 15
-)
+CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE = range(4)  # values of METHOD
 
-# Parts that the work is cut into (`native/run.py`): how many; whether each has whole series; where the chunks, groups
-# of series, runs of rows, shares of a vector and series in segments are listed that each begins with (and, after the
-# last, their number); where other tables than this one are.
-(PARTS, APART, BY_CHUNK, BY_SERIES, BY_NODE, BY_SHARE, BY_SEGMENT, TABLES, _RECORDS) = range(_PARTS, _PARTS + 9)
-
-CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE = 0, 1, 2, 3  # values of METHOD
-
-
-class _Places:
-    """Gives names places in the table, one after the other, and remembers them."""
-
-    def __init__(self, begin: int, width: int = 1) -> None:
-        self.end, self.width = begin, width
-        self.by_name: dict[tuple[str, ...], int] = {}
-
-    def __call__(self, *name: str) -> int:
-        assert name not in self.by_name, name
-        self.by_name[name], self.end = self.end, self.end + self.width
-        return self.by_name[name]
-
-
-# Records, by block: three numbers each, where it begins, where it ends, and the scalars of one set of its fields.
+# Records, by block, as in POINT_SUMS: three numbers each, where it begins, where it ends, the scalars of one set of its
+# fields.
 END, SIZE = 1, 2
-place_record = _Places(_RECORDS, 3)
-PROBLEM_SETTINGS = place_record("problem", "settings")
-PROBLEM_GRID = place_record("problem", "grid")
-PROBLEM_FORCING = place_record("problem", "forcing")
-PROBLEM_COORDINATES = place_record("problem", "coordinates")
-PROBLEM_ABOUT = place_record("problem", "about")
-PROBLEM_METRIC = place_record("problem", "metric")
-PROBLEM_WINDOW_MEAN = place_record("problem", "window_mean")
-PROBLEM_WINDOW_SQUARES = place_record("problem", "window_squares")
-VECTOR_U = place_record("vector", "u")
-VECTOR_V0 = place_record("vector", "v0")
-VECTOR_W = place_record("vector", "w")
-VECTOR_V = place_record("vector", "v")
-POINT_U = place_record("point", "u")
-POINT_V0 = place_record("point", "v0")
-POINT_W = place_record("point", "w")
-POINT_V = place_record("point", "v")
-POINT_THETA = place_record("point", "theta")
-POINT_START = place_record("point", "start")
-POINT_NODE = place_record("point", "node")
-POINT_PATH = place_record("point", "path")
-POINT_SUMS = place_record("point", "sums")
-POINT_SEGMENT = place_record("point", "segment")
-POINT_DUAL = place_record("point", "dual")
-POINT_DUAL_START = place_record("point", "dual_start")
-POINT_GUIDE = place_record("point", "guide")
-POINT_PIECE = place_record("point", "piece")
-SCRATCH_WORK = place_record("scratch", "work")
-SCRATCH_SLOPE = place_record("scratch", "slope")
-SCRATCH_NEWTON = place_record("scratch", "newton")
-SCRATCH_START_MULTIPLIERS = place_record("scratch", "start_multipliers")
-SCRATCH_START_WEIGHTS = place_record("scratch", "start_weights")
-SCRATCH_NEWTON_SUMS = place_record("scratch", "newton_sums")
-SCRATCH_ELEMENT = place_record("scratch", "element")
-SCRATCH_ELEMENT_START = place_record("scratch", "element_start")
-SCRATCH_GAINS = place_record("scratch", "gains")
-SCRATCH_TIED = place_record("scratch", "tied")
-SCRATCH_HANDED = place_record("scratch", "handed")
-SCRATCH_GUESS = place_record("scratch", "guess")
-SCRATCH_CARRY = place_record("scratch", "carry")
+RECORDS = {
+    "problem": "settings grid forcing coordinates about metric window_mean window_squares",
+    "vector": "u v0 w v",
+    "point": "u v0 w v theta start node path sums segment dual dual_start guide piece",
+    "scratch": "work slope newton start_multipliers start_weights newton_sums element element_start gains tied handed "
+    "guess carry",
+}
 
-# Fields that the control flow reads or writes: where each lies in its record.
-place_field = _Places(place_record.end)
-SETTINGS_VERLET = place_field("settings", "verlet")
-SETTINGS_CONSTRAINT_TOLERANCE = place_field("settings", "constraint_tolerance")
-SETTINGS_POSITION_TOLERANCE = place_field("settings", "position_tolerance")
-SETTINGS_MAX_ITERATIONS = place_field("settings", "max_iterations")
-SETTINGS_ROW_RELAXATION = place_field("settings", "row_relaxation")
-SETTINGS_GAP_RELAXATION = place_field("settings", "gap_relaxation")
-SETTINGS_STATE_SCALE = place_field("settings", "state_scale")
-SETTINGS_COLDNESS = place_field("settings", "coldness")
-SETTINGS_CURVED = place_field("settings", "curved")
-GRID_T_END = place_field("grid", "t_end")
-GRID_Y = place_field("grid", "y")
-GRID_MASK = place_field("grid", "mask")
-GRID_ROW_SCALE = place_field("grid", "row_scale")
-COORDINATES_FACTOR = place_field("coordinates", "factor")
-THETA_Z = place_field("theta", "z")
-THETA_EXCESS_U = place_field("theta", "excess_u")
-START_X0 = place_field("start", "x0")
-START_LOG_SIG = place_field("start", "log_sig")
-START_EXCESS_X0 = place_field("start", "excess_x0")
-SEGMENT_X_IN = place_field("segment", "x_in")
-NODE_X_START = place_field("node", "x_start")
-NODE_X_NODE = place_field("node", "x_node")
-NODE_H = place_field("node", "H")
-NODE_HW = place_field("node", "Hw")
-NODE_EXCESS = place_field("node", "excess")
-NODE_LOSS = place_field("node", "loss")
-PATH_X = place_field("path", "x")
-SUMS_C = place_field("sums", "C")
-SUMS_C_INV = place_field("sums", "C_inv")
-SUMS_CONDITION = place_field("sums", "condition")
-SUMS_LOG_DET = place_field("sums", "log_det")
-SUMS_LOG_C = place_field("sums", "log_C")
-SUMS_NEGATIVES = place_field("sums", "negatives")
-SUMS_MISFIT = place_field("sums", "misfit")
-SUMS_A = place_field("sums", "a")
-SUMS_B = place_field("sums", "b")
-SUMS_A_ERROR = place_field("sums", "a_error")
-SUMS_RESIDUAL = place_field("sums", "residual")
-SUMS_CHANGE = place_field("sums", "change")
-SUMS_FACTORS = place_field("sums", "factors")
-SUMS_SQUARES = place_field("sums", "squares")
-SUMS_GZ = place_field("sums", "gz")
-SUMS_GU = place_field("sums", "gu")
-SUMS_WD = place_field("sums", "wD")
-WORK_BP = place_field("work", "Bp")
-WORK_ZETA = place_field("work", "zeta")
-GUESS_BEST = place_field("guess", "best")
-GUESS_LEAST = place_field("guess", "least")
-NEWTON_GAP = place_field("newton", "gap")
-NEWTON_O = place_field("newton", "o")
-V_V = place_field("v", "v")
-V0_V0 = place_field("v0", "v0")
-W_W = place_field("w", "w")
-DUAL_LAM_AT = place_field("dual", "lam_at")
-DUAL_ETA_AT = place_field("dual", "eta_at")
-DUAL_START_RHO_AT = place_field("dual_start", "rho_at")
-ELEMENT_LAM_UP = place_field("element", "lam_up")
-ELEMENT_ETA_UP = place_field("element", "eta_up")
-ELEMENT_DX_NODE = place_field("element", "dx_node")
-ELEMENT_CURV_H = place_field("element", "curv_h")
-ELEMENT_O = place_field("element", "eO")
-ELEMENT_GAIN = place_field("element", "gain")
-ELEMENT_SEEN_COV = place_field("element", "seen_cov")
-ELEMENT_P_AHEAD = place_field("element", "P_ahead")
-ELEMENT_M_AHEAD = place_field("element", "M_ahead")
-ELEMENT_END_PRECISION = place_field("element", "end_precision")
-ELEMENT_START_P0 = place_field("element_start", "P0")
-ELEMENT_START_R0_INV = place_field("element_start", "R0_inv")
-TIED_DX_LOOSE = place_field("tied", "dx_loose")
-TIED_END_LOOSE = place_field("tied", "end_loose")
-TIED_TIE = place_field("tied", "tie")
-TIED_DX_TIED = place_field("tied", "dx_tied")
-TIED_SQUARES = place_field("tied", "squares")
-START_B0 = place_field("start", "B0")
-ELEMENT_START_RHO_UP = place_field("element_start", "rho_up")
-GUIDE_H = place_field("guide", "H")
-GUIDE_F = place_field("guide", "F")
-PIECE_X_BEGIN = place_field("piece", "x_begin")
-PIECE_X_END = place_field("piece", "x_end")
-PIECE_H_BEGIN = place_field("piece", "H_begin")
-PIECE_F_BEGIN = place_field("piece", "F_begin")
-PIECE_H_END = place_field("piece", "H_end")
-PIECE_F_END = place_field("piece", "F_end")
-PIECE_LOG_WEIGHT = place_field("piece", "log_weight")
-PIECE_LOG_RATIO = place_field("piece", "log_ratio")
-PIECE_EXCESS = place_field("piece", "excess")
-PIECE_LOG_SERIES = place_field("piece", "log_series")
-PIECE_MISSED = place_field("piece", "missed")
-PIECE_NOISE0 = place_field("piece", "noise0")
-PIECE_KIND = place_field("piece", "kind")
-NODE_NOISE = place_field("node", "noise")
+# Fields that control flow reads or writes, by record, as in SUMS_LOG_DET: where each lies in its record.
+FIELDS = {
+    "settings": "verlet constraint_tolerance position_tolerance max_iterations row_relaxation gap_relaxation "
+    "state_scale coldness curved",
+    "grid": "y mask row_scale",
+    "coordinates": "factor",
+    "theta": "z excess_u",
+    "start": "x0 log_sig excess_x0 B0",
+    "segment": "x_in",
+    "node": "x_start x_node H Hw excess loss noise",
+    "path": "x",
+    "sums": "C C_inv condition log_det log_C negatives misfit a b a_error residual change factors squares gz wD",
+    "guess": "best least",
+    "newton": "gap o",
+    "v": "v",
+    "v0": "v0",
+    "w": "w",
+    "dual": "lam_at eta_at",
+    "dual_start": "rho_at",
+    "element": "lam_up eta_up dx_node curv_h eO gain seen_cov P_ahead M_ahead end_precision",
+    "element_start": "P0 R0_inv rho_up",
+    "tied": "dx_loose end_loose tie dx_tied squares",
+    "guide": "H F",
+    "piece": "x_begin x_end H_begin F_begin H_end F_end log_weight log_ratio excess log_series missed noise0 kind",
+}
 
-# Where all plans are listed (`plans.bind`); the addresses of the function that goes through them (`native/run.py`)
-# and of the team that shares their parts, 0 if there is none.
-PLANS, RUN, TEAM, LENGTH = range(place_field.end, place_field.end + 4)
+
+def _offsets(begin: int, width: int, listed: dict[str, str]) -> dict[str, int]:
+    names = [f"{owner}_{name}".upper() for owner, named in listed.items() for name in named.split()]
+    assert len({*names}) == len(names)
+    return {name: begin + width * i for i, name in enumerate(names)}
+
+
+_of_records = _offsets(_RECORDS, 3, RECORDS)
+_of_fields = _offsets(_RECORDS + 3 * len(_of_records), 1, FIELDS)
+LENGTH = _RECORDS + 3 * len(_of_records) + len(_of_fields)
+globals().update(_of_records | _of_fields)
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> int: ...
+
 
 # Records that there is one of for every part: its sums, and the lane buffer.
-OF_PARTS = {"sums": POINT_SUMS, "newton_sums": SCRATCH_NEWTON_SUMS, "carry": SCRATCH_CARRY}
+OF_PARTS = {
+    "sums": _of_records["POINT_SUMS"],
+    "newton_sums": _of_records["SCRATCH_NEWTON_SUMS"],
+    "carry": _of_records["SCRATCH_CARRY"],
+}
+
+
+def record_place(block: str, record: str) -> int:
+    """Return the offset in the table of a record of a block."""
+    return _of_records[f"{block}_{record}".upper()]
+
+
+def field_places(record: str, fields: list[str]) -> dict[str, int]:
+    """Return the offsets in the table of those fields of a record that it lists."""
+    listed = FIELDS.get(record, "").split()
+    return {field: _of_fields[f"{record}_{field}".upper()] for field in fields if field in listed}
 
 
 def write_tables(layout: np.ndarray) -> None:
-    """Write the tables of threads and of parts after the first: they differ from it in the places of their own memory.
+    """Write the tables of threads and of parts after the first: they differ from it in the offsets of their own memory.
 
     A thread has its own lane buffer; a part has that of a thread, and its own sums.
     """
@@ -206,15 +138,5 @@ def write_tables(layout: np.ndarray) -> None:
         table = layout[begin : begin + LENGTH]
         table[:] = layout[:LENGTH]
         table[[ROWS, ACTIVE, BEFORE]] -= begin
-        for place in (SCRATCH_CARRY,) if i < others else OF_PARTS.values():
+        for place in (OF_PARTS["carry"],) if i < others else OF_PARTS.values():
             table[place] += number * layout[place + SIZE]
-
-
-def record_place(block: str, record: str) -> int:
-    """Return the place in the table of a record of a block."""
-    return place_record.by_name[block, record]
-
-
-def field_places(record: str, fields: list[str]) -> dict[str, int]:
-    """Return the places in the table of those fields of a record that it lists."""
-    return {field: place_field.by_name[record, field] for field in fields if (record, field) in place_field.by_name}

@@ -8,10 +8,9 @@ import numpy as np
 
 from pathfold.engine import table as at
 from pathfold.engine.native.recording import Drawn
-from pathfold.engine.native.step_size import FIRST_STEP, ITERATION
 from pathfold.errors import SettingsError
 from pathfold.paper.native.coordinates import change_coordinates, to_normals
-from pathfold.paper.native.dynamic_hmc import DYNAMIC_POINTS, RESULT, dynamic_momenta
+from pathfold.paper.native.dynamic_hmc import DYNAMIC_POINTS, TREE, dynamic_momenta
 from pathfold.paper.native.dynamic_loop import run_dynamic
 from pathfold.paper.parameter_metric import BEGIN, END, Window
 from pathfold.sampling.chain import ChainTask
@@ -30,7 +29,7 @@ class DynamicChain(HamiltonianChain):
         task = replace(task, pace=None) if adapted else task
         momenta = dynamic_momenta(task.layout[at.MAX_DEPTH])
         super().__init__(task, target, points=DYNAMIC_POINTS, momenta=momenta)
-        self.scaled, self.result = scaled, np.zeros(RESULT)
+        self.scaled, self.trees = scaled, np.zeros(1, TREE)
         self.window = Window(int(self.layout[at.U]) if adapted else 0)
 
     @property
@@ -66,7 +65,7 @@ class DynamicChain(HamiltonianChain):
         change_coordinates(self.machine, self.problems, self.current, centre.copy(), factor.copy())
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
-        given = self._work, self.result, self.scaled, self._warmup, self.target
+        given = self._work, self.trees, self.scaled, self._warmup, self.target
         made = run_dynamic(*given, Drawn(**room), monitor.stop, monitor.done)
         if made < 0:
             raise SettingsError(
@@ -83,21 +82,21 @@ class DynamicChain(HamiltonianChain):
 
     @property
     def _looking(self) -> bool:
-        return self.state[ITERATION] < self._adapting[1]
+        return self.tuning.state[0].iteration < self._adapting[1]
 
     def _look(self) -> None:
         """Add the last draw to those that the metric is adapted to; after the last of these, switch to the new metric.
 
         Until then the metric is the identity: the position holds u, and C is the mass with the identity.
         """
-        first, last = self._adapting
-        if not first < self.state[ITERATION] <= last:
+        (first, last), state = self._adapting, self.tuning.state[0]
+        if not first < state.iteration <= last:
             return
         U, C_inv = self.layout[at.U], self.layout[at.POINT_SUMS] + self.layout[at.SUMS_C_INV]
         self.window.add(self.current[:U], np.linalg.inv(self.current[C_inv : C_inv + U * U].reshape(U, U)))
-        if self.state[ITERATION] == last:
+        if state.iteration == last:
             self._go_over_to(self.window.coordinates().numbers)
-            self.state[FIRST_STEP] = 0.0  # the step size is sought anew
+            state.first_step = 0.0  # the step size is sought anew
 
     def _state(self) -> dict[str, np.ndarray]:
         adapted = {"metric": self.metric, "coordinates": self.coordinates, "window": self.window.numbers}

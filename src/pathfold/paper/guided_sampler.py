@@ -10,7 +10,8 @@ import numpy as np
 
 from pathfold.data.checks import choice, whole
 from pathfold.engine import Engine, GuidedEngine
-from pathfold.engine.native.manifold import linearise
+from pathfold.engine import table as at
+from pathfold.engine.native.constrained_step import linearise
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError, SettingsError
@@ -98,8 +99,8 @@ class GuidedChain(Chain):
 
     def __init__(self, task: ChainTask, sampler: GuidedProposals) -> None:
         super().__init__(task, metropolis.GUIDED_POINTS, 1)
-        self.search = np.zeros(metropolis.guided_search_size(self.layout))
-        metropolis.begin_search(self.layout, self.search, float(sampler.thin), sampler.reference == "path")
+        coordinates = int(self.layout[at.U] + self.layout[at.V0])
+        self.search = metropolis.Search.of(coordinates, sampler.thin, sampler.reference == "path")
 
     def initialise(self) -> None:
         start = self.task.start
@@ -119,7 +120,7 @@ class GuidedChain(Chain):
         return self.momenta[0].copy()
 
     def _state(self) -> dict[str, np.ndarray]:
-        return {"point": self.current, "search": self.search, "paths": self.points[metropolis.REFERENCE :]}
+        return {"point": self.current, **self.search._asdict(), "paths": self.points[metropolis.REFERENCE :]}
 
 
 def guided_start(engine: Engine, guided: GuidedEngine, point: np.ndarray, reference: Reference) -> Point:

@@ -105,7 +105,7 @@ class Chain(ABC):
 
     @property
     def machine(self) -> Machine:
-        return Machine(self.layout, self.problems[0], self.scratch)
+        return Machine.of(self.layout, self.problems[0], self.scratch)
 
     @property
     def current(self) -> np.ndarray:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pathfold.engine import Engine
-from pathfold.engine.native.manifold import first_order_shift, linearise
+from pathfold.engine.native.constrained_step import first_order_shift, linearise
 from pathfold.engine.status import CONVERGED
 from pathfold.model import DiffusionModel
 from pathfold.sampling.draws import Draws, Held, held_by_all

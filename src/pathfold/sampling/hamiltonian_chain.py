@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from pathfold.engine import table as at
 from pathfold.engine.native.chain_loop import Work, run_static
-from pathfold.engine.native.integration_time import CHOSEN, integration_time, time_search_size
+from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.recording import Drawn
-from pathfold.engine.native.step_size import (
-    ERROR_MEAN,
-    ITERATION,
-    SHORTENED,
-    STATE,
-    UPDATES,
-    start_adaptation,
-)
+from pathfold.engine.native.step_size import start_adaptation
 from pathfold.engine.native.thresholds import REGULARISATION
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
+from pathfold.engine.native.tuning import Tuning
 from pathfold.sampling.chain import Chain, ChainTask
 from pathfold.sampling.progress import Monitor
 from pathfold.sampling.warm_start import Pace
@@ -42,11 +37,10 @@ class HamiltonianChain(Chain):
     ) -> None:
         super().__init__(task, points, momenta)
         self.target, self.time = float(target), float(time)
-        self.state = np.zeros(STATE)
-        self.search = np.zeros(time_search_size(self.layout))  # what warm-up is to find, but for the step size
+        self.tuning = Tuning.of(1, int(self.layout[at.VECTOR_W]))
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
-        self._work = Work(*blocks, self.state, self.search, np.zeros(COUNTS, dtype=np.int64))
+        self._work = Work(*blocks, self.tuning, np.zeros(COUNTS, dtype=np.int64))
 
     def initialise(self) -> None:
         super().initialise()
@@ -55,11 +49,12 @@ class HamiltonianChain(Chain):
 
     def _keep_pace(self, pace: Pace) -> None:
         """Join a warm-up of which nine tenths have passed: adapt the step size further, and keep the rest."""
-        start_adaptation(self.state, pace.step_size)
-        self.state[UPDATES] = WEIGHT
-        self.state[ERROR_MEAN] = REGULARISATION * np.log(10.0) / np.sqrt(WEIGHT)  # for which the step size stays
-        self.state[[ITERATION, SHORTENED]] = self.passed, 1.0
-        self.search[CHOSEN] = pace.integration_time
+        state = self.tuning.state[0]
+        start_adaptation(state, pace.step_size)
+        state.updates = WEIGHT
+        state.error_mean = REGULARISATION * np.log(10.0) / np.sqrt(WEIGHT)  # for which the step size stays
+        state.iteration, state.shortened = self.passed, 1
+        state.time = pace.integration_time
 
     @property
     def _warmup(self) -> int:
@@ -68,9 +63,10 @@ class HamiltonianChain(Chain):
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         made = run_static(self._work, self.time, self._warmup, self.target, Drawn(**room), monitor.stop, monitor.done)
-        chosen = integration_time(self.search, int(self.state[ITERATION]), self._warmup)
+        state = self.tuning.state[0]
+        chosen = integration_time(float(state.time), int(state.iteration), self._warmup)
         self.draws.integration_time = float(self.time or chosen)
         return made
 
     def _state(self) -> dict[str, np.ndarray]:
-        return {**super()._state(), "state": self.state, "search": self.search}
+        return {**super()._state(), **self.tuning._asdict()}

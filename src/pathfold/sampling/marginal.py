@@ -17,12 +17,11 @@ import jax
 import numpy as np
 
 from pathfold.engine import Engine, LaplaceEngine
+from pathfold.engine.native.constrained_step import linearise
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
 from pathfold.engine.native.inner_mode import AT, inner_mode
-from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.run import Machine
-from pathfold.engine.native.trajectory import COUNTS
 from pathfold.engine.status import CONVERGED
 from pathfold.model.row_constants import row_constants
 from pathfold.sampling.progress import Stages
@@ -73,8 +72,8 @@ class Room:
     def __init__(self, engine: LaplaceEngine) -> None:
         self.problem = engine.problem.copy()
         self.points = np.zeros((FIBRE_POINTS, engine.block_sizes["point"]))
-        self.change, self.scratch = engine.block("vector"), engine.block("scratch")
-        self.work, self.counts = np.zeros(room_size(engine.layout)), np.zeros(COUNTS, dtype=np.int64)
+        self.change, self.work = engine.block("vector"), np.zeros(room_size(engine.layout))
+        self.machine = Machine.of(engine.layout, self.problem, engine.block("scratch"))
 
 
 class Marginal:
@@ -125,8 +124,7 @@ class Marginal:
     def _inner(self, room: Room, u: np.ndarray, *, warm: bool) -> float:
         """Find the inner mode from the point of the room; return the log density, -inf if there is none."""
         self.engine.give(room.problem, u)
-        machine = Machine(self.engine.layout, room.problem, room.scratch)
-        status, potential, log_det, _ = inner_mode(machine, room.points, room.change, warm)
+        status, potential, log_det, _ = inner_mode(room.machine, room.points, room.change, warm)
         if status != CONVERGED:
             return -np.inf
         counted, excess = u[self.counted], 0.0
@@ -197,8 +195,7 @@ class Marginal:
             return np.full(2, -np.inf)
         seed, number = key
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
-        machine = Machine(self.engine.layout, room.problem, room.scratch)
-        return np.array(draw_pair(machine, room.points, room.change, room.work, rng, room.counts))
+        return np.array(draw_pair(room.machine, room.points, room.change, room.work, rng))
 
     def _states(self, point: np.ndarray, fine: bool) -> np.ndarray:
         """Return the states (interval, step, X) after every step, or after the last of each interval alone."""

@@ -15,26 +15,24 @@ from pathfold.engine import table as at
 from pathfold.engine.engine import Solver
 from pathfold.engine.helpers import Team, is_compiled
 from pathfold.engine.native.chain_loop import Work
-from pathfold.engine.native.integration_time import integration_time, time_search_size
+from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.recording import Drawn
 from pathfold.engine.native.replica_exchange import (
     CHANCES,
     EXCHANGES,
-    LABEL,
     OF_RUNGS,
-    PLACES,
+    PACING,
     REPLICA_STATISTICS,
     RUNG_STATISTICS,
-    TALLY,
     Replicas,
     meet,
     run_replicas,
     set_coldness,
 )
 from pathfold.engine.native.run import Machine
-from pathfold.engine.native.step_size import ITERATION, STATE
 from pathfold.engine.native.thresholds import MOST_RUNGS
 from pathfold.engine.native.trajectory import COUNTS, STATIC_MOMENTA, STATIC_POINTS
+from pathfold.engine.native.tuning import Tuning
 from pathfold.engine.status import CONVERGED, MEANING, NON_FINITE
 from pathfold.errors import InitialisationError, SettingsError
 from pathfold.model import DiffusionModel
@@ -167,26 +165,25 @@ class ReplicaChain(Chain):
         count = len(powers)
         self.powers, self.problems = powers, np.repeat(self.task.problems[:1], count, axis=0)
         for problem, power in zip(self.problems, powers, strict=True):
-            set_coldness(Machine(self.layout, problem, self.scratch), float(power))
+            set_coldness(Machine.of(self.layout, problem, self.scratch), float(power))
         self.replicas = np.zeros((count, self.task.block_sizes["point"]))
-        self.states, self.searches = np.zeros((count, STATE)), np.zeros((count, time_search_size(self.layout)))
-        self.places, self.tally = np.zeros((PLACES, count)), np.zeros(TALLY)
-        self.places[LABEL] = np.arange(count)
+        self.tuning, self.pacing = Tuning.of(count, int(self.layout[at.VECTOR_W])), np.zeros(1, PACING)
+        self.labels, self.ways = np.arange(count), np.zeros(count, dtype=np.int64)
         self.rejected = np.zeros(count)  # sums over the sweeps of a round, and their number
         counts = np.zeros(COUNTS, dtype=np.int64)
         blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
-        self._work = Work(*blocks, self.states, self.searches, counts)
+        self._work = Work(*blocks, self.tuning, counts)
         self._replicas = Replicas(
             self.replicas,
             powers,
             losses=np.zeros(count),
-            places=self.places,
-            tally=self.tally,
+            labels=self.labels,
+            ways=self.ways,
             normals=np.zeros((count + 1, self.momenta.shape[1])),
             chances=np.zeros((count + 1, CHANCES)),
             rows=np.zeros((count, OF_RUNGS)),
             pairs=np.zeros(count // 2, dtype=np.int64),
-            pacing=np.zeros(3),
+            pacing=self.pacing,
         )
 
     @property
@@ -208,14 +205,15 @@ class ReplicaChain(Chain):
         status = NON_FINITE
         for block in blocks:
             self.replicas[k] = block
-            if (status := meet(Machine(self.layout, self.problems[k], self.scratch), self.replicas[k])) == CONVERGED:
+            if (status := meet(Machine.of(self.layout, self.problems[k], self.scratch), self.replicas[k])) == CONVERGED:
                 return
         raise InitialisationError(f"the sampler cannot start where a search ended: {MEANING[status]}")
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         placing = self._placing
         time_given = self.sampler.integration_time or 0.0
-        self._replicas.pacing[:] = time_given, self._adapting, self.sampler.target_acceptance
+        pacing = self.pacing[0]
+        pacing.time, pacing.warmup, pacing.target = time_given, self._adapting, self.sampler.target_acceptance
         rest = Drawn(**room), monitor.stop, monitor.done
         if self.team is None:
             self._begin_team(rest)
@@ -223,7 +221,8 @@ class ReplicaChain(Chain):
         if placing and made:
             self.rejected[:-1] += np.sum(1.0 - room["statistics"][:made, EXCHANGES:][:, : len(self.powers) - 1], axis=0)
             self.rejected[-1] += made
-        chosen = integration_time(self.searches[0], int(self.states[0, ITERATION]), self._adapting)
+        state = self.tuning.state[0]
+        chosen = integration_time(float(state.time), int(state.iteration), self._adapting)
         self.draws.integration_time = float(self.sampler.integration_time or chosen)
         return made
 
@@ -261,9 +260,9 @@ class ReplicaChain(Chain):
         return {
             "powers": self.powers,
             "replicas": self.replicas,
-            "states": self.states,
-            "searches": self.searches,
-            "places": self.places,
-            "tally": self.tally,
+            **self.tuning._asdict(),
+            "labels": self.labels,
+            "ways": self.ways,
+            "pacing": self.pacing,
             "rejected": self.rejected,
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pathfold.engine import Engine
-from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.constrained_step import linearise
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.thresholds import GUESSES
 

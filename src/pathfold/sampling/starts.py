@@ -27,7 +27,7 @@ from pathfold.engine.native.start_search import (
     FROM_PATH,
     seek,
 )
-from pathfold.engine.native.trajectory import COUNTS, CURRENT, STARTING_POINTS
+from pathfold.engine.native.trajectory import CURRENT, STARTING_POINTS
 from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 from pathfold.model import DiffusionModel
@@ -264,8 +264,8 @@ class Memory:
         self.layout, self.problem = engine.layout.copy(), engine.problem.copy()
         self.points = np.zeros((STARTING_POINTS, engine.block_sizes["point"]))
         self.momenta, self.scratch = np.zeros((1, engine.block_sizes["vector"])), engine.block("scratch")
-        self.machine = Machine(self.layout, self.problem, self.scratch)
-        self.table, self.counts = np.zeros((OF_SERIES, engine.series)), np.zeros(COUNTS, dtype=np.int64)
+        self.machine = Machine.of(self.layout, self.problem, self.scratch)
+        self.table = np.zeros((OF_SERIES, engine.series))
 
 
 class Crew:
@@ -292,7 +292,7 @@ class Crew:
         seed, *key = attempt.seed
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 3, *key)))
         given = WAYS[attempt.way], float(attempt.spread), float(self.relaxation), rng
-        status, residual, potential = seek(m.machine, m.points, m.momenta, m.table, *given, m.counts)
+        status, residual, potential = seek(m.machine, m.points, m.momenta, m.table, *given)
         if status == CONVERGED and np.isfinite(potential):
             return Candidate(attempt.way, Point.of(engine, point), float(potential), m.table[BEFORE_STEP].copy())
         return Failure(status, residual, point[:size].copy(), _residuals(engine, m.scratch))

@@ -11,7 +11,7 @@ import numpy as np
 
 from pathfold.data import TimeGrid
 from pathfold.engine import Engine
-from pathfold.engine.native.manifold import linearise
+from pathfold.engine.native.constrained_step import linearise
 
 PERIODS = (1.0, np.pi, 2.0 * np.pi, 360.0)  # of turns, of axes and of angles in radians, of degrees
 ASIDE = 0.37  # is none of these: what an observation does not notice is not seen

@@ -9,15 +9,16 @@ from .jit import compiled
 from .recording import record_row
 from .run import Machine
 from .static_hmc import draw_chances, static_transition
-from .step_size import FIRST_STEP, ITERATION, SHORTENED, adapt_step_size, first_step_size, start_adaptation, step_size
+from .step_size import adapt_step_size, first_step_size, start_adaptation, step_size
 from .thresholds import CAREFUL, CONFIDENT
 from .trajectory import ACCEPTANCE, CURRENT, MOVING, STEPS_TAKEN
+from .tuning import of_rung
 
 
 class Work(NamedTuple):
     """What a chain works with: problems, points and momenta are tables of blocks.
 
-    `state`, `search` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing.
+    `tuning` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing.
     """
 
     layout: Any
@@ -26,43 +27,48 @@ class Work(NamedTuple):
     momenta: Any
     scratch: Any
     rng: Any
-    state: Any  # of the adaptation of the step size
-    search: Any  # for an integration time
+    tuning: Any  # a row for every rung
     counts: Any  # of a transition
 
 
 @compiled
-def seek_pace(m, points, momenta, rng, counts, state):
+def machine_of(work, k):
+    """Return the machine of the kth problem."""
+    return Machine(work.layout, work.problems[k], work.scratch, work.counts)
+
+
+@compiled
+def seek_pace(m, points, momenta, rng, state):
     """Seek a step size at points[CURRENT] and begin to adapt it."""
-    start_adaptation(state, first_step_size(m, points, momenta, rng, counts))
+    start_adaptation(state, first_step_size(m, points, momenta, rng))
 
 
 @compiled
 def pace(state, warmup):
     """Return the step size, and the share of trajectories with shorter steps."""
-    warming_up = state[ITERATION] < warmup
-    return step_size(state, warming_up), CAREFUL if warming_up or state[SHORTENED] > 0.0 else CONFIDENT
+    warming_up = state.iteration < warmup
+    return step_size(state, warming_up), CAREFUL if warming_up or state.shortened > 0 else CONFIDENT
 
 
 @compiled
-def make_static(m, points, momenta, chances, counts, state, search, time, warmup, row):
+def make_static(m, points, momenta, chances, tuning, time, warmup, row):
     """Make a static transition, of the integration time that is given or searched for; return whether steps had to be
     shortened."""
-    iteration = int(state[ITERATION])
+    state = tuning.state[0]
     t, share = pace(state, warmup)
-    length = time if time > 0.0 else integration_time(search, iteration, warmup)
-    before_transition(m.layout, points[CURRENT], search)
-    needed = static_transition(m, points, momenta, t, length, share, chances, counts, row)
-    after_transition(m.layout, points[CURRENT], search, iteration, warmup, row[STEPS_TAKEN])
+    length = time if time > 0.0 else integration_time(state.time, state.iteration, warmup)
+    before_transition(m.layout, points[CURRENT], tuning)
+    needed = static_transition(m, points, momenta, t, length, share, chances, row)
+    after_transition(m.layout, points[CURRENT], tuning, warmup, row[STEPS_TAKEN])
     return needed
 
 
 @compiled
 def adapt_pace(state, needed, acceptance, target, warmup):
     """Adapt the step size in warm-up, and count how often steps had to be shortened; return whether it is warm-up."""
-    warming_up = state[ITERATION] < warmup
+    warming_up = state.iteration < warmup
     if warming_up and needed:
-        state[SHORTENED] += 1.0
+        state.shortened += 1
     if warming_up:
         adapt_step_size(state, acceptance, target)
     return warming_up
@@ -74,18 +80,18 @@ def run_static(work, time, warmup, target, drawn, stop, done):
 
     `done` counts for the host to read; `time` is the integration time, 0 when it is to be searched for.
     """
-    layout, problems, points, momenta, scratch, rng, state, search, counts = work
-    m, statistics = Machine(layout, problems[0], scratch), drawn.statistics
-    made = 0
+    m, tuning, points, momenta, rng = machine_of(work, 0), of_rung(work.tuning, 0), work.points, work.momenta, work.rng
+    state = tuning.state[0]
+    statistics, made = drawn.statistics, 0
     while made < statistics.shape[0] and stop[0] == 0:
-        if state[FIRST_STEP] == 0.0:
-            seek_pace(m, points, momenta, rng, counts, state)
+        if state.first_step == 0.0:
+            seek_pace(m, points, momenta, rng, state)
         row = statistics[made]
-        chances = draw_chances(layout, momenta[MOVING], rng)
-        needed = make_static(m, points, momenta, chances, counts, state, search, time, warmup, row)
+        chances = draw_chances(m.layout, momenta[MOVING], rng)
+        needed = make_static(m, points, momenta, chances, tuning, time, warmup, row)
         adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
-        record_row(layout, points[CURRENT], drawn, made)
-        state[ITERATION] += 1.0
+        record_row(m.layout, points[CURRENT], drawn, made)
+        state.iteration += 1
         made += 1
         done[0] += 1
     return made

@@ -17,22 +17,20 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .jit import compiled
-from .lanes import noise_of_interval, of_interval, of_place, of_series, setting
-from .manifold import (
+from .constrained_step import (
     constrained_potential,
     factorise,
+    iterate,
     linearise,
     linearise_and_factorise,
+    predict,
     project,
     remove_normal,
     set_gradient,
-    sums_of,
 )
+from .jit import compiled
 from .nodes import follow
-from .projection import iterate, predict
 from .run import run
-from .shares import displace
 from .small import finite
 from .thresholds import (
     ABSORPTIONS,
@@ -46,7 +44,20 @@ from .thresholds import (
     STEEPER,
 )
 from .trajectory import CURRENT, NEXT
-from .vector import clear_idle, copy, gradient, position, squared_norm
+from .vectors import (
+    clear_idle,
+    copy,
+    displace,
+    gradient,
+    noise_of_interval,
+    of_interval,
+    of_place,
+    of_series,
+    position,
+    setting,
+    squared_norm,
+    sums_of,
+)
 
 # Rows of the table of series: their share of the potential before a step and after it, the fraction of it they take.
 BEFORE_STEP, AFTER_STEP, FRACTION, OF_SERIES = range(4)
@@ -287,7 +298,7 @@ def descend(m, points, d, table):
 
 
 @compiled
-def go_down(m, points, d, most, counts):
+def go_down(m, points, d, most):
     """Go down the potential along the manifold from points[CURRENT], a point of it; return the potential.
 
     A step is a move along the tangent and a projection; it is shortened until it leads down, to where a parabola
@@ -310,10 +321,10 @@ def go_down(m, points, d, most, counts):
         promised = squared_norm(d)
         if 0.5 * promised < least:
             break
-        lower = move_along(m, origin, target, d, fraction, counts)
+        lower = move_along(m, origin, target, d, fraction)
         while not (lower < value) and fraction > SHORTEST_SEARCH:
             fraction = max(0.1 * fraction, min(0.5 * fraction, lowest(promised, fraction, value - lower)))
-            lower = move_along(m, origin, target, d, fraction, counts)
+            lower = move_along(m, origin, target, d, fraction)
         if not (lower < value):
             break
         gained, value = value - lower, lower
@@ -333,11 +344,11 @@ def lowest(promised, fraction, gained):
 
 
 @compiled
-def move_along(m, origin, target, d, fraction, counts):
+def move_along(m, origin, target, d, fraction):
     """Move along the tangent and back onto the manifold; return the potential there, infinite if there is none."""
     displace(m, 1.0, origin, fraction, d, target)
     predict(m, plans.SOLVE_ON_MANIFOLD, origin, target, gradient(m.layout, target))
-    status = iterate(m, origin, target, position(m.layout, origin)[:0], True, counts)
+    status = iterate(m, origin, target, position(m.layout, origin)[:0], True)
     if status != CONVERGED:
         return inf
     clear_idle(m.layout, position(m.layout, target))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathfold.engine import table as at
 
-from .constrained import constrained_step, prepare_constrained
+from .constrained_step import constrained_potential, constrained_step, prepare_constrained, project
 from .jit import compiled
-from .manifold import constrained_potential, project
 from .unconstrained import prepare_unconstrained, unconstrained_potential, unconstrained_step
-from .vector import draw_normals, squared_norm
+from .vectors import draw_normals, squared_norm
 
 
 @compiled
@@ -34,13 +33,13 @@ def become_momentum(m, point, p):
 
 
 @compiled
-def step(m, origin, target, back, p, t, first, last, counts):
+def step(m, origin, target, back, p, t, first, last):
     """Make one step of size t from (origin, p) to (target, p), between kicks of given lengths; return a status.
 
     `back` is room for the way back.
     """
     if m.layout[at.METHOD] == at.CONSTRAINED:
-        return constrained_step(m, origin, target, back, p, t, first, last, counts)
+        return constrained_step(m, origin, target, back, p, t, first, last)
     return unconstrained_step(m, origin, target, p, t, first, last)
 
 

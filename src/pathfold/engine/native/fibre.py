@@ -13,16 +13,13 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED
 
+from .constrained_step import clear_multipliers, copy_nodes, factorise, linearise, solve_position
 from .inner_mode import AT, inner_potential, largest, simulate
 from .jit import compiled
-from .lanes import of_interval, of_series
-from .manifold import factorise, linearise, sums_of
-from .projection import clear_multipliers, copy_nodes, solve_position
 from .run import run
-from .shares import displace, newton_sums
 from .small import finite, invert, semidefinite_root, solve_semidefinite, times, times_transposed
 from .thresholds import HELD
-from .vector import clear_idle, copy, draw_normals, position
+from .vectors import clear_idle, copy, displace, draw_normals, newton_sums, of_interval, of_series, position, sums_of
 
 PLUS, MINUS, FIBRE_POINTS = range(1, 4)  # rows of the table of points, after that of the mode
 
@@ -205,7 +202,7 @@ def tie_nodes(m, point, vector, work, rng):
             for i in range(X):
                 x[i] -= moved[i]
             scatter(x, scratch, of_interval(layout, at.SCRATCH_TIED, at.TIED_DX_TIED, n), lanes, X)
-            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_O, n), lanes, X * X, matrix)
+            gather(scratch, of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_EO, n), lanes, X * X, matrix)
             squares += of_node + quadratic(matrix, x, X)
         if V0 > 0:
             of_start, well = tie_start(m, point, vector, k, x, work)
@@ -294,11 +291,11 @@ def mixed_log_det(m, origin, target):
 
 
 @compiled
-def onto_fibre(m, origin, target, tangent, sign, counts):
+def onto_fibre(m, origin, target, tangent, sign):
     """Project the mode moved along the tangent, or against it, onto the fibre; return V + log|det| or infinity."""
     copy_nodes(m.layout, origin, target)
     displace(m, 1.0, origin, sign, tangent, target)
-    if solve_position(m, origin, target, tangent[:0], counts) != CONVERGED:
+    if solve_position(m, origin, target, tangent[:0]) != CONVERGED:
         return inf
     log_det = mixed_log_det(m, origin, target)
     clear_idle(m.layout, position(m.layout, target))
@@ -307,7 +304,7 @@ def onto_fibre(m, origin, target, tangent, sign, counts):
 
 
 @compiled
-def draw_pair(m, points, tangent, work, rng, counts):
+def draw_pair(m, points, tangent, work, rng):
     """Draw two points of the fibre on either side of the mode, at points[PLUS] and points[MINUS].
 
     Returns the logs of their weights, by which their law becomes that of the fibre; -inf of one that was not reached.
@@ -319,6 +316,6 @@ def draw_pair(m, points, tangent, work, rng, counts):
     if not good or factorise(m, origin) != CONVERGED:
         return -inf, -inf
     level = potential + 0.5 * squares + sums_of(m.layout, origin)[m.layout[at.SUMS_LOG_DET]]
-    plus = level - onto_fibre(m, origin, points[PLUS], tangent, 1.0, counts)
-    minus = level - onto_fibre(m, origin, points[MINUS], tangent, -1.0, counts)
+    plus = level - onto_fibre(m, origin, points[PLUS], tangent, 1.0)
+    minus = level - onto_fibre(m, origin, points[MINUS], tangent, -1.0)
     return plus if finite(plus) else -inf, minus if finite(minus) else -inf

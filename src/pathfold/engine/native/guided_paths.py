@@ -11,10 +11,10 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 
 from .jit import compiled
-from .lanes import of_interval, of_series
 from .run import one
 from .small import finite
 from .thresholds import SWEEPS
+from .vectors import of_interval, of_series
 
 
 @compiled

@@ -13,12 +13,10 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .jit import compiled
-from .lanes import of_interval, of_series, setting
-from .manifold import sums_of
 from .run import run
 from .small import finite
 from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
-from .vector import clear_idle, copy, position, squared_norm
+from .vectors import clear_idle, copy, of_interval, of_series, position, setting, squared_norm, sums_of
 
 AT, TRIAL = range(2)  # rows of the table of points
 

@@ -13,18 +13,8 @@ from numpy import inf
 from pathfold.engine import table as at
 
 from .jit import compiled
-from .lanes import of_series
 from .thresholds import FAVOUR, SLOW, TIMES, TRIALS_BEGIN, TRIALS_END
-from .vector import position
-
-# Places in the search: the time chosen, the draws seen; for each parameter and initial state its mean, its sum of
-# squared deviations, its value before the transition; then for each of the times the steps, and squared jumps.
-CHOSEN, SEEN, MOMENTS = 0, 1, 2
-
-
-def time_search_size(layout):
-    """Return how many numbers the search takes; the host asks."""
-    return MOMENTS + 3 * layout[at.VECTOR_W] + 2 * (1 + layout[at.VECTOR_W])
+from .vectors import copy, of_series, position
 
 
 @compiled
@@ -35,75 +25,69 @@ def tried(iteration, warmup):
 
 
 @compiled
-def integration_time(search, iteration, warmup):
+def integration_time(chosen, iteration, warmup):
+    """Return the time to go for: that on trial, else the one that was chosen, if any was (then it is not 0)."""
     trial = tried(iteration, warmup)
     if trial >= 0:
         return TIMES[trial]
-    return search[CHOSEN] if search[CHOSEN] > 0.0 else TIMES[0]
+    return chosen if chosen > 0.0 else TIMES[0]
 
 
 @compiled
-def before_transition(layout, point, search):
-    size = layout[at.VECTOR_W]
-    q = position(layout, point)
-    for j in range(size):
-        search[MOMENTS + 2 * size + j] = q[j]
+def before_transition(layout, point, tuning):
+    copy(position(layout, point)[: tuning.previous.size], tuning.previous)
 
 
 @compiled
-def after_transition(layout, point, search, iteration, warmup, steps):
+def after_transition(layout, point, tuning, warmup, steps):
     """Add a draw to the search; with the last one, choose."""
-    trial = tried(iteration, warmup)
+    state = tuning.state[0]
+    mean, squares, previous = tuning.mean, tuning.squares, tuning.previous
+    trial = tried(state.iteration, warmup)
     if trial < 0:
         return
-    size = layout[at.VECTOR_W]
-    mean, squares = search[MOMENTS : MOMENTS + size], search[MOMENTS + size : MOMENTS + 2 * size]
-    previous = search[MOMENTS + 2 * size : MOMENTS + 3 * size]
-    tally = MOMENTS + 3 * size + trial * (1 + size)
+    jumps = tuning.jumps[trial]
     q = position(layout, point)
-    search[SEEN] += 1.0
-    search[tally] += steps + 1.0  # drawing a momentum counts as a step
-    for j in range(size):
-        search[tally + 1 + j] += (q[j] - previous[j]) ** 2
+    state.seen += 1.0
+    tuning.steps[trial] += steps + 1.0  # drawing a momentum counts as a step
+    for j in range(mean.size):
+        jumps[j] += (q[j] - previous[j]) ** 2
         deviation = q[j] - mean[j]
-        mean[j] += deviation / search[SEEN]
+        mean[j] += deviation / state.seen
         squares[j] += deviation * (q[j] - mean[j])
-    if tried(iteration + 1, warmup) < 0:
-        search[CHOSEN] = TIMES[1] if longer_pays(layout, search) else TIMES[0]
+    if tried(state.iteration + 1, warmup) < 0:
+        state.time = TIMES[1] if longer_pays(layout, tuning) else TIMES[0]
 
 
 @compiled
-def longer_pays(layout, search):
+def longer_pays(layout, tuning):
     """Return whether three quarters of a turn give more effective draws of the slowest coordinate for their cost."""
-    size = layout[at.VECTOR_W]
-    short, long = MOMENTS + 3 * size, MOMENTS + 3 * size + 1 + size
     slowest, effective = -1, inf
     for j in range(layout[at.U] + layout[at.V0]):
-        share = independence(layout, search, short, j)
+        share = independence(layout, tuning, 0, j)
         if share < effective:
             slowest, effective = j, share
     if effective > SLOW or slowest < 0:
         return False
-    gain = independence(layout, search, long, slowest) / effective if effective > 0.0 else inf
-    return gain > FAVOUR * search[long] / search[short]
+    gain = independence(layout, tuning, 1, slowest) / effective if effective > 0.0 else inf
+    return gain > FAVOUR * tuning.steps[1] / tuning.steps[0]
 
 
 @compiled
-def independence(layout, search, tally, j):
+def independence(layout, tuning, trial, j):
     """Return the share of draws that are effective with one of the times, for parameter j, or for initial states.
 
     A squared jump is 2 (1 - r) variances, with r the autocorrelation, and (1 - r) / (1 + r) of the draws are effective;
     antithetic ones count as independent. Initial states of all series are taken together: of thousands, each by itself,
     the slowest would be one that chance makes slow. Infinite where nothing moves.
     """
-    size, parameters = layout[at.VECTOR_W], layout[at.U]
-    jumps = squares = 0.0
+    parameters, jumps, squares = layout[at.U], 0.0, 0.0
     for k in range(1 if j < parameters else layout[at.SERIES]):
         i = j
         if j >= parameters:
             i = of_series(layout, at.VECTOR_V0, at.V0_V0, k) + (j - parameters) * layout[at.ABREAST]
-        jumps += search[tally + 1 + i]
-        squares += search[MOMENTS + size + i]
+        jumps += tuning.jumps[trial, i]
+        squares += tuning.squares[i]
     if not squares > 0.0:
         return inf
     change = min(1.0, jumps / squares)

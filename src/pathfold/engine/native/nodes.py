@@ -8,9 +8,8 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 
 from .jit import compiled
-from .lanes import chunk_of, of_interval, of_series
 from .run import one, run
-from .shares import newton_sums
+from .vectors import chunk_of, newton_sums, of_interval, of_series
 
 
 @compiled

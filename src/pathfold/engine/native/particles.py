@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from numpy import exp, fabs, inf, log
 
 from pathfold.engine import plans
@@ -10,10 +12,30 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_AFFINE
 
 from .guided_paths import aim, clear_guide, draw_steps, follow_node, follow_segment, follow_steps
 from .jit import compiled
-from .lanes import of_series
 from .run import one
 from .small import finite
 from .thresholds import APPROACHES, ENOUGH, MET, PLAIN, SPARSE
+from .vectors import of_series
+
+
+class Particles(NamedTuple):
+    """Particles: their states and log weights; the kinds of normals that their next observations are taken for."""
+
+    states: Any
+    log_weights: Any
+    kinds: Any  # by particle and column with heavy tails
+    chances: Any  # of the kinds, by column and kind
+    to_do: Any  # by particle
+    spare: Any  # states
+
+
+class Filtered(NamedTuple):
+    """What a filter finds: log p(y_n | y_1, ..., y_{n-1}, z) of every observation; unless they are empty, the states
+    that particles would have at each observation without it (observation, particle, X), and their weights."""
+
+    ahead: Any
+    expected: Any
+    weights: Any
 
 
 @compiled
@@ -139,13 +161,12 @@ def differ(kinds, others):
 
 
 @compiled
-def draw_starts(m, point, rng, piece, states, log_weights, columns, kinds, to_do):
+def draw_starts(m, point, rng, piece, particles, columns):
     """Draw initial states, guided to the first observation, with log weights; particles of the same kinds at once."""
-    layout = m.layout
-    omega, noise = (
-        of_series(layout, at.POINT_V0, at.V0_V0, piece),
-        of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece),
-    )
+    layout, states, log_weights = m.layout, particles.states, particles.log_weights
+    kinds, to_do = particles.kinds, particles.to_do
+    omega = of_series(layout, at.POINT_V0, at.V0_V0, piece)
+    noise = of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece)
     log_ratio = of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, piece)
     excess = of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, piece)
     to_do[:] = 1
@@ -244,22 +265,20 @@ def look_ahead(m, point, rng, piece, states, expected):
 
 
 @compiled
-def filter_particles(
-    m, point, rng, pieces, starts, heavy, states, spare, log_weights, kinds, chances, to_do, ahead, expected, weights
-):
+def filter_particles(m, point, rng, pieces, starts, heavy, particles, found):
     """Estimate log p(y_n | y_1, ..., y_{n-1}, z) for the observation that ends each segment; return a status.
 
     All particles follow one guide, that of a path from their mean, which costs less than one each; but at the start of
     a series, where they may be far apart, and after an observation that few of them explained, each has its own. Guides
     are known before noise is drawn, and so the product of the densities is an unbiased estimate of p(y | z). Missing
-    are factors that depend on the data alone. Unless `weights` is empty, it and `expected` (observation, particle, X)
-    are filled with the states that particles would have at each observation without it, and their weights.
+    are factors that depend on the data alone.
 
     `heavy` (observation, columns) are the columns that have heavy tails, -1 where nothing is seen in them. They are
-    taken for mixtures of normals, each of a kind that is drawn anew for every particle; `kinds` (particle, columns),
-    `chances` (columns, kinds) and `to_do` (particle,) are room.
+    taken for mixtures of normals, each of a kind that is drawn anew for every particle.
     """
     layout = m.layout
+    states, log_weights, kinds, chances, to_do, spare = particles
+    ahead, expected, weights = found
     share = 1.0
     for g in range(pieces.size):
         piece = pieces[g]
@@ -268,7 +287,7 @@ def filter_particles(
             weigh_kinds(m, point, piece, True, columns, chances)
             for p in range(log_weights.size):
                 log_weights[p] = -draw_kinds(rng, columns, chances, kinds[p])
-            draw_starts(m, point, rng, piece, states, log_weights, columns, kinds, to_do)
+            draw_starts(m, point, rng, piece, particles, columns)
         if weights.size > 0:
             look_ahead(m, point, rng, piece, states, expected[g])
             for p in range(log_weights.size):

@@ -8,7 +8,7 @@ from pathfold.engine import table as at
 
 from .guided_paths import first_piece
 from .jit import compiled
-from .lanes import of_interval, of_series, of_step
+from .vectors import of_interval, of_series, of_step
 
 
 class Drawn(NamedTuple):

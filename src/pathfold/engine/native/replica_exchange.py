@@ -13,26 +13,25 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy import exp, inf, nan
 
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
-from .chain_loop import adapt_pace, make_static, pace, seek_pace
+from .chain_loop import adapt_pace, machine_of, make_static, pace, seek_pace
+from .constrained_step import factorise, linearise, set_gradient
 from .dynamics import potential
 from .jit import compiled
-from .lanes import noise_of_interval, of_interval, setting
-from .manifold import factorise, linearise, set_gradient
 from .nodes import follow
 from .recording import record_row
-from .run import Machine
 from .small import finite
 from .static_hmc import draw_chances
-from .step_size import FIRST_STEP, ITERATION
 from .team import DESCRIBED, count_done, next_work, post, take, wait_for_others
 from .thresholds import HOT_PAIRS, MOST_RUNGS, TIMES
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
-from .vector import copy, draw_normals, gradient, position, squared_norm
+from .tuning import of_rung
+from .vectors import copy, draw_normals, gradient, noise_of_interval, of_interval, position, setting, squared_norm
 from .words import get, put
 
 # Statistics of a draw besides those of all samplers: which replica it is of, round trips since warm-up, the weight of
@@ -43,12 +42,21 @@ REPLICA, ROUND_TRIPS, PRIOR_WEIGHT, OF_RUNGS = range(STATISTICS, STATISTICS + 4)
 RUNG_STATISTICS = ("power", "rung_log_likelihood", "exchange_rate")
 POWERS, LIKELIHOODS, EXCHANGES, ALL_STATISTICS = range(OF_RUNGS, OF_RUNGS + 3 * MOST_RUNGS + 1, MOST_RUNGS)
 
-# Rows of the table of places, a column for every rung: which replica is there, and how far it is on its way: it has
-# been on the first rung, and on the last one after that.
-LABEL, WAY, PLACES = range(3)
-FROM_FIRST, FROM_LAST = 1.0, 2.0
+# How far a replica is on its way: it has been on the first rung, and on the last one after that.
+FROM_FIRST, FROM_LAST = 1, 2
 
-SWEEPS, TRIPS, TALLY = range(3)  # sweeps made, round trips since warm-up
+PACING = np.dtype(
+    (
+        np.record,
+        [
+            ("time", float),  # the integration time, 0 if it is searched for
+            ("warmup", np.int64),  # sweeps
+            ("target", float),  # the acceptance that steps are adapted to
+            ("sweeps", np.int64),  # made
+            ("trips", float),  # round trips since warm-up
+        ],
+    )
+)
 
 CHANCES = 3  # numbers that decide on a transition, besides its normals
 
@@ -63,13 +71,13 @@ class Replicas(NamedTuple):
     points: Any  # where each rung is
     powers: Any
     losses: Any  # -log likelihood of each, up to a constant
-    places: Any
-    tally: Any
+    labels: Any  # which replica is there, ...
+    ways: Any  # ... and how far it is on its way
     normals: Any  # of the transitions of this sweep ...
     chances: Any  # ... and what else decides on them
     rows: Any  # their statistics
     pairs: Any  # the first rungs of those that are exchanged in this sweep
-    pacing: Any  # the integration time, 0 if it is searched for; the sweeps of warm-up; the target acceptance
+    pacing: Any  # one record
 
 
 @compiled
@@ -139,23 +147,24 @@ def exchange(work, replicas, k):
     points = work.points
     copy(replicas.points[k], points[NEXT])
     copy(replicas.points[k + 1], points[SPARE])
-    if meet(Machine(work.layout, work.problems[k + 1], work.scratch), points[NEXT]) != CONVERGED:
-        return
-    if meet(Machine(work.layout, work.problems[k], work.scratch), points[SPARE]) != CONVERGED:
+    if (
+        meet(machine_of(work, k + 1), points[NEXT]) != CONVERGED
+        or meet(machine_of(work, k), points[SPARE]) != CONVERGED
+    ):
         return
     copy(points[NEXT], replicas.points[k + 1])
     copy(points[SPARE], replicas.points[k])
-    losses, places = replicas.losses, replicas.places
+    losses, labels, ways = replicas.losses, replicas.labels, replicas.ways
     losses[k], losses[k + 1] = losses[k + 1], losses[k]
-    for i in range(PLACES):
-        places[i, k], places[i, k + 1] = places[i, k + 1], places[i, k]
+    labels[k], labels[k + 1] = labels[k + 1], labels[k]
+    ways[k], ways[k + 1] = ways[k + 1], ways[k]
 
 
 @compiled
 def draw_pairs(replicas, rng, row):
     """Draw which pairs of neighbours are exchanged, of every second one, the others in the next sweep; return how many
     are, and write how likely all pairs were."""
-    first, count = int(replicas.tally[SWEEPS]) % 2, 0
+    first, count = replicas.pacing[0].sweeps % 2, 0
     for k in range(replicas.powers.size - 1):
         row[EXCHANGES + k] = exchange_probability(replicas, k)
     for k in range(first, replicas.powers.size - 1, 2):
@@ -168,30 +177,24 @@ def draw_pairs(replicas, rng, row):
 @compiled
 def follow_trips(replicas):
     """Count the replicas that come from the first rung by way of the last one."""
-    places, last = replicas.places, replicas.powers.size - 1
-    if places[WAY, last] == FROM_FIRST:
-        places[WAY, last] = FROM_LAST
-    if places[WAY, 0] == FROM_LAST:
-        replicas.tally[TRIPS] += 1.0
-    places[WAY, 0] = FROM_FIRST
-
-
-@compiled
-def forget_trips(replicas):
-    replicas.tally[TRIPS] = 0.0
-    for k in range(replicas.powers.size):
-        replicas.places[WAY, k] = 0.0
+    pacing = replicas.pacing[0]
+    ways, last = replicas.ways, replicas.powers.size - 1
+    if ways[last] == FROM_FIRST:
+        ways[last] = FROM_LAST
+    if ways[0] == FROM_LAST:
+        pacing.trips += 1.0
+    ways[0] = FROM_FIRST
 
 
 @compiled
 def draw_transitions(work, replicas):
     """Draw what decides on the transitions of all rungs; seek step sizes where there are none yet."""
-    layout, problems, points, momenta, scratch, rng, states, _, counts = work
+    layout, points, rng, states = work.layout, work.points, work.rng, work.tuning.state
     normals, chances, last = replicas.normals, replicas.chances, replicas.powers.size - 1
     for k in range(last, -1, -1):
-        if states[k, FIRST_STEP] == 0.0:
+        if states[k].first_step == 0.0:
             copy(replicas.points[k], points[CURRENT])
-            seek_pace(Machine(layout, problems[k], scratch), points, momenta, rng, counts, states[k])
+            seek_pace(machine_of(work, k), points, work.momenta, rng, states[k])
         chances[k, 0], chances[k, 1], chances[k, 2] = draw_chances(layout, normals[k], rng)
         if k == last:
             draw_normals(layout, normals[k + 1], rng)
@@ -212,20 +215,21 @@ def time_of(k, time, state, warmup):
 @compiled
 def move(k, work, replicas):
     """Make the transition of rung k, and let the prior be drawn from on the last one."""
-    layout, problems, points, momenta, scratch, _, states, searches, counts = work
-    time, warmup, target = replicas.pacing[0], int(replicas.pacing[1]), replicas.pacing[2]
-    problem, state, row, chances = problems[k], states[k], replicas.rows[k], replicas.chances
+    m, tuning, points, momenta = machine_of(work, k), of_rung(work.tuning, k), work.points, work.momenta
+    state = tuning.state[0]
+    pacing = replicas.pacing[0]
+    row, chances = replicas.rows[k], replicas.chances
     copy(replicas.points[k], points[CURRENT])
     copy(replicas.normals[k], momenta[MOVING])
-    m = Machine(layout, problem, scratch)
-    moved = points, momenta, (chances[k, 0], chances[k, 1], chances[k, 2]), counts, state, searches[k]
-    needed = make_static(m, *moved, time_of(k, time, state, warmup), warmup, row)
-    adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
-    state[ITERATION] += 1.0
+    decided = chances[k, 0], chances[k, 1], chances[k, 2]
+    time = time_of(k, pacing.time, state, pacing.warmup)
+    needed = make_static(m, points, momenta, decided, tuning, time, pacing.warmup, row)
+    adapt_pace(state, needed, row[ACCEPTANCE], pacing.target, pacing.warmup)
+    state.iteration += 1
     if k == replicas.powers.size - 1:
         row[PRIOR_WEIGHT] = renew(m, points, replicas.normals[k + 1], chances[k + 1, 0])
     copy(points[CURRENT], replicas.points[k])
-    replicas.losses[k] = loss(layout, points[CURRENT])
+    replicas.losses[k] = loss(m.layout, points[CURRENT])
 
 
 @compiled
@@ -266,8 +270,10 @@ def do_tasks(kind, count, team, work, replicas):
 def sweep(work, replicas, team, row):
     """Make a transition on every rung, and exchange neighbours; write the statistics."""
     last = replicas.powers.size - 1
-    if work.state[0, ITERATION] == replicas.pacing[1]:
-        forget_trips(replicas)
+    pacing = replicas.pacing[0]
+    if work.tuning.state[0].iteration == pacing.warmup:
+        pacing.trips = 0.0
+        replicas.ways[:] = 0
     draw_transitions(work, replicas)
     do_tasks(TRANSITIONS, last + 1, team, work, replicas)
     for i in range(OF_RUNGS, ALL_STATISTICS):
@@ -279,9 +285,9 @@ def sweep(work, replicas, team, row):
         row[LIKELIHOODS + k] = -replicas.losses[k]
     do_tasks(PAIRS, draw_pairs(replicas, work.rng, row), team, work, replicas)
     follow_trips(replicas)
-    replicas.tally[SWEEPS] += 1.0
-    row[REPLICA] = replicas.places[LABEL, 0]
-    row[ROUND_TRIPS] = replicas.tally[TRIPS]
+    pacing.sweeps += 1
+    row[REPLICA] = replicas.labels[0]
+    row[ROUND_TRIPS] = pacing.trips
     row[LOG_DENSITY] = -potential(work.layout, replicas.points[0])
 
 
@@ -289,7 +295,7 @@ def sweep(work, replicas, team, row):
 def run_replicas(work, replicas, team, thread, drawn, stop, done):
     """Make as many sweeps as the outputs have rows, unless `stop` is set; return how many were made.
 
-    Problems, states and searches of the work have a row for every rung. The draws are those of the first one. Threads
+    Problems and tuning of the work have a row for every rung. The draws are those of the first one. Threads
     after the first, which is 0, make no sweeps, but do tasks until the team ends; each works with points, momenta,
     scratch and counts of its own. The address of the team is 0 if there is none.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba.extending import overload
 
 from pathfold.engine import table as at
@@ -16,6 +17,7 @@ from pathfold.engine import table as at
 from .jit import address_of, address_of_kernel, call, compiled
 from .small import larger
 from .team import DESCRIBED, DESCRIPTION, count_done, next_work, post, take, wait_for_others
+from .trajectory import COUNTS
 from .words import get, numbers_at, put
 
 READ, ADDED, RAISED = 0, 1, 2  # what is done to sums
@@ -34,7 +36,8 @@ LEG, LAYOUT, PROBLEM, POINT, OTHER, SCRATCH = range(DESCRIBED, DESCRIBED + DESCR
 
 
 class Machine(NamedTuple):
-    """What native code is always given: the layout table of a model and its data, their problem, memory to work in.
+    """What native code is always given: the layout table of a model and its data, their problem, memory to work in,
+    and what is counted (trajectory.py).
 
     Take names before a loop: a named tuple is unpacked at every access.
     """
@@ -42,6 +45,11 @@ class Machine(NamedTuple):
     layout: Any
     problem: Any
     scratch: Any
+    counts: Any
+
+    @classmethod
+    def of(cls, layout: np.ndarray, problem: np.ndarray, scratch: np.ndarray) -> Machine:
+        return cls(layout, problem, scratch, np.zeros(COUNTS, dtype=np.int64))
 
 
 @compiled

@@ -13,17 +13,15 @@ from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
+from .constrained_step import factorise, linearise, predict
 from .descent import BEFORE_STEP, absorb, descend, go_down, relax, weigh
 from .jit import compiled
-from .lanes import of_interval, setting
-from .manifold import factorise, linearise
 from .nodes import follow, guess_nodes
-from .projection import predict
 from .run import run
 from .small import larger
 from .thresholds import COARSE, DESCENTS, EXACT, GUESSES, SHORTEST_PROJECTION, SHRINK, START_ITERATIONS
 from .trajectory import CURRENT, MOVING, NEXT, SPARE
-from .vector import clear_idle, copy, draw_normals, gradient, position
+from .vectors import clear_idle, copy, draw_normals, gradient, of_interval, position, setting
 
 
 @compiled
@@ -148,7 +146,7 @@ FROM_GUESS, FROM_PARTS, FROM_PATH, FROM_NODES, FROM_MOVED_PATH = range(5)
 
 
 @compiled
-def seek(m, points, momenta, table, source, spread, relaxation, rng, counts):
+def seek(m, points, momenta, table, source, spread, relaxation, rng):
     """Leave a point of the manifold in points[CURRENT]: from a guess the next one, else a mode.
 
     A draw is one from the prior, `spread` times as far from its centre. Returns a status, the largest residual left and
@@ -179,7 +177,7 @@ def seek(m, points, momenta, table, source, spread, relaxation, rng, counts):
             copy(position(m.layout, point), q0)
             status, residual = project_start(m, points, q0, 0.0)
         if status == CONVERGED:
-            go_down(m, points, q0, DESCENTS, counts)
+            go_down(m, points, q0, DESCENTS)
         set_tolerances(m, *tolerances)
         if status != CONVERGED:
             return status, residual, inf

@@ -42,7 +42,7 @@ from .trajectory import (
     STEPS_TAKEN,
 )
 from .two_stage import take_pair
-from .vector import copy, draw_normals
+from .vectors import copy, draw_normals
 
 
 @compiled
@@ -70,7 +70,7 @@ def turn(p, reversed_p):
 
 
 @compiled
-def trajectory(m, points, momenta, at, to, t, pairs, counts):
+def trajectory(m, points, momenta, at, to, t, pairs):
     """Make pairs of steps from points[at]; return the rows of the end and of one to overwrite, failed pairs, a cause.
 
     When the first pair fails both ways so will all: no more are tried. A momentum that led nowhere is left as it was.
@@ -79,7 +79,7 @@ def trajectory(m, points, momenta, at, to, t, pairs, counts):
     failed = 0
     cause = CONVERGED
     for i in range(pairs):
-        status = take_pair(m, points, momenta, at, to, t, counts)
+        status = take_pair(m, points, momenta, at, to, t)
         if status == CONVERGED:
             at, to = to, (SPARE if to == NEXT else NEXT)
         else:
@@ -94,20 +94,20 @@ def trajectory(m, points, momenta, at, to, t, pairs, counts):
 
 
 @compiled
-def fails(m, points, momenta, at, to, t, counts):
+def fails(m, points, momenta, at, to, t):
     """Return whether a pair of steps from the state fails; the momentum is not changed."""
-    status = take_pair(m, points, momenta, at, to, t, counts)
+    status = take_pair(m, points, momenta, at, to, t)
     copy(momenta[BEFORE], momenta[MOVING])
     return status != CONVERGED
 
 
 @compiled
-def level_of(m, points, momenta, at, to, t, counts):
+def level_of(m, points, momenta, at, to, t):
     """Return how often to shorten steps, MOST_SHORTENED times at most, until a pair does not fail both ways."""
     for level in range(MOST_SHORTENED):
         for way in (1.0, -1.0):
             length = way * t * SHORTER**level
-            if not fails(m, points, momenta, at, to, length, counts):
+            if not fails(m, points, momenta, at, to, length):
                 return level
     return MOST_SHORTENED
 
@@ -121,7 +121,7 @@ def log_chance(level, own, share):
 
 
 @compiled
-def static_transition(m, points, momenta, t, time, share, chances, counts, statistics):
+def static_transition(m, points, momenta, t, time, share, chances, statistics):
     """Make one transition from points[CURRENT]. It has failed, with a status, if none of its steps succeeded.
 
     What chance decides was drawn before, by `draw_chances`: the normals are in momenta[MOVING].
@@ -138,35 +138,35 @@ def static_transition(m, points, momenta, t, time, share, chances, counts, stati
     before = hamiltonian(m.layout, points[CURRENT], p)
     pairs, length = length_of(time, t, of_length)
     careful = of_care < share
-    counts[ITERATED] = 0
-    counts[STEPPED] = 0
+    m.counts[ITERATED] = 0
+    m.counts[STEPPED] = 0
     at, to = int(CURRENT), int(NEXT)  # no constants: for each of those Numba would compile what they are given to
-    level = 1 + level_of(m, points, momenta, at, to, length, counts) if careful else 0
+    level = 1 + level_of(m, points, momenta, at, to, length) if careful else 0
     shorter = length * SHORTER**level
-    at, to, failed, cause = trajectory(m, points, momenta, at, to, shorter, pairs, counts)
+    at, to, failed, cause = trajectory(m, points, momenta, at, to, shorter, pairs)
     moved = failed < pairs
     needed = not moved
     if not moved and not careful:
-        level = level_of(m, points, momenta, at, to, length, counts)
+        level = level_of(m, points, momenta, at, to, length)
         if level > 0:
             shorter = length * SHORTER**level
-            at, to, again, _ = trajectory(m, points, momenta, at, to, shorter, pairs, counts)
+            at, to, again, _ = trajectory(m, points, momenta, at, to, shorter, pairs)
             moved = again < pairs
     after = hamiltonian(m.layout, points[at], p)
     log_ratio = 0.0
     if moved and level > 0:
-        end = level_of(m, points, momenta, at, to, length, counts)
+        end = level_of(m, points, momenta, at, to, length)
         log_ratio = log_chance(level, end, share) - log(share if careful else 1.0 - share)
     probability = exp(min(0.0, log_ratio + before - after)) if moved and after < inf and log_ratio > -inf else 0.0
     if of_acceptance < probability:
         copy(points[at], points[CURRENT])
     statistics[ACCEPTANCE] = probability * (1.0 - FAILED_WEIGHT * failed / pairs) if failed < pairs else 0.0
-    statistics[STEPS_TAKEN] = counts[STEPPED]
+    statistics[STEPS_TAKEN] = m.counts[STEPPED]
     statistics[STEP_SIZE] = t
     statistics[ENERGY] = before
     statistics[LOG_DENSITY] = -potential(m.layout, points[CURRENT])
     statistics[STATUS] = CONVERGED if moved else cause
-    statistics[ITERATIONS] = counts[ITERATED] / (2.0 * counts[STEPPED])
+    statistics[ITERATIONS] = m.counts[ITERATED] / (2.0 * m.counts[STEPPED])
     statistics[DEPTH] = 0.0
     statistics[DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0
     statistics[STEPS_FAILED] = failed

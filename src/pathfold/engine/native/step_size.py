@@ -11,12 +11,9 @@ from .jit import compiled
 from .thresholds import EXPONENT, FLOOR, LONGEST_STEP, OFFSET, REGULARISATION
 from .trajectory import BACK, CURRENT, MOVING, NEXT
 
-# Places in a chain's state.
-LOG_STEP, LOG_STEP_MEAN, ERROR_MEAN, FIRST_STEP, UPDATES, ITERATION, SHORTENED, STATE = range(8)
-
 
 @compiled
-def first_step_size(m, points, momenta, rng, counts):
+def first_step_size(m, points, momenta, rng):
     """Double or halve until the change of energy over one step crosses log 2, either way.
 
     A step that loses much energy is as wrong as one that gains it, though it would be accepted.
@@ -28,7 +25,7 @@ def first_step_size(m, points, momenta, rng, counts):
     for _ in range(30):
         draw_momentum(m, points[CURRENT], p, rng)
         before = hamiltonian(layout, points[CURRENT], p)
-        status = step(m, points[CURRENT], points[NEXT], points[BACK], p, t, 0.5 * t, 0.5 * t, counts)
+        status = step(m, points[CURRENT], points[NEXT], points[BACK], p, t, 0.5 * t, 0.5 * t)
         accepted = status == CONVERGED and fabs(hamiltonian(layout, points[NEXT], p) - before) < log(2.0)
         if direction == 0.0:
             direction = 1.0 if accepted else -1.0
@@ -42,27 +39,27 @@ def first_step_size(m, points, momenta, rng, counts):
 
 @compiled
 def start_adaptation(state, t):
-    state[FIRST_STEP] = t
-    state[LOG_STEP] = log(t)
-    state[LOG_STEP_MEAN] = log(t)
-    state[ERROR_MEAN] = 0.0
-    state[UPDATES] = 0.0
+    state.first_step = t
+    state.log_step = log(t)
+    state.log_step_mean = log(t)
+    state.error_mean = 0.0
+    state.updates = 0.0
 
 
 @compiled
 def adapt_step_size(state, acceptance, target):
     """Make one update of dual averaging to the target acceptance statistic, shrinking to ten times the first step."""
-    state[UPDATES] += 1.0
-    m = state[UPDATES]
+    state.updates += 1.0
+    m = state.updates
     weight = 1.0 / (m + OFFSET)
-    state[ERROR_MEAN] += weight * (target - acceptance - state[ERROR_MEAN])
-    log_step = log(10.0 * state[FIRST_STEP]) - sqrt(m) / REGULARISATION * state[ERROR_MEAN]
-    log_step = min(log(LONGEST_STEP), max(log(FLOOR * state[FIRST_STEP]), log_step))
-    state[LOG_STEP] = log_step
+    state.error_mean += weight * (target - acceptance - state.error_mean)
+    log_step = log(10.0 * state.first_step) - sqrt(m) / REGULARISATION * state.error_mean
+    log_step = min(log(LONGEST_STEP), max(log(FLOOR * state.first_step), log_step))
+    state.log_step = log_step
     decay = m**-EXPONENT
-    state[LOG_STEP_MEAN] += decay * (log_step - state[LOG_STEP_MEAN])
+    state.log_step_mean += decay * (log_step - state.log_step_mean)
 
 
 @compiled
 def step_size(state, warming_up):
-    return exp(state[LOG_STEP] if warming_up else state[LOG_STEP_MEAN])
+    return exp(state.log_step if warming_up else state.log_step_mean)

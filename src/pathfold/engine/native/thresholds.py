@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from numpy import pi
 
-# Newton's method (projection.py; method.md, section 8). The solution does not depend on these, only how it is found and
-# whether it is: a solve that fails is a step that fails, forward or backward alike.
+# Newton's method (constrained_step.py; method.md, section 8). The solution does not depend on these, only how it is
+# found and whether it is: a solve that fails is a step that fails, forward or backward alike.
 DIVERGENCE = 1e10  # a residual beyond this, in units of the scales, cannot be mended: the attempt ends at once
 NEAR = 0.3  # changes below this leave the linearisation in place; larger: cheaper iterations, but more of them ...
 CONTRACTION = 0.2  # ... as long as they shrink by this factor from one iteration to the next
 PIECES = (1, 4, 16)  # of the way, when the first guess fails: with more, steps near walls succeed, at a cost
 
-# The way back (projection.py, constrained.py; method.md, section 8). Exactness rests on both: they say when a step is
+# The way back (constrained_step.py; method.md, section 8). Exactness rests on both: they say when a step is
 # taken to be undone by the step back. Smaller means more iterations, and steps that are refused for rounding alone.
 RETURNING = 1e-4  # a way back that is so near its goal, and was further away by CONTRACTION, will reach it
 RETURN_TOLERANCE = 2.0  # in units of the position tolerance: how far from its goal a whole way back may end
 
-# Corrections of the parameters' multipliers a, from zero (shared.py; method.md, section 5): the plain solve, and up to
-# two refinements while the relative error of a may be larger than this. Each costs a pass over the nodes; without them
-# the projection is wrong if the path has little noise of its own. An iteration of Newton's method may err by more,
+# Corrections of the parameters' multipliers a, from zero (common_kernels.py; method.md, section 5): the plain solve and
+# up to two refinements while the relative error of a may be larger than this. Each costs a pass over the nodes; without
+# them the projection is wrong if the path has little noise of its own. An iteration of Newton's method may err by more,
 # since the next one mends it.
 CORRECTIONS = 3
 ACCURATE, ACCURATE_IN_ITERATION = 1e-12, 1e-8

@@ -22,13 +22,13 @@ from pathfold.engine.status import CONVERGED
 from .dynamics import step
 from .jit import compiled
 from .trajectory import BACK, BEFORE, MIDDLE, MOVING, STEPPED
-from .vector import copy
+from .vectors import copy
 
 OUTER = 0.21178  # the kick at either end of a pair of steps, as a share of all three
 
 
 @compiled
-def take_pair(m, points, momenta, at, to, t, counts):
+def take_pair(m, points, momenta, at, to, t):
     """Two steps from points[at] to points[to], with OUTER of their kicks at either end; returns a status.
 
     The momentum before them is kept.
@@ -40,9 +40,9 @@ def take_pair(m, points, momenta, at, to, t, counts):
     status = CONVERGED
     for _ in range(2):
         if status == CONVERGED:
-            counts[STEPPED] += 1
+            m.counts[STEPPED] += 1
             blocks = points[origin], points[target], points[BACK]
-            status = step(m, *blocks, p, t, first, last, counts)
+            status = step(m, *blocks, p, t, first, last)
             first, last = last, first
             origin, target = MIDDLE, to
     return status

@@ -14,10 +14,9 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled
-from .lanes import of_series, setting
 from .run import run
 from .small import finite
-from .vector import clear_idle, gradient, position, squared_norm
+from .vectors import clear_idle, gradient, of_series, position, setting, squared_norm
 
 
 @compiled

@@ -8,10 +8,10 @@ a position, and what a metric is estimated from, is u.
 from __future__ import annotations
 
 from pathfold.engine import table as at
-from pathfold.engine.native.constrained import prepare_constrained
+from pathfold.engine.native.constrained_step import prepare_constrained
 from pathfold.engine.native.jit import compiled
 from pathfold.engine.native.run import Machine
-from pathfold.engine.native.vector import copy
+from pathfold.engine.native.vectors import copy
 
 
 @compiled
@@ -53,11 +53,12 @@ def from_normals(m, u):
 @compiled
 def change_coordinates(m, problems, point, centre, factor):
     """Switch to the coordinates (m, L) in all problems; the point stays the same, and is prepared for one of them."""
-    layout, scratch = m.layout, m.scratch
+    layout = m.layout
     q = point[layout[at.POINT_U] : layout[at.POINT_U + at.END]]
     to_normals(m, q)
     for k in range(problems.shape[0]):
-        copy(centre, centre_of(Machine(layout, problems[k], scratch)))
-        copy(factor, factor_of(Machine(layout, problems[k], scratch)))
+        own = Machine(layout, problems[k], m.scratch, m.counts)
+        copy(centre, centre_of(own))
+        copy(factor, factor_of(own))
     from_normals(m, q)
     prepare_constrained(m, point)

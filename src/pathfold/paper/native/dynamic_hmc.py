@@ -12,6 +12,7 @@ step size the transition leaves the target alone, and so does one whose step siz
 
 from __future__ import annotations
 
+import numpy as np
 from numpy import exp, inf, log1p
 
 from pathfold.engine import table as at
@@ -36,7 +37,7 @@ from pathfold.engine.native.trajectory import (
     STEPS_FAILED,
     STEPS_TAKEN,
 )
-from pathfold.engine.native.vector import copy
+from pathfold.engine.native.vectors import copy
 from pathfold.engine.status import CONVERGED
 
 # Shorter steps are at least this part of the usual ones, doubled so often at most (method.md, section 10). They lead
@@ -54,9 +55,18 @@ def dynamic_momenta(max_depth: int) -> int:
     return LEVELS + 3 * (max_depth + 2)
 
 
-# Places in the result of an extension: log weight of the new states; of the whole trajectory the sum of the states'
-# acceptance probabilities, the steps taken, whether energy diverged.
-LOG_WEIGHT, ACCEPTED, TAKEN, ENERGY_DIVERGED, RESULT = range(5)
+TREE = np.dtype(
+    (
+        np.record,
+        [
+            ("energy", float),  # at its start
+            ("log_weight", float),  # of the states that the last doubling added
+            ("accepted", float),  # the sum of all states' acceptance probabilities
+            ("taken", float),  # steps
+            ("diverged", float),  # 1 if energy has
+        ],
+    )
+)
 
 TURNED = -1  # the sub-tree turns back: a good end, unlike the codes of failed steps
 
@@ -105,10 +115,10 @@ def merge(momenta, level):
 
 
 @compiled
-def extend(m, points, momenta, end, t, leaves, before, rng, counts, result):
+def extend(m, points, momenta, end, t, leaves, rng, tree):
     """Add `leaves` states beyond one end of the trajectory; return a status.
 
-    Their log weight, acceptance probabilities, steps and divergence go to the result. One of them, drawn by weight, is
+    Their log weight, acceptance probabilities, steps and divergence go to the tree. One of them, drawn by weight, is
     left in points[CANDIDATE]; the sum of their momenta and the outermost ones on the lowest level.
     """
     layout = m.layout
@@ -116,17 +126,17 @@ def extend(m, points, momenta, end, t, leaves, before, rng, counts, result):
     height = 0  # finished sub-trees waiting to be joined
     for leaf in range(leaves):
         blocks = points[end], points[NEXT], points[BACK]
-        status = step(m, *blocks, p, t, 0.5 * t, 0.5 * t, counts)
-        result[TAKEN] += 1.0
+        status = step(m, *blocks, p, t, 0.5 * t, 0.5 * t)
+        tree.taken += 1.0
         if status != CONVERGED:
             return status
-        error = hamiltonian(layout, points[NEXT], p) - before
+        error = hamiltonian(layout, points[NEXT], p) - tree.energy
         if not (error < DIVERGENCE_ENERGY):
-            result[ENERGY_DIVERGED] = 1.0
+            tree.diverged = 1.0
             return TURNED
-        result[ACCEPTED] += min(1.0, exp(-error))
-        result[LOG_WEIGHT] = log_add(result[LOG_WEIGHT], -error)
-        if rng.random() < exp(-error - result[LOG_WEIGHT]):
+        tree.accepted += min(1.0, exp(-error))
+        tree.log_weight = log_add(tree.log_weight, -error)
+        if rng.random() < exp(-error - tree.log_weight):
             copy(points[NEXT], points[CANDIDATE])
         copy(points[NEXT], points[end])
         for row in range(3):
@@ -151,7 +161,7 @@ def draw_step_size(t, most, share, rng):
 
 
 @compiled
-def dynamic_transition(m, points, momenta, t, share, rng, counts, result, statistics):
+def dynamic_transition(m, points, momenta, t, share, rng, tree, statistics):
     """Make one transition from points[CURRENT]; return whether its first step failed. `share` is that of trajectories
     with shorter steps; the step size among the statistics is the one before it is shortened.
 
@@ -161,7 +171,7 @@ def dynamic_transition(m, points, momenta, t, share, rng, counts, result, statis
     """
     p = momenta[MOVING]
     draw_momentum(m, points[CURRENT], p, rng)
-    before = hamiltonian(m.layout, points[CURRENT], p)
+    tree.energy = hamiltonian(m.layout, points[CURRENT], p)
     size, most = draw_step_size(t, m.layout[at.MAX_DEPTH], share, rng)
     copy(points[CURRENT], points[LEFT])
     copy(points[CURRENT], points[RIGHT])
@@ -169,27 +179,27 @@ def dynamic_transition(m, points, momenta, t, share, rng, counts, result, statis
         copy(p, momenta[row])
     chosen = False
     weight = 0.0  # log of the sum of exp(-energy error) over the trajectory; its start has error 0
-    counts[ITERATED] = 0
-    result[ACCEPTED] = 0.0
-    result[TAKEN] = 0.0
-    result[ENERGY_DIVERGED] = 0.0
+    m.counts[ITERATED] = 0
+    tree.accepted = 0.0
+    tree.taken = 0.0
+    tree.diverged = 0.0
     depth = 0
     status = CONVERGED
     while status == CONVERGED and depth < most:
         forward = rng.random() < 0.5
         end, row, sign = (RIGHT, AT_RIGHT, 1.0) if forward else (LEFT, AT_LEFT, -1.0)
         copy(momenta[row], p)
-        result[LOG_WEIGHT] = -inf
+        tree.log_weight = -inf
         leaves = 1 << depth
-        status = extend(m, points, momenta, end, sign * size, leaves, before, rng, counts, result)
+        status = extend(m, points, momenta, end, sign * size, leaves, rng, tree)
         depth += 1
         if status != CONVERGED:
             break
-        if rng.random() < exp(min(0.0, result[LOG_WEIGHT] - weight)):
+        if rng.random() < exp(min(0.0, tree.log_weight - weight)):
             # points[LEFT] and points[RIGHT] are still needed as ends: the choice waits in SPARE.
             copy(points[CANDIDATE], points[SPARE])
             chosen = True
-        weight = log_add(weight, result[LOG_WEIGHT])
+        weight = log_add(weight, tree.log_weight)
         # In the order of integration: the old trajectory from its far end to its near one, then the new part.
         far = AT_LEFT if forward else AT_RIGHT
         new, first, last = momenta[LEVELS], momenta[LEVELS + 1], momenta[LEVELS + 2]
@@ -199,17 +209,17 @@ def dynamic_transition(m, points, momenta, t, share, rng, counts, result, statis
             momenta[TOTAL, i] += new[i]
         if not going:
             status = TURNED
-    failed = status > CONVERGED or result[ENERGY_DIVERGED] > 0.0
+    failed = status > CONVERGED or tree.diverged > 0.0
     if chosen:
         copy(points[SPARE], points[CURRENT])
-    statistics[ACCEPTANCE] = 0.0 if failed else result[ACCEPTED] / result[TAKEN]
-    statistics[STEPS_TAKEN] = result[TAKEN]
+    statistics[ACCEPTANCE] = 0.0 if failed else tree.accepted / tree.taken
+    statistics[STEPS_TAKEN] = tree.taken
     statistics[STEP_SIZE] = t
-    statistics[ENERGY] = before
+    statistics[ENERGY] = tree.energy
     statistics[LOG_DENSITY] = -potential(m.layout, points[CURRENT])
     statistics[STATUS] = max(status, CONVERGED)
-    statistics[ITERATIONS] = counts[ITERATED] / (2.0 * result[TAKEN])
+    statistics[ITERATIONS] = m.counts[ITERATED] / (2.0 * tree.taken)
     statistics[DEPTH] = depth
-    statistics[DIVERGING] = result[ENERGY_DIVERGED]
+    statistics[DIVERGING] = tree.diverged
     statistics[STEPS_FAILED] = 1.0 if status > CONVERGED else 0.0
     return failed and depth == 1

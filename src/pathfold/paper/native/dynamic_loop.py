@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathfold.engine import table as at
-from pathfold.engine.native.chain_loop import adapt_pace, pace, seek_pace
+from pathfold.engine.native.chain_loop import adapt_pace, machine_of, pace, seek_pace
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.jit import compiled
-from pathfold.engine.native.lanes import of_interval
 from pathfold.engine.native.recording import record_row
-from pathfold.engine.native.run import Machine
-from pathfold.engine.native.step_size import FIRST_STEP, ITERATION
 from pathfold.engine.native.trajectory import ACCEPTANCE, CURRENT
+from pathfold.engine.native.vectors import of_interval
 from pathfold.engine.status import CONVERGED
 
 from .dynamic_hmc import dynamic_transition
@@ -34,34 +32,33 @@ def hold_states(m, point):
 
 
 @compiled
-def run_dynamic(work, result, scaled, warmup, target, drawn, stop, done):
+def run_dynamic(work, trees, scaled, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
 
     Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
     returned when the states cannot be held (the noise before a node does not move all of its state). `done` counts for
     the host to read; `scaled` is whether warm-up adapts a scale for everything (without constraints).
     """
-    layout, problems, points, momenta, scratch, rng, state, _, counts = work
-    statistics = drawn.statistics
-    made = 0
+    layout, points, momenta, rng = work.layout, work.points, work.momenta, work.rng
+    state = work.tuning.state[0]
+    tree = trees[0]
+    statistics, made = drawn.statistics, 0
     while made < statistics.shape[0] and stop[0] == 0:
-        problem = problems[0]
-        if problems.shape[0] > 1:
-            problem = problems[1 + int(state[ITERATION]) % 2]
-            if hold_states(Machine(layout, problem, scratch), points[CURRENT]) != CONVERGED:
+        m = machine_of(work, 0)
+        if work.problems.shape[0] > 1:
+            m = machine_of(work, 1 + state.iteration % 2)
+            if hold_states(m, points[CURRENT]) != CONVERGED:
                 return -1
-        m = Machine(layout, problem, scratch)
-        if state[FIRST_STEP] == 0.0:
-            seek_pace(m, points, momenta, rng, counts, state)
+        if state.first_step == 0.0:
+            seek_pace(m, points, momenta, rng, state)
         row = statistics[made]
         t, share = pace(state, warmup)
-        needed = dynamic_transition(m, points, momenta, t, share, rng, counts, result, row)
+        needed = dynamic_transition(m, points, momenta, t, share, rng, tree, row)
         warming_up = adapt_pace(state, needed, row[ACCEPTANCE], target, warmup)
-        iteration = int(state[ITERATION])
-        if warming_up and scaled and adapt_metric(m, points[CURRENT], iteration, warmup):
-            seek_pace(m, points, momenta, rng, counts, state)
+        if warming_up and scaled and adapt_metric(m, points[CURRENT], state.iteration, warmup):
+            seek_pace(m, points, momenta, rng, state)
         record_row(layout, points[CURRENT], drawn, made)
-        state[ITERATION] += 1.0
+        state.iteration += 1
         made += 1
         done[0] += 1
     return made

@@ -10,7 +10,7 @@ from numpy import sqrt
 from pathfold.engine import table as at
 from pathfold.engine.native.jit import compiled
 from pathfold.engine.native.unconstrained import scales
-from pathfold.engine.native.vector import position
+from pathfold.engine.native.vectors import position
 
 WINDOWS_BEGIN, WINDOWS_END, FIRST_WINDOW = 0.15, 0.1, 0.05  # of warm-up: before the windows, after them, the first
 PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3  # what the variances are shrunk towards, and with what weight

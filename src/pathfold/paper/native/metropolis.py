@@ -7,13 +7,15 @@ reference path that knows nothing of where the chain is. Between moves the point
 
 from __future__ import annotations
 
-from numpy import exp, log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import exp, sqrt
 
 from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.native.guided_paths import begins, first_piece, follow_series, guide_series
 from pathfold.engine.native.jit import compiled
-from pathfold.engine.native.lanes import of_interval, of_series, slot_of
 from pathfold.engine.native.recording import record_row
 from pathfold.engine.native.run import run
 from pathfold.engine.native.small import finite
@@ -29,7 +31,7 @@ from pathfold.engine.native.trajectory import (
     STEPS_FAILED,
     STEPS_TAKEN,
 )
-from pathfold.engine.native.vector import copy, position, squared_norm
+from pathfold.engine.native.vectors import copy, of_interval, of_series, position, slot_of, squared_norm
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 # How fast the chain mixes.
@@ -48,31 +50,40 @@ REFERENCE, SUM, GUIDED_POINTS = 2, 3, 4
 GUIDED_STATISTICS = ("path_acceptance", "rho")
 PATH_ACCEPTANCE, RHO, OF_COORDINATES = range(STATISTICS, STATISTICS + 3)
 
-# Places in the search: draws made, iterations a draw, whether the reference is renewed, log(1 - rho), adaptations made,
-# paths in the sum; of the path since the last adaptation its long moves and how likely these were to be accepted, of a
-# draw all moves and those whose path was no number. Then of every coordinate the log width and how likely its moves
-# since the last adaptation were to be accepted.
-MADE, THIN, RENEWS, LOG_SHARE, ADAPTATIONS, SUMMED, LONG, LONG_ACCEPTED, TRIED, LOST, COORDINATES = range(11)
+MOVES = np.dtype(
+    (
+        np.record,
+        [
+            ("made", np.int64),  # draws
+            ("thin", np.int64),  # iterations a draw
+            ("renews", np.int64),  # whether the reference is renewed
+            ("summed", float),  # paths in the sum that will renew it
+            ("log_share", float),  # log(1 - rho)
+            ("adaptations", float),
+            ("long", float),  # long moves of the path since the last adaptation ...
+            ("long_accepted", float),  # ... and how likely these were to be accepted
+            ("tried", float),  # all moves of a draw ...
+            ("lost", float),  # ... and those whose path was not finite
+        ],
+    )
+)
 
 
-@compiled
-def guided_search_size(layout):
-    return COORDINATES + 2 * coordinates(layout)
+class Search(NamedTuple):
+    """What adapts moves: a record of MOVES, and of every coordinate that walks by itself, those of u and, shared by all
+    series, of omega_0, the log width of its moves and how likely these were to be accepted since the last adaptation.
+    """
 
+    moves: Any
+    log_width: Any
+    accepted: Any
 
-@compiled
-def coordinates(layout):
-    """Return the number of coordinates that walk by themselves: those of u and, shared by all series, of omega_0."""
-    return layout[at.U] + layout[at.V0]
-
-
-@compiled
-def begin_search(layout, search, thin, renews):
-    search[THIN] = thin
-    search[RENEWS] = 1.0 if renews else 0.0
-    search[LOG_SHARE] = log(FIRST_SHARE)
-    for c in range(coordinates(layout)):
-        search[COORDINATES + 2 * c] = log(FIRST_WIDTH)
+    @classmethod
+    def of(cls, coordinates: int, thin: int, renews: bool) -> Search:
+        """Return the beginning of a search."""
+        moves = np.zeros(1, MOVES)
+        moves[0] = (0, thin, renews, 0.0, np.log(FIRST_SHARE), *(5 * [0.0]))
+        return cls(moves, np.full(coordinates, np.log(FIRST_WIDTH)), np.zeros(coordinates))
 
 
 @compiled
@@ -182,11 +193,11 @@ def begin(m, points, vector, nodes):
 
 
 @compiled
-def chance(search, log_ratio):
+def chance(moves, log_ratio):
     """Return the probability that a move is accepted: zero where its path is not finite."""
-    search[TRIED] += 1.0
+    moves.tried += 1.0
     if not finite(log_ratio):
-        search[LOST] += 1.0
+        moves.lost += 1.0
         return 0.0
     return exp(min(0.0, log_ratio))
 
@@ -196,7 +207,7 @@ def try_series(m, points, rng, search, k, log_prior):
     """Follow the moved noise of a series, and accept or reject it; return the probability of acceptance."""
     before = log_series(m.layout, points[CURRENT], k)
     after = follow_series(m, points[NEXT], k, False)
-    probability = chance(search, after - before + log_prior)
+    probability = chance(search.moves[0], after - before + log_prior)
     if rng.random() < probability:
         copy_series(m.layout, points[NEXT], points[CURRENT], k)
     else:
@@ -226,22 +237,23 @@ def move_paths(m, points, rng, search, row):
     Without the shorter moves a chain can stay for thousands of iterations where its weight happens to be large.
     """
     layout = m.layout
+    moves = search.moves[0]
     for k in range(layout[at.WHOLE_SERIES]):
-        share, long = min(1.0, exp(search[LOG_SHARE])), rng.random() >= SHORT_MOVES  # fast exponentials may exceed 1
+        share, long = min(1.0, exp(moves.log_share)), rng.random() >= SHORT_MOVES  # fast exponentials may exceed 1
         if not long:
             share *= 10.0 ** (-DECADES * rng.random())
         turn_series(layout, points[NEXT], rng, k, share)
         probability = try_series(m, points, rng, search, k, 0.0)
         row[PATH_ACCEPTANCE] += probability / layout[at.WHOLE_SERIES]
         if long:
-            search[LONG] += 1.0
-            search[LONG_ACCEPTED] += probability
+            moves.long += 1.0
+            moves.long_accepted += probability
 
 
 @compiled
 def step_of(search, rng, c):
     """Draw a move of a coordinate, uniform within its width either way."""
-    return (2.0 * rng.random() - 1.0) * exp(search[COORDINATES + 2 * c])
+    return (2.0 * rng.random() - 1.0) * exp(search.log_width[c])
 
 
 @compiled
@@ -251,7 +263,7 @@ def move_parameters(m, points, rng, search, row):
     for j in range(layout[at.U]):
         points[NEXT, layout[at.POINT_U] + j] += step_of(search, rng, j)
         remake_paths(m, points[REFERENCE], points[NEXT], False)
-        probability = chance(search, log_target(layout, points[NEXT]) - log_target(layout, points[CURRENT]))
+        probability = chance(search.moves[0], log_target(layout, points[NEXT]) - log_target(layout, points[CURRENT]))
         if rng.random() < probability:
             copy(points[NEXT], points[CURRENT])
         else:
@@ -276,24 +288,24 @@ def move_starts(m, points, rng, search, row):
 
 @compiled
 def count(search, row, c, probability):
-    search[COORDINATES + 2 * c + 1] += probability
+    search.accepted[c] += probability
     row[OF_COORDINATES + c] += probability
 
 
 @compiled
-def adapt_moves(layout, search):
+def adapt_moves(search):
     """Adapt widths and 1 - rho to how likely moves were to be accepted, more cautiously in the long run."""
-    search[ADAPTATIONS] += 1.0
-    rate = min(1.0, sqrt(SETTLED / search[ADAPTATIONS]))
-    if search[LONG] > 0.0:
-        search[LOG_SHARE] += 2.0 * rate * (search[LONG_ACCEPTED] / search[LONG] - PATH_TARGET)
-        search[LOG_SHARE] = min(0.0, search[LOG_SHARE])
-    search[LONG] = 0.0
-    search[LONG_ACCEPTED] = 0.0
-    for c in range(coordinates(layout)):
-        place = COORDINATES + 2 * c
-        search[place] += rate * (search[place + 1] / EVERY - COORDINATE_TARGET)
-        search[place + 1] = 0.0
+    moves = search.moves[0]
+    moves.adaptations += 1.0
+    rate = min(1.0, sqrt(SETTLED / moves.adaptations))
+    if moves.long > 0.0:
+        moves.log_share += 2.0 * rate * (moves.long_accepted / moves.long - PATH_TARGET)
+        moves.log_share = min(0.0, moves.log_share)
+    moves.long = 0.0
+    moves.long_accepted = 0.0
+    for c in range(search.accepted.size):
+        search.log_width[c] += rate * (search.accepted[c] / EVERY - COORDINATE_TARGET)
+        search.accepted[c] = 0.0
 
 
 @compiled
@@ -302,26 +314,26 @@ def node_record(layout, point):
 
 
 @compiled
-def add_path(layout, points, search):
+def add_path(layout, points, moves):
     total, path = node_record(layout, points[SUM]), node_record(layout, points[CURRENT])
-    search[SUMMED] += 1.0
+    moves.summed += 1.0
     for i in range(path.size):
         total[i] += path[i]
 
 
 @compiled
-def renew_reference(m, points, search):
+def renew_reference(m, points, moves):
     """Linearise guides along the mean of the paths in the sum from now on; the noise of the chain stays the same."""
     mean = node_record(m.layout, points[SUM])
     for i in range(mean.size):
-        mean[i] /= search[SUMMED]
+        mean[i] /= moves.summed
     remake_paths(m, points[SUM], points[NEXT], True)
     if finite(log_density(m.layout, points[NEXT])):
         copy(mean, node_record(m.layout, points[REFERENCE]))
         copy(points[NEXT], points[CURRENT])
     else:
         copy(points[CURRENT], points[NEXT])
-    search[SUMMED] = 0.0
+    moves.summed = 0.0
     for i in range(mean.size):
         mean[i] = 0.0
 
@@ -330,22 +342,23 @@ def renew_reference(m, points, search):
 def warm_up(m, points, search, made, last):
     """Adapt what is due after `made` iterations of a warm-up of `last`."""
     if made % EVERY == 0:
-        adapt_moves(m.layout, search)
-    if search[RENEWS] != 0.0 and made <= int(RENEWALS[-1] * last):
-        add_path(m.layout, points, search)
+        adapt_moves(search)
+    moves = search.moves[0]
+    if moves.renews and made <= int(RENEWALS[-1] * last):
+        add_path(m.layout, points, moves)
         for share in RENEWALS:
             if made == int(share * last):
-                renew_reference(m, points, search)
+                renew_reference(m, points, moves)
 
 
 @compiled
 def transition(m, points, rng, search, warmup, row):
     """Make the iterations of one draw, and its statistics, which are means over them."""
-    draw = int(search[MADE])
-    thin, moved = int(search[THIN]), coordinates(m.layout)
+    moves = search.moves[0]
+    draw, thin, moved = moves.made, moves.thin, search.log_width.size
     copy(points[CURRENT], points[NEXT])
-    search[TRIED] = 0.0
-    search[LOST] = 0.0
+    moves.tried = 0.0
+    moves.lost = 0.0
     row[:] = 0.0
     for i in range(thin):
         move_paths(m, points, rng, search, row)
@@ -357,17 +370,17 @@ def transition(m, points, rng, search, warmup, row):
     row[ACCEPTANCE] = row[PATH_ACCEPTANCE]
     for c in range(moved):
         row[OF_COORDINATES + c] /= thin
-        row[OF_COORDINATES + moved + c] = exp(search[COORDINATES + 2 * c])
+        row[OF_COORDINATES + moved + c] = exp(search.log_width[c])
         row[ACCEPTANCE] += row[OF_COORDINATES + c]
     row[ACCEPTANCE] /= 1.0 + moved
-    row[RHO] = 1.0 - exp(search[LOG_SHARE])
-    row[STEP_SIZE] = exp(0.5 * search[LOG_SHARE])
-    row[STEPS_TAKEN] = search[TRIED]
-    row[STEPS_FAILED] = search[LOST]
-    row[STATUS] = CONVERGED if search[LOST] < search[TRIED] else NON_FINITE
+    row[RHO] = 1.0 - exp(moves.log_share)
+    row[STEP_SIZE] = exp(0.5 * moves.log_share)
+    row[STEPS_TAKEN] = moves.tried
+    row[STEPS_FAILED] = moves.lost
+    row[STATUS] = CONVERGED if moves.lost < moves.tried else NON_FINITE
     row[LOG_DENSITY] = log_density(m.layout, points[CURRENT])
     row[ENERGY] = -row[LOG_DENSITY]
-    search[MADE] += 1.0
+    moves.made += 1
 
 
 @compiled
