@@ -189,10 +189,17 @@ NEWTON_PASS = plan(
     series("multipliers"),
     chunks("noise_change"),
 )
-ELEMENTS = plan(chunks("elements"))
-LOOSE_NODES = plan(series("loose_nodes"))
-LOOSE_NOISE = plan(chunks("loose_noise"))
-TIED_NOISE = plan(chunks("tied_noise"))
+MERIT = plan(series("merit"))
+ADVANCE = plan(chunks("advance"), series("advance_starts"))
+DRAW_TANGENT = plan(
+    chunks("hold_ends", "elements"),
+    series("loose_nodes"),
+    chunks("loose_noise"),
+    series("tie_nodes"),
+    chunks("tied_noise"),
+    series("tied_squares"),
+)
+LET_ENDS_GO = plan(chunks("hold_ends"))
 MIXED_LOG_DET = plan(series("mixed_log_det"))
 
 # Kernels that are called by themselves, on one chunk, piece or node (`native/run.one`).

@@ -198,4 +198,4 @@ def _sums(n: Sizes) -> Fields:
     U, Z = n.U, n.Z
     solve: Fields = {"C_inv": (U, U), "C": (U, U), "log_det": (), "b": (U,), "a": (U,), "residual": (), "change": ()}
     vectors: Fields = {"factors": (2,), "squares": ()}
-    return solve | vectors | {"gz": (Z,), "gu": (U,), "wD": (Z, U), "log_C": ()}
+    return solve | vectors | {"gz": (Z,), "gu": (U,), "wD": (Z, U), "log_C": (), "excesses": ()}

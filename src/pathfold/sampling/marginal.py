@@ -18,7 +18,7 @@ import numpy as np
 
 from pathfold.engine import Engine, LaplaceEngine
 from pathfold.engine.native.dynamics import prepare
-from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
+from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair
 from pathfold.engine.native.inner_mode import AT, inner_mode
 from pathfold.engine.native.manifold import linearise
 from pathfold.engine.native.run import Machine
@@ -74,7 +74,7 @@ class Room:
         self.problem = engine.problem.copy()
         self.points = np.zeros((FIBRE_POINTS, engine.block_sizes["point"]))
         self.change, self.scratch = engine.block("vector"), engine.block("scratch")
-        self.work, self.counts = np.zeros(room_size(engine.layout)), np.zeros(COUNTS, dtype=np.int64)
+        self.counts = np.zeros(COUNTS, dtype=np.int64)
 
 
 class Marginal:
@@ -198,7 +198,7 @@ class Marginal:
         seed, number = key
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
         machine = Machine(self.engine.layout, room.problem, room.scratch)
-        return np.array(draw_pair(machine, room.points, room.change, room.work, rng, room.counts))
+        return np.array(draw_pair(machine, room.points, room.change, rng, room.counts))
 
     def _states(self, point: np.ndarray, fine: bool) -> np.ndarray:
         """Return the states (interval, step, X) after every step, or after the last of each interval alone."""
