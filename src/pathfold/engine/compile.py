@@ -32,6 +32,7 @@ from pathfold.engine.equations import (
     linearise,
     log_det,
     newton,
+    relaxation,
     segments,
     tangents,
 )
@@ -67,7 +68,7 @@ class Method:
 CONSTRAINED_METHOD = Method(
     at.CONSTRAINED,
     Records,
-    (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels, guesses.kernels),
+    (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels, guesses.kernels, relaxation.kernels),
     10,
     True,
 )

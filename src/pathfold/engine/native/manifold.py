@@ -10,7 +10,6 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .jit import compiled
-from .lanes import of_interval, of_series
 from .run import run
 from .small import finite
 from .vector import clear_idle, gradient, position, squared_norm
@@ -71,13 +70,9 @@ def set_gradient(m, point):
 @compiled
 def constrained_potential(layout, point):
     """l(q) = 1/2 q.q + excess of the priors and the noise + 1/2 log|G|: minus the log density on the manifold."""
-    total = 0.5 * squared_norm(position(layout, point)) + 0.5 * sums_of(layout, point)[layout[at.SUMS_LOG_DET]]
-    total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
-    for k in range(layout[at.SERIES]):
-        total += point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
-    for n in range(layout[at.INTERVALS]):
-        total += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
-    return total
+    sums, of_parameters = sums_of(layout, point), point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
+    excess = of_parameters + sums[layout[at.SUMS_EXCESSES]]
+    return 0.5 * squared_norm(position(layout, point)) + 0.5 * sums[layout[at.SUMS_LOG_DET]] + excess
 
 
 @compiled

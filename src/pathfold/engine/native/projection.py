@@ -21,24 +21,19 @@ from .vector import clear_idle, copy, gradient, position
 
 @compiled
 def copy_nodes(layout, origin, target):
-    """Start the target's node states at the origin's."""
-    lanes, size = layout[at.LANES], layout[at.POINT_NODE + at.SIZE]
-    for c in range(layout[at.CHUNKS]):
-        base = layout[at.POINT_NODE] + (c * size + layout[at.NODE_X_NODE]) * lanes
-        for i in range(base, base + layout[at.X] * lanes):
-            target[i] = origin[i]
+    """Start the target's node states at the origin's; what else is known of nodes there comes with them."""
+    begin, end = layout[at.POINT_NODE], layout[at.POINT_NODE + at.END]
+    copy(origin[begin:end], target[begin:end])
 
 
 @compiled
 def clear_multipliers(m):
     """Set lam, eta, zeta_0 and a to zero."""
     layout, scratch = m.layout, m.scratch
-    for i in range(layout[at.SCRATCH_NEWTON], layout[at.SCRATCH_NEWTON + at.END]):
-        scratch[i] = 0.0
-    for i in range(layout[at.SCRATCH_START_MULTIPLIERS], layout[at.SCRATCH_START_MULTIPLIERS + at.END]):
-        scratch[i] = 0.0
-    for i in range(layout[at.U]):
-        scratch[layout[at.SCRATCH_NEWTON_SUMS] + layout[at.SUMS_A] + i] = 0.0
+    a = layout[at.SCRATCH_NEWTON_SUMS] + layout[at.SUMS_A]
+    scratch[layout[at.SCRATCH_NEWTON] : layout[at.SCRATCH_NEWTON + at.END]] = 0.0
+    scratch[layout[at.SCRATCH_START_MULTIPLIERS] : layout[at.SCRATCH_START_MULTIPLIERS + at.END]] = 0.0
+    scratch[a : a + layout[at.U]] = 0.0
 
 
 @compiled

@@ -15,24 +15,25 @@ from typing import Any, NamedTuple
 
 from numpy import exp, inf, nan
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .chain_loop import adapt_pace, make_static, pace, seek_pace
 from .dynamics import potential
 from .jit import compiled
-from .lanes import noise_of_interval, of_interval, setting
+from .lanes import of_interval, setting
 from .manifold import factorise, linearise, set_gradient
 from .nodes import follow
 from .recording import record_row
-from .run import Machine
+from .run import Machine, run
 from .small import finite
 from .static_hmc import draw_chances
 from .step_size import FIRST_STEP, ITERATION
 from .team import DESCRIBED, count_done, next_work, post, take, wait_for_others
 from .thresholds import HOT_PAIRS, MOST_RUNGS, TIMES
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
-from .vector import copy, draw_normals, gradient, position, squared_norm
+from .vector import clear_idle, copy, draw_normals, gradient, position, squared_norm
 from .words import get, put
 
 # Statistics of a draw besides those of all samplers: which replica it is of, round trips since warm-up, the weight of
@@ -88,14 +89,10 @@ def meet(m, point):
     Rows are affine in it with unit slopes, so that w -= o meets them; w of missing values stays. Nothing else depends
     on w.
     """
-    layout, scratch = m.layout, m.scratch
-    lanes, q = layout[at.LANES], position(layout, point)
+    layout, q = m.layout, position(m.layout, point)
     linearise(m, point)
-    for n in range(layout[at.INTERVALS]):
-        o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
-        w, _ = noise_of_interval(layout, n)[0]
-        for j in range(layout[at.Y]):
-            q[w + j * lanes] -= scratch[o + j * lanes]
+    run(m, plans.ABSORB, point, point)
+    clear_idle(layout, q)
     status = factorise(m, point)
     if status != CONVERGED:
         return status

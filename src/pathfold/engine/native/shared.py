@@ -55,8 +55,9 @@ def add_correction(layout, inverse, scratch):
 
 
 def begin_factor(once, layout, problem, point, other, scratch):
-    """C = I and log|G| = 0, before the sums over nodes."""
+    """C = I, log|G| = 0 and no excess, before the sums over nodes."""
     set_identity(layout, point, at.POINT_SUMS)
+    of(layout, point, at.POINT_SUMS, at.SUMS_EXCESSES, 1)[0] = 0.0
 
 
 def finish_factor(once, layout, problem, point, other, scratch):
@@ -130,7 +131,7 @@ def pull_start(once, layout, problem, point, vector, scratch):
 
 # By name, with the fields that each reads and writes.
 KERNELS = {
-    "begin_factor": (begin_factor, "", "point.sums.C point.sums.log_det"),
+    "begin_factor": (begin_factor, "", "point.sums.C point.sums.log_det point.sums.excesses"),
     "finish_factor": (finish_factor, "point.sums.C point.sums.log_det", "point.sums.C_inv point.sums.log_C"),
     "begin_cross_factor": (begin_cross_factor, "", "scratch.newton_sums.C"),
     "finish_cross_factor": (finish_cross_factor, "scratch.newton_sums.C", "scratch.newton_sums.C_inv"),
