@@ -56,7 +56,7 @@ STEP = [
     (plans.GRADIENT, THERE, MOVING),
 ]
 GUESSES = plans.PLACE_NODES, plans.LINEARISE_AND_IMPROVE, plans.IMPROVE_NODES, plans.KEEP_BEST
-SUMS = "gz", "misfit"
+SUMS = "gz", "misfit", "excesses"
 RUNS = {
     "a step": ("constrained", STEP),
     "guesses": ("constrained", [{"scratch.newton_sums.change"}, *((plan, HERE, HERE) for plan in GUESSES)]),

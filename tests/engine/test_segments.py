@@ -193,7 +193,7 @@ def test_the_descent_weighs_series_as_a_whole():
             engine.set("problem", engine.problem, "settings", name, 0.1)
         point, scratch = d.raw_point(q), engine.block("scratch")
         compiled_native.constrained_step.linearise(d.machine(scratch), point)
-        found.append((*compiled_native.descent.weigh(d.machine(scratch), point, 0.1, shares), *shares))
+        found.append((*compiled_native.descent.weigh(d.machine(scratch), point, shares), *shares))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-10)
 
 

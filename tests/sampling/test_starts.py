@@ -19,6 +19,7 @@ from pathfold.data import TimeGrid
 from pathfold.engine import Engine
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.thresholds import GUESSES
+from pathfold.engine.native.trajectory import CURRENT
 from pathfold.example_models import (
     cox_ingersoll_ross,
     fitzhugh_nagumo,
@@ -182,7 +183,7 @@ def test_the_potential_with_relaxed_rows_and_its_step_are_those_of_dense_algebra
     driven.native.constrained_step.linearise(driven.machine(scratch), point)
     descent.relax(driven.machine(scratch), rho, False)
     shares, d = np.zeros(engine.series), engine.block("vector")
-    value, misfits = descent.weigh(driven.machine(scratch), point, rho, shares)
+    value, misfits = descent.weigh(driven.machine(scratch), point, shares)
     descent.direct(driven.machine(scratch), point, d)
     expected, step = relaxed(dense, driven, q, rho)
     assert value == pytest.approx(expected, rel=1e-9)
@@ -223,10 +224,11 @@ def test_a_path_that_is_not_finite_is_calmed():
     q = np.full(d.dense.dim, 0.1)
     u, v0, w, v = d.engine.get_vector(d.vector(q))
     v[:8] = 8.0  # of the first series
-    point, scratch = d.engine.block("point"), d.engine.block("scratch")
+    points, scratch = np.zeros((2, d.engine.block_sizes["point"])), d.engine.block("scratch")
+    point = points[CURRENT]
     d.engine.set_vector(point, u, v0, w, v)
     with np.errstate(all="ignore"):
-        misfits = d.native.descent.calm(d.machine(scratch), point)
+        misfits = d.native.descent.calm(d.machine(scratch), points, np.zeros(2))
     assert np.isfinite(misfits)
     calmed = d.engine.get_vector(point)[3]
     assert np.abs(calmed[:8]).max() < 8.0

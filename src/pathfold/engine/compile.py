@@ -23,7 +23,19 @@ import numpy as np
 
 from pathfold.engine import model_cache
 from pathfold.engine import table as at
-from pathfold.engine.equations import gram, guesses, guided, laplace, lebesgue, linearise, log_det, newton, segments
+from pathfold.engine.equations import (
+    gram,
+    guesses,
+    guided,
+    laplace,
+    lebesgue,
+    linearise,
+    log_det,
+    newton,
+    relaxation,
+    segments,
+    tangents,
+)
 from pathfold.engine.model_functions import ModelFunctions, Programs, check_size
 from pathfold.engine.native.common_kernels import addresses as kernels_of_no_model
 from pathfold.engine.native.common_kernels import spans as spans_of_no_model
@@ -56,7 +68,7 @@ class Method:
 CONSTRAINED_METHOD = Method(
     at.CONSTRAINED,
     Records,
-    (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels, guesses.kernels),
+    (linearise.kernels, gram.kernels, log_det.kernels, newton.kernels, guesses.kernels, relaxation.kernels),
     10,
     True,
 )
@@ -66,7 +78,7 @@ SEGMENTED_METHOD = Method(
 UNCONSTRAINED_METHOD = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebesgue.kernels,), 20, False)
 GUIDED_METHOD = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
 FILTER_METHOD = replace(GUIDED_METHOD, filtering=True)
-LAPLACE_METHOD = Method(at.LAPLACE, laplace.LaplaceRecords, (laplace.kernels,), 0, True)
+LAPLACE_METHOD = Method(at.LAPLACE, laplace.LaplaceRecords, (laplace.kernels, tangents.kernels), 0, True)
 
 
 @dataclass(frozen=True)

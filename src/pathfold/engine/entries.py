@@ -15,7 +15,7 @@ from numba.core.types import NamedTuple
 from pathfold.engine.native.chain_loop import Work, run_static
 from pathfold.engine.native.constrained_step import first_order_shift, linearise
 from pathfold.engine.native.dynamics import prepare
-from pathfold.engine.native.fibre import draw_pair, room_size
+from pathfold.engine.native.fibre import draw_pair
 from pathfold.engine.native.inner_mode import inner_mode
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.nodes import guess_nodes
@@ -56,7 +56,6 @@ REPLICAS: Entries = (
     (run_replicas, (WORK, _REPLICAS, int64, int64, *DRAWN)),
 )
 LAPLACE: Entries = (
-    (room_size, (LAYOUT,)),
     (inner_mode, (MACHINE, TABLE, BLOCK, boolean)),
-    (draw_pair, (MACHINE, TABLE, BLOCK, BLOCK, RNG)),
+    (draw_pair, (MACHINE, TABLE, BLOCK, RNG)),
 )

@@ -99,7 +99,6 @@ LINEARISE = plan(once("parameters"), STARTS, INTERVALS)
 FACTOR = plan(once("begin_factor"), *FACTORS)
 LINEARISE_AND_FACTOR = plan(once("parameters", "begin_factor"), STARTS, INTERVALS, *FACTORS)
 SIMULATE = plan(once("parameters"), STARTS, chunks("simulate", "observe"))
-OBSERVE = plan(chunks("observe"))
 
 # Guesses of the states at the nodes (section 12).
 PLACE_NODES = plan(once("parameters"), series("start_states", "place_nodes"))
@@ -109,6 +108,13 @@ LINEARISE_AND_IMPROVE = plan(
     once("parameters"), STARTS, chunks("simulate", "linearise", "observe", "improve_nodes"), series("worst_guess")
 )
 KEEP_BEST = plan(chunks("keep_best"))
+
+# The search for a start (section 12): shortened steps lie between the point and the other.
+RESIDUALS = plan(series("residuals"))
+WEIGH = plan(chunks("level"), series("weigh"))
+SHORTEN = plan(series("shorten_starts"), chunks("shorten"))
+OBSERVE_AND_ABSORB = plan(chunks("observe", "absorb"))
+ABSORB = plan(chunks("absorb"))
 
 # Solves with the Gram matrix (section 5): innovations of J p and of residuals; the multipliers a of the parameters, by
 # corrections from zero; with these all others, lam, eta and zeta_0.
@@ -197,10 +203,17 @@ NEWTON_PASS = plan(
     series("multipliers"),
     chunks("noise_change"),
 )
-ELEMENTS = plan(chunks("elements"))
-LOOSE_NODES = plan(series("loose_nodes"))
-LOOSE_NOISE = plan(chunks("loose_noise"))
-TIED_NOISE = plan(chunks("tied_noise"))
+MERIT = plan(series("merit"))
+ADVANCE = plan(chunks("advance"), series("advance_starts"))
+DRAW_TANGENT = plan(
+    chunks("hold_ends", "elements"),
+    series("loose_nodes"),
+    chunks("loose_noise"),
+    series("tie_nodes"),
+    chunks("tied_noise"),
+    series("tied_squares"),
+)
+LET_ENDS_GO = plan(chunks("hold_ends"))
 MIXED_LOG_DET = plan(series("mixed_log_det"))
 
 # Kernels that are called by themselves, on one chunk, piece or node (`native/run.one`).

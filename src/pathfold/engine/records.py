@@ -55,6 +55,8 @@ class Records:
                 "start_weights",
                 "newton_sums",
                 "guess",
+                "descent",
+                "descent_of_series",
                 "carry",
             ],
         }
@@ -103,6 +105,8 @@ class Records:
         self.start_weights = Record("start_weights", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
         self.newton_sums = Record("newton_sums", "shared", _sums(n))
         self.guess = Record("guess", "lane", {"best": (n.X,), "least": ()})
+        self.descent = Record("descent", "lane", {"level": (), "misfit": (), "own_fraction": ()})
+        self.descent_of_series = Record("descent_of_series", "series", {"share": (), "misfits": (), "fraction": ()})
         self.carry = Record("carry", "shared", {})
 
     def _segments(self, n: Sizes) -> None:
@@ -198,4 +202,4 @@ def _sums(n: Sizes) -> Fields:
     U, Z = n.U, n.Z
     solve: Fields = {"C_inv": (U, U), "C": (U, U), "condition": (), "log_det": (), "b": (U,), "a": (U,), "a_error": ()}
     vectors: Fields = {"residual": (), "change": (), "factors": (2,), "squares": ()}
-    return solve | vectors | {"gz": (Z,), "gu": (U,), "wD": (Z, U), "log_C": ()}
+    return solve | vectors | {"gz": (Z,), "gu": (U,), "wD": (Z, U), "log_C": (), "excesses": (), "rows": ()}

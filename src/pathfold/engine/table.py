@@ -62,32 +62,28 @@ RECORDS = {
     "problem": "settings grid forcing coordinates about metric window_mean window_squares",
     "vector": "u v0 w v",
     "point": "u v0 w v theta start node path sums segment dual dual_start guide piece",
-    "scratch": "work slope newton start_multipliers start_weights newton_sums element element_start gains tied handed "
-    "guess carry",
+    "scratch": "work slope newton start_multipliers start_weights newton_sums element element_start gains tied "
+    "lane_normals series_normals handed guess descent descent_of_series carry",
 }
 
 # Fields that control flow reads or writes, by record, as in SUMS_LOG_DET: where each lies in its record.
 FIELDS = {
     "settings": "verlet constraint_tolerance position_tolerance max_iterations row_relaxation gap_relaxation "
-    "state_scale coldness curved",
-    "grid": "y mask row_scale",
+    "coldness curved held",
+    "grid": "y",
     "coordinates": "factor",
     "theta": "z excess_u",
-    "start": "x0 log_sig excess_x0 B0",
+    "start": "x0",
     "segment": "x_in",
-    "node": "x_start x_node H Hw excess loss noise",
+    "node": "x_start x_node loss noise",
     "path": "x",
-    "sums": "C C_inv condition log_det log_C negatives misfit a b a_error residual change factors squares gz wD",
+    "sums": "C C_inv condition log_det log_C negatives excesses rows penalty misfit a b a_error residual change "
+    "factors squares gz wD",
     "guess": "best least",
+    "descent_of_series": "share misfits fraction",
     "newton": "gap o",
     "v": "v",
     "v0": "v0",
-    "w": "w",
-    "dual": "lam_at eta_at",
-    "dual_start": "rho_at",
-    "element": "lam_up eta_up dx_node curv_h eO gain seen_cov P_ahead M_ahead end_precision",
-    "element_start": "P0 R0_inv rho_up",
-    "tied": "dx_loose end_loose tie dx_tied squares",
     "guide": "H F",
     "piece": "x_begin x_end H_begin F_begin H_end F_end log_weight log_ratio excess log_series missed noise0 kind",
 }

@@ -55,6 +55,32 @@ def invert(matrix: Any) -> Any:
     return np.stack(rows)[:, n:]
 
 
+EATEN, CLEARLY = 1e-12, 1e-3  # pivots below this fraction of their size count as zero, below minus that as negative
+
+
+def semidefinite_root(matrix: Any, size: Any) -> Any:
+    """Return the lower factor of a positive semidefinite matrix; pivots that rounding has eaten count as zero.
+
+    `size` has what rounding errors of the diagonal are relative to. A pivot that is clearly negative makes NaN.
+    """
+    size, columns = np.abs(size), []
+    for j in range(len(matrix)):
+        rest = matrix[j:, j]
+        for column in columns:
+            rest = rest - column[j:] * column[j]
+        least = rest[0]
+        pivot = np.where(least > EATEN * size[j], np.sqrt(least), np.where(least >= -CLEARLY * size[j], 0.0, np.nan))
+        below = np.where(pivot == 0.0, 0.0, rest[1:] / pivot)
+        columns.append(np.concatenate([np.zeros(j), np.stack([pivot]), below]))
+    return np.stack(columns, axis=1)
+
+
+def solve_semidefinite(root: Any, right: Any) -> Any:
+    """Solve (L L^T) x = b for b in the range of the matrix."""
+    divided = np.where(np.eye(len(root), dtype=bool) & (root == 0.0), np.inf, root)
+    return solve_lower(divided, solve_lower(divided, right), transposed=True)
+
+
 def lower_mirrored(matrix: Any) -> Any:
     """Make a symmetric matrix of its lower triangle; the upper one is never computed.
 

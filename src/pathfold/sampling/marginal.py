@@ -19,7 +19,7 @@ import numpy as np
 from pathfold.engine import Engine, LaplaceEngine
 from pathfold.engine.native.constrained_step import linearise
 from pathfold.engine.native.dynamics import prepare
-from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair, room_size
+from pathfold.engine.native.fibre import FIBRE_POINTS, draw_pair
 from pathfold.engine.native.inner_mode import AT, inner_mode
 from pathfold.engine.native.run import Machine
 from pathfold.engine.status import CONVERGED
@@ -72,7 +72,7 @@ class Room:
     def __init__(self, engine: LaplaceEngine) -> None:
         self.problem = engine.problem.copy()
         self.points = np.zeros((FIBRE_POINTS, engine.block_sizes["point"]))
-        self.change, self.work = engine.block("vector"), np.zeros(room_size(engine.layout))
+        self.change = engine.block("vector")
         self.machine = Machine.of(engine.layout, self.problem, engine.block("scratch"))
 
 
@@ -195,7 +195,7 @@ class Marginal:
             return np.full(2, -np.inf)
         seed, number = key
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 3)))
-        return np.array(draw_pair(room.machine, room.points, room.change, room.work, rng))
+        return np.array(draw_pair(room.machine, room.points, room.change, rng))
 
     def _states(self, point: np.ndarray, fine: bool) -> np.ndarray:
         """Return the states (interval, step, X) after every step, or after the last of each interval alone."""

@@ -26,13 +26,33 @@ def _factorise(f: Programs, r: Records, n: Sizes) -> Kernel:
 
     P is updated in Joseph's form, (I - K H) M (I - K H)^T + K W W^T K^T: it stays accurate when the path noise is much
     smaller than the uncertainty before the observation. Relaxations are variances, in units of the squared scales,
-    that are added to every gap and every observation while a start is sought (method.md, section 12), else zero.
+    that are added to every gap and every observation while a start is sought (method.md, section 12), else zero. The
+    excesses of starts and nodes, which are no part of the matrix, are added up on the way.
     """
 
-    def init(B0, E0, C, P_in, d_in):
-        return {"P": B0 @ B0.T + P_in, "d": E0 + d_in, "C": C, "log_sig": np.zeros(())}
+    def init(B0, E0, C, P_in, d_in, excesses, excess_x0):
+        begun = {"C": C, "log_sig": np.zeros(()), "excesses": excesses + excess_x0}
+        return {"P": B0 @ B0.T + P_in, "d": E0 + d_in, **begun}
 
-    def body(P, d, C, log_sig, A, E, Q, H, Hu, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
+    def body(
+        P,
+        d,
+        C,
+        log_sig,
+        excesses,
+        excess,
+        A,
+        E,
+        Q,
+        H,
+        Hu,
+        Hw,
+        mask,
+        row_relaxation,
+        gap_relaxation,
+        state_scale,
+        row_scale,
+    ):
         Q, noise = relaxed(Q, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale)
         seen = look(P, d, A, E, Q, H, Hu, noise, mask, f.free(mask))
         return {
@@ -46,10 +66,11 @@ def _factorise(f: Programs, r: Records, n: Sizes) -> Kernel:
             "d": seen.d,
             "C": C + lower_mirrored(seen.eU.T @ seen.Sig_inv @ seen.eU),
             "log_sig": log_sig + sum(_log_pivot(seen.pivots[j], seen.Sig[j, j]) for j in range(n.Y)),
+            "excesses": excesses + excess,
         }
 
-    def final(C, log_sig, log_det):
-        return {"C": C, "log_sig": log_sig, "log_det": log_det + log_sig}
+    def final(C, log_sig, log_det, excesses):
+        return {"C": C, "log_sig": log_sig, "log_det": log_det + log_sig, "excesses": excesses}
 
     uses = r.uses(problem="settings grid", point="start node sums segment")
     return NodeScan("factorise", uses, init=init, body=body, final=final)

@@ -30,25 +30,26 @@ class LaplaceRecords(Records):
     def __init__(self, n: Sizes, *, regular: bool, censored: int, metric: bool) -> None:
         super().__init__(replace(n, U=0), regular=regular, censored=censored, metric=False)
         X, V, Y, V0, N = n.X, n.V, n.Y, n.V0, n.X + n.W
-        self.settings = Record("settings", "shared", {**self.settings.fields, "curved": ()})
+        self.settings = Record("settings", "shared", {**self.settings.fields, "curved": (), "held": ()})
         self.coordinates = Record("coordinates", "shared", {"centre": (n.U,)})
         self.dual = Record("dual", "lane", {"lam_at": (Y,), "eta_at": (X,)})
         self.dual_start = Record("dual_start", "series", {"rho_at": (X,)})
-        self.sums = Record("sums", "shared", {**self.sums.fields, "negatives": ()})
+        self.sums = Record("sums", "shared", {**self.sums.fields, "negatives": (), "penalty": ()})
         self.element = Record(
             "element",
             "lane",
             {"eA": (X, X), "eQ": (X, X), "eO": (X, X), "eb": (X,), "eg": (X,), "el": (), "en": ()}
             | {"curv_h": (N, N), "slope_h": (N,)}
             | {"ahead": (X,), "gain": (X, X), "S_inv": (Y, Y), "misfit_h": (Y,), "HD": (Y, X)}
-            | {"seen_mean": (N,), "seen_cov": (N, X), "P_ahead": (X, X), "M_ahead": (X, X)}
+            | {"seen_mean": (N,), "seen_cov": (N, X), "M_ahead": (X, X)}
             | {"end_precision": (X,)}
             | {"lam_up": (Y,), "eta_up": (X,), "dx_start": (X,), "dx_node": (X,)},
         )
         self.element_start = Record(
             "element_start",
             "series",
-            {"P0": (X, X), "m0": (X,), "R0_inv": (V0, V0), "pull0": (V0,), "l0": (), "negatives0": (), "rho_up": (X,)},
+            {"P0": (X, X), "m0": (X,), "R0": (V0, V0), "R0_inv": (V0, V0), "pull0": (V0,), "l0": (), "negatives0": ()}
+            | {"rho_up": (X,), "x_end": (X,)},
         )
         self.gains = Record(
             "gains",
@@ -57,10 +58,20 @@ class LaplaceRecords(Records):
             | {"root": (V, V), "spread": (X, V)},
         )
         self.tied = Record(
-            "tied", "lane", {"dx_loose": (X,), "end_loose": (X,), "tie": (X,), "dx_tied": (X,), "squares": ()}
+            "tied", "lane", {"dx_loose": (X,), "end_loose": (X,), "tie": (X,), "dx_tied": (X,), "square": ()}
         )
+        self.lane_normals = Record("lane_normals", "lane", {"start_normals": (X,)})
+        self.series_normals = Record("series_normals", "series", {"end_normals": (X,)})
         self.blocks["point"] = [*self.blocks["point"], "dual", "dual_start"]
-        self.blocks["scratch"] = [*self.blocks["scratch"], "element", "element_start", "gains", "tied"]
+        self.blocks["scratch"] = [
+            *self.blocks["scratch"],
+            "element",
+            "element_start",
+            "gains",
+            "tied",
+            "lane_normals",
+            "series_normals",
+        ]
 
 
 def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
@@ -76,9 +87,9 @@ def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
         _eliminate_nodes(r, n),
         _multipliers(r, n),
         _noise_change(r),
-        _loose_nodes(r, n),
-        _loose_noise(r),
-        _tied_noise(r),
+        _advance(r),
+        _advance_starts(r),
+        _merit(r),
         _mixed_log_det(r, n),
     ]
 
@@ -181,17 +192,25 @@ def _start_elements(f: Programs, r: Records, n: Sizes) -> Kernel:
 
     def final(z, v0, covariates, B0, rho_at, excess_v0_gradient, curved):
         if not n.V0:
-            none = {"R0_inv": np.zeros((0, 0)), "pull0": np.zeros(0), "l0": 0.0, "negatives0": 0.0}
+            none = {
+                "R0": np.zeros((0, 0)),
+                "R0_inv": np.zeros((0, 0)),
+                "pull0": np.zeros(0),
+                "l0": 0.0,
+                "negatives0": 0.0,
+            }
             return {"P0": np.zeros((n.X, n.X)), "m0": np.zeros(n.X), **none}
 
         start, excess = f.start(z, v0, covariates), f.start_excess(z, v0, covariates)
         curvature = contracted_hessian(excess, np.ones(1), 1) + contracted_hessian(start, rho_at, 1)
-        R_inv, pivots = eliminate(np.eye(n.V0) + curved * curvature)
+        R = np.eye(n.V0) + curved * curvature
+        R_inv, pivots = eliminate(R)
         R_inv, pull = lower_mirrored(R_inv), v0 + excess_v0_gradient
         l0, negatives = _log(pivots)
         return {
             "P0": lower_mirrored(B0 @ R_inv @ B0.T),
             "m0": -B0 @ (R_inv @ pull),
+            "R0": R,
             "R0_inv": R_inv,
             "pull0": pull,
             "l0": l0,
@@ -199,7 +218,7 @@ def _start_elements(f: Programs, r: Records, n: Sizes) -> Kernel:
         }
 
     uses = r.uses(problem="settings about", point="theta v0 start dual_start", scratch="element_start")
-    return NodeScan("start_elements", uses, final=final)
+    return NodeScan("start_elements", uses, final=final, fixes=("R0",))
 
 
 def _eliminate_nodes(r: Records, n: Sizes) -> Kernel:
@@ -303,57 +322,46 @@ def _noise_change(r: Records) -> Kernel:
     return LaneScan("noise_change", uses, init=init, body=body)
 
 
-def _loose_nodes(r: Records, n: Sizes) -> Kernel:
-    """Covariances of the states at start and end of each interval, given all before it and the precision of its end."""
+def _advance(r: Records) -> Kernel:
+    """The moving point is the origin and a fraction, the second factor, of the changes: node states and multipliers."""
 
-    def init(P0):
-        return {"P": P0}
+    def final(factors, x_node, dx_node, lam_at, lam_up, eta_at, eta_up):
+        fraction = factors[1]
+        return {
+            "x_node_new": x_node + fraction * dx_node,
+            "lam_at_new": lam_at + fraction * (lam_up - lam_at),
+            "eta_at_new": eta_at + fraction * (eta_up - eta_at),
+        }
 
-    def body(P, eA, eQ, eO, seen_cov):
-        E, _ = eliminate(np.eye(n.X) + P @ eO)
-        ahead = lower_mirrored(E @ P)
-        gain = ahead @ eA.T
-        return {"P_ahead": ahead, "gain": gain, "M_ahead": lower_mirrored(eA @ gain + eQ), "P": seen_cov[: n.X]}
-
-    return NodeScan("loose_nodes", r.uses(scratch="element element_start"), init=init, body=body)
-
-
-def _loose_noise(r: Records) -> Kernel:
-    """Forward inside an interval: noise drawn from its law given the state at the start, and nothing of the end.
-
-    On entry `v_g` are standard normals.
-    """
-
-    def init(dx_loose):
-        return {"dx": dx_loose}
-
-    def body(dx, Gx, Kx, root, spread, v_g):
-        return {"v_g": Kx @ dx + solve_lower(root, v_g, transposed=True), "dx": Gx @ dx + spread @ v_g}
-
-    def final(dx):
-        return {"end_loose": dx}
-
-    return LaneScan("loose_noise", r.uses(gradient="v", scratch="gains tied"), init=init, body=body, final=final)
+    uses = r.uses(origin="node dual", target="node dual", scratch="element newton_sums")
+    return LaneScan("advance", uses, final=final)
 
 
-def _tied_noise(r: Records) -> Kernel:
-    """Forward inside an interval: the noise, moved so that start and end are what they are to be; and its square.
+def _advance_starts(r: Records) -> Kernel:
+    """As `_advance`, the multipliers of the initial states."""
 
-    With the state eliminated the square is that of root^T (dv - Kx dx), summed over the steps.
-    """
+    def final(factors, rho_at, rho_up):
+        return {"rho_at_new": rho_at + factors[1] * (rho_up - rho_at)}
 
-    def init(dx_tied, dx_loose):
-        return {"dx": dx_tied, "moved": dx_tied - dx_loose, "squares": 0.0}
+    uses = r.uses(origin="dual_start", target="dual_start", scratch="element_start newton_sums")
+    return NodeScan("advance_starts", uses, final=final)
 
-    def body(dx, moved, squares, Gx, Gr, Kx, Kr, root, spread, tie, v_g):
-        v = v_g + Kx @ moved + Kr @ tie
-        own = root.T @ (v - Kx @ dx)
-        return {"v_g": v, "dx": Gx @ dx + spread @ own, "moved": Gx @ moved + Gr @ tie, "squares": squares + own @ own}
 
-    def final(squares):
-        return {"squares": squares}
+def _merit(r: Records) -> Kernel:
+    """Sums of the excesses of starts and nodes, and of all gaps and misfits, each with twice its new multiplier."""
 
-    return LaneScan("tied_noise", r.uses(gradient="v", scratch="gains tied"), init=init, body=body, final=final)
+    def init(excess_x0, excesses, penalty):
+        return {"excesses": excesses + excess_x0, "penalty": penalty}
+
+    def body(excesses, penalty, excess, gap, eta_up, o, lam_up):
+        missed = np.sum(np.abs(gap * eta_up)) + np.sum(np.abs(o * lam_up))
+        return {"excesses": excesses + excess, "penalty": penalty + 2.0 * missed}
+
+    def final(excesses, penalty):
+        return {"excesses": excesses, "penalty": penalty}
+
+    uses = r.uses(point="start node sums", scratch="newton element")
+    return NodeScan("merit", uses, init=init, body=body, final=final)
 
 
 def _mixed_log_det(r: Records, n: Sizes) -> Kernel:

@@ -25,7 +25,7 @@ class LebesgueRecords(Records):
         self.v = Record("v", "lane", {"v": (n.V,)})
         self.forcing = Record("forcing", "lane", self.forcing.fields)
         self.node = Record("node", "lane", {"x_start": (n.X,), "x_node": (n.X,)})
-        self.sums = Record("sums", "shared", {"misfit": (), "gz": (n.Z,)})
+        self.sums = Record("sums", "shared", {"misfit": (), "excesses": (), "gz": (n.Z,)})
         self.work = Record("work", "series", {"gx0": (n.X,)})
         # The metric, one scale a coordinate, and what it is being estimated from.
         self.metric, self.window_mean, self.window_squares = (
@@ -52,7 +52,7 @@ def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def _path(f: Programs, r: Records) -> Kernel:
-    """Forward: x_n = f(z, x_{n-1}, v_n), and the sum of misfits."""
+    """Forward: x_n = f(z, x_{n-1}, v_n), the sum of misfits, and that of the excesses of starts."""
 
     def init(x0, misfit):
         return {"state": x0, "misfit": misfit}
@@ -62,8 +62,8 @@ def _path(f: Programs, r: Records) -> Kernel:
         misfit = misfit + f.misfit(z, x, t_end, inputs_end, y, mask, censored, upper).value()
         return {"x_start": state, "x_node": x, "state": x, "misfit": misfit}
 
-    def final(misfit):
-        return {"misfit": misfit}
+    def final(misfit, excesses, excess_x0):
+        return {"misfit": misfit, "excesses": excesses + excess_x0}
 
     uses = r.uses(problem="settings grid forcing", point="theta start v node sums")
     return NodeScan("path", uses, init=init, body=body, final=final)

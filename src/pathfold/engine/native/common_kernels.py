@@ -106,10 +106,11 @@ def add_correction(layout, block, record, scratch, accurate):
         b[i] = 0.0
 
 
-@kernel(writes="point.sums.C point.sums.log_det")
+@kernel(writes="point.sums.C point.sums.log_det point.sums.excesses")
 def begin_factor(once, layout, problem, point, other, scratch):
-    """C = I and log|G| = 0, before the sums over nodes."""
+    """C = I, log|G| = 0 and no excess, before the sums over nodes."""
     set_identity(layout, point, at.POINT_SUMS)
+    of(layout, point, at.POINT_SUMS, at.SUMS_EXCESSES, 1)[0] = 0.0
 
 
 @kernel("point.sums.C point.sums.log_det", "point.sums.C_inv point.sums.condition point.sums.log_C")

@@ -25,8 +25,6 @@ from .vectors import (
     gradient,
     largest_difference,
     newton_sums,
-    of_interval,
-    of_series,
     position,
     setting,
     squared_norm,
@@ -84,13 +82,9 @@ def set_gradient(m, point):
 @compiled
 def constrained_potential(layout, point):
     """l(q) = 1/2 q.q + excess of the priors and the noise + 1/2 log|G|: minus the log density on the manifold."""
-    total = 0.5 * squared_norm(position(layout, point)) + 0.5 * sums_of(layout, point)[layout[at.SUMS_LOG_DET]]
-    total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
-    for k in range(layout[at.SERIES]):
-        total += point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
-    for n in range(layout[at.INTERVALS]):
-        total += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
-    return total
+    sums, of_parameters = sums_of(layout, point), point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
+    excess = of_parameters + sums[layout[at.SUMS_EXCESSES]]
+    return 0.5 * squared_norm(position(layout, point)) + 0.5 * sums[layout[at.SUMS_LOG_DET]] + excess
 
 
 @compiled
@@ -107,24 +101,19 @@ def first_order_shift(m, point, vector):
 
 @compiled
 def copy_nodes(layout, origin, target):
-    """Start the target's node states at the origin's."""
-    lanes, size = layout[at.LANES], layout[at.POINT_NODE + at.SIZE]
-    for c in range(layout[at.CHUNKS]):
-        base = layout[at.POINT_NODE] + (c * size + layout[at.NODE_X_NODE]) * lanes
-        for i in range(base, base + layout[at.X] * lanes):
-            target[i] = origin[i]
+    """Start the target's node states at the origin's; what else is known of nodes there comes with them."""
+    begin, end = layout[at.POINT_NODE], layout[at.POINT_NODE + at.END]
+    copy(origin[begin:end], target[begin:end])
 
 
 @compiled
 def clear_multipliers(m):
     """Set lam, eta, zeta_0 and a to zero."""
     layout, scratch = m.layout, m.scratch
-    for i in range(layout[at.SCRATCH_NEWTON], layout[at.SCRATCH_NEWTON + at.END]):
-        scratch[i] = 0.0
-    for i in range(layout[at.SCRATCH_START_MULTIPLIERS], layout[at.SCRATCH_START_MULTIPLIERS + at.END]):
-        scratch[i] = 0.0
-    for i in range(layout[at.U]):
-        scratch[layout[at.SCRATCH_NEWTON_SUMS] + layout[at.SUMS_A] + i] = 0.0
+    a = layout[at.SCRATCH_NEWTON_SUMS] + layout[at.SUMS_A]
+    scratch[layout[at.SCRATCH_NEWTON] : layout[at.SCRATCH_NEWTON + at.END]] = 0.0
+    scratch[layout[at.SCRATCH_START_MULTIPLIERS] : layout[at.SCRATCH_START_MULTIPLIERS + at.END]] = 0.0
+    scratch[a : a + layout[at.U]] = 0.0
 
 
 @compiled

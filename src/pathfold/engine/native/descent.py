@@ -46,13 +46,13 @@ from .thresholds import (
 from .trajectory import CURRENT, NEXT
 from .vectors import (
     clear_idle,
+    combine,
     copy,
     displace,
     gradient,
-    noise_of_interval,
-    of_interval,
+    newton_sums,
     of_place,
-    of_series,
+    places_of,
     position,
     setting,
     squared_norm,
@@ -71,65 +71,46 @@ def relax(m, variance, lifted):
 
 
 @compiled
-def squares_of_interval(layout, q, n):
-    """Return |v_n|^2 + |w_n|^2."""
-    lanes, total = layout[at.LANES], 0.0
-    for begin, size in noise_of_interval(layout, n):
-        for i in range(begin, begin + size * lanes, lanes):
-            total += q[i] ** 2
+def of_whole_series(m, field, k):
+    """Return what a series has of a field; if it is cut, its segments have a share each."""
+    total, (first, end) = 0.0, places_of(m.layout, k)
+    for place in range(first, end):
+        total += m.scratch[of_place(m.layout, at.SCRATCH_DESCENT_OF_SERIES, field, place)]
     return total
 
 
 @compiled
-def misfits_of_interval(m, n):
-    """Return the sum of squares of the misfits of an interval's end, in units of the scales."""
-    layout, problem, scratch = m.layout, m.problem, m.scratch
-    lanes, total = layout[at.LANES], 0.0
-    o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
-    scale = of_interval(layout, at.PROBLEM_GRID, at.GRID_ROW_SCALE, n)
-    for j in range(layout[at.Y]):
-        total += (scratch[o + j * lanes] / problem[scale + j * lanes]) ** 2
-    return total
+def weigh_series(m, point):
+    """Compute, at a point with its path linearised, what series have in l_rho; return the squared misfits of all."""
+    sums = newton_sums(m)
+    sums[m.layout[at.SUMS_SQUARES]], sums[m.layout[at.SUMS_ROWS]] = 0.0, 0.0
+    run(m, plans.WEIGH, point, point)
+    return sums[m.layout[at.SUMS_SQUARES]]
 
 
 @compiled
-def log_sig_of(layout, point, k):
-    """Return log|Sigma| of a series; if it is cut, its segments, one after the other, have a share each."""
-    place = layout[layout[at.PLACE] + k]
-    total = point[of_place(layout, at.POINT_START, at.START_LOG_SIG, place)]
-    while layout[layout[at.BEFORE] + place + 1] >= 0:
-        place += 1
-        total += point[of_place(layout, at.POINT_START, at.START_LOG_SIG, place)]
-    return total
-
-
-@compiled
-def weigh(m, point, relaxation, shares):
+def weigh(m, point, shares):
     """Compute l_rho at a point that has been linearised, by series; return its sum, and the sum of squared misfits.
 
     The point is left with its factor. What is not finite is infinite.
     """
     layout = m.layout
-    q = position(layout, point)
     factorise(m, point)
+    misfits = weigh_series(m, point)
     log_C = sums_of(layout, point)[layout[at.SUMS_LOG_C]]
-    total, misfits = 0.5 * log_C + point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]], 0.0
-    for i in range(layout[at.U]):
-        total += 0.5 * q[layout[at.VECTOR_U] + i] ** 2
+    total = 0.5 * (log_C + squared_norm(of_parameters(layout, point)))
+    total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
     for k in range(layout[at.SERIES]):
-        share = point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
-        share += 0.5 * log_sig_of(layout, point, k)
-        v0 = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
-        for i in range(layout[at.V0]):
-            share += 0.5 * q[v0 + i * layout[at.ABREAST]] ** 2
-        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-            misfit = misfits_of_interval(m, n)
-            share += 0.5 * squares_of_interval(layout, q, n) + 0.5 * misfit / relaxation
-            share += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
-            misfits += misfit
+        share = of_whole_series(m, at.DESCENT_OF_SERIES_SHARE, k)
         shares[k] = share if finite(share) else inf
         total += shares[k]
     return total if finite(total) else inf, misfits
+
+
+@compiled
+def of_parameters(layout, vector):
+    """Return the part of a vector, or of the position of a point, that belongs to the parameters."""
+    return vector[layout[at.VECTOR_U] : layout[at.VECTOR_U + at.END]]
 
 
 @compiled
@@ -147,22 +128,19 @@ def direct(m, point, d):
 
 
 @compiled
-def move(layout, origin, target, d, fraction, fractions):
-    """Move the parameters by a fraction of d, the noise of every series by a fraction of its own."""
-    q, q_new = position(layout, origin), position(layout, target)
-    lanes = layout[at.LANES]
-    for i in range(layout[at.U]):
-        j = layout[at.VECTOR_U] + i
-        q_new[j] = q[j] + fraction * d[j]
+def shorten(m, origin, target, fraction, fractions):
+    """Move the target back towards the origin: parameters to a fraction of the way, each series to one of its own."""
+    layout = m.layout
     for k in range(layout[at.SERIES]):
-        v0 = of_series(layout, at.VECTOR_V0, at.V0_V0, k)
-        for i in range(layout[at.V0]):
-            j = v0 + i * layout[at.ABREAST]
-            q_new[j] = q[j] + fractions[k] * d[j]
-        for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-            for begin, size in noise_of_interval(layout, n):
-                for j in range(begin, begin + size * lanes, lanes):
-                    q_new[j] = q[j] + fractions[k] * d[j]
+        first, end = places_of(layout, k)
+        for place in range(first, end):
+            m.scratch[of_place(layout, at.SCRATCH_DESCENT_OF_SERIES, at.DESCENT_OF_SERIES_FRACTION, place)] = fractions[
+                k
+            ]
+    run(m, plans.SHORTEN, origin, target)
+    u, u_new = of_parameters(layout, origin), of_parameters(layout, target)
+    for i in range(u.size):
+        u_new[i] = u[i] + fraction * (u_new[i] - u[i])
 
 
 @compiled
@@ -175,73 +153,32 @@ def culprits(table):
 
 
 @compiled
-def count_rows(m):
-    layout, problem = m.layout, m.problem
-    rows = 0.0
-    for n in range(layout[at.INTERVALS]):
-        mask = of_interval(layout, at.PROBLEM_GRID, at.GRID_MASK, n)
-        for j in range(layout[at.Y]):
-            rows += problem[mask + j * layout[at.LANES]]
-    return rows
-
-
-@compiled
-def calm(m, point):
+def calm(m, points, fractions):
     """Halve the noise of series whose path is not finite, and at last the parameters; return the squared misfits.
 
-    The point is left with its path linearised.
+    points[CURRENT] is left with its path linearised; of points[NEXT] the position becomes the centre of the prior.
     """
-    layout = m.layout
-    q, misfits = position(layout, point), 0.0
+    layout, point, misfits = m.layout, points[CURRENT], 0.0
+    position(layout, points[NEXT])[:] = 0.0
     for attempt in range(CALMINGS):
         follow(m, point, 0)
         linearise(m, point)
-        misfits = 0.0
-        for k in range(layout[at.SERIES]):
-            of_series_k = 0.0
-            for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-                of_series_k += misfits_of_interval(m, n)
-            misfits += of_series_k
-            if not finite(of_series_k):
-                scale_series(layout, q, k, 0.5 if attempt < CALMINGS // 2 else 0.0)
+        misfits, late = weigh_series(m, point), attempt >= CALMINGS // 2
         if finite(misfits):
             break
-        if attempt >= CALMINGS // 2:
-            for i in range(layout[at.U]):
-                q[layout[at.VECTOR_U] + i] *= 0.5
+        for k in range(layout[at.SERIES]):
+            calmer = 0.0 if late else 0.5
+            fractions[k] = 1.0 if finite(of_whole_series(m, at.DESCENT_OF_SERIES_MISFITS, k)) else calmer
+        shorten(m, points[NEXT], point, 0.5 if late else 1.0, fractions)
     return misfits
 
 
 @compiled
-def scale_series(layout, q, k, factor):
-    """Multiply all noise of a series."""
-    lanes, v0 = layout[at.LANES], of_series(layout, at.VECTOR_V0, at.V0_V0, k)
-    for i in range(layout[at.V0]):
-        q[v0 + i * layout[at.ABREAST]] *= factor
-    for n in range(layout[layout[at.FIRST] + k], layout[layout[at.FIRST] + k + 1]):
-        for begin, size in noise_of_interval(layout, n):
-            for i in range(begin, begin + size * lanes, lanes):
-                q[i] *= factor
-
-
-@compiled
 def absorb(m, point):
-    """Let the noise of observations make up for their misfits, where there is any: w -= Hw_j^T o_j / |Hw_j|^2."""
-    layout, scratch = m.layout, m.scratch
-    lanes, W, q = layout[at.LANES], layout[at.W], position(layout, point)
+    """Let the noise of observations make up for their misfits, where there is any."""
     for _ in range(ABSORPTIONS):
-        run(m, plans.OBSERVE, point, point)
-        for n in range(layout[at.INTERVALS]):
-            o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
-            Hw = of_interval(layout, at.POINT_NODE, at.NODE_HW, n)
-            w, _ = noise_of_interval(layout, n)[0]
-            for j in range(layout[at.Y]):
-                square = 0.0
-                for i in range(W):
-                    square += point[Hw + (j * W + i) * lanes] ** 2
-                if square > 0.0:
-                    for i in range(W):
-                        q[w + i * lanes] -= point[Hw + (j * W + i) * lanes] * scratch[o + j * lanes] / square
+        run(m, plans.OBSERVE_AND_ABSORB, point, point)
+    clear_idle(m.layout, position(m.layout, point))
 
 
 @compiled
@@ -254,16 +191,16 @@ def descend(m, points, d, table):
     layout = m.layout
     origin, target = points[CURRENT], points[NEXT]
     fractions = table[FRACTION]
-    misfits = calm(m, origin)
+    misfits = calm(m, points, fractions)
     if not finite(misfits):
         return NON_FINITE
-    rows = max(1.0, count_rows(m))
+    rows = max(1.0, newton_sums(m)[layout[at.SUMS_ROWS]])
     rho = misfits / rows
     last = NEARLY * rho
     made = 0
     while rho > last and made < DESCENTS:
         relax(m, rho, False)
-        before, _ = weigh(m, origin, rho, table[BEFORE_STEP])
+        before, _ = weigh(m, origin, table[BEFORE_STEP])
         if not finite(before):
             break
         direct(m, origin, d)
@@ -271,10 +208,11 @@ def descend(m, points, d, table):
         for k in range(layout[at.SERIES]):
             fractions[k] = 1.0
         while True:
-            move(layout, origin, target, d, fraction, fractions)
+            combine(m, 1.0, position(layout, origin), 1.0, d, position(layout, target))
+            shorten(m, origin, target, fraction, fractions)
             follow(m, target, 0)
             linearise(m, target)
-            after, misfits = weigh(m, target, rho, table[AFTER_STEP])
+            after, misfits = weigh(m, target, table[AFTER_STEP])
             made += 1
             if after < before or fraction < SHORTEST_SEARCH:
                 break

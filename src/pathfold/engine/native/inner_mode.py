@@ -16,7 +16,7 @@ from .jit import compiled
 from .run import run
 from .small import finite
 from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
-from .vectors import clear_idle, copy, of_interval, of_series, position, setting, squared_norm, sums_of
+from .vectors import clear_idle, combine, copy, position, setting, squared_norm, sums_of
 
 AT, TRIAL = range(2)  # rows of the table of points
 
@@ -46,31 +46,27 @@ def newton_pass(m, point, change, curved):
 
 
 @compiled
-def inner_potential(layout, point):
-    """V = 1/2 |n|^2 + excess of initial states and nodes."""
-    total = 0.5 * squared_norm(position(layout, point))
-    for k in range(layout[at.SERIES]):
-        total += point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
-    for n in range(layout[at.INTERVALS]):
-        total += point[of_interval(layout, at.POINT_NODE, at.NODE_EXCESS, n)]
-    return total
+def potential_and_penalty(m, point):
+    """Return V = 1/2 |n|^2 + excess of initial states and nodes, at a point that was simulated; and the penalty.
+
+    It is the sum of all gaps and misfits, each with twice its new multiplier: exact in the sense of penalties.
+    """
+    sums, excesses, penalty = sums_of(m.layout, point), m.layout[at.SUMS_EXCESSES], m.layout[at.SUMS_PENALTY]
+    sums[excesses], sums[penalty] = 0.0, 0.0
+    run(m, plans.MERIT, point, point)
+    return 0.5 * squared_norm(position(m.layout, point)) + sums[excesses], sums[penalty]
 
 
 @compiled
-def penalty(m):
-    """Return the sum of all gaps and misfits, each with twice its new multiplier: exact in the sense of penalties."""
-    layout, scratch = m.layout, m.scratch
-    total, lanes = 0.0, layout[at.LANES]
-    for n in range(layout[at.INTERVALS]):
-        gap = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n)
-        eta = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_ETA_UP, n)
-        for i in range(layout[at.X]):
-            total += fabs(2.0 * scratch[gap + i * lanes] * scratch[eta + i * lanes])
-        o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
-        lam = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_LAM_UP, n)
-        for j in range(layout[at.Y]):
-            total += fabs(2.0 * scratch[o + j * lanes] * scratch[lam + j * lanes])
-    return total
+def inner_potential(m, point):
+    return potential_and_penalty(m, point)[0]
+
+
+@compiled
+def merit(m, point):
+    """Return the potential plus the penalty: steps are to lower it."""
+    potential, penalty = potential_and_penalty(m, point)
+    return potential + penalty
 
 
 @compiled
@@ -87,28 +83,8 @@ def largest(vector):
 @compiled
 def advance(m, origin, target, change, fraction):
     """Write the origin moved by a fraction of the Newton step to the target: noise, nodes and multipliers."""
-    layout, scratch = m.layout, m.scratch
-    lanes, X, Y = layout[at.LANES], layout[at.X], layout[at.Y]
-    q, q_new = position(layout, origin), position(layout, target)
-    for i in range(q.size):
-        q_new[i] = q[i] + fraction * change[i]
-    for n in range(layout[at.INTERVALS]):
-        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
-        moved = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_DX_NODE, n)
-        eta = of_interval(layout, at.POINT_DUAL, at.DUAL_ETA_AT, n)
-        eta_up = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_ETA_UP, n)
-        for i in range(0, X * lanes, lanes):
-            target[node + i] = origin[node + i] + fraction * scratch[moved + i]
-            target[eta + i] = origin[eta + i] + fraction * (scratch[eta_up + i] - origin[eta + i])
-        lam = of_interval(layout, at.POINT_DUAL, at.DUAL_LAM_AT, n)
-        lam_up = of_interval(layout, at.SCRATCH_ELEMENT, at.ELEMENT_LAM_UP, n)
-        for j in range(0, Y * lanes, lanes):
-            target[lam + j] = origin[lam + j] + fraction * (scratch[lam_up + j] - origin[lam + j])
-    for k in range(layout[at.SERIES]):
-        rho = of_series(layout, at.POINT_DUAL_START, at.DUAL_START_RHO_AT, k)
-        rho_up = of_series(layout, at.SCRATCH_ELEMENT_START, at.ELEMENT_START_RHO_UP, k)
-        for i in range(0, X * layout[at.ABREAST], layout[at.ABREAST]):
-            target[rho + i] = origin[rho + i] + fraction * (scratch[rho_up + i] - origin[rho + i])
+    combine(m, 1.0, position(m.layout, origin), fraction, change, position(m.layout, target))
+    run(m, plans.ADVANCE, origin, target)
 
 
 @compiled
@@ -118,14 +94,12 @@ def search(m, points, change, size):
     On entry scratch has the gaps of points[AT], in the end those of points[TRIAL]. Steps that are tiny are taken as
     they are: their effect is lost in rounding.
     """
-    layout = m.layout
-    merit = inner_potential(layout, points[AT]) + penalty(m)
-    fraction = 1.0
+    before, fraction = merit(m, points[AT]), 1.0
     while fraction > SHORTEST_SEARCH:
         advance(m, points[AT], points[TRIAL], change, fraction)
         simulate(m, points[TRIAL])
-        merit_new = inner_potential(layout, points[TRIAL]) + penalty(m)
-        if merit_new < merit or (fraction * size < TRUSTED and finite(merit_new)):
+        after = merit(m, points[TRIAL])
+        if after < before or (fraction * size < TRUSTED and finite(after)):
             return fraction
         fraction *= 0.5
     return 0.0
@@ -153,7 +127,7 @@ def inner_mode(m, points, change, warm):
             continue
         stalled = size < STALLED and size > 0.5 * before
         if curved == 1.0 and (size < INNER_TOLERANCE or stalled):
-            return CONVERGED, inner_potential(layout, point), sums_of(layout, point)[layout[at.SUMS_LOG_DET]], passes
+            return CONVERGED, inner_potential(m, point), sums_of(layout, point)[layout[at.SUMS_LOG_DET]], passes
         fraction = search(m, points, change, size)
         if fraction == 0.0:
             if curved == 0.0:

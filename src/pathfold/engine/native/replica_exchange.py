@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import exp, inf, nan
 
+from pathfold.engine import plans
 from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
@@ -25,13 +26,14 @@ from .dynamics import potential
 from .jit import compiled
 from .nodes import follow
 from .recording import record_row
+from .run import run
 from .small import finite
 from .static_hmc import draw_chances
 from .team import DESCRIBED, count_done, next_work, post, take, wait_for_others
 from .thresholds import HOT_PAIRS, MOST_RUNGS, TIMES
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
 from .tuning import of_rung
-from .vectors import copy, draw_normals, gradient, noise_of_interval, of_interval, position, setting, squared_norm
+from .vectors import clear_idle, copy, draw_normals, gradient, of_interval, position, setting, squared_norm
 from .words import get, put
 
 # Statistics of a draw besides those of all samplers: which replica it is of, round trips since warm-up, the weight of
@@ -96,14 +98,10 @@ def meet(m, point):
     Rows are affine in it with unit slopes, so that w -= o meets them; w of missing values stays. Nothing else depends
     on w.
     """
-    layout, scratch = m.layout, m.scratch
-    lanes, q = layout[at.LANES], position(layout, point)
+    layout, q = m.layout, position(m.layout, point)
     linearise(m, point)
-    for n in range(layout[at.INTERVALS]):
-        o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
-        w, _ = noise_of_interval(layout, n)[0]
-        for j in range(layout[at.Y]):
-            q[w + j * lanes] -= scratch[o + j * lanes]
+    run(m, plans.ABSORB, point, point)
+    clear_idle(layout, q)
     status = factorise(m, point)
     if status != CONVERGED:
         return status

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from numpy import fabs, inf, log, sqrt
+from numpy import fabs, inf, log
 
 from .jit import compiled
-
-EATEN, CLEARLY = 1e-12, 1e-3  # pivots below this fraction of their size count as zero, below minus that as negative
 
 
 @compiled
@@ -52,63 +50,3 @@ def invert(matrix, inverse, n):
                     matrix[i * n + j] -= factor * matrix[k * n + j]
                     inverse[i * n + j] -= factor * inverse[k * n + j]
     return log_det
-
-
-@compiled
-def semidefinite_root(matrix, scale, root, n):
-    """Write the lower factor of a positive semidefinite n x n matrix; pivots that rounding has eaten count as zero.
-
-    `scale` is a matrix whose diagonal has the sizes that rounding errors are relative to. Returns whether no pivot is
-    clearly negative.
-    """
-    good = True
-    for j in range(n):
-        for i in range(n):
-            if i < j:
-                root[i * n + j] = 0.0
-                continue
-            total = matrix[i * n + j]
-            for k in range(j):
-                total -= root[i * n + k] * root[j * n + k]
-            if i == j:
-                size = fabs(scale[j * n + j])
-                good = good and total >= -CLEARLY * size
-                root[j * n + j] = sqrt(total) if total > EATEN * size else 0.0
-            else:
-                root[i * n + j] = total / root[j * n + j] if root[j * n + j] > 0.0 else 0.0
-    return good
-
-
-@compiled
-def solve_semidefinite(root, b, n):
-    """Solve (L L^T) x = b, in place, for b in the range of the matrix."""
-    for i in range(n):
-        total = b[i]
-        for k in range(i):
-            total -= root[i * n + k] * b[k]
-        b[i] = total / root[i * n + i] if root[i * n + i] > 0.0 else 0.0
-    for i in range(n - 1, -1, -1):
-        total = b[i]
-        for k in range(i + 1, n):
-            total -= root[k * n + i] * b[k]
-        b[i] = total / root[i * n + i] if root[i * n + i] > 0.0 else 0.0
-
-
-@compiled
-def times(matrix, vector, out, rows, columns):
-    """out = matrix vector."""
-    for i in range(rows):
-        total = 0.0
-        for j in range(columns):
-            total += matrix[i * columns + j] * vector[j]
-        out[i] = total
-
-
-@compiled
-def times_transposed(matrix, vector, out, rows, columns):
-    """out = matrix^T vector."""
-    for j in range(columns):
-        total = 0.0
-        for i in range(rows):
-            total += matrix[i * columns + j] * vector[i]
-        out[j] = total

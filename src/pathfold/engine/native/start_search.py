@@ -14,36 +14,23 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .constrained_step import factorise, linearise, predict
-from .descent import BEFORE_STEP, absorb, descend, go_down, relax, weigh
+from .descent import BEFORE_STEP, FRACTION, absorb, descend, go_down, relax, shorten, weigh
 from .jit import compiled
 from .nodes import follow, guess_nodes
 from .run import run
 from .small import larger
 from .thresholds import COARSE, DESCENTS, EXACT, GUESSES, SHORTEST_PROJECTION, SHRINK, START_ITERATIONS
 from .trajectory import CURRENT, MOVING, NEXT, SPARE
-from .vectors import clear_idle, copy, draw_normals, gradient, of_interval, position, setting
+from .vectors import clear_idle, copy, draw_normals, gradient, newton_sums, position, setting
 
 
 @compiled
 def residuals(m):
     """Return the sum of squares and the largest of all gaps and misfits, in units of the scales."""
-    layout, problem, scratch = m.layout, m.problem, m.scratch
-    total = 0.0
-    largest = 0.0
-    lanes = layout[at.LANES]
-    for n in range(layout[at.INTERVALS]):
-        gap, scale = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_GAP, n), setting(layout, at.SETTINGS_STATE_SCALE)
-        for i in range(layout[at.X]):
-            r = scratch[gap + i * lanes] / problem[scale + i]
-            total += r * r
-            largest = larger(largest, fabs(r))
-        o = of_interval(layout, at.SCRATCH_NEWTON, at.NEWTON_O, n)
-        row_scale = of_interval(layout, at.PROBLEM_GRID, at.GRID_ROW_SCALE, n)
-        for j in range(layout[at.Y]):
-            r = scratch[o + j * lanes] / problem[row_scale + j * lanes]
-            total += r * r
-            largest = larger(largest, fabs(r))
-    return total, largest
+    sums, squares, largest = newton_sums(m), m.layout[at.SUMS_SQUARES], m.layout[at.SUMS_RESIDUAL]
+    sums[squares], sums[largest] = 0.0, 0.0
+    run(m, plans.RESIDUALS, m.scratch, m.scratch)
+    return sums[squares], sums[largest]
 
 
 @compiled
@@ -59,25 +46,14 @@ def differences(a, b):
 
 
 @compiled
-def shorten(layout, origin, target, fraction):
-    """Move the target back towards the origin: positions and node states."""
-    q, q_new = position(layout, origin), position(layout, target)
-    for i in range(q.size):
-        q_new[i] = q[i] + fraction * (q_new[i] - q[i])
-    for n in range(layout[at.INTERVALS]):
-        node = of_interval(layout, at.POINT_NODE, at.NODE_X_NODE, n)
-        for i in range(layout[at.X]):
-            k = node + i * layout[at.LANES]
-            target[k] = origin[k] + fraction * (target[k] - origin[k])
-
-
-@compiled
-def project_start(m, points, q0, relaxation):
+def project_start(m, points, q0, relaxation, fractions):
     """Move points[CURRENT], which holds q0 and a guess of the node states, onto the manifold.
 
-    Returns a status and the largest residual left; all residuals of the point are in scratch.
+    Returns a status and the largest residual left; all residuals of the point are in scratch. `fractions` is room for a
+    number of each series.
     """
     layout = m.layout
+    fractions[:] = 0.5
     first = relaxation
     constraint_tolerance = m.problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
     position_tolerance = m.problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
@@ -109,7 +85,7 @@ def project_start(m, points, q0, relaxation):
         fraction = 1.0
         while not (merit_new < merit) and fraction > SHORTEST_PROJECTION and largest > constraint_tolerance:
             fraction *= 0.5
-            shorten(layout, origin, target, 0.5)
+            shorten(m, origin, target, 0.5, fractions)
             linearise(m, target)
             squares_new, _ = residuals(m)
             merit_new = differences(position(layout, target), q0)[0] + squares_new / weight
@@ -152,7 +128,7 @@ def seek(m, points, momenta, table, source, spread, relaxation, rng):
     A draw is one from the prior, `spread` times as far from its centre. Returns a status, the largest residual left and
     the potential, of which the series have their shares in the first row of the table.
     """
-    point, q0 = points[CURRENT], momenta[MOVING]
+    point, q0, fractions = points[CURRENT], momenta[MOVING], table[FRACTION]
     if source >= FROM_PATH:
         q = position(m.layout, point)
         draw_normals(m.layout, q, rng)
@@ -170,19 +146,19 @@ def seek(m, points, momenta, table, source, spread, relaxation, rng):
         copy(position(m.layout, point), q0)
         copy(point, points[SPARE])
         first = 0.0 if source == FROM_PATH else relaxation
-        status, residual = project_start(m, points, q0, first)
+        status, residual = project_start(m, points, q0, first, fractions)
         if status != CONVERGED and source == FROM_PATH:
             copy(points[SPARE], point)
             absorb(m, point)
             copy(position(m.layout, point), q0)
-            status, residual = project_start(m, points, q0, 0.0)
+            status, residual = project_start(m, points, q0, 0.0, fractions)
         if status == CONVERGED:
             go_down(m, points, q0, DESCENTS)
         set_tolerances(m, *tolerances)
         if status != CONVERGED:
             return status, residual, inf
     copy(position(m.layout, point), q0)
-    status, residual = project_start(m, points, q0, relaxation if source == FROM_GUESS else 0.0)
+    status, residual = project_start(m, points, q0, relaxation if source == FROM_GUESS else 0.0, fractions)
     if status != CONVERGED:
         return status, residual, inf
-    return status, residual, weigh(m, point, 1.0, table[BEFORE_STEP])[0]
+    return status, residual, weigh(m, point, table[BEFORE_STEP])[0]

@@ -16,7 +16,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE
 from .jit import compiled
 from .run import run
 from .small import finite
-from .vectors import clear_idle, gradient, of_series, position, setting, squared_norm
+from .vectors import clear_idle, gradient, position, setting, squared_norm
 
 
 @compiled
@@ -31,6 +31,7 @@ def prepare_unconstrained(m, point):
     sums, g = point[m.layout[at.POINT_SUMS] : m.layout[at.POINT_SUMS + at.END]], gradient(m.layout, point)
     misfit, gz, Z = m.layout[at.SUMS_MISFIT], m.layout[at.SUMS_GZ], m.layout[at.Z]
     sums[misfit] = 0.0
+    sums[m.layout[at.SUMS_EXCESSES]] = 0.0
     for i in range(Z):
         sums[gz + i] = 0.0
     run(m, plans.PATH_GRADIENT, point, g)
@@ -41,11 +42,10 @@ def prepare_unconstrained(m, point):
 @compiled
 def unconstrained_potential(layout, point):
     """Return minus the log density of q."""
-    total = 0.5 * squared_norm(position(layout, point)) + point[layout[at.POINT_SUMS] + layout[at.SUMS_MISFIT]]
-    total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
-    for k in range(layout[at.SERIES]):
-        total += point[of_series(layout, at.POINT_START, at.START_EXCESS_X0, k)]
-    return total
+    sums = point[layout[at.POINT_SUMS] : layout[at.POINT_SUMS + at.END]]
+    of_density = sums[layout[at.SUMS_MISFIT]] + sums[layout[at.SUMS_EXCESSES]]
+    of_parameters = point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
+    return 0.5 * squared_norm(position(layout, point)) + of_density + of_parameters
 
 
 @compiled

@@ -42,6 +42,16 @@ def of_series(layout, record, field, k):
 
 
 @compiled
+def places_of(layout, k):
+    """Return the first place of series k and the end of its places: if it is cut, its segments follow each other."""
+    first = layout[layout[at.PLACE] + k]
+    end = first + 1
+    while layout[layout[at.BEFORE] + end] >= 0:
+        end += 1
+    return first, end
+
+
+@compiled
 def of_place(layout, record, field, place):
     """Return the same for the place of a series, or of a segment of one."""
     abreast = layout[at.ABREAST]
@@ -52,21 +62,6 @@ def of_place(layout, record, field, place):
 def setting(layout, field):
     """Return where a setting lies in the problem."""
     return layout[at.PROBLEM_SETTINGS] + layout[field]
-
-
-@compiled
-def noise_of_interval(layout, n):
-    """Return where the noise of interval n begins in a vector, and how many numbers it has: w_n, then all v_{n,s}.
-
-    They follow at strides of layout[LANES].
-    """
-    lanes, slot = layout[at.LANES], slot_of(layout, n)
-    w_size, v_size = layout[at.VECTOR_W + at.SIZE], layout[at.VECTOR_V + at.SIZE] * layout[at.STEPS]
-    chunk = slot // lanes * lanes
-    return (layout[at.VECTOR_W] + chunk * w_size + slot % lanes, w_size), (
-        layout[at.VECTOR_V] + chunk * v_size + slot % lanes,
-        v_size,
-    )
 
 
 @compiled
