@@ -226,9 +226,8 @@ class Dense:
         return max(np.linalg.cond(block) ** 2 for block in blocks), 1.0 + float(np.max(white, initial=0.0)) ** 2
 
     def start_condition(self, q) -> float:
-        """The largest eigenvalue of what the starts contribute to the rows' covariance, D_v being that of the noise:
-        of D_v^{-1} J_0 J_0^T. A filter's covariance falls from that of the starts to what the noise leaves, at most by
-        as much; so rounding errors eps P_0 are relative ones of eps times this in what is left."""
+        """What a filter's covariance falls by, at most, from the starts to what the noise leaves of them: the largest
+        eigenvalue of D_v^{-1} J_0 J_0^T, where J_0 are the starts' columns and D_v = J_v J_v^T those of the noise."""
         J, (U, V0, *_) = self.jacobian(q), self.sizes
         noise = np.linalg.qr(J[:, U + V0 :].T, mode="r").T
         white = np.linalg.svd(np.linalg.solve(noise, J[:, U : U + V0]), compute_uv=False)
