@@ -24,7 +24,7 @@ from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
 from pathfold.analysis.particle_filter import REPEATED, ParticleFilter
 from pathfold.data import Data
-from pathfold.data.checks import choice, positive, truth, whole
+from pathfold.data.checks import choice, cores, positive, truth, whole
 from pathfold.errors import SettingsError, warn
 from pathfold.inference.fit.proposal import Proposal, log_normal
 from pathfold.model import DiffusionModel
@@ -122,7 +122,7 @@ def evidence(
         The log of p(y) with its standard error.
     """
     draws, particles = whole("draws", draws, least=FEWEST), whole("particles", particles, least=1)
-    seed, threads = whole("seed", seed, least=0), None if threads is None else whole("threads", threads, least=1)
+    seed, threads = whole("seed", seed, least=0), cores(threads)
     tree = results_of(posterior, model=model)
     grid = grid_of_data(tree, model, data)
     if choice("method", method, get_args(Method)) == "replicas":
@@ -172,9 +172,7 @@ def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
 class _Integrand:
     """The integrand log p(y | z) p(u), whose first factor is estimated with new particles at every call."""
 
-    def __init__(
-        self, score: ParticleFilter, seeds: np.random.SeedSequence, threads: int | None, progress: Counted
-    ) -> None:
+    def __init__(self, score: ParticleFilter, seeds: np.random.SeedSequence, threads: int, progress: Counted) -> None:
         self.filter, self.seeds, self.threads, self.progress = score, seeds, threads, progress
         parameters = score.model.parameters
         excess = parameters.excess or (lambda u: jnp.zeros(()))

@@ -29,7 +29,7 @@ class Filtering:
     fine: dict[str, Any]
     particles: int
     seed: int
-    threads: int | None
+    threads: int
 
     def __call__(
         self, ensemble: Ensemble, data: Observations, asked: Observations

@@ -15,7 +15,7 @@ import xarray as xr
 from pathfold.analysis.chosen import Chosen
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Data, TimeGrid
-from pathfold.data.checks import truth, whole
+from pathfold.data.checks import cores, truth, whole
 from pathfold.errors import ModelError, warn
 from pathfold.model import DiffusionModel
 from pathfold.model.diffusion_model import check_model
@@ -88,7 +88,7 @@ def log_likelihood(
     tree = results_of(posterior, model=model)
     grid = grid_of_data(tree, model, data)
     particles, seed = whole("particles", particles, least=1), whole("seed", seed, least=0)
-    threads = None if threads is None else whole("threads", threads, least=1)
+    threads = cores(threads)
     if ahead:
         chosen = Chosen.of(tree, min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if draws is None else draws)
         counted = Counted("draws by the particle filter", chosen.count, show=truth("progress", progress))
@@ -104,7 +104,7 @@ def _ahead(
     chosen: Chosen,
     particles: int,
     seed: int,
-    threads: int | None,
+    threads: int,
     progress: Counted,
 ) -> xr.Dataset:
     score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data

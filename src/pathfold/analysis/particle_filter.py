@@ -76,7 +76,7 @@ class ParticleFilter:
         z: np.ndarray,
         seed: int | list[int],
         *,
-        threads: int | None = None,
+        threads: int = 1,
         progress: Counted | None = None,
         deadline: float = np.inf,
     ) -> np.ndarray:
@@ -105,7 +105,7 @@ class ParticleFilter:
                 f"{self.particles} particles"
             )
 
-    def judged(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> Estimates:
+    def judged(self, z: np.ndarray, seed: int, *, threads: int = 1) -> Estimates:
         """Run twice for some of the parameters (draw, Z), with other particles than otherwise, and compare the sums."""
         some = np.repeat(np.linspace(0, len(z) - 1, REPEATED).astype(int), 2)
         first, second = self(z[some], [seed, 1], threads=threads).sum(axis=1).reshape(-1, 2).T
@@ -127,7 +127,7 @@ class ParticleFilter:
         total = weights.sum(axis=1, keepdims=True)
         return states, np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
 
-    def final(self, z: np.ndarray, seed: int, *, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def final(self, z: np.ndarray, seed: int, *, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Return log p(y | z) (draw,), up to a constant, and one particle's state (draw, X) at the last observation.
 
         Parameters are (draw, Z). Of a draw all of whose particles were lost the density is -inf.

@@ -18,7 +18,7 @@ from pathfold.analysis.individual import Filtering
 from pathfold.analysis.log_likelihood import PARTICLES
 from pathfold.analysis.set_values import known_values, told_changes
 from pathfold.data import Input, Observations, TimeGrid
-from pathfold.data.checks import selected, truth, whole
+from pathfold.data.checks import cores, selected, truth, whole
 from pathfold.data.covariates import Label, read_covariates
 from pathfold.data.data import without_values
 from pathfold.data.dates import Calendar, as_dates, check_one_unit, counted, told_time
@@ -152,7 +152,7 @@ def predict(
                 "the observations of a new series say when it begins, and what its parameters are; leave initial_time "
                 "and set out"
             )
-        count, threads = whole("particles", particles, least=1), threads and whole("threads", threads, least=1)
+        count, threads = whole("particles", particles, least=1), cores(threads)
         outset = asking.about_observed(new_series, covariates, Filtering(fine, count, int(seed), threads))
     elif is_new:
         outset = asking.about_new(covariates, initial_time)

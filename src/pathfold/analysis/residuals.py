@@ -7,8 +7,6 @@ that have seen what was observed before, by paths that know nothing of y_n.
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import xarray as xr
 
@@ -17,7 +15,7 @@ from pathfold.analysis.log_likelihood import shared_parameters
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.analysis.predictive_scores import POOLED, Placed, normal_scores, placed
 from pathfold.data import Data, TimeGrid
-from pathfold.data.checks import whole
+from pathfold.data.checks import cores, whole
 from pathfold.errors import warn
 from pathfold.model import DiffusionModel
 from pathfold.model.ensemble import Ensemble
@@ -74,7 +72,7 @@ def residuals(
     tree = results_of(posterior, model=model)
     grid = grid_of_data(tree, model, data)
     particles, seed = whole("particles", particles, least=2), whole("seed", seed, least=0)
-    threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, least=1)
+    threads = cores(threads)
     chosen = Chosen.of(tree, min(DRAWS, tree.posterior.sizes["draw"]) if draws is None else draws)
     z = shared_parameters(model, chosen)
     scores, expected = scores_at(model, grid, z, particles, seed, threads)

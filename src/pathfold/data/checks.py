@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,11 @@ def whole(name: str, value: Any, *, least: int) -> int:
         limit = f"most {GREATEST}" if isinstance(value, int) and value > GREATEST else f"least {least}"
         raise SettingsError(f"{name} must be a whole number of at {limit}, not {told(value)}")
     return int(value)
+
+
+def cores(threads: Any) -> int:
+    """Return how many threads are asked for; one for each core where nothing is said."""
+    return os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
 
 
 def positive(name: str, value: Any, *, below: float = math.inf) -> float:

@@ -22,7 +22,7 @@ import xarray as xr
 from scipy.special import chdtrc
 
 from pathfold.data import Observations, TimeGrid
-from pathfold.data.checks import choice, whole
+from pathfold.data.checks import choice, cores, whole
 from pathfold.data.data import are_data, panel_of, without_values
 from pathfold.data.real_arrays import real_array
 from pathfold.errors import DataError, InitialisationError, SettingsError, told
@@ -155,7 +155,6 @@ def calibrate(
         progress=False,
         executor=executor,
     )
-    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads, least=1)
     fine = {"steps_per_interval": steps_per_interval, "max_step": max_step}
     plan = Plan(model, _designs(model, times, initial_time), as_seen, fine, settings, method)
     records = RunRecords.open(checkpoint, plan)
@@ -165,7 +164,7 @@ def calibrate(
             warnings.filterwarnings("ignore", message=of_one_run)
         if todo:
             records.add(todo[0], plan.run(todo[0]))  # by itself, since it compiles the model
-        with ThreadPoolExecutor(workers) as pool:
+        with ThreadPoolExecutor(cores(threads)) as pool:
             futures = {pool.submit(plan.run, i): i for i in todo[1:]}
             try:
                 for future in as_completed(futures):

@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.special import ndtr, ndtri
 
 from pathfold.data import Data, TimeGrid
-from pathfold.data.checks import positive, truth, whole
+from pathfold.data.checks import cores, positive, truth, whole
 from pathfold.errors import SettingsError, told, warn
 from pathfold.inference.fit.fit import prepare_marginal
 from pathfold.inference.fit.mode_search import find_modes
@@ -98,7 +98,7 @@ def profile(
     check_panel(model, data)
     level, seed = positive("level", level, below=1.0), whole("seed", seed, least=0)
     starts = whole("starts", starts, least=1)
-    threads = None if threads is None else whole("threads", threads, least=1)
+    threads = cores(threads)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
     labels = normal_labels(model)
     if name not in labels:

@@ -1,4 +1,7 @@
-"""Simulation of the discretised model: paths and observations from parameters, initial states and noise."""
+"""Simulation of the discretised model: paths and observations from parameters, initial states and noise.
+
+One series, by JAX, which takes no time to compile; many draws are carried by the compiled code of `engine.forward`.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pathfold.data import Data, TimeGrid
+from pathfold.data.checks import cores
 from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.engine import Engine
 from pathfold.engine.installation import announced, compile_sampler
@@ -252,7 +252,7 @@ def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts
         engine,
         chains,
         seed=settings.seed,
-        threads=settings.threads or os.cpu_count() or 1,
+        threads=cores(settings.threads),
         relaxation=relative_spread(engine),
         guesses=guesses,
         again=earlier is not None and earlier.has_pace,

@@ -7,7 +7,6 @@ over threads, and the answers are the same for any number of them.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,7 +88,7 @@ class Marginal:
         self,
         full: Engine,
         *,
-        threads: int | None,
+        threads: int,
         prior: bool = True,
         progress: bool = False,
         max_seconds: float = math.inf,
@@ -105,7 +104,7 @@ class Marginal:
         excess = None if prior else parameters.excess_of(parameters.latent)
         self._excess = None if excess is None else jax.jit(excess)
         self.constant = float(row_constants(full.model, full.grid, np.arange(full.intervals)).sum())
-        self.workers = threads or os.cpu_count() or 1
+        self.workers = threads
         self._rooms = Rooms(lambda: Room(self.engine), self.workers)
         self.stages = Stages(show=progress, max_seconds=max_seconds)
 

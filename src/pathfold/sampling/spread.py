@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import SimpleQueue
 
 
-def spread[T](work: Callable[[int], T], count: int, threads: int | None) -> list[T]:
-    """Return what the work gives for 0, ..., count - 1, in so many threads; without a number, in one for each core.
+def spread[T](work: Callable[[int], T], count: int, threads: int) -> list[T]:
+    """Return what the work gives for 0, ..., count - 1, in so many threads at most.
 
     After an error or Ctrl-C no more of it is begun.
     """
-    threads = min(threads or os.cpu_count() or 1, count)
+    threads = min(threads, count)
     if threads <= 1:
         return [work(i) for i in range(count)]
     with ThreadPoolExecutor(threads) as pool:

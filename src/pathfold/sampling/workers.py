@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pathfold.data.checks import cores
 from pathfold.engine.compile import OtherMachine
 from pathfold.engine.installation import compile_sampler
 from pathfold.errors import PathfoldError, SettingsError, told, warn
@@ -49,7 +50,7 @@ def execute(tasks: list[ChainTask], settings: Settings, assembly: Assembly) -> t
 def _in_threads(tasks: list[ChainTask], settings: Settings) -> tuple[list[Draws], bool]:
     monitors = [Monitor() for _ in tasks]
     own = settings.executor is None
-    threads = settings.threads or os.cpu_count() or 1
+    threads = cores(settings.threads)
     pool = settings.executor or ThreadPoolExecutor(min(threads, len(tasks)))
     if own:
         tasks = [replace(task, helpers=_helpers(i, len(tasks), threads)) for i, task in enumerate(tasks)]

@@ -1,4 +1,7 @@
-"""Inverse, Cholesky factor and integrals of the exponential of small matrices, written out for scalar programs."""
+"""Inverse, Cholesky factor and integrals of the exponential of small matrices, written out for scalar programs.
+
+In JAX, where models are traced and differentiated; kernels have those of `program.matrices`, native code its own.
+"""
 
 from typing import Any, NamedTuple
 

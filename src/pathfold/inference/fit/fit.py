@@ -9,7 +9,7 @@ from typing import cast, get_args
 import xarray as xr
 
 from pathfold.data import Data, TimeGrid
-from pathfold.data.checks import choice, positive, truth, whole
+from pathfold.data.checks import choice, cores, positive, truth, whole
 from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.engine import Engine
 from pathfold.engine.installation import announced, compile_sampler
@@ -112,7 +112,7 @@ def fit(
     pairs, prior = truth("pairs", pairs), truth("prior", prior)
     starts, seed = whole("starts", starts, least=1), whole("seed", seed, least=0)
     keep_path = cast(KeepPath, choice("keep_path", keep_path, get_args(KeepPath)))
-    threads = None if threads is None else whole("threads", threads, least=1)
+    threads = cores(threads)
     progress = truth("progress", progress)
     seconds = math.inf if max_seconds is None else positive("max_seconds", max_seconds)
     grid = TimeGrid.build(data, steps_per_interval=steps_per_interval, max_step=max_step)
@@ -152,7 +152,7 @@ def prepare_marginal(
     model: DiffusionModel,
     grid: TimeGrid,
     *,
-    threads: int | None,
+    threads: int,
     prior: bool,
     progress: bool = False,
     max_seconds: float = math.inf,

@@ -1,4 +1,8 @@
-"""The modes that a fit, or a profile, is about: climbed to from several starts, and told apart."""
+"""The modes that a fit, or a profile, is about: climbed to from several starts, and told apart.
+
+Starts are modes of parameters and path together, which `starts.find_starts` alone searches for; these are of the
+parameters, with the path integrated out.
+"""
 
 from __future__ import annotations
 
