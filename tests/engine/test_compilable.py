@@ -48,3 +48,17 @@ def test_a_quantile_function_that_cannot_be_compiled_gives_way_to_the_density(mo
     engine = Engine(as_it_is, GRID)
     assert len(calls) == 2
     assert engine.model.parameters.excess is not None
+
+
+def test_a_mistake_of_the_engine_is_not_taken_for_one_of_the_model(monkeypatch):
+    """It would be compiled again, with other maps."""
+    built = []
+
+    def mistaken(self):
+        built.append(self)
+        raise TypeError("a kernel has no such field")
+
+    monkeypatch.setattr(CompiledModel, "_build", mistaken)
+    with pytest.raises(TypeError, match="no such field"):
+        Engine(model(drift=lambda x, z: -0.123 * x), GRID)
+    assert len(built) == 1

@@ -292,14 +292,14 @@ def compile_model(model: DiffusionModel, variant: Variant) -> CompiledModel:
 
 
 def _compiled(model: DiffusionModel, variant: Variant) -> CompiledModel:
-    """Compile the model.
+    """Compile the model; where a function has an operation that cannot be compiled, or no derivatives, find out which.
 
-    A prior whose quantile function cannot be compiled gets another map; if a function of the user's is what stands in
-    the way, the error names it. Looked into only when compiling fails, since it takes time.
+    If it is the user's, a ModelError names it. Else it is the quantile function of a prior, in the place of which the
+    model gets a bijection and a density. Looked into only when compiling fails, since it takes time.
     """
     try:
         return CompiledModel(model, variant)
-    except (ModelError, NotImplementedError, TypeError, ValueError):
+    except ModelError:
         restricted = model.restricted_to(is_compilable)
         for name, (function, shapes) in restricted.user_functions().items():
             check_compilable(name, function, shapes)

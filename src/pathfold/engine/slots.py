@@ -14,21 +14,18 @@ IN_GROUP = 5.0  # ... as so many of them; both are estimates
 
 @dataclass(frozen=True)
 class Slots:
-    """The slots of intervals and the places of series in their groups (program/layout.py).
+    """The slots of intervals and the places of series in their groups (program/layout.py; for the words see table.py).
 
-    Rows are listed by the group that they begin, with the number of all after the last; `active` has the number of
-    series with an interval in each row. `cuts` are the groups that parts begin with, and the number of all, if parts
-    have whole groups and chunks. A series in segments has a place for each of them, one after the other: `of_series`
-    is that of the first, and `before` the slot of the interval before each place, -1 where no segment goes on.
+    A series in segments has a place for each of them, one after the other.
     """
 
-    abreast: int
-    of_interval: np.ndarray
-    of_series: np.ndarray
-    rows: np.ndarray
-    active: np.ndarray
-    before: np.ndarray
-    cuts: np.ndarray | None = None
+    abreast: int  # places of a group
+    of_interval: np.ndarray  # of_interval[n]: slot of interval n
+    of_series: np.ndarray  # of_series[k]: place of series k, or of its first segment
+    rows: np.ndarray  # rows[g]: first row of group g; the total at the end
+    active: np.ndarray  # active[r]: series with an interval in row r
+    before: np.ndarray  # before[p]: slot of the interval before the segment at place p, -1 if none goes on there
+    cuts: np.ndarray | None = None  # groups that parts begin with, and the total, if parts have whole groups and chunks
 
     @property
     def count(self) -> int:

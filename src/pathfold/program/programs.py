@@ -20,7 +20,7 @@ import numpy as np
 from pathfold.program.graph import Graph, Node
 from pathfold.program.interpret import Nodes, input_nodes
 from pathfold.program.node_arrays import NodeArray, graph_of, nodes_in
-from pathfold.program.trace import Traceable, second_derivative, trace
+from pathfold.program.trace import Traceable, differentiating, second_derivative, trace
 
 NONE = -1  # in the place of the unit vector that is a first direction
 
@@ -43,7 +43,8 @@ class Program:
         """Return the graph with the nodes of value, first, second and mixed derivatives."""
         graph, shapes = Graph(), self.shapes
         given = [input_nodes(graph, str(i), shape) for i, shape in enumerate(3 * shapes)]
-        (value, first), (second, mixed) = trace(graph, second_derivative(self.function, len(shapes)), *given)
+        with differentiating():
+            (value, first), (second, mixed) = trace(graph, second_derivative(self.function, len(shapes)), *given)
         found = {"value": value, "first": first, "second": second, "mixed": mixed}
         return graph, {name: np.asarray(nodes) for name, nodes in found.items()}
 
@@ -295,7 +296,8 @@ class LargeApplied(Applied):
         given = [*self.nodes, *(nodes_in(self.g, each) for each in weights)]
         written = self.program.written
         if key not in written:
-            written[key] = Traceable(function, *given)
+            with differentiating():
+                written[key] = Traceable(function, *given)
         return jax.tree.map(self._array, written[key](self.g, *given))
 
     def value(self) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -86,8 +87,15 @@ def check_compilable(name: str, function: Callable, shapes: Any) -> None:
 
     second = second_derivative(value, len(leaves))
     _attempt(name, value, leaves)
-    try:
+    with differentiating(name):
         _attempt(f"a derivative of {name}", lambda *args: second(*args, *args, *args), leaves)
+
+
+@contextmanager
+def differentiating(name: str = "a function of the model") -> Iterator[None]:
+    """Turn what JAX raises where it cannot differentiate a function into a ModelError."""
+    try:
+        yield
     except (NotImplementedError, TypeError, ValueError) as problem:
         raise ModelError(
             f"{name} cannot be differentiated twice by jax.jvp ({problem}); if it uses a function with jax.custom_vjp, "

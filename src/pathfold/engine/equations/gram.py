@@ -83,7 +83,7 @@ def relaxed(Q, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale)
 
 
 class Look(NamedTuple):
-    """What the filter makes of a node: before it looks, in looking, and after."""
+    """A step of the filter at a node: the covariance predicted, the terms of the innovation, what is updated."""
 
     M: Any
     Sig: Any
@@ -111,7 +111,7 @@ def look(P, d, A, E, Q, H, Hu, noise, mask, free) -> Look:
 
 
 def _log_pivot(pivot, variance):
-    """Return the log of a pivot; NaN where rounding has eaten it, since the noise cannot tell rows apart."""
+    """Return the log of a pivot; NaN if it is below rounding error: then rows are linearly dependent."""
     return np.where(pivot > SINGULAR * variance, np.log(pivot), np.nan)
 
 

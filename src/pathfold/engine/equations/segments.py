@@ -40,11 +40,12 @@ def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def _reference(r: Records, n: Sizes) -> Kernel:
-    """A covariance for a segment to begin with: what its first X + 1 intervals make of nothing, if rows are seen dimly.
+    """Reference covariance of a segment: the filter over its first X + 1 intervals from P = 0, with the variance LITTLE
+    added to every constraint row.
 
-    With none at all, exact observations of a state that noise reaches through others would have no variance; one much
-    larger than the true covariance costs digits, so what the path amplifies must be seen. States that no noise reaches
-    get a little. The first segment begins with the initial state: it needs no other.
+    With 0 as the reference, exact observations of a state that noise reaches through others would have no variance; one
+    much larger than the true covariance costs digits, so what the path amplifies must be seen. States that no noise
+    reaches get a little. The first segment begins with the initial state: it needs no other.
     """
 
     def init():
@@ -98,7 +99,7 @@ def _survey(r: Records, n: Sizes) -> Kernel:
 
 
 def _join_factors(r: Records, n: Sizes) -> Kernel:
-    """Where the filter of every segment begins; Phi, Om and r become those from there, no longer from the reference.
+    """Combine segments forward: the P and d that the filter of each begins with; rebase Phi, Om and r to them.
 
     If the covariance is P_ref + D and not P_ref, all that follows has J = (I + D Om)^{-1} between: the gains before it
     do not know of D.
@@ -125,7 +126,7 @@ def _join_factors(r: Records, n: Sizes) -> Kernel:
 
 
 def _join_weights(r: Records, n: Sizes) -> Kernel:
-    """What the segments after one say of the state at its end, and of it for the parameters' columns."""
+    """Combine segments backward: the information (Om, R) that later ones carry about the state at the end of each."""
 
     def init():
         return {"ahead": np.zeros((n.X, n.X)), "R_ahead": np.zeros((n.X, n.U))}

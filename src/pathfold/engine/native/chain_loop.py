@@ -39,13 +39,13 @@ def machine_of(work, k):
 
 @compiled
 def seek_pace(m, points, momenta, rng, state):
-    """Seek a step size at points[CURRENT] and begin to adapt it."""
+    """Find a first step size at points[CURRENT], and start dual averaging from it."""
     start_adaptation(state, first_step_size(m, points, momenta, rng))
 
 
 @compiled
 def pace(state, warmup):
-    """Return the step size, and the share of trajectories with shorter steps."""
+    """Return the step size, averaged once warm-up is over, and the share of trajectories with shorter steps."""
     warming_up = state.iteration < warmup
     return step_size(state, warming_up), CAREFUL if warming_up or state.shortened > 0 else CONFIDENT
 

@@ -145,7 +145,7 @@ def shorten(m, origin, target, fraction, fractions):
 
 @compiled
 def culprits(table):
-    """Return the least rise of a series, over a step, for which it is to blame: a tenth of the largest."""
+    """Return a tenth of the largest rise of a series' potential: series that rise by as much take a shorter step."""
     largest = 0.0
     for k in range(table.shape[1]):
         largest = max(largest, table[AFTER_STEP, k] - table[BEFORE_STEP, k])

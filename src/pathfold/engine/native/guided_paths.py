@@ -96,7 +96,7 @@ def outlook_is_finite(layout, point, piece):
 def look_back(m, point, piece):
     """Compute the guide of a segment, along the path that the point has there, from what is ahead of its end.
 
-    One that is no number gives way to none, so that every noise can still be drawn.
+    If it is not finite it is set to 0, so that noise can still be drawn.
     """
     X, node = m.layout[at.X], piece + 1
     one(m, plans.GUIDE_NODE, node, point, point)

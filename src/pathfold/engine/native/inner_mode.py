@@ -31,9 +31,9 @@ def simulate(m, point):
 def newton_pass(m, point, change, curved):
     """Compute the Newton step from a point that was simulated: changes of noise and nodes, new multipliers.
 
-    The noise's goes to `change`, all else to scratch, log|det K| to the sums. With `curved` 0 the curvature of the
-    constraint is left out. Returns a status: with an odd number of negative determinants on the way K has not as many
-    negative eigenvalues as there are rows, and the step would lead to a saddle.
+    That of the noise goes to `change`, all else to scratch, log|det K| to the sums. With `curved` 0 the curvature of
+    the constraint is left out. Returns a status. At a mode K has as many negative eigenvalues as there are constraint
+    rows. If the number of negative determinants met on the way is odd it has not, and the step would lead to a saddle.
     """
     m.problem[setting(m.layout, at.SETTINGS_CURVED)] = curved
     sums, log_det = sums_of(m.layout, point), m.layout[at.SUMS_LOG_DET]

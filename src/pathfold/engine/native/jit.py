@@ -37,7 +37,8 @@ def compiled[F: Callable](function: F) -> F:
 def _stamp(dispatcher: Any) -> None:
     """Let Numba's cache depend on all native sources; by itself it notices changes in the function's own file alone.
 
-    What an older version kept may name a class that is no longer where it was: then there is nothing.
+    The index that an older version kept is a pickle, which cannot be read if it names a class that was moved since: it
+    then counts as empty, and the function is compiled anew.
     """
     kept = dispatcher._cache._cache_file
     kept._source_stamp, load = native_sources(), kept._load_index

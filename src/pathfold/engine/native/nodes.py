@@ -17,7 +17,7 @@ def guess_nodes(m, point, guesses):
     """Guess node states: the initial state of the series, moved towards the observations."""
     sums, change = newton_sums(m), m.layout[at.SUMS_CHANGE]
     run(m, plans.PLACE_NODES, point, point)
-    known = False  # whether o is a number at every node, and no gap will be needed
+    known = False  # whether residuals are finite at every node: then observing will do, without the path between nodes
     for _ in range(guesses):
         sums[change] = 0.0
         if known:
@@ -33,7 +33,7 @@ def follow(m, point, guesses):
     """Set node states in turn: where the path leads from the one before, moved `guesses` times towards the data.
 
     Where observations leave a choice (an angle seen as sine and cosine), the states so stay on one branch. Without
-    guesses they are the path's own, be they numbers or not.
+    guesses they are those of the simulated path, also where these are not finite.
     """
     layout, scratch = m.layout, m.scratch
     X, lanes = layout[at.X], layout[at.LANES]

@@ -1,9 +1,9 @@
-"""Building native functions into those that call them: as pieces, optimised once, within the whole.
+"""Link-time optimisation for Numba: each function that the host calls is optimised once, with all that it calls.
 
-Numba by itself optimises every function together with all that it calls, makes machine code of it and keeps that. With
-functions that call functions the innermost are optimised once for every level above them, and most of that code is
-never run by itself. Here a function has two forms. What native code calls is a piece, code that is neither optimised
-nor made into machine code. What the host calls is a whole: it gathers its pieces, and all are optimised together.
+Numba by itself optimises every function together with all that it calls and makes machine code of it, so that the
+innermost functions are optimised once for every level above them, and most of that code is never run by itself. Here a
+function has two forms. What native code calls is a piece, an LLVM module that is not optimised and never becomes
+machine code by itself. What the host calls is a whole: it is linked with its pieces, and all are optimised together.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ TRANSITIONS, PAIRS = range(2)  # ... of rungs, or exchanges
 
 
 class Replicas(NamedTuple):
-    """What replicas are besides what one chain works with. The last rung has two rows of what chance decides: of its
-    transition, and of the draw from the prior."""
+    """The state of all rungs. The last one has two rows of random numbers: for its transition, and for its draw from
+    the prior."""
 
     points: Any  # where each rung is
     powers: Any
@@ -93,10 +93,10 @@ def loss(layout, point):
 
 @compiled
 def meet(m, point):
-    """Let the noise of observations be what the rows of this problem ask for, and prepare the point; return a status.
+    """Set the noise of observations so that the constraint rows vanish at the power of this problem; prepare the point.
 
-    Rows are affine in it with unit slopes, so that w -= o meets them; w of missing values stays. Nothing else depends
-    on w.
+    Rows are affine in that noise with unit slopes: w -= o. That of missing values stays. Nothing else depends on w.
+    Returns a status.
     """
     layout, q = m.layout, position(m.layout, point)
     linearise(m, point)

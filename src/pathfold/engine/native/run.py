@@ -1,8 +1,8 @@
 """Running plans (`engine/plans.py`): kernels over the data by stages, in parts that several threads can share.
 
-Into how many parts the work is cut depends on the size of the problem alone, and every part has sums of its own, which
-are joined in order: draws are the same, to the bit, whoever did which part. Where every part has whole series (a
-panel), a part goes through all stages of a leg while it is in the cache, and threads wait for each other once a leg.
+The number of parts depends on the size of the problem alone, and the sums of parts are added in the order of parts:
+results are the same, bit for bit, for every number of threads. Where parts have whole series (a panel), a part goes
+through all stages of a leg while it is in the cache, and threads wait for each other once a leg; else after each stage.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def do_stage(part, table, stage, layout, blocks):
 
 @compiled
 def do_parts(leg, layout, blocks):
-    """Do a leg in several parts, with a team if there is one and it can help: not if all is in the first part."""
+    """Do a leg in several parts, with the team if there is one, unless all of the work is in the first part."""
     parts = get(layout, at.PARTS)
     begin_sums(leg, parts, layout, blocks)
     team, listed = get(layout, at.TEAM), get(layout, get(leg, FIRST_STAGE + OVER))

@@ -103,7 +103,8 @@ def fails(m, points, momenta, at, to, t):
 
 @compiled
 def level_of(m, points, momenta, at, to, t):
-    """Return how often to shorten steps, MOST_SHORTENED times at most, until a pair does not fail both ways."""
+    """Return the level of a state: the smallest k for which a pair of steps of size SHORTER^k t succeeds forward or
+    backward, at most MOST_SHORTENED."""
     for level in range(MOST_SHORTENED):
         for way in (1.0, -1.0):
             length = way * t * SHORTER**level
@@ -126,11 +127,11 @@ def static_transition(m, points, momenta, t, time, share, chances, statistics):
 
     What chance decides was drawn before, by `draw_chances`: the normals are in momenta[MOVING].
 
-    The acceptance statistic is the probability, less a part of it for pairs that failed, and nothing where all did at
-    first: too long steps fail, and should become shorter, but walls are met however short they are. `share` is that of
-    trajectories with shorter steps than the state needs. The numbers of steps and of iterations count all that were
-    made, also to find out how short steps have to be; the step size is the one before it is shortened. Returns whether
-    it had to be.
+    The acceptance statistic is the acceptance probability times 1 - FAILED_WEIGHT failed / pairs, and 0 if every pair
+    of the first attempt failed: steps that are too long fail, and should become shorter, but walls are met however
+    short steps are. `share` is the probability of one level more than the state has. The numbers of steps and of
+    iterations count all that were made, also to find levels; the step size is that of level 0. Returns whether every
+    pair of the first attempt failed.
     """
     p = momenta[MOVING]
     of_length, of_care, of_acceptance = chances

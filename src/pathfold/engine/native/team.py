@@ -1,10 +1,10 @@
 """Several threads that share the work of one chain: it posts work in parts, and they do them.
 
-A team is a few words of memory that its threads share. Of the parts of a posted work every thread has its own, always
-the same, whose memory its core may still have in the cache; whoever is through with them takes what is left of those of
-others. So the chain, which does parts like its helpers, never waits for one that sleeps or has no core: only for parts
-that were begun. The words that describe the work stay as they are until it is done, since nothing else is posted
-before. What a part is, and what these words say, is up to those who post it.
+Work stealing, by a few words of memory that the threads of a team share: of posted work a thread first takes its own
+parts, always the same, which its core may still have in the cache, then parts of others that nobody has begun. The
+chain takes parts like its helpers; at the end it waits only for parts that a helper has begun, so one that sleeps or
+has no core delays nothing. The words that describe the work are not changed before it is done. What a part is, and what
+these words say, is up to those who post it.
 """
 
 from __future__ import annotations

@@ -83,6 +83,5 @@ INNER_ITERATIONS, WARM_ITERATIONS = 60, 20  # passes before a solve is given up;
 INNER_TOLERANCE = 1e-8  # largest change of the noise, in prior standard deviations, at which the mode is found ...
 STALLED = 1e-6  # ... or, where rounding keeps changes from shrinking any more, this
 TRUSTED = 1e-5  # steps shorter than this are taken without looking at the merit, which has no digits left for them
-HELD = (
-    1000.0  # how precisely the ends of intervals are held while their noise is drawn, in units of their own precision
-)
+# The precision that is added to the state at the ends of intervals while their noise is drawn, relative to its own.
+HELD = 1000.0

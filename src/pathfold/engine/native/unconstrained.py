@@ -50,7 +50,7 @@ def unconstrained_potential(layout, point):
 
 @compiled
 def kick_scaled(m, point, p, t):
-    """Change the momentum by the gradient of the potential, or of what the Gaussian splitting leaves of it."""
+    """p <- p - t scale dphi, with the whole potential, 1/2 |q|^2 + phi, in the place of phi for Stormer-Verlet."""
     q, g, scale = position(m.layout, point), gradient(m.layout, point), scales(m)
     verlet = m.problem[setting(m.layout, at.SETTINGS_VERLET)]
     for i in range(p.size):
@@ -59,6 +59,7 @@ def kick_scaled(m, point, p, t):
 
 @compiled
 def drift(m, origin, target, p, t):
+    """q' = q + t scale p for Stormer-Verlet; else turn (q, p) by the angle t scale."""
     q, q_new, scale = position(m.layout, origin), position(m.layout, target), scales(m)
     verlet = m.problem[setting(m.layout, at.SETTINGS_VERLET)]
     for i in range(p.size):

@@ -109,7 +109,7 @@ def _change(typing, address, place, expected, value):
 
 
 def _give_way(typing):
-    """Let another thread have this core, if one waits for it."""
+    """Yield this core to another thread, if one waits for it (sched_yield)."""
 
     def code(context, builder, signature, arguments):
         kind = ir.FunctionType(ir.IntType(32), [])
