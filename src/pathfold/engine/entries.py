@@ -16,6 +16,7 @@ from pathfold.engine.native.chain_loop import Work, run_static
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair, room_size
 from pathfold.engine.native.inner_mode import inner_mode
+from pathfold.engine.native.integrated import integrate_with_gradient, run_integrated
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes
@@ -47,7 +48,11 @@ OF_ALL: Entries = (
     (first_order_shift, (MACHINE, BLOCK, BLOCK)),
     (help_along, (int64, int64)),
 )
-STATIC: Entries = ((run_static, (WORK, float64, int64, float64, *DRAWN)),)
+STATIC: Entries = (
+    (run_static, (WORK, float64, int64, float64, *DRAWN)),
+    (integrate_with_gradient, (MACHINE, BLOCK)),
+    (run_integrated, (WORK, TABLE, float64, int64, float64, *DRAWN)),
+)
 REPLICAS: Entries = (
     (set_coldness, (MACHINE, float64)),
     (meet, (MACHINE, BLOCK)),

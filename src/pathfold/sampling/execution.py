@@ -165,8 +165,8 @@ def _with_noise(run: Run, engine: Engine, sampled: Engine, warmup: int) -> Run:
     """Add what the noise of draws tells, with a warning in the place of what cannot be made."""
     lost, shift = "was left out of the results, since it could not be made", None
     noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, run.grid, run.chains, warmup))
-    if sampled is engine:
-        judge = partial(half_step_shift, run.model, engine, run.chains, warmup)
+    if not sampled.of_fine_steps:
+        judge = partial(half_step_shift, run.model, sampled, run.chains, warmup)
         shift = spared(f"the group half_step_shift {lost}", judge)
     return replace(run, noise=noise, half_step_shift=shift)
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from pathfold.data.checks import positive
+from pathfold.engine import Engine, IntegratedEngine
+from pathfold.engine import table as at
+from pathfold.engine.affine import why_not_affine
 from pathfold.engine.engine import Solver
+from pathfold.errors import SettingsError
+from pathfold.model import DiffusionModel
 from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
+from pathfold.sampling.integrated_chain import IntegratedChain
 from pathfold.sampling.sampler import SOLVER, Sampler
+from pathfold.sampling.starts import Point
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,9 @@ class StaticHMC(Sampler):
         quarter and three quarters of a turn.
     target_acceptance
         The acceptance rate that warm-up tunes the step size for, between 0 and 1.
+    integrate
+        Whether paths are integrated out, so that parameters alone move and each draw gets an exact draw of its path:
+        possible where path and observations are linear in their noise given the parameters, and by default done there.
     solver
         `pf.Solver(...)`: when the projection of a step onto the manifold has converged.
     """
@@ -33,6 +45,7 @@ class StaticHMC(Sampler):
     integration_time: float | None = None
     target_acceptance: float = 0.95
     _: KW_ONLY
+    integrate: bool | None = None
     solver: Solver = SOLVER
 
     def __post_init__(self) -> None:
@@ -41,5 +54,25 @@ class StaticHMC(Sampler):
         if self.integration_time is not None:
             self._set("integration_time", positive("integration_time", self.integration_time))
 
+    def check(self, model: DiffusionModel) -> None:
+        if self.integrate and (why := why_not_affine(model, censored=False)):
+            raise self._impossible(why)
+
+    def _impossible(self, why: str) -> SettingsError:
+        return SettingsError(f"integrate=True: the path cannot be integrated out, since {why}; leave integrate out")
+
+    def sampled(self, engine: Engine) -> Engine:
+        why = why_not_affine(engine.model, censored=bool(engine.grid.censored.any())) if self.integrate is not False else "-"
+        if why and self.integrate:
+            raise self._impossible(why)
+        return engine if why else IntegratedEngine(engine.model, engine.grid)
+
+    def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
+        position = own.block("vector")
+        own.set_vector(position, *engine.get_vector(point))
+        return Point(position, np.zeros(0))
+
     def chain(self, task: ChainTask) -> HamiltonianChain:
-        return HamiltonianChain(task, self.target_acceptance, self.integration_time or 0.0)
+        integrated = task.layout[at.METHOD] == at.INTEGRATED
+        kind = IntegratedChain if integrated else HamiltonianChain
+        return kind(task, self.target_acceptance, self.integration_time or 0.0)
