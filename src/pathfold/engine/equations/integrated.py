@@ -8,17 +8,20 @@ functions of z alone. The noise of a draw is standard normal noise, moved by the
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pathfold.engine.equations import gram, linearise
 from pathfold.engine.equations.gram import SINGULAR, look
-from pathfold.engine.model_functions import Programs
+from pathfold.engine.model_functions import LARGEST_HESSIAN, Programs
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.layout import Record
 from pathfold.program.matrices import lower_mirrored
+from pathfold.program.programs import Applied
 
 
 class IntegratedRecords(Records):
@@ -198,16 +201,29 @@ def _interval_slopes(f: Programs, r: Records, n: Sizes) -> Kernel:
     def body(Lam, gz, z, delta, t_start, s, forcing, B, Phi, Th, pull):
         step = _at_rest(f, n, z, delta, t_start, s, forcing)
         F, Sv = step.jacobians(1, 2)
-        wF, wSv = (Lam @ Phi).T, Phi.T @ (Th @ B)
-        of_jacobians = step.contracted((np.zeros((n.X, n.Z)), wF, wSv), 0, 1, 2)[0]
+        weight = np.concatenate([(Lam @ Phi).T, Phi.T @ (Th @ B)], axis=1)
         along = F @ Lam + Sv @ (B.T @ Th) + step.value()[:, None] * pull
-        return {"Lam": along, "gz": gz + of_jacobians + step.pulled(Phi.T @ pull, 0)[0]}
+        return {"Lam": along, "gz": gz + slope_of(step, Phi.T @ pull, weight)}
 
     def final(gz):
         return {"gz_path": gz}
 
     uses = r.uses(problem="settings grid forcing", point="theta path", scratch="work")
     return LaneScan("interval_slopes", uses, init=init, body=body, final=final, fixes=("gz_path",))
+
+
+def slope_of(step: Applied, pull: Any, weight: Any) -> Any:
+    """Return the gradient by z of <pull, f> + <weight, [F, Sv]>.
+
+    Derivatives of a small model are written out: where all steps are alike they are computed once. Those of a large one
+    would take long to find, and it is one gradient.
+    """
+    z, x, v = (math.prod(shape) for shape in step.program.shapes[:3])
+    if x * (z + x + v) ** 2 > LARGEST_HESSIAN:
+        weights = np.zeros((x, z)), *np.split(weight, (x,), axis=1)
+        return step.contracted(weights, 0, 1, 2)[0] + step.pulled(pull, 0)[0]
+    mixed = step.hessians(0, 1, 2)
+    return sum((mixed[k][z:, :z].T @ weight[k] for k in range(x)), step.jacobian(0).T @ pull)
 
 
 def _row_slopes(f: Programs, r: Records, n: Sizes) -> Kernel:

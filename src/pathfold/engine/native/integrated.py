@@ -169,9 +169,9 @@ def run_integrated(work, room, time, warmup, target, drawn, stop, done):
         length = time if time > 0.0 else integration_time(search, iteration, warmup)
         before_transition(layout, point, search)
         transition(m, point, room, t, length, rng, statistics[made])
+        draw_noise(m, point, room[POSITION], rng)
         after_transition(layout, point, search, iteration, warmup, statistics[made, STEPS_TAKEN])
         adapt_pace(state, False, statistics[made, ACCEPTANCE], target, warmup)
-        draw_noise(m, point, room[POSITION], rng)
         record_row(layout, point, drawn, made)
         state[ITERATION] += 1.0
         made += 1
