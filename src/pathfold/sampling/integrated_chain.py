@@ -6,14 +6,13 @@ import numpy as np
 
 from pathfold.engine import table as at
 from pathfold.engine.native.integrated import ROWS, integrate_with_gradient, run_integrated
-from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.recording import Drawn
-from pathfold.engine.native.step_size import ITERATION
 from pathfold.errors import InitialisationError
 from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.progress import Monitor
 
+TURN = 1.8  # the integration time: a little more than a quarter of a turn, as posteriors are wider than at their mode
 STEPS = 30  # of Newton's method to the mode, at most
 SETTLED = 1e-4  # what a step of it promises to gain of the log density, at the mode
 DIFFERENCE = 1e-4  # of a parameter's normal, for second derivatives
@@ -28,16 +27,20 @@ class IntegratedChain(HamiltonianChain):
     """
 
     def __init__(self, task: ChainTask, target: float, time: float) -> None:
-        super().__init__(task, target, time, points=1, momenta=1)
+        super().__init__(task, target, time or TURN, points=1, momenta=1)
         self.size = int(self.layout[at.U])
-        self.room = np.zeros((ROWS, max(1, self.size)))
+        self.room = np.zeros((ROWS, self.size + 1))
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Centre and factor of the coordinates, as the problem has them."""
+        begin, end = self.layout[at.PROBLEM_COORDINATES], self.layout[at.PROBLEM_COORDINATES + at.END]
+        return self.problems[0, begin:end]
 
     @property
     def coordinates(self) -> tuple[np.ndarray, np.ndarray]:
         """The centre m and the factor L of the coordinates q, with u = m + L q."""
-        begin, end = self.layout[at.PROBLEM_COORDINATES], self.layout[at.PROBLEM_COORDINATES + at.END]
-        numbers = self.problems[0, begin:end]
-        return numbers[: self.size], numbers[self.size :].reshape(self.size, self.size)
+        return self.numbers[: self.size], self.numbers[self.size :].reshape(self.size, self.size)
 
     def recorded(self, block: np.ndarray) -> np.ndarray:
         copied, (centre, factor) = block.copy(), self.coordinates
@@ -87,10 +90,8 @@ class IntegratedChain(HamiltonianChain):
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
         given = self._work, self.room, self.time, self.task.warmup, self.target
-        made = run_integrated(*given, Drawn(**room), monitor.stop, monitor.done)
-        chosen = integration_time(self.search, int(self.state[ITERATION]), self.task.warmup)
-        self.draws.integration_time = float(self.time or chosen)
-        return made
+        self.draws.integration_time = self.time
+        return run_integrated(*given, Drawn(**room), monitor.stop, monitor.done)
 
     def _state(self) -> dict[str, np.ndarray]:
-        return {**super()._state(), "room": self.room, "coordinates": np.concatenate([*map(np.ravel, self.coordinates)])}
+        return {**super()._state(), "room": self.room, "coordinates": self.numbers}

@@ -9,7 +9,6 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
 from .chain_loop import adapt_pace, pace
-from .integration_time import after_transition, before_transition, integration_time
 from .jit import compiled
 from .manifold import sums_of
 from .recording import record_row
@@ -36,7 +35,8 @@ from .vector import clear_idle, copy, draw_normals, gradient, position, squared_
 
 FIRST = 0.5  # the step size that adaptation begins with, in coordinates in which the posterior is nearly standard
 
-# Rows of the table of parameters: the momentum, position and gradient before a trajectory, and h_1, one number.
+# Rows of the table of parameters, which has a column more: the momentum, position and gradient before a trajectory, and
+# h_1, one number.
 MOMENTUM, POSITION, SLOPE, VALUE, ROWS = range(5)
 
 
@@ -75,7 +75,7 @@ def draw_noise(m, point, saved, rng):
     q, own = position(m.layout, point), coordinates(m.layout, point)
     copy(own, saved)
     draw_normals(m.layout, q, rng)
-    copy(saved, own)
+    copy(saved[: own.size], own)
     run(m, plans.CONDITION, point, point)
     clear_idle(m.layout, q)
 
@@ -119,7 +119,7 @@ def transition(m, point, room, t, time, rng, statistics):
     It is that of section 9, but for what a step that fails does: it ends the trajectory, which is rejected.
     """
     q, g = coordinates(m.layout, point), coordinates(m.layout, gradient(m.layout, point))
-    p, h = room[MOMENTUM], room[VALUE]
+    p, h = room[MOMENTUM, : q.size], room[VALUE]
     copy(q, room[POSITION])
     copy(g, room[SLOPE])
     for i in range(p.size):
@@ -136,9 +136,9 @@ def transition(m, point, room, t, time, rng, statistics):
     if of_acceptance < probability:
         h[0] = value
     else:
-        copy(room[POSITION], q)
+        copy(room[POSITION, : q.size], q)
         integrate(m, point)
-        copy(room[SLOPE], g)
+        copy(room[SLOPE, : q.size], g)
     statistics[ACCEPTANCE] = probability
     statistics[STEPS_TAKEN] = 2.0 * made
     statistics[STEP_SIZE] = t
@@ -157,20 +157,16 @@ def run_integrated(work, room, time, warmup, target, drawn, stop, done):
 
     It is `chain_loop.run_static` for the parameters alone.
     """
-    layout, problems, points, momenta, scratch, rng, state, search, counts = work
+    layout, problems, points, _, scratch, rng, state, _, _ = work
     m, point, statistics = Machine(layout, problems[0], scratch), points[CURRENT], drawn.statistics
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
         if state[FIRST_STEP] == 0.0:
             start_adaptation(state, FIRST)
             room[VALUE, 0] = integrate_with_gradient(m, point)
-        iteration = int(state[ITERATION])
         t, _ = pace(state, warmup)
-        length = time if time > 0.0 else integration_time(search, iteration, warmup)
-        before_transition(layout, point, search)
-        transition(m, point, room, t, length, rng, statistics[made])
+        transition(m, point, room, t, time, rng, statistics[made])
         draw_noise(m, point, room[POSITION], rng)
-        after_transition(layout, point, search, iteration, warmup, statistics[made, STEPS_TAKEN])
         adapt_pace(state, False, statistics[made, ACCEPTANCE], target, warmup)
         record_row(layout, point, drawn, made)
         state[ITERATION] += 1.0
