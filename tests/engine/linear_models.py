@@ -1,4 +1,4 @@
-"""Models that are linear in their noise given the parameters, drawn at random, and the same with a bend in one place."""
+"""Models that are linear in their noise given the parameters, drawn at random, and the same bent in one place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class LinearCase(Case):
         noise, error = self.path_scale * noise, self.noise_scale * error
 
         def stacked(z):
-            return jnp.stack([jnp.asarray(value, dtype=jnp.result_type(float)) for name, value in z.items() if name[0] != "v"])
+            return jnp.stack(
+                [jnp.asarray(value, dtype=jnp.result_type(float)) for name, value in z.items() if name[0] != "v"]
+            )
 
         def effects(z):
             return sum((value for name, value in z.items() if name[0] == "v"), jnp.asarray(0.0))

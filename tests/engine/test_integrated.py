@@ -17,7 +17,7 @@ from hypothesis import assume, given, seed, settings
 
 from pathfold.engine import IntegratedEngine
 from pathfold.engine.affine import why_not_affine
-from pathfold.engine.equations import integrated
+from pathfold.engine.equations import linear_rows
 from pathfold.example_models import EXAMPLES
 from tests.by_numpy import by_numpy
 from tests.dense import Dense
@@ -133,7 +133,7 @@ def errors(case: Case, *, by_filter: bool = True) -> dict[str, float]:
     point = engine.block("point")
     engine.set("point", point, "u", "u", u)
     with np.errstate(all="ignore"):
-        value = plain_native().integrated.integrate_with_gradient(engine.machine(), point)
+        value = plain_native().integrated_paths.integrate_with_gradient(engine.machine(), point)
     gradient = engine.get("vector", engine.gradient(point), "u", "u")
     found = {}
     for name, function in {"rows": t.by_rows, "filter": t.by_filter if by_filter else t.by_rows}.items():
@@ -150,8 +150,8 @@ def draw_errors(case: Case) -> dict[str, float]:
     engine.set("point", point, "u", "u", u)
     machine = engine.machine()
     with np.errstate(all="ignore"):
-        native.integrated.integrate(machine, point)
-        native.integrated.draw_noise(machine, point, np.zeros(u.size), np.random.default_rng(7))
+        native.integrated_paths.integrate(machine, point)
+        native.integrated_paths.draw_noise(machine, point, np.zeros(u.size), np.random.default_rng(7))
     native.vector.draw_normals(engine.layout, vector, np.random.default_rng(7))
     drawn = np.concatenate([part.ravel() for part in engine.get_vector(vector)[1:]])
     expected = drawn - np.linalg.pinv(t.jacobian(u, drawn)) @ t.rows(u, drawn)
@@ -161,7 +161,9 @@ def draw_errors(case: Case) -> dict[str, float]:
         "parameters": relative(found[: u.size], u),
         "noise": relative(found[u.size :], expected, drawn),
         "states": relative(nodes, d.node_states(found), np.append(nodes, 1.0)),
-        "rows": relative(t.rows(u, found[u.size :]), np.zeros(int(d.mask.sum())), np.append(d.grid.values[d.mask], 1.0)),
+        "rows": relative(
+            t.rows(u, found[u.size :]), np.zeros(int(d.mask.sum())), np.append(d.grid.values[d.mask], 1.0)
+        ),
     }
 
 
@@ -182,7 +184,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", thorough(FAULTS, "gradient of the log-determinant", "sign of the multipliers"))
 def test_a_planted_fault_is_found(monkeypatch, fault):
-    plant(monkeypatch, integrated, *FAULTS[fault])
+    plant(monkeypatch, linear_rows, *FAULTS[fault])
     assert max((errors(PANEL, by_filter=False) | draw_errors(PANEL)).values()) > 1e-6
 
 
@@ -236,7 +238,7 @@ def test_coordinates_of_the_parameters():
         engine.set("problem", engine.problem, "coordinates", name, values)
     point = engine.block("point")
     engine.set("point", point, "u", "u", q)
-    value = plain_native().integrated.integrate_with_gradient(engine.machine(), point)
+    value = plain_native().integrated_paths.integrate_with_gradient(engine.machine(), point)
     expected, slope = twin(case).by_rows(u)
     assert relative(value, expected + 0.5 * u @ u - 0.5 * q @ q) < TOLERANCE
     gradient = engine.get("vector", engine.gradient(point), "u", "u")

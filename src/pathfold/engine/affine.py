@@ -25,7 +25,7 @@ CONSTANT, AFFINE, CURVED = range(3)  # the degree of a result in some of the arg
 
 @dataclass(frozen=True)
 class Demand:
-    """The degree that a function of a model may have in the noise and states among its arguments, and why it has not."""
+    """The degree that a function may have in the noise and states among its arguments, and what it means if not."""
 
     program: str
     arguments: tuple[int, ...]
@@ -36,7 +36,9 @@ class Demand:
 DEMANDS = (
     Demand("start", (1,), AFFINE, "an initial state, or an effect, is not a linear function of normals"),
     Demand("start_excess", (1,), CONSTANT, "an initial state, or an effect, has a law that is no transformed normal"),
-    Demand("step", (1, 2), AFFINE, "a step is not linear in state and noise: see to drift, diffusion, scheme and events"),
+    Demand(
+        "step", (1, 2), AFFINE, "a step is not linear in state and noise: see to drift, diffusion, scheme and events"
+    ),
     Demand("rows", (1, 2), AFFINE, "what is observed is not linear in the state with Gaussian noise, or not at all"),
     Demand("node_excess", (1, 2), CONSTANT, "what is observed has noise that is not Gaussian"),
 )

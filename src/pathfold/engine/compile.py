@@ -27,9 +27,9 @@ from pathfold.engine.equations import (
     gram,
     guesses,
     guided,
-    integrated,
     laplace,
     lebesgue,
+    linear_rows,
     linearise,
     log_det,
     newton,
@@ -78,7 +78,7 @@ UNCONSTRAINED_METHOD = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebes
 GUIDED_METHOD = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
 FILTER_METHOD = replace(GUIDED_METHOD, filtering=True)
 LAPLACE_METHOD = Method(at.LAPLACE, laplace.LaplaceRecords, (laplace.kernels,), 0, True)
-INTEGRATED_METHOD = Method(at.INTEGRATED, integrated.IntegratedRecords, (integrated.kernels,), 0, True)
+INTEGRATED_METHOD = Method(at.INTEGRATED, linear_rows.IntegratedRecords, (linear_rows.kernels,), 0, True)
 
 
 @dataclass(frozen=True)

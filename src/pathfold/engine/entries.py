@@ -16,7 +16,7 @@ from pathfold.engine.native.chain_loop import Work, run_static
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair, room_size
 from pathfold.engine.native.inner_mode import inner_mode
-from pathfold.engine.native.integrated import integrate_with_gradient, run_integrated
+from pathfold.engine.native.integrated_paths import integrate_with_gradient, run_integrated
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.manifold import first_order_shift, linearise
 from pathfold.engine.native.nodes import guess_nodes

@@ -76,7 +76,7 @@ def run_chains(
     engine, sampled = _compiled(model, grid, settings)
     middle = time.perf_counter()
     task = _task(model, grid, settings, sampled)
-    recorded = {**settings.recorded, "steps_per_interval": grid.steps}
+    recorded = recorded_settings(model, grid, settings)
     claimed = _claimed(settings, task, recorded, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
         indices = range(settings.chains) if alone is None else [alone]
@@ -94,6 +94,11 @@ def run_chains(
         run = _cut_short(run, settings, [task.iterations(d.made) for d in results], interrupted=interrupted)
     _warn_of_disk(run.chains, settings)
     return _with_noise(run, engine, sampled, settings.warmup)
+
+
+def recorded_settings(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> dict[str, Any]:
+    """Return all that the draws depend on besides model and data, and what was chosen for these, as results have it."""
+    return {**settings.recorded, **settings.sampler.chosen(model, grid), "steps_per_interval": grid.steps}
 
 
 def _check(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings) -> None:

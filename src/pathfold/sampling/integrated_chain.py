@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pathfold.engine import table as at
-from pathfold.engine.native.integrated import ROWS, integrate_with_gradient, run_integrated
+from pathfold.engine.native.integrated_paths import ROWS, integrate_with_gradient, run_integrated
 from pathfold.engine.native.recording import Drawn
 from pathfold.errors import InitialisationError
 from pathfold.sampling.chain import ChainTask

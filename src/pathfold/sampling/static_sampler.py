@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pathfold.data.checks import positive
+from pathfold.data import TimeGrid
+from pathfold.data.checks import positive, truth
 from pathfold.engine import Engine, IntegratedEngine
 from pathfold.engine import table as at
 from pathfold.engine.affine import why_not_affine
@@ -19,6 +20,8 @@ from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.integrated_chain import IntegratedChain
 from pathfold.sampling.sampler import SOLVER, Sampler
 from pathfold.sampling.starts import Point
+
+MANIFOLD, INTEGRATED = "manifold", "integrated"  # what results call the method
 
 
 @dataclass(frozen=True)
@@ -53,18 +56,31 @@ class StaticHMC(Sampler):
         self._check_target(self.target_acceptance)
         if self.integration_time is not None:
             self._set("integration_time", positive("integration_time", self.integration_time))
+        if self.integrate is not None:
+            self._set("integrate", truth("integrate", self.integrate))
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        return {name: value for name, value in super().recorded.items() if name != "integrate"}
+
+    def chosen(self, model: DiffusionModel, grid: TimeGrid) -> dict[str, Any]:
+        return {"method": MANIFOLD if self._why_not(model, grid) else INTEGRATED}
+
+    def _why_not(self, model: DiffusionModel, grid: TimeGrid) -> str:
+        """Return why paths are not integrated out; empty if they are."""
+        if self.integrate is False:
+            return "that is not wanted"
+        return why_not_affine(model, censored=bool(grid.censored.any()))
 
     def check(self, model: DiffusionModel) -> None:
-        if self.integrate and (why := why_not_affine(model, censored=False)):
-            raise self._impossible(why)
+        self._check_linear(why_not_affine(model, censored=False))
 
-    def _impossible(self, why: str) -> SettingsError:
-        return SettingsError(f"integrate=True: the path cannot be integrated out, since {why}; leave integrate out")
+    def _check_linear(self, why: str) -> None:
+        if self.integrate and why:
+            raise SettingsError(f"integrate=True: paths cannot be integrated out, since {why}; leave integrate out")
 
     def sampled(self, engine: Engine) -> Engine:
-        why = why_not_affine(engine.model, censored=bool(engine.grid.censored.any())) if self.integrate is not False else "-"
-        if why and self.integrate:
-            raise self._impossible(why)
+        self._check_linear(why := self._why_not(engine.model, engine.grid))
         return engine if why else IntegratedEngine(engine.model, engine.grid)
 
     def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
