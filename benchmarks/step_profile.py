@@ -9,7 +9,7 @@ plans is control flow. `--cases` names what to look at.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -53,7 +53,7 @@ def profile(case: Case, singles: dict[tuple[str, int], plans.Plan], repeats: int
     good = [p for p in momenta if case.step(p) == 0]
     iterations, linearisations = case.counts[[ITERATED, LINEARISED]] / len(momenta)
     step = 1e6 * float(np.mean([min(_seconds(case.step, p) for _ in range(repeats)) for p in good]))
-    m, calls = case.machine, Counter[tuple[str, int]]()
+    m, calls = case.machine, defaultdict[tuple[str, int], float](float)
 
     def cost(plan: plans.Plan) -> float:
         of_vectors = plan.stages[0].over == at.BY_SHARE

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pathfold.data import Observations, TimeGrid
-from pathfold.engine import Engine, GuidedEngine, LaplaceEngine, UnconstrainedEngine, plans
+from pathfold.engine import Engine, GuidedEngine, IntegratedEngine, LaplaceEngine, UnconstrainedEngine, plans
 from pathfold.engine.compile import SEGMENTED_METHOD
 from pathfold.engine.native.common_kernels import KERNELS
 from pathfold.engine.plans import Plan, names_of
@@ -40,6 +40,7 @@ def engines() -> dict[str, Engine]:
         "unconstrained": UnconstrainedEngine(model, grid),
         "guided": GuidedEngine(model, grid),
         "laplace": LaplaceEngine(model, grid),
+        "integrated": IntegratedEngine(model, grid),
     }
 
 

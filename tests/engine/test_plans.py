@@ -61,6 +61,15 @@ RUNS = {
     "a step": ("constrained", STEP),
     "guesses": ("constrained", [{"scratch.newton_sums.change"}, *((plan, HERE, HERE) for plan in GUESSES)]),
     "a shift": ("constrained", [LINEARISED[0], {f"{MOVING}.{each}" for each in POSITION}, (plans.SHIFT, HERE, MOVING)]),
+    "paths integrated out": (
+        "integrated",
+        [
+            {*(f"{HERE}.sums.{each}" for each in SUMS), f"{HERE}.segment.x_in"},  # which is zero
+            (plans.INTEGRATE, HERE, HERE),
+            (plans.INTEGRATED_GRADIENT, HERE, MOVING),
+            (plans.CONDITION, HERE, HERE),
+        ],
+    ),
     "without constraints": (
         "unconstrained",
         [{f"{HERE}.sums.{each}" for each in SUMS}, (plans.PATH_GRADIENT, HERE, MOVING)],

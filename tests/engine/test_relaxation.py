@@ -40,7 +40,7 @@ class Searched:
         self.native.descent.relax(self.machine, RHO, False)
         for name, values in (("state_scale", [1.3, 0.7]), ("row_scale", 1.0 + rng.random((d.dense.N, engine.sizes.Y)))):
             engine.set("problem", engine.problem, "settings" if "state" in name else "grid", name, values)
-        self.native.manifold.linearise(self.machine, self.point)
+        self.native.constrained_step.linearise(self.machine, self.point)
 
     def get(self, name: str, field: str) -> np.ndarray:
         blocks = {"problem": self.machine.problem, "scratch": self.machine.scratch, "point": self.point}

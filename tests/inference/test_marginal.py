@@ -189,7 +189,7 @@ def test_pairs_have_no_bias_where_a_start_is_curved_the_other_way():
     (value,) = marginal.values(u[None], origin)
     pairs = marginal.pairs(np.tile(u, (2_500, 1)), origin, 0)
     with marginal._rooms.one() as room:
-        precision = marginal.engine.get("scratch", room.scratch, "element_start", "R0_inv")
+        precision = marginal.engine.get("scratch", room.machine.scratch, "element_start", "R0_inv")
     logs = np.array([pair.log_weights for pair in pairs])
     weights = np.exp(logs).mean(axis=1)
     v, width = np.linspace(-8.0, np.log(20.0), 4001, retstep=True)  # beyond, Euler's steps change the sign

@@ -86,6 +86,11 @@ def one_series() -> xr.DataTree:
 
 
 @cache
+def on_the_manifold() -> xr.DataTree:
+    return run(series(), sampler=pf.StaticHMC(integrate=False))
+
+
+@cache
 def two_series() -> xr.DataTree:
     return run(panel())
 
@@ -134,20 +139,31 @@ def test_statistics():
     assert np.all((stats["acceptance_rate"] >= 0) & (stats["acceptance_rate"] <= 1))
     assert np.all(stats["n_steps"] >= 1)
     assert all(np.ptp(stats["step_size"].values, axis=1) == 0), "the step size is fixed after warm-up"
-    assert np.all(stats["newton_iterations"] > 0)
+    assert np.all(stats["newton_iterations"] == 0), "there is nothing to solve where paths are integrated out"
+    assert np.all(on_the_manifold().sample_stats["newton_iterations"] > 0)
     sentences = list(stats["status"].attrs["meaning"])
     assert sentences == [f"{code}: {text}" for code, text in MEANING.items()]
 
 
-def test_energy_is_that_of_the_state_left_and_lp_that_of_the_state_drawn():
+@pytest.mark.parametrize("integrated", [True, False])
+def test_energy_is_that_of_the_state_left_and_lp_that_of_the_state_drawn(integrated):
     """h = l + kinetic energy > l, with l of the draw before; kinetic energy has mean half the dimension moved in."""
-    stats = one_series().sample_stats
+    stats = (one_series() if integrated else on_the_manifold()).sample_stats
     kinetic = stats["energy"].values[:, 1:] + stats["lp"].values[:, :-1]
     observed = int(np.isfinite(series().values).sum())
     unknowns = 3 + 2 + 20 + 10 * STEPS * 2  # u, v_0, w, v
+    dimension = 3 if integrated else unknowns - observed
     assert kinetic.min() > 0
-    error = np.sqrt(0.5 * (unknowns - observed) / kinetic.size)
-    assert abs(kinetic.mean() - 0.5 * (unknowns - observed)) < 4.5 * error
+    error = np.sqrt(0.5 * dimension / kinetic.size)
+    assert abs(kinetic.mean() - 0.5 * dimension) < 4.5 * error
+
+
+def test_results_say_whether_paths_were_integrated_out():
+    assert one_series().attrs["method"] == "integrated"
+    assert "StaticHMC, paths integrated out" in repr(one_series())
+    assert on_the_manifold().attrs["method"] == "manifold"
+    assert "integrated out" not in repr(on_the_manifold())
+    assert "integrate" not in on_the_manifold().attrs
 
 
 def test_tree_depth_is_of_dynamic_trajectories():

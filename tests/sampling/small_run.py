@@ -19,7 +19,8 @@ from pathfold.sampling.draws import Draws
 from tests.sampling.linear_gaussian import ornstein_uhlenbeck
 
 SAMPLERS = {
-    "static": pf.StaticHMC(),
+    "static": pf.StaticHMC(integrate=False),
+    "integrated": pf.StaticHMC(),
     "dynamic": pf.DynamicHMC(),
     "metric": pf.DynamicHMC(metric="adapted"),
     "guided": pf.GuidedProposals(thin=3),

@@ -27,7 +27,8 @@ PROCESSES = {
 }
 STEPS = {"noisy": 4, "noiseless": 6, "integrated": 4}
 SAMPLERS = {
-    "static": pf.StaticHMC,
+    "static": partial(pf.StaticHMC, integrate=False),
+    "integrated": pf.StaticHMC,
     "dynamic": pf.DynamicHMC,
     "stormer-verlet": partial(pf.DynamicHMC, splitting="stormer-verlet"),
 }
@@ -56,6 +57,8 @@ RUNS = [*product(ALL, SAMPLERS)]
 QUICK = [
     (Case("noisy", known=True, plain=True), "static"),
     (Case("noiseless", known=False, plain=True), "static"),
+    (Case("noiseless", known=False, plain=False), "integrated"),
+    (Case("integrated", known=False, plain=True), "integrated"),
     (Case("integrated", known=False, plain=False), "stormer-verlet"),
 ]
 BLOCKED = [

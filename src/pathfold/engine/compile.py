@@ -29,6 +29,7 @@ from pathfold.engine.equations import (
     guided,
     laplace,
     lebesgue,
+    linear_rows,
     linearise,
     log_det,
     newton,
@@ -79,6 +80,7 @@ UNCONSTRAINED_METHOD = Method(at.UNCONSTRAINED, lebesgue.LebesgueRecords, (lebes
 GUIDED_METHOD = Method(at.GUIDED, guided.GuidedRecords, (guided.kernels,), 0, False)
 FILTER_METHOD = replace(GUIDED_METHOD, filtering=True)
 LAPLACE_METHOD = Method(at.LAPLACE, laplace.LaplaceRecords, (laplace.kernels, tangents.kernels), 0, True)
+INTEGRATED_METHOD = Method(at.INTEGRATED, linear_rows.IntegratedRecords, (linear_rows.kernels,), 0, True)
 
 
 @dataclass(frozen=True)
@@ -195,21 +197,7 @@ class CompiledModel:
 
     def __init__(self, model: DiffusionModel, variant: Variant) -> None:
         self.model, self.variant = model, variant
-        rows = model.observation_dim + (model.augmented_dim if variant.conditioned else 0)
-        self.sizes = Sizes(
-            X=model.augmented_dim,
-            M=model.state_dim,
-            V=model.noise_dim,
-            U=model.parameters.size,
-            Z=model.parameters.z_size,
-            Y=rows,
-            W=model.observation_noise_dim if variant.method.observation_noise else 0,
-            V0=model.start_dim,
-            IN=model.known_dim,
-            F=model.forcing_dim,
-            C=len(model.covariates),
-            L=int(variant.tempered),
-        )
+        self.sizes = sizes_of(model, variant)
         check_size(self.sizes)
         self.lanes = variant.lanes or choose_lanes(self.sizes, variant.abreast)
         self.censored = model.observation_dim if variant.censored else 0
@@ -217,7 +205,7 @@ class CompiledModel:
             self.sizes, regular=variant.regular, censored=self.censored, metric=variant.metric
         )
         if variant.complete and not variant.conditioned:
-            self.records.grid.known["mask"] = np.ones(rows)
+            self.records.grid.known["mask"] = np.ones(self.sizes.Y)
         if not variant.tempered:
             self.records.settings.known["coldness"] = np.ones(())
         self.functions = ModelFunctions(
@@ -275,6 +263,23 @@ class CompiledModel:
 
     def _lanes_of(self, kernel: Kernel) -> int:
         return self.variant.abreast if isinstance(kernel, SegmentScan) else self.lanes
+
+
+def sizes_of(model: DiffusionModel, variant: Variant) -> Sizes:
+    return Sizes(
+        X=model.augmented_dim,
+        M=model.state_dim,
+        V=model.noise_dim,
+        U=model.parameters.size,
+        Z=model.parameters.z_size,
+        Y=model.observation_dim + (model.augmented_dim if variant.conditioned else 0),
+        W=model.observation_noise_dim if variant.method.observation_noise else 0,
+        V0=model.start_dim,
+        IN=model.known_dim,
+        F=model.forcing_dim,
+        C=len(model.covariates),
+        L=int(variant.tempered),
+    )
 
 
 def choose_lanes(n: Sizes, abreast: int) -> int:

@@ -15,6 +15,7 @@ from pathfold.engine.compile import (
     CONSTRAINED_METHOD,
     FILTER_METHOD,
     GUIDED_METHOD,
+    INTEGRATED_METHOD,
     LAPLACE_METHOD,
     SEGMENTED_METHOD,
     UNCONSTRAINED_METHOD,
@@ -356,6 +357,17 @@ class LaplaceEngine(Engine):
     def give(self, problem: np.ndarray, u: np.ndarray) -> None:
         """Write the parameters, as normals, to a problem."""
         self.set("problem", problem, "coordinates", "centre", u)
+
+
+class IntegratedEngine(Engine):
+    """Compiled density of the parameters, with paths integrated out, and draws of noise given them (method.md,
+    section 25); the parameters have coordinates, at first their own."""
+
+    method = INTEGRATED_METHOD
+    in_segments = False
+
+    def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
+        super().__init__(model, grid, metric=True, **options)
 
 
 class GuidedEngine(Engine):

@@ -17,6 +17,7 @@ from pathfold.engine.native.constrained_step import first_order_shift, linearise
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair
 from pathfold.engine.native.inner_mode import inner_mode
+from pathfold.engine.native.integrated_paths import integrate_with_gradient, run_integrated
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.recording import Drawn
@@ -49,7 +50,11 @@ OF_ALL: Entries = (
     (first_order_shift, (MACHINE, BLOCK, BLOCK)),
     (help_along, (int64, int64)),
 )
-STATIC: Entries = ((run_static, (WORK, float64, int64, float64, *DRAWN)),)
+STATIC: Entries = (
+    (run_static, (WORK, float64, int64, float64, *DRAWN)),
+    (integrate_with_gradient, (MACHINE, BLOCK)),
+    (run_integrated, (WORK, TABLE, float64, int64, float64, *DRAWN)),
+)
 REPLICAS: Entries = (
     (set_coldness, (MACHINE, float64)),
     (meet, (MACHINE, BLOCK)),

@@ -196,6 +196,13 @@ PATH_GRADIENT = plan(
     once("parameter_gradient"),
 )
 
+# The law of the data where paths are integrated out, its gradient, and a draw of the noise given both (section 25).
+INTEGRATE = plan(once("parameters"), series("start_means"), chunks("means", "row_means"), series("integrate"))
+INTEGRATED_GRADIENT = plan(
+    series("mean_weights"), chunks("interval_slopes", "row_slopes"), series("gather"), once("parameter_gradient")
+)
+CONDITION = plan(chunks("push"), series("predict", "condition"), chunks("pull"), series("link"), chunks("simulate"))
+
 # The inner mode of the Laplace approximation, and draws from the fibre (section 21).
 NEWTON_PASS = plan(
     chunks("elements", "row_curvature"),

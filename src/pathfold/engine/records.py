@@ -10,7 +10,12 @@ from pathfold.engine.table import record_place
 from pathfold.program.layout import Record, Use
 
 # Fields that kernels alone read: what they know to be constant there is not written.
-INSIDE = {*(("node", name) for name in ("A", "E", "Ez", "Q", "Hz", "Hu")), ("path", "B"), ("newton", "cross")}
+INSIDE = {
+    *(("node", name) for name in ("A", "E", "Ez", "Q", "Hz", "Hu", "b", "o")),
+    *(("path", name) for name in ("B", "Phi")),
+    *(("work", name) for name in ("gz_node", "gz_path")),
+    ("newton", "cross"),
+}
 
 type Fields = dict[str, tuple[int, ...]]  # the shapes of a record's fields, in order
 

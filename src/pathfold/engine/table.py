@@ -22,7 +22,7 @@ STEPS, SLOTS, ROWS, ACTIVE = LAYOUT_STEPS, LAYOUT_SLOTS, LAYOUT_ROWS, LAYOUT_ACT
 
 X, V, U, Z, Y, W, V0 = range(LAYOUT_HEAD, LAYOUT_HEAD + 7)  # dimensions, as in `records.Sizes`
 (
-    METHOD,  # one of the four below
+    METHOD,  # one of the five below
     MAX_DEPTH,  # of the trees of dynamic trajectories
     INTERVALS,  # of all series
     SERIES,  # pieces, where paths are guided
@@ -53,7 +53,7 @@ X, V, U, Z, Y, W, V0 = range(LAYOUT_HEAD, LAYOUT_HEAD + 7)  # dimensions, as in 
     _RECORDS,
 ) = range(V0 + 1, V0 + 30)
 
-CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE = range(4)  # values of METHOD
+CONSTRAINED, UNCONSTRAINED, GUIDED, LAPLACE, INTEGRATED = range(5)  # values of METHOD
 
 # Records, by block, as in POINT_SUMS: three numbers each, where it begins, where it ends, the scalars of one set of its
 # fields.

@@ -21,12 +21,12 @@ from pathfold.results.variables import Variable
 from pathfold.sampling import Settings
 from pathfold.sampling.checkpoint import ABOUT, FORMAT, Checkpoint
 from pathfold.sampling.draws import Draws, Shape
-from pathfold.sampling.execution import shape_of_draws, worth_keeping
+from pathfold.sampling.execution import recorded_settings, shape_of_draws, worth_keeping
 
 
 def described(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> str:
     """Describe all that results have besides draws and noise, as text for a checkpoint folder."""
-    recorded = {**settings.recorded, "steps_per_interval": grid.steps}
+    recorded = recorded_settings(model, grid, settings)
     form = Form.of(model, grid, recorded, settings.keep, settings.sampler.statistics(model))
     about = {
         "format": FORMAT,

@@ -75,6 +75,8 @@ def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
         return head, [*troubles(tree, [])] or reasons_of(tree)
     sizes = results_of(tree, "sample_stats").posterior.sizes
     head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
+    if tree.attrs.get("method") == "integrated":
+        head += ", paths integrated out"
     fine = "the chains agree, and nothing is amiss with the sampling"
     return head, [*troubles(tree, kept_parameters(tree))] or [fine]
 

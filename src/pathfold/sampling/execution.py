@@ -77,7 +77,7 @@ def run_chains(
     engine, sampled = _compiled(model, grid, settings)
     middle = time.perf_counter()
     task = _task(model, grid, settings, sampled)
-    recorded = {**settings.recorded, "steps_per_interval": grid.steps}
+    recorded = recorded_settings(model, grid, settings)
     mark = partial(_fingerprint, model, task, recorded)
     claimed = _claimed(settings, mark, about, shared=alone is not None)
     with explained(model, grid, settings.seed), claimed:
@@ -96,6 +96,11 @@ def run_chains(
         run = _cut_short(run, settings, [task.iterations(d.made) for d in results], interrupted=interrupted)
     _warn_of_disk(run.chains, settings)
     return _with_noise(run, engine, sampled, settings.warmup)
+
+
+def recorded_settings(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> dict[str, Any]:
+    """Return all that the draws depend on besides model and data, and what was chosen for these, as results have it."""
+    return {**settings.recorded, **settings.sampler.chosen(model, grid), "steps_per_interval": grid.steps}
 
 
 def _check(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings) -> None:
@@ -167,8 +172,8 @@ def _with_noise(run: Run, engine: Engine, sampled: Engine, warmup: int) -> Run:
     """Add what the noise of draws tells, with a warning in the place of what cannot be made."""
     lost, shift = "was left out of the results, since it could not be made", None
     noise = spared(f"the group noise {lost}", lambda: noise_of(sampled, run.grid, run.chains, warmup))
-    if sampled is engine:
-        judge = partial(half_step_shift, run.model, engine, run.chains, warmup)
+    if not sampled.of_fine_steps:
+        judge = partial(half_step_shift, run.model, sampled, run.chains, warmup)
         shift = spared(f"the group half_step_shift {lost}", judge)
     return replace(run, noise=noise, half_step_shift=shift)
 

@@ -75,6 +75,10 @@ class Sampler(ABC):
         own = {name: value for name, value in vars(self).items() if name != "solver"}
         return {name: "adapted" if value is None else value for name, value in own.items()}
 
+    def chosen(self, model: DiffusionModel, grid: TimeGrid) -> dict[str, Any]:
+        """Return what it chooses for a model and its data, as results record it besides its settings."""
+        return {}
+
     def engine(self, model: DiffusionModel, grid: TimeGrid) -> Engine:
         """Return the engine on the manifold of the data, where chains are to begin."""
         return Engine(model, grid, solver=self.solver, tempered=self.tempered)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pathfold.data.checks import positive
+import numpy as np
+
+from pathfold.data import TimeGrid
+from pathfold.data.checks import positive, truth
+from pathfold.engine import Engine, IntegratedEngine
+from pathfold.engine import table as at
+from pathfold.engine.affine import why_not_affine
 from pathfold.engine.engine import Solver
+from pathfold.errors import SettingsError
+from pathfold.model import DiffusionModel
 from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
+from pathfold.sampling.integrated_chain import IntegratedChain
 from pathfold.sampling.sampler import SOLVER, Sampler
+from pathfold.sampling.starts import Point
+
+MANIFOLD, INTEGRATED = "manifold", "integrated"  # what results call the method
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,9 @@ class StaticHMC(Sampler):
         quarter and three quarters of a turn.
     target_acceptance
         The acceptance rate that warm-up tunes the step size for, between 0 and 1.
+    integrate
+        Whether paths are integrated out, so that parameters alone move and each draw gets an exact draw of its path:
+        possible where path and observations are linear in their noise given the parameters, and by default done there.
     solver
         `pf.Solver(...)`: when the projection of a step onto the manifold has converged.
     """
@@ -33,6 +48,7 @@ class StaticHMC(Sampler):
     integration_time: float | None = None
     target_acceptance: float = 0.95
     _: KW_ONLY
+    integrate: bool | None = None
     solver: Solver = SOLVER
 
     def __post_init__(self) -> None:
@@ -40,6 +56,39 @@ class StaticHMC(Sampler):
         self._check_target(self.target_acceptance)
         if self.integration_time is not None:
             self._set("integration_time", positive("integration_time", self.integration_time))
+        if self.integrate is not None:
+            self._set("integrate", truth("integrate", self.integrate))
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        return {name: value for name, value in super().recorded.items() if name != "integrate"}
+
+    def chosen(self, model: DiffusionModel, grid: TimeGrid) -> dict[str, Any]:
+        return {"method": MANIFOLD if self._why_not(model, grid) else INTEGRATED}
+
+    def _why_not(self, model: DiffusionModel, grid: TimeGrid) -> str:
+        """Return why paths are not integrated out; empty if they are."""
+        if self.integrate is False:
+            return "that is not wanted"
+        return why_not_affine(model, censored=bool(grid.censored.any()))
+
+    def check(self, model: DiffusionModel) -> None:
+        self._check_linear(why_not_affine(model, censored=False))
+
+    def _check_linear(self, why: str) -> None:
+        if self.integrate and why:
+            raise SettingsError(f"integrate=True: paths cannot be integrated out, since {why}; leave integrate out")
+
+    def sampled(self, engine: Engine) -> Engine:
+        self._check_linear(why := self._why_not(engine.model, engine.grid))
+        return engine if why else IntegratedEngine(engine.model, engine.grid)
+
+    def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
+        position = own.block("vector")
+        own.set_vector(position, *engine.get_vector(point))
+        return Point(position, np.zeros(0))
 
     def chain(self, task: ChainTask) -> HamiltonianChain:
-        return HamiltonianChain(task, self.target_acceptance, self.integration_time or 0.0)
+        integrated = task.layout[at.METHOD] == at.INTEGRATED
+        kind = IntegratedChain if integrated else HamiltonianChain
+        return kind(task, self.target_acceptance, self.integration_time or 0.0)

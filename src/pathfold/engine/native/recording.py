@@ -36,7 +36,7 @@ def record(layout, point, z, x0, nodes, path):
         begin = of_start(layout, k)
         for i in range(x0.shape[1]):
             x0[k, i] = point[begin + i * layout[at.ABREAST]]
-    if layout[at.METHOD] == at.CONSTRAINED:
+    if layout[at.METHOD] == at.CONSTRAINED or layout[at.METHOD] == at.INTEGRATED:
         record_intervals(layout, point, nodes, path)
     else:
         record_steps(layout, point, nodes, path)

@@ -1,0 +1,97 @@
+"""A chain of the parameters alone, with paths integrated out: its mode, its coordinates, its transitions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pathfold.engine import table as at
+from pathfold.engine.native.integrated_paths import ROWS, integrate_with_gradient, run_integrated
+from pathfold.engine.native.recording import Drawn
+from pathfold.errors import InitialisationError
+from pathfold.sampling.chain import ChainTask
+from pathfold.sampling.hamiltonian_chain import HamiltonianChain
+from pathfold.sampling.progress import Monitor
+
+TURN = 1.8  # the integration time: a little more than a quarter of a turn, as posteriors are wider than at their mode
+STEPS = 30  # of Newton's method to the mode, at most
+SETTLED = 1e-4  # what a step of it promises to gain of the log density, at the mode
+DIFFERENCE = 1e-4  # of a parameter's normal, for second derivatives
+FLATTEST = 0.1  # curvature that the posterior has at least, in units of the prior's
+LONGEST, SHORTEST = 3.0, 1e-3  # steps of Newton's method, in prior standard deviations; shares of one that are tried
+
+
+class IntegratedChain(HamiltonianChain):
+    """A chain of static trajectories of the parameters, each draw with noise drawn given them (method.md, section 25).
+
+    It begins at the mode next to its start, in coordinates in which the curvature there is the identity.
+    """
+
+    def __init__(self, task: ChainTask, target: float, time: float) -> None:
+        super().__init__(task, target, time or TURN, points=1, momenta=1)
+        self.size = int(self.layout[at.U])
+        self.room = np.zeros((ROWS, self.size + 1))
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Centre and factor of the coordinates, as the problem has them."""
+        begin, end = self.layout[at.PROBLEM_COORDINATES], self.layout[at.PROBLEM_COORDINATES + at.END]
+        return self.problems[0, begin:end]
+
+    @property
+    def coordinates(self) -> tuple[np.ndarray, np.ndarray]:
+        """The centre m and the factor L of the coordinates q, with u = m + L q."""
+        return self.numbers[: self.size], self.numbers[self.size :].reshape(self.size, self.size)
+
+    def recorded(self, block: np.ndarray) -> np.ndarray:
+        copied, (centre, factor) = block.copy(), self.coordinates
+        copied[: self.size] = centre + factor @ block[: self.size]
+        return copied
+
+    def initialise(self) -> None:
+        """Go from the start to the mode, by Newton's method, and take the curvature there for the metric."""
+        assert self.task.start is not None
+        u = self.task.start.position[: self.size].copy()
+        value, slope = self._at(u)
+        if not np.isfinite(value):
+            raise InitialisationError("the sampler cannot start where a search ended: the data have no density there")
+        for _ in range(STEPS):
+            scales, directions = self._curvature(u)
+            step = -directions @ (directions.T @ slope / scales)
+            if -slope @ step < SETTLED:
+                break
+            share = min(1.0, LONGEST / float(np.linalg.norm(step)))
+            while share > SHORTEST and not self._at(u + share * step)[0] < value:
+                share *= 0.5
+            if share <= SHORTEST:
+                break
+            u += share * step
+            value, slope = self._at(u)
+        scales, directions = self._curvature(u)
+        centre, factor = self.coordinates
+        centre[:], factor[:] = u, directions / np.sqrt(scales)
+        self.current[: self.size] = 0.0
+
+    def _at(self, u: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return minus the log density of parameters, in their own coordinates, and its gradient."""
+        self.current[: self.size] = u
+        value = integrate_with_gradient(self.machine, self.current)
+        begin = self.momenta.shape[1]
+        slope = self.current[begin : begin + self.size] + u
+        return value + 0.5 * float(u @ u), slope
+
+    def _curvature(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return size and directions of the curvature, by differences of gradients, at least `FLATTEST`."""
+        rows = [self._at(u + step)[1] - self._at(u - step)[1] for step in DIFFERENCE * np.eye(self.size)]
+        curvature = np.reshape(rows, (self.size, self.size)) / (2.0 * DIFFERENCE)
+        if not np.all(np.isfinite(curvature)):
+            curvature = np.eye(self.size)
+        scales, directions = np.linalg.eigh(0.5 * (curvature + curvature.T))
+        return np.maximum(np.abs(scales), FLATTEST), directions
+
+    def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
+        given = self._work, self.room, self.time, self.task.warmup, self.target
+        self.draws.integration_time = self.time
+        return run_integrated(*given, Drawn(**room), monitor.stop, monitor.done)
+
+    def _state(self) -> dict[str, np.ndarray]:
+        return {**super()._state(), "room": self.room, "coordinates": self.numbers}

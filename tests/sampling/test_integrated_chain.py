@@ -1,0 +1,90 @@
+"""Runs with paths integrated out: where they are the default, what is refused, posteriors beside the manifold's."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+
+import pathfold as pf
+from tests.sampling.comparing import threshold
+
+FALSE_ALARMS = 1e-4
+
+
+def model(*, bend: float = 0.0) -> pf.DiffusionModel:
+    """Two states of which one has noise, an effect of each series, an input, a step of what is observed exactly."""
+    return pf.DiffusionModel(
+        drift=lambda x, z, t, inputs: (
+            jnp.stack([x[1], -z["k"] * x[0] - 0.7 * x[1] + z["own"] + inputs["push"]]) + bend * x**3
+        ),
+        diffusion=lambda x, z: jnp.array([[0.0], [1.0]]) * z["sigma"],
+        parameters={
+            "k": dist.LogNormal(0.3, 0.4),
+            "sigma": dist.LogNormal(-0.7, 0.4),
+            "tau": dist.LogNormal(-1.5, 0.4),
+            "own": pf.Varying(dist.Normal(0.2, 0.5)),
+        },
+        initial_state=[dist.Normal(0.0, 0.5), 0.1],
+        observation=pf.GaussianNoise(lambda x, z: x[:1], "tau"),
+        scheme=pf.StrongOrder1p5(),
+        inputs={"push": pf.Input([0.0, 1.0, 9.0], [0.0, 1.0, 0.5], kind="hold")},
+    )
+
+
+@cache
+def data(*, censored: bool = False) -> tuple[pf.Observations, ...]:
+    rng, series = np.random.default_rng(4), []
+    for k in range(4):
+        times = np.cumsum(rng.uniform(0.2, 0.8, size=9))
+        values = 0.4 * np.sin(times + k) + 0.2 * rng.normal(size=9)
+        values[rng.integers(9)] = np.nan
+        marks = (np.arange(9) == 3).astype(int) if censored else None
+        series.append(pf.Observations(times, values, censored=marks))
+    return tuple(series)
+
+
+def run(given: pf.DiffusionModel, of: tuple[pf.Observations, ...], *, draws: int, **settings) -> xr.DataTree:
+    return pf.sample(given, of, steps_per_interval=3, draws=draws, seed=3, progress=False, **settings)
+
+
+def test_what_cannot_be_integrated_is_refused_with_the_reason():
+    sentence = "integrate=True: paths cannot be integrated out, since a step is not linear in state and noise"
+    with pytest.raises(pf.SettingsError, match=sentence):
+        run(model(bend=-0.1), data(), draws=5, sampler=pf.StaticHMC(integrate=True))
+    with pytest.raises(pf.SettingsError, match="integrate must be"):
+        pf.StaticHMC(integrate="yes")  # pyright: ignore[reportArgumentType]
+
+
+def test_censored_values_are_no_part_of_a_linear_model():
+    with pytest.raises(pf.SettingsError, match="since some observed values are censored"):
+        run(model(), data(censored=True), draws=5, sampler=pf.StaticHMC(integrate=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*half steps|.*depends on the time step")
+def test_posteriors_agree_with_those_on_the_manifold():
+    """A panel with effects, inputs, gaps, and a state that noise reaches through another: means and squares of all."""
+    found = [
+        run(model(), data(), draws=1500, sampler=pf.StaticHMC(integrate=choice)).posterior.to_dataset()
+        for choice in (None, False)
+    ]
+    scores = []
+    for name in ("k", "sigma", "tau", "own", "initial_state", "state"):
+        a, b = (each[name].values.reshape(4, 1500, -1) for each in found)
+        for power in (1, 2):
+            means, errors = zip(*(_mean_and_error((x - b.mean((0, 1))) ** power) for x in (a, b)), strict=True)
+            variance = errors[0] + errors[1]
+            scores.append((means[0] - means[1])[variance > 1e-20] / np.sqrt(variance[variance > 1e-20]))
+    z = np.concatenate(scores)
+    assert z.size > 100
+    assert np.abs(z).max() < threshold(z.size, FALSE_ALARMS)
+
+
+def _mean_and_error(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means over chains and draws and their squared standard errors, from the means of 40 batches."""
+    batches = x.reshape(40, -1, x.shape[-1]).mean(axis=1)
+    return batches.mean(axis=0), batches.var(axis=0, ddof=1) / 40
