@@ -72,8 +72,8 @@ def bounds(kappa: float, omega: float, mixed: float, start: float = 0.0) -> dict
     """What the errors may be; those of a mixed solve grow also with the condition of J(q') on the normals at q."""
 
     def bound(name: str) -> float:
-        growth = kappa * omega ** POWER.get(name, 1.5) * (mixed if name.startswith("mixed") else 1.0)
-        return TOLERANCE if name in EXACT else max(TOLERANCE, GROWTH * growth, EPS * start)
+        growth = max(GROWTH * kappa * omega ** POWER.get(name, 1.5), EPS * start)
+        return TOLERANCE if name in EXACT else max(TOLERANCE, growth * (mixed if name.startswith("mixed") else 1.0))
 
     return {name: bound(name) for name in QUANTITIES}
 

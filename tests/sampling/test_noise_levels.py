@@ -179,7 +179,7 @@ def test_blocks_of_fitzhugh_nagumo(R):
             steps_per_interval=25,
             draws=1000,
             seed=5,
-            sampler=pf.DynamicHMC(observations_per_block=observations),
+            sampler=pf.DynamicHMC(target_acceptance=0.9, observations_per_block=observations),
             keep_path="none",
             progress=False,
         )
