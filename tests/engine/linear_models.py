@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -93,8 +94,8 @@ class LinearCase(Case):
 
 def linear(case: Case, bend: str = "") -> LinearCase:
     """Return a linear model with the dimensions of a case."""
-    same = {each.name: getattr(case, each.name) for each in fields(Case)}
-    kinds = {"starts": ("normal",) * len(case.starts), "varying": ("normal given",) * len(case.varying)}
+    same: dict[str, Any] = {each.name: getattr(case, each.name) for each in fields(Case)}
+    kinds: dict[str, Any] = {"starts": ("normal",) * len(case.starts), "varying": ("normal given",) * len(case.varying)}
     return LinearCase(**same | kinds | {"noise": "normal", "inputs": False, "bend": bend})
 
 
