@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 
 import jax.numpy as jnp
@@ -64,27 +63,6 @@ def test_what_cannot_be_integrated_is_refused_with_the_reason():
 def test_censored_values_are_no_part_of_a_linear_model():
     with pytest.raises(pf.SettingsError, match="since some observed values are censored"):
         run(model(), data(censored=True), draws=5, sampler=pf.StaticHMC(integrate=True))
-
-
-def test_what_parameters_alone_move_is_left_to_the_manifold():
-    """The first observation is of the initial state, which has no noise of its own."""
-    known = pf.DiffusionModel(
-        drift=lambda x, z: -x,
-        diffusion=lambda x, z: z["sigma"] * jnp.eye(1),
-        parameters={"begin": dist.Normal(0.0, 1.0), "sigma": dist.LogNormal(0.0, 0.3)},
-        initial_state=lambda z: z["begin"] * jnp.ones(1),
-        observation=pf.Noiseless(lambda x, z: x),
-    )
-    times = 0.5 * np.arange(12)
-    seen = pf.Observations(times, np.cos(times))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = run(known, (seen,), draws=20, warmup=20)
-        later = run(known, (pf.Observations(times[1:], np.cos(times[1:])),), draws=20, warmup=20)
-    assert (tree.attrs["method"], later.attrs["method"]) == ("manifold", "integrated")
-    np.testing.assert_allclose(tree.posterior["begin"], 1.0, atol=1e-6)
-    with pytest.raises(pf.SettingsError, match="observed exactly that noise does not move"):
-        run(known, (seen,), draws=20, sampler=pf.StaticHMC(integrate=True))
 
 
 @pytest.mark.filterwarnings("ignore:.*half steps|.*depends on the time step")

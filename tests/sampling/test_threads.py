@@ -77,7 +77,11 @@ def started(monkeypatch) -> list[int]:
 @pytest.mark.parametrize(
     ("kind", "sampler"),
     thorough(
-        [(kind, sampler) for kind in ("panel", "series") for sampler in ("static", "integrated", "dynamic", "baseline")],
+        [
+            (kind, sampler)
+            for kind in ("panel", "series")
+            for sampler in ("static", "integrated", "dynamic", "baseline")
+        ],
         ("panel", "static"),
         ("panel", "integrated"),
         ("panel", "baseline"),

@@ -10,13 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import numpy as np
-
-from pathfold.data import TimeGrid
 from pathfold.engine.compile import CONSTRAINED_METHOD, Variant, sizes_of
-from pathfold.engine.engine import IntegratedEngine
 from pathfold.engine.model_functions import ModelFunctions
-from pathfold.engine.native.integrated_paths import integrate_with_gradient
 from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel
 from pathfold.program.arrays import needs
@@ -68,23 +63,6 @@ def _why_not(model: DiffusionModel, censored: bool) -> str:
         except ModelError:  # a prior without a map that can be compiled, say
             return f"the function {demand.program!r} cannot be written down"
     return ""
-
-
-def why_singular(model: DiffusionModel, grid: TimeGrid) -> str:
-    """Return why rows have no density given the parameters, if so: where all rows have noise of their own they do.
-
-    Exact rows may be moved by parameters alone, whatever these are (a known initial state that is observed): the Gram
-    matrix of the noise is then singular at all draws from the prior.
-    """
-    if model.noise_everywhere:
-        return ""
-    engine, rng = IntegratedEngine(model, grid), np.random.default_rng(41)
-    point, machine = engine.block("point"), engine.machine()
-    for scale in (0.0, 0.5, 0.5):
-        engine.set("point", point, "u", "u", scale * rng.standard_normal(engine.sizes.U))
-        if np.isfinite(integrate_with_gradient(machine, point)):
-            return ""
-    return "something is observed exactly that noise does not move, given the parameters"
 
 
 def degree(program: Program, arguments: Collection[int]) -> int:

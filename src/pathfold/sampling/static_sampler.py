@@ -11,7 +11,7 @@ from pathfold.data import TimeGrid
 from pathfold.data.checks import positive, truth
 from pathfold.engine import Engine, IntegratedEngine
 from pathfold.engine import table as at
-from pathfold.engine.affine import why_not_affine, why_singular
+from pathfold.engine.affine import why_not_affine
 from pathfold.engine.engine import Solver
 from pathfold.errors import SettingsError
 from pathfold.model import DiffusionModel
@@ -70,7 +70,7 @@ class StaticHMC(Sampler):
         """Return why paths are not integrated out; empty if they are."""
         if self.integrate is False:
             return "that is not wanted"
-        return why_not_affine(model, censored=bool(grid.censored.any())) or why_singular(model, grid)
+        return why_not_affine(model, censored=bool(grid.censored.any()))
 
     def check(self, model: DiffusionModel) -> None:
         self._check_linear(why_not_affine(model, censored=False))
