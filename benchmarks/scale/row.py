@@ -32,7 +32,7 @@ def row(table: str, size: int, terms: Terms) -> Row:
     made, given = circumstances(), problem(table, size)
     names = [*given.model.parameters.names]
     own = terms.of(table, size)
-    sampler = pf.StaticHMC(integration_time=own.integration_time)
+    sampler = pf.StaticHMC(integration_time=own.integration_time, integrate=False)
     short_run(given)
     before = peak()
     with warnings.catch_warnings(record=True) as caught:

@@ -94,9 +94,9 @@ class LinearCase(Case):
 
 def linear(case: Case, bend: str = "") -> LinearCase:
     """Return a linear model with the dimensions of a case."""
-    given: dict[str, Any] = {each.name: getattr(case, each.name) for each in fields(Case)}
-    given |= {"starts": ("normal",) * len(case.starts), "varying": ("normal given",) * len(case.varying)}
-    return LinearCase(**given | {"noise": "normal", "inputs": False, "bend": bend})
+    same: dict[str, Any] = {each.name: getattr(case, each.name) for each in fields(Case)}
+    kinds: dict[str, Any] = {"starts": ("normal",) * len(case.starts), "varying": ("normal given",) * len(case.varying)}
+    return LinearCase(**same | kinds | {"noise": "normal", "inputs": False, "bend": bend})
 
 
 def linear_cases() -> st.SearchStrategy[LinearCase]:

@@ -50,7 +50,7 @@ PANEL = LinearCase(
 )
 EXACT = LinearCase(seed=8, X=2, B=1, Y=1, W=0, S=4, priors=("normal", "beta"), starts=("normal",), lengths=(6,))
 SCHEME = LinearCase(
-    seed=3, X=2, B=2, Y=1, W=2, S=1, priors=("normal", "normal"), starts=(), lengths=(4, 4), scheme="exact"
+    seed=3, X=2, B=2, Y=1, W=2, S=1, priors=("normal", "normal"), starts=(), lengths=(2, 1), scheme="exact"
 )
 FIXED = {"plain": PLAIN, "panel": PANEL, "exact": EXACT, "scheme": SCHEME}
 

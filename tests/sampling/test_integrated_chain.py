@@ -1,4 +1,4 @@
-"""Runs with paths integrated out: where they are the default, what is refused, posteriors beside the manifold's."""
+"""Runs with paths integrated out: what is refused, and that posteriors are those of the manifold."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from tests.sampling.test_reproducible import stop_with
 from tests.thorough import thorough
 
 SAMPLERS = {
-    "static": pf.StaticHMC(),
+    "static": pf.StaticHMC(integrate=False),
+    "integrated": pf.StaticHMC(),
     "dynamic": pf.DynamicHMC(),
     "baseline": pf.UnconstrainedHMC(),
     "replicas": pf.ReplicaExchange(rungs=3),
@@ -76,8 +77,13 @@ def started(monkeypatch) -> list[int]:
 @pytest.mark.parametrize(
     ("kind", "sampler"),
     thorough(
-        [(kind, sampler) for kind in ("panel", "series") for sampler in ("static", "dynamic", "baseline")],
+        [
+            (kind, sampler)
+            for kind in ("panel", "series")
+            for sampler in ("static", "integrated", "dynamic", "baseline")
+        ],
         ("panel", "static"),
+        ("panel", "integrated"),
         ("panel", "baseline"),
         ("series", "dynamic"),
     ),

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from pathfold.engine.equations import gram, linearise
-from pathfold.engine.equations.gram import SINGULAR, look
+from pathfold.engine.equations.gram import SINGULAR
 from pathfold.engine.model_functions import LARGEST_HESSIAN, Programs
 from pathfold.engine.records import Records, Sizes
 from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 from pathfold.program.layout import Record
-from pathfold.program.matrices import lower_mirrored
+from pathfold.program.matrices import eliminate, lower_mirrored, ones_where_missing
 from pathfold.program.programs import Applied
 
 
@@ -40,7 +40,7 @@ class IntegratedRecords(Records):
         factor = {"P_start": (X, X), "c_start": (X,), "M": (X, X), "m": (X,), "K": (X, Y), "Sig_inv": (Y, Y), "e": (Y,)}
         self.node = Record("node", "lane", states | rows | factor)
         self.sums = Record("sums", "shared", {"misfit": (), "gz": (Z,)})
-        weights = {"Th": (X, X), "pull": (X,), "Lam0": (X, X), "wH": (Y, X), "wHw": (Y, W), "wo": (Y,)}
+        weights = {"Th": (X, X), "pull": (X,), "wH": (Y, X), "wHw": (Y, W), "wo": (Y,)}
         self.work = Record("work", "lane", weights | {"gz_node": (Z,), "gz_path": (Z,), "Bp": (X,)})
         self.newton = Record("newton", "lane", {"gap": (X,), "e_drawn": (Y,), "c": (X,), "lam": (Y,), "eta": (X,)})
         self.start_weights = Record("start_weights", "series", {"wB0": (X, V0), "pull0": (X,)})
@@ -128,27 +128,34 @@ def _row_means(f: Programs, r: Records, n: Sizes) -> Kernel:
 
 
 def _integrate(r: Records, n: Sizes) -> Kernel:
-    """The filter of section 4 with the mean as its one column: misfit = sum log|Sig| + e^T Sig^{-1} e + 2 excess."""
+    """The filter of section 4 with the mean as its one column: misfit = sum log|Sig| + e^T Sig^{-1} e + 2 excess.
+
+    Rows being few, Joseph's form is made of low-rank changes, (M - K H M) (I - K H)^T + K W W^T K^T.
+    """
 
     def init(B0, mean0, excess_x0, misfit):
         return {"P": B0 @ B0.T, "mean": mean0, "misfit": misfit + 2.0 * excess_x0}
 
     def body(P, mean, misfit, A, b, Q, H, o, Hw, mask, excess):
-        seen = look(P, mean[:, None], A, b[:, None], Q, H, o[:, None], lower_mirrored(Hw @ Hw.T), mask, 1.0)
-        e = seen.eU[:, 0]
-        pivots, sizes = seen.pivots, np.diag(seen.Sig)
-        held = [np.where(pivots[j] > SINGULAR * sizes[j], pivots[j], np.nan) for j in range(n.Y)]
+        M, noise = lower_mirrored(A @ P @ A.T + Q), lower_mirrored(Hw @ Hw.T)
+        HM = H @ M
+        Sig = lower_mirrored(ones_where_missing(HM @ H.T + noise, mask))
+        Sig_inv, pivots = eliminate(Sig)
+        Sig_inv = lower_mirrored(Sig_inv)
+        K, m = HM.T @ Sig_inv, A @ mean + b
+        e, seen = H @ m + o, M - K @ HM
+        held = [np.where(pivots[j] > SINGULAR * Sig[j, j], pivots[j], np.nan) for j in range(n.Y)]
         return {
             "P_start": P,
             "c_start": mean,
-            "M": seen.M,
-            "m": A @ mean + b,
-            "K": seen.K,
-            "Sig_inv": seen.Sig_inv,
+            "M": M,
+            "m": m,
+            "K": K,
+            "Sig_inv": Sig_inv,
             "e": e,
-            "P": seen.P,
-            "mean": seen.d[:, 0],
-            "misfit": misfit + sum((np.log(each) for each in held), e @ (seen.Sig_inv @ e)) + 2.0 * excess,
+            "P": lower_mirrored(seen - (seen @ H.T) @ K.T + K @ noise @ K.T),
+            "mean": m - K @ e,
+            "misfit": misfit + sum((np.log(each) for each in held), e @ (Sig_inv @ e)) + 2.0 * excess,
         }
 
     def final(misfit):
@@ -167,19 +174,19 @@ def _mean_weights(r: Records, n: Sizes) -> Kernel:
     def init():
         return {"Om": np.zeros((n.X, n.X)), "rho": np.zeros(n.X)}
 
-    def body(Om, rho, A, H, Hw, K, Sig_inv, M, m, e, P_start, c_start):
-        KH = np.eye(n.X) - K @ H
+    def body(Om, rho, A, H, Hw, K, Sig_inv, M, m, e):
         lam = Sig_inv @ e - K.T @ rho
         eta = rho + H.T @ lam
-        Om_n = lower_mirrored(H.T @ Sig_inv @ H + KH.T @ Om @ KH)
-        Th = lower_mirrored(Om_n - eta[:, None] * eta)
+        KOm = K.T @ Om
+        own = lower_mirrored(Sig_inv + KOm @ K)
+        across = own @ H - KOm
+        Om_n = lower_mirrored(Om - KOm.T @ H + H.T @ across)
         return {
             "wo": lam,
-            "wH": (Sig_inv @ H - K.T @ Om @ KH) @ M + lam[:, None] * (m - M @ eta),
-            "wHw": (Sig_inv + K.T @ Om @ K - lam[:, None] * lam) @ Hw,
-            "Th": Th,
+            "wH": across @ M + lam[:, None] * (m - M @ eta),
+            "wHw": (own - lam[:, None] * lam) @ Hw,
+            "Th": lower_mirrored(Om_n - eta[:, None] * eta),
             "pull": eta,
-            "Lam0": P_start @ A.T @ Th + c_start[:, None] * eta,
             "Om": lower_mirrored(A.T @ Om_n @ A),
             "rho": A.T @ eta,
         }
@@ -195,8 +202,8 @@ def _interval_slopes(f: Programs, r: Records, n: Sizes) -> Kernel:
     """Forward inside an interval, Lam_s = F_s Lam_{s-1} + Sv_s B_s^T Th + f_s eta^T: the gradient by z of
     <Phi^T Lam^T, F> + <Phi^T Th B, Sv> + <Phi^T eta, f>."""
 
-    def init(Lam0):
-        return {"Lam": Lam0, "gz": np.zeros(n.Z)}
+    def init(P_start, c_start, A, Th, pull):
+        return {"Lam": P_start @ (A.T @ Th) + c_start[:, None] * pull, "gz": np.zeros(n.Z)}
 
     def body(Lam, gz, z, delta, t_start, s, forcing, B, Phi, Th, pull):
         step = _at_rest(f, n, z, delta, t_start, s, forcing)
@@ -208,7 +215,7 @@ def _interval_slopes(f: Programs, r: Records, n: Sizes) -> Kernel:
     def final(gz):
         return {"gz_path": gz}
 
-    uses = r.uses(problem="settings grid forcing", point="theta path", scratch="work")
+    uses = r.uses(problem="settings grid forcing", point="theta node path", scratch="work")
     return LaneScan("interval_slopes", uses, init=init, body=body, final=final, fixes=("gz_path",))
 
 
