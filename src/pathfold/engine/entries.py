@@ -1,7 +1,6 @@
 """What the host calls of the native sampler, with the types of the arguments, so that it can be compiled beforehand.
 
-Samplers name a list by its module, as in "pathfold.engine.entries:STATIC": first what is compiled soonest, last what
-takes longest.
+Samplers name a list by its module, as in "pathfold.engine.entries:STATIC".
 """
 
 from __future__ import annotations

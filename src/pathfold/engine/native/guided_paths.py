@@ -38,10 +38,11 @@ def hand_over(layout, point, size, source, of_piece, target, to_piece):
 
 
 @compiled
-def clear_omega(layout, point, piece):
-    for n in range(begins(layout, piece), begins(layout, piece + 2)):
-        base = of_interval(layout, at.POINT_V, at.V_V, n)
-        for i in range(layout[at.V]):
+def clear_steps(layout, point, record, field, size, first, end):
+    """Set a field to zero at every step from one piece to another (exclusive)."""
+    for n in range(begins(layout, first), begins(layout, end)):
+        base = of_interval(layout, record, field, n)
+        for i in range(size):
             point[base + i * layout[at.LANES]] = 0.0
 
 
@@ -58,26 +59,16 @@ def draw_steps(layout, point, record, field, piece, rng):
 def clear_guide(layout, point, piece, end):
     """Set H = 0, F = 0 at every step from one piece to another (exclusive), for noise as it is without data."""
     X = layout[at.X]
-    for n in range(begins(layout, piece), begins(layout, end)):
-        H, F = of_interval(layout, at.POINT_GUIDE, at.GUIDE_H, n), of_interval(layout, at.POINT_GUIDE, at.GUIDE_F, n)
-        for i in range(X * X):
-            point[H + i * layout[at.LANES]] = 0.0
-        for i in range(X):
-            point[F + i * layout[at.LANES]] = 0.0
+    clear_steps(layout, point, at.POINT_GUIDE, at.GUIDE_H, X * X, piece, end)
+    clear_steps(layout, point, at.POINT_GUIDE, at.GUIDE_F, X, piece, end)
     clear_outlook(layout, point, at.PIECE_H_BEGIN, at.PIECE_F_BEGIN, piece)
 
 
 @compiled
 def clear_outlook(layout, point, H, F, piece):
-    X, at_H, at_F = (
-        layout[at.X],
-        of_series(layout, at.POINT_PIECE, H, piece),
-        of_series(layout, at.POINT_PIECE, F, piece),
-    )
-    for i in range(X * X):
-        point[at_H + i] = 0.0
-    for i in range(X):
-        point[at_F + i] = 0.0
+    X, H, F = layout[at.X], of_series(layout, at.POINT_PIECE, H, piece), of_series(layout, at.POINT_PIECE, F, piece)
+    point[H : H + X * X] = 0.0
+    point[F : F + X] = 0.0
 
 
 @compiled
@@ -140,7 +131,7 @@ def follow_segment(m, point, piece):
 @compiled
 def aim(m, point, piece):
     """Compute the guide of a segment towards its own observation alone, from where the piece begins."""
-    clear_omega(m.layout, point, piece)
+    clear_steps(m.layout, point, at.POINT_V, at.V_V, m.layout[at.V], piece, piece + 2)
     clear_guide(m.layout, point, piece, piece + 2)
     clear_outlook(m.layout, point, at.PIECE_H_END, at.PIECE_F_END, piece + 1)
     for _ in range(SWEEPS):
@@ -169,9 +160,8 @@ def follow_series(m, point, k, inverse):
     layout = m.layout
     X, first, tail = layout[at.X], first_piece(layout, k), first_piece(layout, k + 1) - 1
     start = plans.INNOVATIONS_START if inverse else plans.GUIDED_START
-    steps, node = (
-        (plans.INNOVATIONS_PATH, plans.INNOVATIONS_NODE) if inverse else (plans.GUIDED_PATH, plans.GUIDED_NODE)
-    )
+    steps = plans.INNOVATIONS_PATH if inverse else plans.GUIDED_PATH
+    node = plans.INNOVATIONS_NODE if inverse else plans.GUIDED_NODE
     one(m, start, first, point, point)
     total = point[of_series(layout, at.POINT_PIECE, at.PIECE_LOG_RATIO, first)]
     total -= point[of_series(layout, at.POINT_PIECE, at.PIECE_EXCESS, first)]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy import exp, inf, nan
 
 from pathfold.engine import plans
@@ -32,7 +31,7 @@ from .static_hmc import draw_chances
 from .team import DESCRIBED, count_done, next_work, post, take, wait_for_others
 from .thresholds import HOT_PAIRS, MOST_RUNGS, TIMES
 from .trajectory import ACCEPTANCE, CURRENT, LOG_DENSITY, MOVING, NEXT, SPARE, STATISTICS
-from .tuning import of_rung
+from .tuning import of_rung, record
 from .vectors import clear_idle, copy, draw_normals, gradient, of_interval, position, setting, squared_norm
 from .words import get, put
 
@@ -47,17 +46,12 @@ POWERS, LIKELIHOODS, EXCHANGES, ALL_STATISTICS = range(OF_RUNGS, OF_RUNGS + 3 * 
 # How far a replica is on its way: it has been on the first rung, and on the last one after that.
 FROM_FIRST, FROM_LAST = 1, 2
 
-PACING = np.dtype(
-    (
-        np.record,
-        [
-            ("time", float),  # the integration time, 0 if it is searched for
-            ("warmup", np.int64),  # sweeps
-            ("target", float),  # the acceptance that steps are adapted to
-            ("sweeps", np.int64),  # made
-            ("trips", float),  # round trips since warm-up
-        ],
-    )
+PACING = record(
+    time=float,  # the integration time, 0 if it is searched for
+    warmup=int,  # sweeps
+    target=float,  # the acceptance that steps are adapted to
+    sweeps=int,  # made
+    trips=float,  # round trips since warm-up
 )
 
 CHANCES = 3  # numbers that decide on a transition, besides its normals

@@ -19,28 +19,10 @@ from numpy import ceil, exp, inf, log
 
 from pathfold.engine.status import CONVERGED
 
+from . import trajectory as rows
 from .dynamics import become_momentum, hamiltonian, potential
 from .jit import compiled
 from .thresholds import DIVERGENCE_ENERGY, FAILED_WEIGHT, LENGTH_SPREAD, MAX_PAIRS, MOST_SHORTENED, SHORTER
-from .trajectory import (
-    ACCEPTANCE,
-    BEFORE,
-    CURRENT,
-    DEPTH,
-    DIVERGING,
-    ENERGY,
-    ITERATED,
-    ITERATIONS,
-    LOG_DENSITY,
-    MOVING,
-    NEXT,
-    SPARE,
-    STATUS,
-    STEP_SIZE,
-    STEPPED,
-    STEPS_FAILED,
-    STEPS_TAKEN,
-)
 from .two_stage import take_pair
 from .vectors import copy, draw_normals
 
@@ -75,21 +57,21 @@ def trajectory(m, points, momenta, at, to, t, pairs):
 
     When the first pair fails both ways so will all: no more are tried. A momentum that led nowhere is left as it was.
     """
-    p = momenta[MOVING]
+    p = momenta[rows.MOVING]
     failed = 0
     cause = CONVERGED
     for i in range(pairs):
         status = take_pair(m, points, momenta, at, to, t)
         if status == CONVERGED:
-            at, to = to, (SPARE if to == NEXT else NEXT)
+            at, to = to, (rows.SPARE if to == rows.NEXT else rows.NEXT)
         else:
-            turn(momenta[BEFORE], p)
+            turn(momenta[rows.BEFORE], p)
             failed += 1
             cause = status
             if i == 1 and failed == 2:
                 return at, to, pairs, cause
     if failed == pairs:
-        copy(momenta[BEFORE], p)
+        copy(momenta[rows.BEFORE], p)
     return at, to, failed, cause
 
 
@@ -97,7 +79,7 @@ def trajectory(m, points, momenta, at, to, t, pairs):
 def fails(m, points, momenta, at, to, t):
     """Return whether a pair of steps from the state fails; the momentum is not changed."""
     status = take_pair(m, points, momenta, at, to, t)
-    copy(momenta[BEFORE], momenta[MOVING])
+    copy(momenta[rows.BEFORE], momenta[rows.MOVING])
     return status != CONVERGED
 
 
@@ -133,15 +115,18 @@ def static_transition(m, points, momenta, t, time, share, chances, statistics):
     iterations count all that were made, also to find levels; the step size is that of level 0. Returns whether every
     pair of the first attempt failed.
     """
-    p = momenta[MOVING]
+    p = momenta[rows.MOVING]
     of_length, of_care, of_acceptance = chances
-    become_momentum(m, points[CURRENT], p)
-    before = hamiltonian(m.layout, points[CURRENT], p)
+    become_momentum(m, points[rows.CURRENT], p)
+    before = hamiltonian(m.layout, points[rows.CURRENT], p)
     pairs, length = length_of(time, t, of_length)
     careful = of_care < share
-    m.counts[ITERATED] = 0
-    m.counts[STEPPED] = 0
-    at, to = int(CURRENT), int(NEXT)  # no constants: for each of those Numba would compile what they are given to
+    m.counts[rows.ITERATED] = 0
+    m.counts[rows.STEPPED] = 0
+    at, to = (
+        int(rows.CURRENT),
+        int(rows.NEXT),
+    )  # no constants: for each of those Numba would compile what they are given to
     level = 1 + level_of(m, points, momenta, at, to, length) if careful else 0
     shorter = length * SHORTER**level
     at, to, failed, cause = trajectory(m, points, momenta, at, to, shorter, pairs)
@@ -160,15 +145,15 @@ def static_transition(m, points, momenta, t, time, share, chances, statistics):
         log_ratio = log_chance(level, end, share) - log(share if careful else 1.0 - share)
     probability = exp(min(0.0, log_ratio + before - after)) if moved and after < inf and log_ratio > -inf else 0.0
     if of_acceptance < probability:
-        copy(points[at], points[CURRENT])
-    statistics[ACCEPTANCE] = probability * (1.0 - FAILED_WEIGHT * failed / pairs) if failed < pairs else 0.0
-    statistics[STEPS_TAKEN] = m.counts[STEPPED]
-    statistics[STEP_SIZE] = t
-    statistics[ENERGY] = before
-    statistics[LOG_DENSITY] = -potential(m.layout, points[CURRENT])
-    statistics[STATUS] = CONVERGED if moved else cause
-    statistics[ITERATIONS] = m.counts[ITERATED] / (2.0 * m.counts[STEPPED])
-    statistics[DEPTH] = 0.0
-    statistics[DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0
-    statistics[STEPS_FAILED] = failed
+        copy(points[at], points[rows.CURRENT])
+    statistics[rows.ACCEPTANCE] = probability * (1.0 - FAILED_WEIGHT * failed / pairs) if failed < pairs else 0.0
+    statistics[rows.STEPS_TAKEN] = m.counts[rows.STEPPED]
+    statistics[rows.STEP_SIZE] = t
+    statistics[rows.ENERGY] = before
+    statistics[rows.LOG_DENSITY] = -potential(m.layout, points[rows.CURRENT])
+    statistics[rows.STATUS] = CONVERGED if moved else cause
+    statistics[rows.ITERATIONS] = m.counts[rows.ITERATED] / (2.0 * m.counts[rows.STEPPED])
+    statistics[rows.DEPTH] = 0.0
+    statistics[rows.DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0
+    statistics[rows.STEPS_FAILED] = failed
     return needed

@@ -8,21 +8,22 @@ import numpy as np
 
 from .jit import compiled
 
-STATE = np.dtype(
-    (
-        np.record,
-        [
-            ("iteration", np.int64),
-            ("first_step", float),  # of dual averaging (step_size.py), 0 until one is sought
-            ("log_step", float),
-            ("log_step_mean", float),
-            ("error_mean", float),
-            ("updates", float),
-            ("shortened", np.int64),  # transitions of warm-up whose steps had to be shortened
-            ("time", float),  # the integration time (integration_time.py), 0 until one is chosen
-            ("seen", float),  # draws of the search for it
-        ],
-    )
+
+def record(**fields: type) -> np.dtype:
+    """Return the type of records with these fields."""
+    return np.dtype((np.record, [*fields.items()]))
+
+
+STATE = record(
+    iteration=int,
+    first_step=float,  # of dual averaging (step_size.py), 0 until one is sought
+    log_step=float,
+    log_step_mean=float,
+    error_mean=float,
+    updates=float,
+    shortened=int,  # transitions of warm-up whose steps had to be shortened
+    time=float,  # the integration time (integration_time.py), 0 until one is chosen
+    seen=float,  # draws of the search for it
 )
 
 
@@ -43,17 +44,11 @@ class Tuning(NamedTuple):
     @classmethod
     def of(cls, rungs: int, coordinates: int) -> Tuning:
         """Return room for so many rungs and coordinates."""
-        shapes = (), *(3 * [(coordinates,)]), (2,), (2, coordinates)
-        return cls(np.zeros(rungs, STATE), *(np.zeros((rungs, *shape)) for shape in shapes[1:]))
+        shapes = *(3 * [(coordinates,)]), (2,), (2, coordinates)
+        return cls(np.zeros(rungs, STATE), *(np.zeros((rungs, *shape)) for shape in shapes))
 
 
 @compiled
 def of_rung(tuning, k):
-    return Tuning(
-        tuning.state[k : k + 1],
-        tuning.mean[k],
-        tuning.squares[k],
-        tuning.previous[k],
-        tuning.steps[k],
-        tuning.jumps[k],
-    )
+    state, mean, squares, previous, steps, jumps = tuning
+    return Tuning(state[k : k + 1], mean[k], squares[k], previous[k], steps[k], jumps[k])

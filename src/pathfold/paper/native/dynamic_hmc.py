@@ -12,31 +12,14 @@ step size the transition leaves the target alone, and so does one whose step siz
 
 from __future__ import annotations
 
-import numpy as np
 from numpy import exp, inf, log1p
 
 from pathfold.engine import table as at
+from pathfold.engine.native import trajectory as rows
 from pathfold.engine.native.dynamics import draw_momentum, hamiltonian, potential, step
 from pathfold.engine.native.jit import compiled
 from pathfold.engine.native.thresholds import DIVERGENCE_ENERGY
-from pathfold.engine.native.trajectory import (
-    ACCEPTANCE,
-    BACK,
-    CURRENT,
-    DEPTH,
-    DIVERGING,
-    ENERGY,
-    ITERATED,
-    ITERATIONS,
-    LOG_DENSITY,
-    MOVING,
-    NEXT,
-    SPARE,
-    STATUS,
-    STEP_SIZE,
-    STEPS_FAILED,
-    STEPS_TAKEN,
-)
+from pathfold.engine.native.tuning import record
 from pathfold.engine.native.vectors import copy
 from pathfold.engine.status import CONVERGED
 
@@ -55,17 +38,12 @@ def dynamic_momenta(max_depth: int) -> int:
     return LEVELS + 3 * (max_depth + 2)
 
 
-TREE = np.dtype(
-    (
-        np.record,
-        [
-            ("energy", float),  # at its start
-            ("log_weight", float),  # of the states that the last doubling added
-            ("accepted", float),  # the sum of all states' acceptance probabilities
-            ("taken", float),  # steps
-            ("diverged", float),  # 1 if energy has
-        ],
-    )
+TREE = record(
+    energy=float,  # at its start
+    log_weight=float,  # of the states that the last doubling added
+    accepted=float,  # the sum of all states' acceptance probabilities
+    taken=float,  # steps
+    diverged=float,  # 1 if energy has
 )
 
 TURNED = -1  # the sub-tree turns back: a good end, unlike the codes of failed steps
@@ -122,23 +100,23 @@ def extend(m, points, momenta, end, t, leaves, rng, tree):
     left in points[CANDIDATE]; the sum of their momenta and the outermost ones on the lowest level.
     """
     layout = m.layout
-    p = momenta[MOVING]
+    p = momenta[rows.MOVING]
     height = 0  # finished sub-trees waiting to be joined
     for leaf in range(leaves):
-        blocks = points[end], points[NEXT], points[BACK]
+        blocks = points[end], points[rows.NEXT], points[rows.BACK]
         status = step(m, *blocks, p, t, 0.5 * t, 0.5 * t)
         tree.taken += 1.0
         if status != CONVERGED:
             return status
-        error = hamiltonian(layout, points[NEXT], p) - tree.energy
+        error = hamiltonian(layout, points[rows.NEXT], p) - tree.energy
         if not (error < DIVERGENCE_ENERGY):
             tree.diverged = 1.0
             return TURNED
         tree.accepted += min(1.0, exp(-error))
         tree.log_weight = log_add(tree.log_weight, -error)
         if rng.random() < exp(-error - tree.log_weight):
-            copy(points[NEXT], points[CANDIDATE])
-        copy(points[NEXT], points[end])
+            copy(points[rows.NEXT], points[CANDIDATE])
+        copy(points[rows.NEXT], points[end])
         for row in range(3):
             copy(p, momenta[LEVELS + 3 * height + row])
         height += 1
@@ -169,17 +147,17 @@ def dynamic_transition(m, points, momenta, t, share, rng, tree, statistics):
     kept: from any state of the trajectory as it was then, the same doublings lead to the same trajectory and fail at
     the same step, so the target is left alone. The acceptance statistic is zero, to make steps smaller.
     """
-    p = momenta[MOVING]
-    draw_momentum(m, points[CURRENT], p, rng)
-    tree.energy = hamiltonian(m.layout, points[CURRENT], p)
+    p = momenta[rows.MOVING]
+    draw_momentum(m, points[rows.CURRENT], p, rng)
+    tree.energy = hamiltonian(m.layout, points[rows.CURRENT], p)
     size, most = draw_step_size(t, m.layout[at.MAX_DEPTH], share, rng)
-    copy(points[CURRENT], points[LEFT])
-    copy(points[CURRENT], points[RIGHT])
+    copy(points[rows.CURRENT], points[LEFT])
+    copy(points[rows.CURRENT], points[RIGHT])
     for row in (AT_LEFT, AT_RIGHT, TOTAL):
         copy(p, momenta[row])
     chosen = False
     weight = 0.0  # log of the sum of exp(-energy error) over the trajectory; its start has error 0
-    m.counts[ITERATED] = 0
+    m.counts[rows.ITERATED] = 0
     tree.accepted = 0.0
     tree.taken = 0.0
     tree.diverged = 0.0
@@ -197,7 +175,7 @@ def dynamic_transition(m, points, momenta, t, share, rng, tree, statistics):
             break
         if rng.random() < exp(min(0.0, tree.log_weight - weight)):
             # points[LEFT] and points[RIGHT] are still needed as ends: the choice waits in SPARE.
-            copy(points[CANDIDATE], points[SPARE])
+            copy(points[CANDIDATE], points[rows.SPARE])
             chosen = True
         weight = log_add(weight, tree.log_weight)
         # In the order of integration: the old trajectory from its far end to its near one, then the new part.
@@ -211,15 +189,15 @@ def dynamic_transition(m, points, momenta, t, share, rng, tree, statistics):
             status = TURNED
     failed = status > CONVERGED or tree.diverged > 0.0
     if chosen:
-        copy(points[SPARE], points[CURRENT])
-    statistics[ACCEPTANCE] = 0.0 if failed else tree.accepted / tree.taken
-    statistics[STEPS_TAKEN] = tree.taken
-    statistics[STEP_SIZE] = t
-    statistics[ENERGY] = tree.energy
-    statistics[LOG_DENSITY] = -potential(m.layout, points[CURRENT])
-    statistics[STATUS] = max(status, CONVERGED)
-    statistics[ITERATIONS] = m.counts[ITERATED] / (2.0 * tree.taken)
-    statistics[DEPTH] = depth
-    statistics[DIVERGING] = tree.diverged
-    statistics[STEPS_FAILED] = 1.0 if status > CONVERGED else 0.0
+        copy(points[rows.SPARE], points[rows.CURRENT])
+    statistics[rows.ACCEPTANCE] = 0.0 if failed else tree.accepted / tree.taken
+    statistics[rows.STEPS_TAKEN] = tree.taken
+    statistics[rows.STEP_SIZE] = t
+    statistics[rows.ENERGY] = tree.energy
+    statistics[rows.LOG_DENSITY] = -potential(m.layout, points[rows.CURRENT])
+    statistics[rows.STATUS] = max(status, CONVERGED)
+    statistics[rows.ITERATIONS] = m.counts[rows.ITERATED] / (2.0 * tree.taken)
+    statistics[rows.DEPTH] = depth
+    statistics[rows.DIVERGING] = tree.diverged
+    statistics[rows.STEPS_FAILED] = 1.0 if status > CONVERGED else 0.0
     return failed and depth == 1

@@ -14,23 +14,13 @@ from numpy import exp, sqrt
 
 from pathfold.engine import plans
 from pathfold.engine import table as at
+from pathfold.engine.native import trajectory as rows
 from pathfold.engine.native.guided_paths import begins, first_piece, follow_series, guide_series
 from pathfold.engine.native.jit import compiled
 from pathfold.engine.native.recording import record_row
 from pathfold.engine.native.run import run
 from pathfold.engine.native.small import finite
-from pathfold.engine.native.trajectory import (
-    ACCEPTANCE,
-    CURRENT,
-    ENERGY,
-    LOG_DENSITY,
-    NEXT,
-    STATISTICS,
-    STATUS,
-    STEP_SIZE,
-    STEPS_FAILED,
-    STEPS_TAKEN,
-)
+from pathfold.engine.native.tuning import record
 from pathfold.engine.native.vectors import copy, of_interval, of_series, position, slot_of, squared_norm
 from pathfold.engine.status import CONVERGED, NON_FINITE
 
@@ -48,24 +38,19 @@ REFERENCE, SUM, GUIDED_POINTS = 2, 3, 4
 # Statistics of a draw besides those of all samplers, and what results call them: acceptance of the path, rho; then of
 # every coordinate of u and of omega_0 the acceptance, and of all the width.
 GUIDED_STATISTICS = ("path_acceptance", "rho")
-PATH_ACCEPTANCE, RHO, OF_COORDINATES = range(STATISTICS, STATISTICS + 3)
+PATH_ACCEPTANCE, RHO, OF_COORDINATES = range(rows.STATISTICS, rows.STATISTICS + 3)
 
-MOVES = np.dtype(
-    (
-        np.record,
-        [
-            ("made", np.int64),  # draws
-            ("thin", np.int64),  # iterations a draw
-            ("renews", np.int64),  # whether the reference is renewed
-            ("summed", float),  # paths in the sum that will renew it
-            ("log_share", float),  # log(1 - rho)
-            ("adaptations", float),
-            ("long", float),  # long moves of the path since the last adaptation ...
-            ("long_accepted", float),  # ... and how likely these were to be accepted
-            ("tried", float),  # all moves of a draw ...
-            ("lost", float),  # ... and those whose path was not finite
-        ],
-    )
+MOVES = record(
+    made=int,  # draws
+    thin=int,  # iterations a draw
+    renews=int,  # whether the reference is renewed
+    summed=float,  # paths in the sum that will renew it
+    log_share=float,  # log(1 - rho)
+    adaptations=float,
+    long=float,  # long moves of the path since the last adaptation ...
+    long_accepted=float,  # ... and how likely these were to be accepted
+    tried=float,  # all moves of a draw ...
+    lost=float,  # ... and those whose path was not finite
 )
 
 
@@ -157,6 +142,16 @@ def remake_paths(m, reference, point, inverse):
 
 
 @compiled
+def exchange(point, own, vector, of_vector, count, stride, write):
+    """Copy numbers that lie a stride apart from the point to the vector or, with `write`, from the vector."""
+    for i in range(0, count * stride, stride):
+        if write:
+            point[own + i] = vector[of_vector + i]
+        else:
+            vector[of_vector + i] = point[own + i]
+
+
+@compiled
 def exchange_noise(layout, point, vector, write):
     """Copy the noise of starts and steps, with u, to a vector or, with `write`, from the vector to the point."""
     if write:
@@ -167,29 +162,20 @@ def exchange_noise(layout, point, vector, write):
         piece = first_piece(layout, k)
         own = of_series(layout, at.POINT_PIECE, at.PIECE_NOISE0, piece)
         of_vector = of_series(layout, at.VECTOR_V0, at.V0_V0, piece)
-        for i in range(layout[at.V0]):
-            if write:
-                point[own + i] = vector[of_vector + i]
-            else:
-                vector[of_vector + i] = point[own + i]
+        exchange(point, own, vector, of_vector, layout[at.V0], 1, write)
     for n in range(layout[at.INTERVALS]):
         own = of_interval(layout, at.POINT_NODE, at.NODE_NOISE, n)
         of_vector = of_interval(layout, at.VECTOR_V, at.V_V, n)
-        for j in range(layout[at.V]):
-            i = j * layout[at.LANES]
-            if write:
-                point[own + i] = vector[of_vector + i]
-            else:
-                vector[of_vector + i] = point[own + i]
+        exchange(point, own, vector, of_vector, layout[at.V], layout[at.LANES], write)
 
 
 @compiled
 def begin(m, points, vector, nodes):
     """Start from the noise in the vector, with guides along the path that this record of nodes has; return a status."""
     copy(nodes, node_record(m.layout, points[REFERENCE]))
-    exchange_noise(m.layout, points[CURRENT], vector, True)
-    remake_paths(m, points[REFERENCE], points[CURRENT], True)
-    return CONVERGED if finite(log_density(m.layout, points[CURRENT])) else NON_FINITE
+    exchange_noise(m.layout, points[rows.CURRENT], vector, True)
+    remake_paths(m, points[REFERENCE], points[rows.CURRENT], True)
+    return CONVERGED if finite(log_density(m.layout, points[rows.CURRENT])) else NON_FINITE
 
 
 @compiled
@@ -205,13 +191,13 @@ def chance(moves, log_ratio):
 @compiled
 def try_series(m, points, rng, search, k, log_prior):
     """Follow the moved noise of a series, and accept or reject it; return the probability of acceptance."""
-    before = log_series(m.layout, points[CURRENT], k)
-    after = follow_series(m, points[NEXT], k, False)
+    before = log_series(m.layout, points[rows.CURRENT], k)
+    after = follow_series(m, points[rows.NEXT], k, False)
     probability = chance(search.moves[0], after - before + log_prior)
     if rng.random() < probability:
-        copy_series(m.layout, points[NEXT], points[CURRENT], k)
+        copy_series(m.layout, points[rows.NEXT], points[rows.CURRENT], k)
     else:
-        copy_series(m.layout, points[CURRENT], points[NEXT], k)
+        copy_series(m.layout, points[rows.CURRENT], points[rows.NEXT], k)
     return probability
 
 
@@ -242,7 +228,7 @@ def move_paths(m, points, rng, search, row):
         share, long = min(1.0, exp(moves.log_share)), rng.random() >= SHORT_MOVES  # fast exponentials may exceed 1
         if not long:
             share *= 10.0 ** (-DECADES * rng.random())
-        turn_series(layout, points[NEXT], rng, k, share)
+        turn_series(layout, points[rows.NEXT], rng, k, share)
         probability = try_series(m, points, rng, search, k, 0.0)
         row[PATH_ACCEPTANCE] += probability / layout[at.WHOLE_SERIES]
         if long:
@@ -261,13 +247,15 @@ def move_parameters(m, points, rng, search, row):
     """Move the parameters one after the other; the path moves with them, since omega stays."""
     layout = m.layout
     for j in range(layout[at.U]):
-        points[NEXT, layout[at.POINT_U] + j] += step_of(search, rng, j)
-        remake_paths(m, points[REFERENCE], points[NEXT], False)
-        probability = chance(search.moves[0], log_target(layout, points[NEXT]) - log_target(layout, points[CURRENT]))
+        points[rows.NEXT, layout[at.POINT_U] + j] += step_of(search, rng, j)
+        remake_paths(m, points[REFERENCE], points[rows.NEXT], False)
+        probability = chance(
+            search.moves[0], log_target(layout, points[rows.NEXT]) - log_target(layout, points[rows.CURRENT])
+        )
         if rng.random() < probability:
-            copy(points[NEXT], points[CURRENT])
+            copy(points[rows.NEXT], points[rows.CURRENT])
         else:
-            copy(points[CURRENT], points[NEXT])
+            copy(points[rows.CURRENT], points[rows.NEXT])
         count(search, row, j, probability)
 
 
@@ -278,9 +266,9 @@ def move_starts(m, points, rng, search, row):
     for k in range(layout[at.WHOLE_SERIES]):
         base = of_series(layout, at.POINT_V0, at.V0_V0, first_piece(layout, k))
         for i in range(layout[at.V0]):
-            c, before = layout[at.U] + i, points[CURRENT, base + i]
+            c, before = layout[at.U] + i, points[rows.CURRENT, base + i]
             after = before + step_of(search, rng, c)
-            points[NEXT, base + i] = after
+            points[rows.NEXT, base + i] = after
             log_prior = 0.5 * (before**2 - after**2)
             probability = try_series(m, points, rng, search, k, log_prior)
             count(search, row, c, probability / layout[at.WHOLE_SERIES])
@@ -315,7 +303,7 @@ def node_record(layout, point):
 
 @compiled
 def add_path(layout, points, moves):
-    total, path = node_record(layout, points[SUM]), node_record(layout, points[CURRENT])
+    total, path = node_record(layout, points[SUM]), node_record(layout, points[rows.CURRENT])
     moves.summed += 1.0
     for i in range(path.size):
         total[i] += path[i]
@@ -327,12 +315,12 @@ def renew_reference(m, points, moves):
     mean = node_record(m.layout, points[SUM])
     for i in range(mean.size):
         mean[i] /= moves.summed
-    remake_paths(m, points[SUM], points[NEXT], True)
-    if finite(log_density(m.layout, points[NEXT])):
+    remake_paths(m, points[SUM], points[rows.NEXT], True)
+    if finite(log_density(m.layout, points[rows.NEXT])):
         copy(mean, node_record(m.layout, points[REFERENCE]))
-        copy(points[NEXT], points[CURRENT])
+        copy(points[rows.NEXT], points[rows.CURRENT])
     else:
-        copy(points[CURRENT], points[NEXT])
+        copy(points[rows.CURRENT], points[rows.NEXT])
     moves.summed = 0.0
     for i in range(mean.size):
         mean[i] = 0.0
@@ -356,7 +344,7 @@ def transition(m, points, rng, search, warmup, row):
     """Make the iterations of one draw, and its statistics, which are means over them."""
     moves = search.moves[0]
     draw, thin, moved = moves.made, moves.thin, search.log_width.size
-    copy(points[CURRENT], points[NEXT])
+    copy(points[rows.CURRENT], points[rows.NEXT])
     moves.tried = 0.0
     moves.lost = 0.0
     row[:] = 0.0
@@ -367,19 +355,19 @@ def transition(m, points, rng, search, warmup, row):
         if draw < warmup:
             warm_up(m, points, search, draw * thin + i + 1, warmup * thin)
     row[PATH_ACCEPTANCE] /= thin
-    row[ACCEPTANCE] = row[PATH_ACCEPTANCE]
+    row[rows.ACCEPTANCE] = row[PATH_ACCEPTANCE]
     for c in range(moved):
         row[OF_COORDINATES + c] /= thin
         row[OF_COORDINATES + moved + c] = exp(search.log_width[c])
-        row[ACCEPTANCE] += row[OF_COORDINATES + c]
-    row[ACCEPTANCE] /= 1.0 + moved
+        row[rows.ACCEPTANCE] += row[OF_COORDINATES + c]
+    row[rows.ACCEPTANCE] /= 1.0 + moved
     row[RHO] = 1.0 - exp(moves.log_share)
-    row[STEP_SIZE] = exp(0.5 * moves.log_share)
-    row[STEPS_TAKEN] = moves.tried
-    row[STEPS_FAILED] = moves.lost
-    row[STATUS] = CONVERGED if moves.lost < moves.tried else NON_FINITE
-    row[LOG_DENSITY] = log_density(m.layout, points[CURRENT])
-    row[ENERGY] = -row[LOG_DENSITY]
+    row[rows.STEP_SIZE] = exp(0.5 * moves.log_share)
+    row[rows.STEPS_TAKEN] = moves.tried
+    row[rows.STEPS_FAILED] = moves.lost
+    row[rows.STATUS] = CONVERGED if moves.lost < moves.tried else NON_FINITE
+    row[rows.LOG_DENSITY] = log_density(m.layout, points[rows.CURRENT])
+    row[rows.ENERGY] = -row[rows.LOG_DENSITY]
     moves.made += 1
 
 
@@ -395,7 +383,7 @@ def run_guided(m, points, rng, search, warmup, drawn, stop, done):
     made = 0
     while made < statistics.shape[0] and stop[0] == 0:
         transition(m, points, rng, search, warmup, statistics[made])
-        record_row(layout, points[CURRENT], drawn, made)
+        record_row(layout, points[rows.CURRENT], drawn, made)
         made += 1
         done[0] += 1
     return made
