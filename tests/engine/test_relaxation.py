@@ -56,7 +56,7 @@ class Searched:
     def residual_errors(self) -> dict[str, float]:
         gap, o = self.get("newton", "gap") / self.get("settings", "state_scale"), self.get("newton", "o")
         o = o / self.get("grid", "row_scale")
-        squares, largest = self.native.start_search.residuals(self.machine)
+        squares, largest = self.native.descent.residuals(self.machine, self.point)
         found = {"squares": relative(squares, (gap**2).sum() + (o**2).sum())}
         return found | {"largest": relative(largest, max(np.abs(gap).max(), np.abs(o).max()))}
 
@@ -66,6 +66,7 @@ class Searched:
         value, misfits = self.native.descent.weigh(self.machine, self.point, shares)
         u, v0, w, v = engine.get_vector(self.point)
         of_rows = ((self.get("newton", "o") / self.get("grid", "row_scale")) ** 2).sum(axis=1)
+        gaps = self.get("newton", "gap") / self.get("settings", "state_scale")
         squares = (w**2).sum(axis=1) + (v**2).sum(axis=(1, 2)) + of_rows / RHO
         starts = self.get("start", "excess_x0") + 0.5 * (v0**2).sum(axis=1)
         whole = starts + self.by_series(0.5 * squares + self.get("node", "excess"))
@@ -75,7 +76,7 @@ class Searched:
         excesses = self.get("start", "excess_x0").sum() + self.get("node", "excess").sum()
         return {
             "value": relative(value, total),
-            "misfits": relative(misfits, of_rows.sum()),
+            "misfits": relative(misfits, of_rows.sum() + (gaps**2).sum()),
             "determinant": relative(log_det.sum(), sums["log_det"] - sums["log_C"]),
             "excesses": relative(sums["excesses"], excesses),
             "rows": relative(self.get("newton_sums", "rows"), d.dense.mask.sum()),
@@ -111,12 +112,16 @@ def test_sums_and_steps_by_series(layout):
 
 
 FAULTS = {
-    "squares of the path noise": (relaxation, "_level", lambda out, given: {"noise": given["noise"]}, "determinant"),
+    "squares of the path noise": (
+        relaxation,
+        "_weigh_intervals",
+        lambda out, given: {"noise": given["noise"]},
+        "determinant",
+    ),
     "level of an interval": (relaxation, "_weigh", lambda out, given: {"share": given["share"]}, "determinant"),
-    "misfits of an interval": (relaxation, "_weigh", lambda out, given: {"misfits": given["misfits"]}, "misfits"),
+    "residuals of an interval": (relaxation, "_weigh", lambda out, given: {"missed": given["missed"]}, "squares"),
     "rows": (relaxation, "_weigh", lambda out, given: {"rows": given["rows"] + 1.0}, "rows"),
-    "squares of residuals": (relaxation, "_residuals", lambda out, given: {"squares": given["squares"]}, "squares"),
-    "largest residual": (relaxation, "_residuals", lambda out, given: {"residual": given["residual"]}, "largest"),
+    "largest residual": (relaxation, "_weigh", lambda out, given: {"residual": given["residual"]}, "largest"),
     "fractions": (
         relaxation,
         "_shorten_starts",

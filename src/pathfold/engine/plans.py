@@ -110,8 +110,7 @@ LINEARISE_AND_IMPROVE = plan(
 KEEP_BEST = plan(chunks("keep_best"))
 
 # The search for a start (section 12): shortened steps lie between the point and the other.
-RESIDUALS = plan(series("residuals"))
-WEIGH = plan(chunks("level"), series("weigh"))
+WEIGH = plan(chunks("weigh_intervals"), series("weigh"))
 SHORTEN = plan(series("shorten_starts"), chunks("shorten"))
 OBSERVE_AND_ABSORB = plan(chunks("observe", "absorb"))
 ABSORB = plan(chunks("absorb"))

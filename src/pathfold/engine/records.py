@@ -110,8 +110,8 @@ class Records:
         self.start_weights = Record("start_weights", "series", {"wE0": (X, Z), "wB0": (X, V0), "zeta0x": (X,)})
         self.newton_sums = Record("newton_sums", "shared", _sums(n))
         self.guess = Record("guess", "lane", {"best": (n.X,), "least": ()})
-        self.descent = Record("descent", "lane", {"level": (), "misfit": (), "own_fraction": ()})
-        self.descent_of_series = Record("descent_of_series", "series", {"share": (), "misfits": (), "fraction": ()})
+        self.descent = Record("descent", "lane", {"level": (), "square": (), "furthest": (), "own_fraction": ()})
+        self.descent_of_series = Record("descent_of_series", "series", {"share": (), "missed": (), "fraction": ()})
         self.carry = Record("carry", "shared", {})
 
     def _segments(self, n: Sizes) -> None:

@@ -80,7 +80,7 @@ FIELDS = {
     "sums": "C C_inv condition log_det log_C negatives excesses rows penalty misfit a b a_error residual change "
     "factors squares gz wD",
     "guess": "best least",
-    "descent_of_series": "share misfits fraction",
+    "descent_of_series": "share missed fraction",
     "newton": "gap o",
     "v": "v",
     "v0": "v0",

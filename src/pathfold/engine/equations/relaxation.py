@@ -1,7 +1,7 @@
 """What the search for a start asks of a point (method.md, section 12).
 
-Its residuals, the potential of each series with relaxed rows, steps that are shortened by series, and misfits that the
-noise of observations takes over.
+Its residuals and its potential with relaxed rows, series by series, steps that are shortened by series, and misfits
+that the noise of observations takes over.
 """
 
 from __future__ import annotations
@@ -14,30 +14,14 @@ from pathfold.program.kernel import Kernel, LaneScan, NodeScan
 
 
 def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
-    return [_residuals(r), _level(r), _weigh(r), _shorten_starts(r), _shorten(r), _absorb(r)]
+    return [_weigh_intervals(r), _weigh(r), _shorten_starts(r), _shorten(r), _absorb(r)]
 
 
-def _residuals(r: Records) -> Kernel:
-    """The sum of squares and the largest of all gaps and misfits, in units of the scales."""
-
-    def init(squares, residual):
-        return {"squares": squares, "residual": residual}
-
-    def body(squares, residual, gap, o, state_scale, row_scale):
-        left = np.concatenate([gap / state_scale, o / row_scale])
-        return {"squares": squares + left @ left, "residual": np.maximum(residual, np.max(np.abs(left)))}
-
-    def final(squares, residual):
-        return {"squares": squares, "residual": residual}
-
-    uses = r.uses(problem="settings grid", scratch="newton newton_sums")
-    return NodeScan("residuals", uses, init=init, body=body, final=final, largest=("residual",))
-
-
-def _level(r: Records) -> Kernel:
+def _weigh_intervals(r: Records) -> Kernel:
     """1/2 |w, v|^2 + excess + 1/2 c^T R^{-1} c, the share of an interval in l_rho but for the determinant.
 
-    And |c / scale|^2; without a relaxation the rows are met.
+    Without a relaxation the rows are met. And the sum of squares and the largest of its gaps and misfits, in units of
+    the scales.
     """
 
     def init():
@@ -46,29 +30,36 @@ def _level(r: Records) -> Kernel:
     def body(noise, v):
         return {"noise": noise + v @ v}
 
-    def final(noise, w, o, excess, row_scale, row_relaxation):
-        misfit = np.sum((o / row_scale) ** 2)
-        relaxed = np.where(row_relaxation > 0.0, 0.5 * misfit / row_relaxation, 0.0)
-        return {"level": 0.5 * (noise + np.sum(w * w)) + excess + relaxed, "misfit": misfit}
+    def final(noise, w, gap, o, excess, state_scale, row_scale, row_relaxation):
+        gaps, misfits = gap / state_scale, o / row_scale
+        of_rows = np.sum(misfits * misfits)
+        relaxed = np.where(row_relaxation > 0.0, 0.5 * of_rows / row_relaxation, 0.0)
+        return {
+            "level": 0.5 * (noise + np.sum(w * w)) + excess + relaxed,
+            "square": of_rows + np.sum(gaps * gaps),
+            "furthest": np.max(np.abs(np.concatenate([gaps, misfits]))),
+        }
 
     uses = r.uses(problem="settings grid", point="w v node", scratch="newton descent")
-    return LaneScan("level", uses, init=init, body=body, final=final)
+    return LaneScan("weigh_intervals", uses, init=init, body=body, final=final)
 
 
 def _weigh(r: Records) -> Kernel:
-    """The share of a series in l_rho, and its squared misfits; sums of these and of the rows that there are."""
+    """The share of a series in l_rho, and the squares of its gaps and misfits; the sum over all, and the largest."""
 
-    def init(v0, excess_x0, log_sig, rows):
-        return {"share": excess_x0 + 0.5 * (log_sig + np.sum(v0 * v0)), "misfits": 0.0, "rows": rows}
+    def init(v0, excess_x0, log_sig, rows, residual):
+        share = excess_x0 + 0.5 * (log_sig + np.sum(v0 * v0))
+        return {"share": share, "missed": 0.0, "rows": rows, "residual": residual}
 
-    def body(share, misfits, rows, level, misfit, mask):
-        return {"share": share + level, "misfits": misfits + misfit, "rows": rows + np.sum(mask)}
+    def body(share, missed, rows, residual, level, square, furthest, mask):
+        largest = np.maximum(residual, furthest)
+        return {"share": share + level, "missed": missed + square, "rows": rows + np.sum(mask), "residual": largest}
 
-    def final(share, misfits, rows, squares):
-        return {"share": share, "misfits": misfits, "rows": rows, "squares": squares + misfits}
+    def final(share, missed, rows, residual, squares):
+        return {"share": share, "missed": missed, "rows": rows, "residual": residual, "squares": squares + missed}
 
     uses = r.uses(problem="grid", point="v0 start", scratch="descent descent_of_series newton_sums")
-    return NodeScan("weigh", uses, init=init, body=body, final=final)
+    return NodeScan("weigh", uses, init=init, body=body, final=final, largest=("residual",))
 
 
 def _shorten_starts(r: Records) -> Kernel:

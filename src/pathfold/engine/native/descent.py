@@ -80,12 +80,15 @@ def of_whole_series(m, field, k):
 
 
 @compiled
-def weigh_series(m, point):
-    """Compute, at a point with its path linearised, what series have in l_rho; return the squared misfits of all."""
-    sums = newton_sums(m)
-    sums[m.layout[at.SUMS_SQUARES]], sums[m.layout[at.SUMS_ROWS]] = 0.0, 0.0
+def residuals(m, point):
+    """Return the sum of squares and the largest of all gaps and misfits in scratch, in units of the scales.
+
+    It is done for every series, together with its share of l_rho.
+    """
+    sums, squares, largest = newton_sums(m), m.layout[at.SUMS_SQUARES], m.layout[at.SUMS_RESIDUAL]
+    sums[squares], sums[largest], sums[m.layout[at.SUMS_ROWS]] = 0.0, 0.0, 0.0
     run(m, plans.WEIGH, point, point)
-    return sums[m.layout[at.SUMS_SQUARES]]
+    return sums[squares], sums[largest]
 
 
 @compiled
@@ -96,7 +99,7 @@ def weigh(m, point, shares):
     """
     layout = m.layout
     factorise(m, point)
-    misfits = weigh_series(m, point)
+    misfits, _ = residuals(m, point)
     log_C = sums_of(layout, point)[layout[at.SUMS_LOG_C]]
     total = 0.5 * (log_C + squared_norm(of_parameters(layout, point)))
     total += point[layout[at.POINT_THETA] + layout[at.THETA_EXCESS_U]]
@@ -163,12 +166,13 @@ def calm(m, points, fractions):
     for attempt in range(CALMINGS):
         follow(m, point, 0)
         linearise(m, point)
-        misfits, late = weigh_series(m, point), attempt >= CALMINGS // 2
+        misfits, _ = residuals(m, point)
         if finite(misfits):
             break
+        late = attempt >= CALMINGS // 2
         for k in range(layout[at.SERIES]):
             calmer = 0.0 if late else 0.5
-            fractions[k] = 1.0 if finite(of_whole_series(m, at.DESCENT_OF_SERIES_MISFITS, k)) else calmer
+            fractions[k] = 1.0 if finite(of_whole_series(m, at.DESCENT_OF_SERIES_MISSED, k)) else calmer
         shorten(m, points[NEXT], point, 0.5 if late else 1.0, fractions)
     return misfits
 

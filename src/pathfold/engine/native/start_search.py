@@ -14,23 +14,14 @@ from pathfold.engine import table as at
 from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .constrained_step import factorise, linearise, predict
-from .descent import BEFORE_STEP, FRACTION, absorb, descend, go_down, relax, shorten, weigh
+from .descent import BEFORE_STEP, FRACTION, absorb, descend, go_down, relax, residuals, shorten, weigh
 from .jit import compiled
 from .nodes import follow, guess_nodes
 from .run import run
 from .small import larger
 from .thresholds import COARSE, DESCENTS, EXACT, GUESSES, SHORTEST_PROJECTION, SHRINK, START_ITERATIONS
 from .trajectory import CURRENT, MOVING, NEXT, SPARE
-from .vectors import clear_idle, copy, draw_normals, gradient, newton_sums, position, setting
-
-
-@compiled
-def residuals(m):
-    """Return the sum of squares and the largest of all gaps and misfits, in units of the scales."""
-    sums, squares, largest = newton_sums(m), m.layout[at.SUMS_SQUARES], m.layout[at.SUMS_RESIDUAL]
-    sums[squares], sums[largest] = 0.0, 0.0
-    run(m, plans.RESIDUALS, m.scratch, m.scratch)
-    return sums[squares], sums[largest]
+from .vectors import clear_idle, copy, draw_normals, gradient, position, setting
 
 
 @compiled
@@ -58,7 +49,7 @@ def project_start(m, points, q0, relaxation, fractions):
     constraint_tolerance = m.problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
     position_tolerance = m.problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
     linearise(m, points[CURRENT])
-    squares, largest = residuals(m)
+    squares, largest = residuals(m, points[CURRENT])
     change = inf
     for _ in range(START_ITERATIONS):
         if relaxation == 0.0 and largest < constraint_tolerance and change < position_tolerance:
@@ -78,7 +69,7 @@ def project_start(m, points, q0, relaxation, fractions):
         predict(m, plans.SOLVE_WITH_RESIDUALS, origin, target, displacement)
         run(m, plans.JUST_SHOOT, origin, target)
         clear_idle(layout, position(layout, target))
-        squares_new, _ = residuals(m)
+        squares_new, _ = residuals(m, target)
         weight = relaxation if relaxation > 0.0 else EXACT * max(first, EXACT)
         merit = differences(position(layout, origin), q0)[0] + squares / weight
         merit_new = differences(position(layout, target), q0)[0] + squares_new / weight
@@ -87,7 +78,7 @@ def project_start(m, points, q0, relaxation, fractions):
             fraction *= 0.5
             shorten(m, origin, target, 0.5, fractions)
             linearise(m, target)
-            squares_new, _ = residuals(m)
+            squares_new, _ = residuals(m, target)
             merit_new = differences(position(layout, target), q0)[0] + squares_new / weight
         if not (merit_new < inf):
             relax(m, 0.0, True)
@@ -97,7 +88,7 @@ def project_start(m, points, q0, relaxation, fractions):
         copy(target, origin)
         if fraction == 1.0:
             linearise(m, origin)
-        squares, largest = residuals(m)
+        squares, largest = residuals(m, origin)
         relaxation = relaxation * SHRINK if relaxation * SHRINK > EXACT * first else 0.0
     relax(m, 0.0, True)
     return NOT_CONVERGED, largest
