@@ -62,19 +62,25 @@ def _broadcast(x, *, shape, broadcast_dimensions, **_):
     return filled
 
 
+def _reshape(x, *, new_sizes, dimensions, **_):
+    return np.reshape(x if dimensions is None else np.transpose(x, dimensions), new_sizes)
+
+
 def _slice(x, *, start_indices, limit_indices, strides):
     strides = strides or (1,) * x.ndim
     return x[tuple(slice(*each) for each in zip(start_indices, limit_indices, strides, strict=True))]
 
 
 def _pad(x, value, *, padding_config):
-    """With numbers between the entries as well, and none taken away."""
+    """With numbers between the entries as well; a negative number at an end takes entries away."""
     low, high, inside = zip(*padding_config, strict=True)
-    sizes = [a + b + n + max(n - 1, 0) * i for a, b, i, n in zip(low, high, inside, x.shape, strict=True)]
+    sizes = [
+        max(a, 0) + max(b, 0) + n + max(n - 1, 0) * i for a, b, i, n in zip(low, high, inside, x.shape, strict=True)
+    ]
     padded = np.full(sizes, value, dtype=x.dtype)
-    steps = zip(low, inside, x.shape, strict=True)
+    steps = [(max(a, 0), i, n) for a, i, n in zip(low, inside, x.shape, strict=True)]
     padded[tuple(slice(a, a + max(n - 1, 0) * (i + 1) + (n > 0), i + 1) for a, i, n in steps)] = x
-    return padded
+    return padded[tuple(slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, sizes, strict=True))]
 
 
 def _dot(x, y, *, dimension_numbers, **_):
@@ -100,7 +106,7 @@ STRUCTURAL: dict[str, Callable[..., Any]] = {
     "iota": _iota,
     "pad": _pad,
     "reduce_sum": lambda x, *, axes, **_: np.sum(x, axis=axes),
-    "reshape": lambda x, *, new_sizes, **_: np.reshape(x, new_sizes),
+    "reshape": _reshape,
     "select_n": lambda which, *cases: np.choose(np.asarray(which, dtype=int), cases),
     "slice": _slice,
     "split": lambda x, *, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis=axis),
@@ -164,9 +170,9 @@ def _called(equation: Any) -> Callable[..., Any]:
         return ELEMENTWISE[name]
     if name in STRUCTURAL:
         return partial(STRUCTURAL[name], **params)
-    if name == "scan":
+    if name == "scan" and params["length"]:
         return partial(_scan, **params)
-    if (inner := params.get("jaxpr", params.get("call_jaxpr"))) is not None:
+    if name != "scan" and (inner := params.get("jaxpr", params.get("call_jaxpr"))) is not None:
         return _prepared(inner)
     return lambda *given: jax.tree.map(np.asarray, equation.primitive.bind(*given, **params))
 

@@ -27,6 +27,7 @@ from pathfold.program.layout import BLOCKS, Record, Use
 from pathfold.program.machine import Loaded, assemble
 from pathfold.program.node_arrays import NodeArray, graph_of
 from pathfold.program.trace import trace
+from tests.by_numpy import by_numpy
 
 LANES = 5  # odd, so that vectorised loops have a remainder
 
@@ -158,11 +159,10 @@ def evaluate(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def reference(function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
-    """The same by JAX itself, lane by lane."""
-    with jax.enable_x64(True):
-        compiled = jax.jit(function)
-        rows = [jax.tree.leaves(compiled(*(a[k] for a in arrays))) for k in range(len(arrays[0]))]
-        return [np.stack([np.asarray(row[i], dtype=float) for row in rows]) for i in range(len(rows[0]))]
+    """The same as JAX traces it, by NumPy, lane by lane; what NumPy has no function for, JAX does itself."""
+    traced = by_numpy(function)
+    rows = [jax.tree.leaves(traced(*lane)) for lane in zip(*arrays, strict=True)]
+    return [np.stack([np.asarray(each, dtype=float) for each in entry]) for entry in zip(*rows, strict=True)]
 
 
 def check(function: Callable, *arrays: np.ndarray, rtol: float = 1e-12, atol: float = 1e-14) -> None:
