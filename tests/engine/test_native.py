@@ -92,7 +92,7 @@ from pathfold.engine import entries, installation
 from pathfold.engine.native.pieces import Whole
 from pathfold.paper import paper_entries as of_the_paper
 
-entries.OF_ALL, entries.STATIC = entries.OF_ALL[:1], entries.LAPLACE[:1]
+entries.OF_ALL, entries.STATIC = entries.OF_ALL[:1], entries.REPLICAS[:1]
 of_the_paper.GUIDED = of_the_paper.GUIDED[-2:-1]
 wholes, finalize = [], Whole.finalize
 Whole.finalize = lambda self: wholes.append(self.name) or finalize(self)
@@ -112,7 +112,7 @@ def test_control_flow_is_compiled_once_by_one_of_several_processes(tmp_path):
         waited, (wholes, hits) = sorted(process.result() for process in apart)
     assert waited == [[], [1, 1, 1]], "it waited for the other, and loaded what that compiled"
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
-    assert wholes == ["integration_time", "room_size", "exchange_noise"], "what the host calls becomes machine code"
+    assert wholes == ["integration_time", "set_coldness", "exchange_noise"], "what the host calls becomes machine code"
     assert hits == [0, 0, 0], "once, though asked for twice"
     assert run_apart(COMPILING, tmp_path) == [[], [1, 1, 1]], "in another process nothing is compiled"
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")} == written
