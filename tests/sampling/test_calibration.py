@@ -13,7 +13,10 @@ import numpyro.distributions as dist
 import pytest
 
 import pathfold as pf
+from pathfold.example_models import EXAMPLES
 from pathfold.model import Observation
+from tests.sampling.test_integrated_chain import data as linear_data
+from tests.sampling.test_integrated_chain import model as linear_panel
 
 FALSE_ALARMS = 1e-3  # of this file
 
@@ -84,6 +87,9 @@ CASES: dict[str, dict[str, Any]] = {
     "noisy, dynamic": {"model": lambda: oscillator(NOISY), "sampler": pf.DynamicHMC()},
     "censored": {"model": lambda: oscillator(NOISY), "as_seen": within_limits},
     "counts": {"model": population},
+    "integrated out": {"model": EXAMPLES["ornstein_uhlenbeck"].model},
+    "integrated out, exact": {"model": EXAMPLES["integrated_ornstein_uhlenbeck"].model},
+    "integrated out, panel": {"model": linear_panel, "times": [*linear_data()]},
     "random effects": {  # steps in which a rate of 20, which the prior has now and then, does not explode
         "model": relaxation,
         "times": [TIMES, TIMES[:3], TIMES[2:7]],

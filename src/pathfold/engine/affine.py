@@ -18,9 +18,12 @@ from pathfold.program.arrays import needs
 from pathfold.program.graph import Graph
 from pathfold.program.interpret import input_nodes
 from pathfold.program.programs import Program
-from pathfold.program.trace import ALL, trace
+from pathfold.program.trace import trace
 
 CONSTANT, AFFINE, CURVED = range(3)  # the degree of a result in some of the arguments
+LARGEST = (
+    2000  # multiplications of a product that is looked through: 12 coupled states with exact steps, 44 with others
+)
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,14 @@ def _why_not(model: DiffusionModel, censored: bool) -> str:
         try:
             if degree(getattr(programs, demand.program), demand.arguments) > demand.most:
                 return demand.sentence
-        except ModelError:  # a prior without a map that can be compiled, say
+        except (ModelError, NotImplementedError, TypeError, ValueError):  # of which compiling finds the cause
             return f"the function {demand.program!r} cannot be written down"
     return ""
 
 
 def degree(program: Program, arguments: Collection[int]) -> int:
     """Return the degree of a program's results in some of its arguments: the largest of all."""
-    g = Graph(largest=ALL)
+    g = Graph(LARGEST)
     out = trace(g, program.function, *(input_nodes(g, str(i), shape) for i, shape in enumerate(program.shapes)))
     names, found = {str(a) for a in arguments}, list[int]()
     for op in g.ops:

@@ -73,7 +73,8 @@ class StaticHMC(Sampler):
         return why_not_affine(model, censored=bool(grid.censored.any()))
 
     def check(self, model: DiffusionModel) -> None:
-        self._check_linear(why_not_affine(model, censored=False))
+        if self.integrate:
+            self._check_linear(why_not_affine(model, censored=False))
 
     def _check_linear(self, why: str) -> None:
         if self.integrate and why:
