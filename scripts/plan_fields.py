@@ -90,7 +90,8 @@ def page() -> str:
 
 def _over(stage: plans.Stage) -> str:
     name = {plans.ONCE: "once"} | {getattr(plans.at, f"BY_{each.upper()}"): each for each in OVER}
-    return name[stage.over] + (" of the other point" if stage.of_other else "")
+    other, refines = " of the other point" * stage.of_other, ", while the multipliers are not accurate" * stage.refines
+    return name[stage.over] + other + refines
 
 
 OVER = ("chunk", "series", "node", "share", "segment")

@@ -22,7 +22,8 @@ FLAGS = ("CENS", "BLQ", "BQL", "BLOQ")
 CALENDARS = ("DATE", "DAT1", "DAT2", "DAT3")
 RESERVED = {"ID", "TIME", "DV", "AMT", "RATE", "DUR", "ADDL", "II", "SS", "EVID", "MDV", "CMT", "DVID", "LLOQ", "LIMIT"}
 MONOLIX = {"YTYPE": "DVID", "ADM": "CMT", "TINF": "DUR"}
-LATER = 1e-9  # relative to 1 + |t|: how much later a dose is given than a sample that was drawn just before it
+# Relative to 1 + |t|: how much later a dose is given than a sample that was drawn just before it; beyond `close`.
+LATER = 1e-9
 MOST_ADDITIONAL = 10_000  # doses that a row may add: one a day for 27 years
 
 
@@ -315,17 +316,18 @@ class EventTable:
     def moments(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
         """Return when what is in the rows of a subject happens, whose times (R,) do not decrease.
 
-        A dose at once is a little later than a sample of the same time in a row before it, and so are rows after it.
+        A bolus in a row after a sample of the same time happens a little later, and so do the rows after it. One in a
+        row before the sample keeps the time: there events come first.
         """
-        later, seen = np.zeros(len(rows)), False
+        delays, sampled = np.zeros(len(rows)), False
         for i, row in enumerate(rows):
             if i > 0 and time[i] == time[i - 1]:
-                given = seen and self.is_bolus[row]
-                later[i], seen = later[i - 1] + given, seen and not given
+                delayed = sampled and self.is_bolus[row]
+                delays[i], sampled = delays[i - 1] + delayed, sampled and not delayed
             else:
-                seen = False
-            seen = seen or self.is_sample[row]
-        return time + later * LATER * (1.0 + np.abs(time))
+                sampled = False
+            sampled = sampled or self.is_sample[row]
+        return time + delays * LATER * (1.0 + np.abs(time))
 
     def doses(self, rows: np.ndarray, time: np.ndarray, moments: np.ndarray) -> Doses:
         """Return the doses of a subject, additional ones too, from times and moments (R,) of its rows."""

@@ -4,6 +4,8 @@ A row root + w = 0 with w ~ N(0, 1) has the likelihood exp(-root^2 / 2); times e
 The root is the signed root of the deviance, which is twice the difference between the log likelihoods of the best mean
 and of this one: it is positive where the mean is below y, and analytic where they meet. The remainder is minus the log
 likelihood of the best mean, which depends on a scale or a dispersion. Constants that depend on y alone are left out.
+In a family with a scale alone it is the scale that is best. A root is finite at `time_grid.MISSING`, which stands for
+values that are missing.
 """
 
 import math

@@ -152,6 +152,8 @@ GRADIENT = plan(
 )
 
 # An iteration of Newton's method (section 8), from the point to the other, with new Jacobians or those that there are.
+# What the multipliers a are first corrected by is summed while the filter's results are in the cache; the correction
+# waits until it is known that the iteration goes on.
 MOVED = once("pull_start", "begin_solve")
 BEGUN = of_other(once("parameters")), of_other(STARTS)
 SHOT, SHOT_AFRESH = chunks("shoot", "residual"), chunks("shoot_linearised", "residual_linearised")

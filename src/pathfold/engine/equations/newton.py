@@ -151,7 +151,11 @@ class CrossLook(NamedTuple):
 
 
 def cross_look(P, dl, dr, A, A_new, E, E_new, cross, H, H_new, Hu, Hu_new, Hw, Hw_new, mask, free) -> CrossLook:
-    """Go to the next node, on both paths, and look at its rows (as `gram.look`)."""
+    """Go to the next node, on both paths, and look at its rows (as `gram.look`).
+
+    Left (l, the gain Kl) is q', right (r, Kr) is q. H, Hu, Hw and residuals are zero where a row is missing
+    (`ModelFunctions.rows`), so that what the gains have of such a row counts nowhere.
+    """
     M = A_new @ P @ A.T + cross
     S_inv, _ = eliminate(ones_where_missing(H_new @ M @ H.T + Hw_new @ Hw.T, mask))
     Kl = M @ H.T @ S_inv

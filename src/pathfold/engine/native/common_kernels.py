@@ -141,13 +141,13 @@ def begin_solve(once, layout, problem, point, other, scratch):
     of_solve(layout, scratch, at.SUMS_RESIDUAL, 1)[0] = 0.0
 
 
-@kernel("point.sums.C_inv point.sums.condition scratch.newton_sums.b", CORRECTED)
+@kernel(f"point.sums.C_inv point.sums.condition scratch.newton_sums.b {CORRECTED}", CORRECTED)
 def correct(once, layout, problem, point, other, scratch):
     """Correct the multipliers a of the parameters by C^{-1} of the point."""
     add_correction(layout, point, at.POINT_SUMS, scratch, ACCURATE)
 
 
-@kernel("scratch.newton_sums.C_inv scratch.newton_sums.condition scratch.newton_sums.b", CORRECTED)
+@kernel(f"scratch.newton_sums.C_inv scratch.newton_sums.condition scratch.newton_sums.b {CORRECTED}", CORRECTED)
 def cross_correct(once, layout, problem, point, other, scratch):
     """Correct the multipliers a of the parameters by C^{-1} of the mixed matrix."""
     add_correction(layout, scratch, at.SCRATCH_NEWTON_SUMS, scratch, ACCURATE_IN_ITERATION)
@@ -158,7 +158,7 @@ def begin_change(once, layout, problem, point, other, scratch):
     of_solve(layout, scratch, at.SUMS_CHANGE, 1)[0] = 0.0
 
 
-@kernel("scratch.newton_sums.a scratch.newton_sums.change")
+@kernel("scratch.newton_sums.a scratch.newton_sums.change", "scratch.newton_sums.change")
 def bound_change(once, layout, problem, point, other, scratch):
     """Turn the largest square of a change of noise into a bound of the change of position, with the parameters'."""
     a = of_solve(layout, scratch, at.SUMS_A, get(layout, at.U))

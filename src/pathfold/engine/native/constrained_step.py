@@ -131,17 +131,19 @@ def predict(m, solve, origin, target, displacement):
 def iterate(m, origin, target, goal, chords):
     """Iterate Newton's method from the given guess of multipliers and node states; return a status.
 
-    Far from the solution every iteration linearises; near it the last linearisation and its factor are kept (chord
-    steps, if they are allowed) while they contract well. The error that is left after a change is estimated by the next
-    one, from how the last two shrank. A solve that is to find `goal` ends as soon as it is sure to (method.md, section
-    8); an empty one stands for no goal.
+    `SHOOT` moves the noise of q' by the multipliers that there are, and measures gaps and misfits; `CROSS_SMOOTH`
+    computes the multipliers of the next change, and moves the node states at once. Far from the solution every
+    iteration linearises; near it the last linearisation and its factor are kept (chord steps, if they are allowed)
+    while they contract well. The error that is left after a change is estimated by the next one, from how the last two
+    shrank. A solve that is to find `goal` ends as soon as it is sure to (method.md, section 8); an empty one stands for
+    no goal.
     """
     layout, problem = m.layout, m.problem
     constraint_tolerance = problem[setting(layout, at.SETTINGS_CONSTRAINT_TOLERANCE)]
     position_tolerance = problem[setting(layout, at.SETTINGS_POSITION_TOLERANCE)]
     change = 1e300
     rate = 1.0  # by which the last two changes shrank
-    away = 0.0
+    away = 0.0  # from the goal: it has to shrink once before it counts
     fresh = True
     for iteration in range(int(problem[setting(layout, at.SETTINGS_MAX_ITERATIONS)])):
         run(m, plans.SHOOT_AFRESH if fresh else plans.SHOOT, origin, target)

@@ -89,10 +89,10 @@ def _native_go_through(address, numbers):
 def run_plan(plan, layout, problem, point, other, scratch):
     """Run a plan, given as kernels are: a number and addresses. What is one part takes no detours."""
     blocks, words = (problem, point, other, scratch), layout + 8 * get(layout, get(layout, at.PLANS) + plan)
-    alone, error = get(layout, at.PARTS) == 1, get(layout, at.SCRATCH_NEWTON_SUMS) + get(layout, at.SUMS_A_ERROR)
+    alone, error_at = get(layout, at.PARTS) == 1, get(layout, at.SCRATCH_NEWTON_SUMS) + get(layout, at.SUMS_A_ERROR)
     for i in range(get(words, LEGS)):
         leg = layout + 8 * get(words, 1 + i)
-        if get(leg, REFINES) != 0 and get(scratch, error) == 0:
+        if get(leg, REFINES) != 0 and get(scratch, error_at) == 0:  # the bits of 0.0
             continue
         if alone or get(leg, FIRST_STAGE + OVER) == ONCE:
             do_leg(0, layout, leg, layout, blocks)

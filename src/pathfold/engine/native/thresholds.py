@@ -1,7 +1,7 @@
 """The numbers that someone chose: where the sampler's algorithms change course, with what that does to cost and draws.
 
 Draws are from the posterior of the discretised model whatever these are, unless it is said here that exactness rests
-on one. What a user can set stands in `engine.Solver` and in `sampling/samplers.py`.
+on one. What a user can set stands in `engine.Solver` and with the samplers.
 """
 
 from __future__ import annotations
