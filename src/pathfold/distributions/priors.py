@@ -50,6 +50,8 @@ def normal_map(distribution: dist.Distribution, *, quantiles: bool = True, stand
     A map that is not exact is shifted and scaled so that u is about N(0, I). A distribution that depends on z needs
     `standardise=False`: its parameters may be traced, and the map must always be the same function of z.
     """
+    if not isinstance(distribution, dist.Distribution):
+        raise ModelError(f"expected a numpyro distribution, not {told(distribution)}")
     if distribution.is_discrete:
         raise ModelError(f"{type(distribution).__name__} is discrete; use a continuous distribution")
     if 0 in distribution.shape():
