@@ -34,7 +34,7 @@ MEAN = {"level": 2.0, "log_rate": 0.0}
 SPREAD = {"level": 0.5, "log_rate": 0.4}
 NOISE = {"small": {"sigma": 0.02, "tau": 0.02}, "large": {"sigma": 0.3, "tau": 0.5}}
 END = 6.0
-SAMPLERS = {"non-centred": pf.StaticHMC(), "centred": pf.DynamicHMC(metric="adapted")}
+SAMPLERS = {"non-centred": pf.StaticHMC(integrate=False), "centred": pf.DynamicHMC(metric="adapted")}
 
 
 class Centred(dist.Normal):

@@ -42,7 +42,7 @@ from pathfold.results.convergence import convergence, effective_draws, scalars
 
 type Problem = tuple[pf.DiffusionModel, Any]
 
-SAMPLERS = {"static": pf.StaticHMC(), "replicas": pf.ReplicaExchange()}
+SAMPLERS = {"static": pf.StaticHMC(integrate=False), "replicas": pf.ReplicaExchange()}
 
 
 def ou(count: int) -> Problem:

@@ -321,4 +321,5 @@ def _sources() -> str:
     """Return a hash of the source files that kernels are made by."""
     folders = (_HERE, _HERE / "equations", _HERE.parent / "program")
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
+    files += [_HERE / "native" / name for name in ("run.py", "thresholds.py")]  # what kernels and plans have of these
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

@@ -368,6 +368,7 @@ class IntegratedEngine(Engine):
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, **options) -> None:
         super().__init__(model, grid, metric=True, **options)
+        self.metric = False  # of engines on the manifold that are made like it
 
 
 class GuidedEngine(Engine):

@@ -276,6 +276,7 @@ class Plan:
             "data": digest(designs),
             "as_seen": digest(self.as_seen),
             "method": self.method,
+            "integrate": str(getattr(self.settings.sampler, "integrate", None)),
             **self.fine,
             **asked,
         }

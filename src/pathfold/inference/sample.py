@@ -75,7 +75,8 @@ def sample(
         How many chains.
     warmup
         Iterations at the beginning of each chain that adapt the sampler and are not draws: 250, or 50 after a warm
-        start, 100 after a fit; of `pf.ReplicaExchange()` 400, of `pf.GuidedProposals()` 500, each of several moves.
+        start whose paths were not integrated out, 100 after a fit; of `pf.ReplicaExchange()` 400, of
+        `pf.GuidedProposals()` 500, each of several moves.
     draws
         Draws per chain after warm-up.
     seed

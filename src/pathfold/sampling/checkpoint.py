@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from pathfold.errors import SettingsError
 from pathfold.sampling.draws import ARRAYS, Draws, rows_file
 
-FORMAT = 4
+FORMAT = 5
 ABOUT = "results.json"  # the file that says what the draws are
 MARK = "run"  # the file that says of what run they are
 PART = 2**22  # bytes that are read at once

@@ -260,7 +260,7 @@ def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts
         threads=cores(settings.threads),
         relaxation=relative_spread(engine),
         guesses=guesses,
-        again=earlier is not None and earlier.has_pace,
+        again=earlier is not None and not earlier.fitted,
         thorough=settings.sampler.tempered,
     )
 

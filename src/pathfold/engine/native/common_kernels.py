@@ -15,7 +15,7 @@ from pathfold.engine import table as at
 
 from .jit import address_of_kernel, compiled
 from .run import ADDED, RAISED, READ
-from .small import invert
+from .small import invert, larger
 from .thresholds import ACCURATE, ACCURATE_IN_ITERATION
 from .words import bits, get, numbers_at, put
 
@@ -69,17 +69,26 @@ def set_identity(layout, block, record):
 
 
 @compiled
+def largest_row(matrix, n):
+    """Return the maximum norm of an n x n matrix, the largest sum of the sizes of a row."""
+    found = 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += fabs(matrix[i * n + j])
+        found = larger(found, total)
+    return found
+
+
+@compiled
 def invert_woodbury(layout, block, record):
-    """Compute C^{-1}, a bound of the condition of C, and log|C|; C is overwritten."""
-    U, trace, largest = get(layout, at.U), 0.0, 1.0
+    """Compute C^{-1}, the condition of C in the maximum norm, and log|C|; C is overwritten."""
+    U = get(layout, at.U)
     C = of(layout, block, record, at.SUMS_C, U * U)
     inverse = of(layout, block, record, at.SUMS_C_INV, U * U)
-    for i in range(U):
-        trace += fabs(C[i * U + i])
+    size = largest_row(C, U)
     log_C = invert(C, inverse, U)
-    for i in range(inverse.size):
-        largest = max(largest, fabs(inverse[i]))
-    of(layout, block, record, at.SUMS_CONDITION, 1)[0] = trace * largest
+    of(layout, block, record, at.SUMS_CONDITION, 1)[0] = size * largest_row(inverse, U)
     return log_C
 
 
@@ -113,7 +122,7 @@ def begin_factor(once, layout, problem, point, other, scratch):
     of(layout, point, at.POINT_SUMS, at.SUMS_EXCESSES, 1)[0] = 0.0
 
 
-@kernel("point.sums.C point.sums.log_det", "point.sums.C_inv point.sums.condition point.sums.log_C")
+@kernel("point.sums.C point.sums.log_det", "point.sums.C_inv point.sums.condition point.sums.log_C point.sums.log_det")
 def finish_factor(once, layout, problem, point, other, scratch):
     """Invert C and add log|C| to log|G|, which else is log|Sigma| of each series."""
     log_C = invert_woodbury(layout, point, at.POINT_SUMS)
@@ -121,7 +130,7 @@ def finish_factor(once, layout, problem, point, other, scratch):
     of(layout, point, at.POINT_SUMS, at.SUMS_LOG_DET, 1)[0] += log_C
 
 
-@kernel(writes="scratch.newton_sums.C")
+@kernel(writes="scratch.newton_sums.C scratch.newton_sums.log_det")
 def begin_cross_factor(once, layout, problem, point, other, scratch):
     set_identity(layout, scratch, at.SCRATCH_NEWTON_SUMS)
 
@@ -141,13 +150,18 @@ def begin_solve(once, layout, problem, point, other, scratch):
     of_solve(layout, scratch, at.SUMS_RESIDUAL, 1)[0] = 0.0
 
 
-@kernel(f"point.sums.C_inv point.sums.condition scratch.newton_sums.b {CORRECTED}", CORRECTED)
+@kernel(
+    f"point.sums.C_inv point.sums.condition scratch.newton_sums.b {CORRECTED}", f"{CORRECTED} scratch.newton_sums.b"
+)
 def correct(once, layout, problem, point, other, scratch):
     """Correct the multipliers a of the parameters by C^{-1} of the point."""
     add_correction(layout, point, at.POINT_SUMS, scratch, ACCURATE)
 
 
-@kernel(f"scratch.newton_sums.C_inv scratch.newton_sums.condition scratch.newton_sums.b {CORRECTED}", CORRECTED)
+@kernel(
+    f"scratch.newton_sums.C_inv scratch.newton_sums.condition scratch.newton_sums.b {CORRECTED}",
+    f"{CORRECTED} scratch.newton_sums.b",
+)
 def cross_correct(once, layout, problem, point, other, scratch):
     """Correct the multipliers a of the parameters by C^{-1} of the mixed matrix."""
     add_correction(layout, scratch, at.SCRATCH_NEWTON_SUMS, scratch, ACCURATE_IN_ITERATION)
@@ -165,9 +179,7 @@ def bound_change(once, layout, problem, point, other, scratch):
     change = of_solve(layout, scratch, at.SUMS_CHANGE, 1)
     bound = sqrt(change[0])
     for i in range(a.size):
-        size = fabs(a[i])
-        if not (size <= bound):
-            bound = size
+        bound = larger(bound, fabs(a[i]))
     change[0] = bound
 
 

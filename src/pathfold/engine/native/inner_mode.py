@@ -14,7 +14,7 @@ from pathfold.engine.status import CONVERGED, NON_FINITE, NOT_CONVERGED
 
 from .jit import compiled
 from .run import run
-from .small import finite
+from .small import finite, larger
 from .thresholds import INNER_ITERATIONS, INNER_TOLERANCE, NEAR, SHORTEST_SEARCH, STALLED, TRUSTED, WARM_ITERATIONS
 from .vectors import clear_idle, combine, copy, position, setting, squared_norm, sums_of
 
@@ -74,9 +74,7 @@ def largest(vector):
     """Return the largest absolute entry; not finite if one is not."""
     found = 0.0
     for i in range(vector.size):
-        size = fabs(vector[i])
-        if not (size <= found):
-            found = size
+        found = larger(found, fabs(vector[i]))
     return found
 
 

@@ -146,7 +146,7 @@ def transition(m, point, room, t, time, rng, statistics):
     statistics[STATUS] = CONVERGED if value < inf else NON_FINITE
     statistics[ITERATIONS] = 0.0
     statistics[DEPTH] = 0.0
-    statistics[DIVERGING] = 0.0 if after - before < DIVERGENCE_ENERGY else 1.0
+    statistics[DIVERGING] = 1.0 if value < inf and not (after - before < DIVERGENCE_ENERGY) else 0.0
     statistics[STEPS_FAILED] = 0.0 if value < inf else 1.0
 
 
