@@ -40,25 +40,30 @@ def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def _reference(r: Records, n: Sizes) -> Kernel:
-    """Reference covariance of a segment: the filter over its first X + 1 intervals from P = 0, with the variance LITTLE
-    added to every constraint row.
+    """Reference covariance of a segment, from the filter over its first X + 1 intervals: from P = 0, with the variance
+    LITTLE added to every constraint row; and from P = LITTLE, with the rows as they are, for states that no noise
+    reaches.
 
     With 0 as the reference, exact observations of a state that noise reaches through others would have no variance; one
-    much larger than the true covariance costs digits, so what the path amplifies must be seen. States that no noise
-    reaches get a little. The first segment begins with the initial state: it needs no other.
+    much larger than the true covariance costs digits, so what the path amplifies must be seen, and what the rows say of
+    constants that the segments before have learned. The first segment begins with the initial state: it needs no other.
     """
 
-    def init():
-        return {"P": np.zeros((n.X, n.X))}
+    def init(state_scale):
+        return {"P": np.zeros((n.X, n.X)), "P_still": np.diag(LITTLE * state_scale**2)}
 
-    def body(P, A, Q, H, Hw, mask, gap_relaxation, state_scale, row_scale):
-        Q, noise = gram.relaxed(Q, Hw, mask, LITTLE, gap_relaxation, state_scale, row_scale)
+    def body(P, P_still, A, Q, H, Hw, mask, row_relaxation, gap_relaxation, state_scale, row_scale):
         no_columns = np.zeros((n.X, 0)), np.zeros((n.Y, 0))
-        return {"P": gram.look(P, no_columns[0], A, no_columns[0], Q, H, no_columns[1], noise, mask, 1.0).P}
 
-    def final(P, begins, state_scale):
-        unreached = np.where(np.diag(P) > 0.0, 0.0, LITTLE * state_scale**2)
-        return {"P_ref": np.where(begins > 0.0, 0.0, P + np.diag(unreached))}
+        def looked(P, relaxation):
+            relaxed, noise = gram.relaxed(Q, Hw, mask, relaxation, gap_relaxation, state_scale, row_scale)
+            return gram.look(P, no_columns[0], A, no_columns[0], relaxed, H, no_columns[1], noise, mask, 1.0).P
+
+        return {"P": looked(P, LITTLE), "P_still": looked(P_still, row_relaxation)}
+
+    def final(P, P_still, begins):
+        still = np.where(np.diag(P) > 0.0, 0.0, 1.0)
+        return {"P_ref": np.where(begins > 0.0, 0.0, P + still[:, None] * P_still * still)}
 
     uses = r.uses(problem="settings grid about", point="node segment")
     return NodeScan("reference", uses, init=init, body=body, final=final, most=n.X + 1)
