@@ -96,7 +96,7 @@ def test_page_patients(run_page):
     assert names["hours_above"]["200 mg twice a day"] > 23.0
     assert 17.0 < names["hours_above"]["400 mg once a day"] < 21.0
     assert 0.6 < names["chance"] < 0.8
-    assert 400.0 < names["needed"] < 550.0
+    assert 300.0 < names["needed"] < 450.0  # 345; 380 and 384 with other seeds and more draws
 
 
 @pytest.mark.slow
