@@ -23,6 +23,8 @@ type Struct = jax.ShapeDtypeStruct
 type Compilable = Callable[..., bool]
 """compilable(function, *example structs): whether the layers above can compile the function."""
 
+SCALES = 1.0, -0.37  # of two points far from each other, at which functions are tried
+
 
 def struct(*shape: int) -> Struct:
     """Return the shape and type of a float64 array, which stands for it in tracing."""
@@ -195,8 +197,8 @@ def _refuse_index_out_of_range(name: str, function: Callable[..., Any], examples
 
     An index that depends on the arguments may be in range at the states and parameters that matter.
     """
-    for fault_at in (_fault_of_numpy, _fault_of_jax) if _indexes(function, examples) else (_fault_of_numpy,):
-        faults = {fault_at(function, examples, scale) for scale in (1.0, -0.37)}
+    for faults_at in (_faults_of_numpy, _faults_of_jax) if _indexes(function, examples) else (_faults_of_numpy,):
+        faults = {*faults_at(function, examples)}
         if len(faults) == 1 and (fault := faults.pop()):
             raise ModelError(f"{name} indexes out of range: {fault}")
 
@@ -207,27 +209,30 @@ def _indexes(function: Callable[..., Any], examples: Sequence[Any]) -> bool:
     return any(operation in trace for operation in ("gather", "scatter", "dynamic_slice", "dynamic_update"))
 
 
-def _fault_of_numpy(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
-    """Return numpy's message about an index of an argument that is out of range, or nothing."""
-    try:
-        with _quiet():
-            jax.make_jaxpr(lambda: function(*_point(examples, np.asarray, scale)))()
-    except IndexError as error:
-        return str(error)
-    except Exception:  # the function needs JAX arrays
-        return ""
-    return ""
+def _faults_of_numpy(function: Callable[..., Any], examples: Sequence[Any]) -> Iterator[str]:
+    """Give numpy's message about an index of an argument that is out of range, or nothing, at each of `SCALES`."""
+    for scale in SCALES:
+        try:
+            with _quiet():
+                jax.make_jaxpr(lambda scale=scale: function(*_point(examples, np.asarray, scale)))()
+        except IndexError as error:
+            yield str(error)
+        except Exception:  # the function needs JAX arrays
+            yield ""
+        else:
+            yield ""
 
 
-def _fault_of_jax(function: Callable[..., Any], examples: Sequence[Any], scale: float) -> str:
-    """Return checkify's message about an index of a JAX array that is out of range, or nothing."""
-    try:
-        with _quiet():
-            checked = checkify.checkify(function, errors=checkify.index_checks)
-            fault = checked(*_point(examples, jnp.asarray, scale))[0].get()
-    except Exception:  # an operation that checkify does not know
-        return ""
-    return "" if fault is None else fault.splitlines()[0].split(": ", 1)[-1]
+def _faults_of_jax(function: Callable[..., Any], examples: Sequence[Any]) -> Iterator[str]:
+    """Give checkify's message about an index of a JAX array that is out of range, or nothing, at each of `SCALES`."""
+    checked = jax.jit(checkify.checkify(function, errors=checkify.index_checks))
+    for scale in SCALES:
+        try:
+            with _quiet():
+                fault = checked(*_point(examples, np.asarray, scale))[0].get()
+        except Exception:  # an operation that checkify does not know
+            fault = None
+        yield "" if fault is None else fault.splitlines()[0].split(": ", 1)[-1]
 
 
 @contextmanager
