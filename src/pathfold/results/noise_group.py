@@ -133,7 +133,8 @@ def _moved(model: DiffusionModel, noise: Noise) -> np.ndarray:
     x, z, loading, t = *_loading(model, noise), model.some_clock()
     Y = model.observation_dim
     with jax.enable_x64(True):
-        w, seen = jnp.zeros(model.observation_noise_dim), Seen(jnp.full(Y, 0.5), jnp.ones(Y), jnp.zeros(0), jnp.zeros(0))
+        w, none = jnp.zeros(model.observation_noise_dim), jnp.zeros(0)
+        seen = Seen(jnp.full(Y, 0.5), jnp.ones(Y), none, none)
         # Compiled, since NumPyro refuses numbers that are not finite, as a logarithm's may be here, but no traced ones.
         slopes = jax.jit(jax.jacfwd(lambda x: model.observation.misfit(x, z, w, t, seen)))(x)
     signs = np.zeros((model.observation_dim, model.noise_dim), dtype=np.int64)
