@@ -6,6 +6,7 @@ import pytest
 import pathfold as pf
 
 ROWS = {
+    "drivers": 192,
     "glucose_tolerance": 24,
     "hare_lynx": 21,
     "influenza": 14,
@@ -38,6 +39,13 @@ def test_a_table_is_the_callers_own(name):
     table.iloc[:, 1] = -1
     assert not table.equals(again)
     assert again.equals(getattr(pf.datasets, name)())
+
+
+def test_drivers_have_the_summary_that_r_prints():
+    """`summary(UKDriverDeaths)` in R, to four digits."""
+    summary = pf.datasets.drivers()["drivers"].describe()
+    assert summary[["min", "25%", "50%", "75%", "max"]].round().tolist() == [1057, 1462, 1631, 1851, 2654]
+    assert round(summary["mean"]) == 1670
 
 
 def test_lynx_has_the_summary_that_r_prints():

@@ -6,7 +6,17 @@ states no licence for them. Whoever uses a data set should cite its source.
 
 import pandas as pd
 
-__all__ = ["glucose_tolerance", "hare_lynx", "influenza", "lynx", "nile", "pound", "redstart", "theophylline"]
+__all__ = [
+    "drivers",
+    "glucose_tolerance",
+    "hare_lynx",
+    "influenza",
+    "lynx",
+    "nile",
+    "pound",
+    "redstart",
+    "theophylline",
+]
 
 # A line for each person: weight, dose, then hours and concentrations.
 _THEOPHYLLINE = """
@@ -163,6 +173,48 @@ def redstart() -> pd.DataFrame:
     """
     count = [18, 10, 9, 14, 17, 14, 5, 10, 9, 5, 11, 11, 4, 5, 4, 8, 2, 3, 9, 2, 4, 7, 4, 1, 2, 4, 11, 11, 9, 6]
     return pd.DataFrame({"year": range(1966, 1996), "count": count})
+
+
+def drivers() -> pd.DataFrame:
+    """Return how many drivers of cars were killed or seriously injured in Great Britain, by month, from 1969 to 1984.
+
+    Wearing a seat belt in the front became compulsory on 31 January 1983.
+
+    Source: Harvey and Durbin (1986), "The effects of seat belt legislation on British road casualties: a case study in
+    structural time series modelling", Journal of the Royal Statistical Society A 149, of official statistics; printed
+    in Harvey (1989), "Forecasting, structural time series models and the Kalman filter"; `UKDriverDeaths` in R. No
+    licence is stated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        192 rows with the columns `date` (the first day of the month) and `drivers`.
+
+    Examples
+    --------
+    >>> table = pf.datasets.drivers()
+    >>> int(table["drivers"].max()), table["date"][table["drivers"].idxmax()].strftime("%Y-%m")
+    (2654, '1972-12')
+    """
+    drivers = [
+        *(1687, 1508, 1507, 1385, 1632, 1511, 1559, 1630, 1579, 1653, 2152, 2148),
+        *(1752, 1765, 1717, 1558, 1575, 1520, 1805, 1800, 1719, 2008, 2242, 2478),
+        *(2030, 1655, 1693, 1623, 1805, 1746, 1795, 1926, 1619, 1992, 2233, 2192),
+        *(2080, 1768, 1835, 1569, 1976, 1853, 1965, 1689, 1778, 1976, 2397, 2654),
+        *(2097, 1963, 1677, 1941, 2003, 1813, 2012, 1912, 2084, 2080, 2118, 2150),
+        *(1608, 1503, 1548, 1382, 1731, 1798, 1779, 1887, 2004, 2077, 2092, 2051),
+        *(1577, 1356, 1652, 1382, 1519, 1421, 1442, 1543, 1656, 1561, 1905, 2199),
+        *(1473, 1655, 1407, 1395, 1530, 1309, 1526, 1327, 1627, 1748, 1958, 2274),
+        *(1648, 1401, 1411, 1403, 1394, 1520, 1528, 1643, 1515, 1685, 2000, 2215),
+        *(1956, 1462, 1563, 1459, 1446, 1622, 1657, 1638, 1643, 1683, 2050, 2262),
+        *(1813, 1445, 1762, 1461, 1556, 1431, 1427, 1554, 1645, 1653, 2016, 2207),
+        *(1665, 1361, 1506, 1360, 1453, 1522, 1460, 1552, 1548, 1827, 1737, 1941),
+        *(1474, 1458, 1542, 1404, 1522, 1385, 1641, 1510, 1681, 1938, 1868, 1726),
+        *(1456, 1445, 1456, 1365, 1487, 1558, 1488, 1684, 1594, 1850, 1998, 2079),
+        *(1494, 1057, 1218, 1168, 1236, 1076, 1174, 1139, 1427, 1487, 1483, 1513),
+        *(1357, 1165, 1282, 1110, 1297, 1185, 1222, 1284, 1444, 1575, 1737, 1763),
+    ]
+    return pd.DataFrame({"date": pd.date_range("1969-01-01", periods=192, freq="MS"), "drivers": drivers})
 
 
 def nile() -> pd.DataFrame:
