@@ -36,8 +36,8 @@ from scipy import stats
 import pathfold as pf
 from pathfold.analysis.channels import Channel
 from pathfold.analysis.check import gathered
+from pathfold.analysis.innovations import filter_of
 from pathfold.analysis.noise_tests import When, moments, over_time, shape
-from pathfold.analysis.residuals import scores_at
 from pathfold.data import TimeGrid
 
 FOLDER = Path(__file__).parent
@@ -209,7 +209,7 @@ def run_sizes(cell: str, number: int) -> list[bool]:
     data = pf.simulate(right_model, truth, times, steps_per_interval=STEPS, seed=int(rng.integers(2**31)))
     z = np.array([[truth[name] for name in right_model.parameters.names]] * DRAWS)
     grid = TimeGrid.build(data, steps_per_interval=STEPS)
-    scores = scores_at(right_model, grid, z, PARTICLES, number, 1)[0][:, :, 0]
+    scores = filter_of(right_model, grid, PARTICLES).residuals(z, number)[0][:, :, 0]
     rows = np.arange(int(length))
     source = Channel("ahead", "y", scores, rows, times - 0.5, times, np.zeros_like(rows))
     tests = [*shape(source, When([""], [None])), *over_time(source), *moments(source)]

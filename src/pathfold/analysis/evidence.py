@@ -20,9 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.ahead import Ahead
 from pathfold.analysis.chosen import Chosen
+from pathfold.analysis.innovations import filter_of
 from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
-from pathfold.analysis.particle_filter import REPEATED, ParticleFilter
+from pathfold.analysis.particle_filter import REPEATED
 from pathfold.data import Data
 from pathfold.data.checks import choice, cores, positive, truth, whole
 from pathfold.errors import SettingsError, warn
@@ -130,10 +132,11 @@ def evidence(
         return _of_replicas(tree, float(row_constants(model, grid, nodes).sum()))
     seconds = np.inf if max_seconds is None else positive("max_seconds", max_seconds)
     counts = [*[max(10, draws // SHARE)] * ROUNDS, draws]
-    counted = Counted("draws of parameters by the particle filter", sum(counts), show=truth("progress", progress))
-    integrand = _Integrand(ParticleFilter(model, grid, particles), np.random.SeedSequence(seed), threads, counted)
+    score = filter_of(model, grid, particles)
+    counted = Counted(f"draws of parameters by {score.told}", sum(counts), show=truth("progress", progress))
+    integrand = _Integrand(score, np.random.SeedSequence(seed), threads, counted)
     rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
-    proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))
+    proposal = Proposal.of_draws(_posterior_normals(tree, score.model.parameters.size))
     ends = time.monotonic() + seconds * np.cumsum(counts) / sum(counts)
 
     def scored(count: int, end: float) -> tuple[np.ndarray, np.ndarray]:
@@ -151,11 +154,13 @@ def evidence(
     _, log_weights = scored(draws, ends[-1])
     if len(log_weights) < draws:
         warn(f"max_seconds were spent: {len(log_weights)} of {draws} draws are counted")
+    if not np.isfinite(log_weights.max()):
+        raise SettingsError(f"the likelihood was zero at all parameters that were tried; {score.remedy}")
     found = _estimate(log_weights)
     if found.effective_draws < FEW:
         z = shared_parameters(model, Chosen.of(tree, min(REPEATED, tree.posterior.sizes["draw"])))
-        estimates = integrand.filter.judged(z, seed, threads=threads)
-        remedy = estimates if estimates.enough > particles else "give more draws"
+        estimates = score.judged(z, seed, threads=threads)
+        remedy = estimates if estimates.enough > estimates.particles else "give more draws"
         what = "there is no standard error" if np.isnan(found.standard_error) else "the standard error says little"
         warn(f"only {found.effective_draws:.0f} of {found.draws} draws are effective, so that {what}; {remedy}")
     return found
@@ -172,7 +177,7 @@ def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
 class _Integrand:
     """The integrand log p(y | z) p(u), whose first factor is estimated with new particles at every call."""
 
-    def __init__(self, score: ParticleFilter, seeds: np.random.SeedSequence, threads: int, progress: Counted) -> None:
+    def __init__(self, score: Ahead, seeds: np.random.SeedSequence, threads: int, progress: Counted) -> None:
         self.filter, self.seeds, self.threads, self.progress = score, seeds, threads, progress
         parameters = score.model.parameters
         excess = parameters.excess or (lambda u: jnp.zeros(()))
@@ -193,8 +198,6 @@ class _Integrand:
 
 def _estimate(log_weights: np.ndarray) -> Evidence:
     """Return the log of the mean weight, and its error by the delta method."""
-    if not np.isfinite(log_weights.max()):
-        raise SettingsError("the likelihood was zero at all parameters that were tried; give more particles")
     count, total = len(log_weights), float(np.logaddexp.reduce(log_weights))
     effective = float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weights)))
     relative = np.sqrt(max(0.0, (1.0 / effective - 1.0 / count) * count / (count - 1)))

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.ahead import Ahead
 from pathfold.analysis.chosen import Chosen
-from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.analysis.innovations import filter_of
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import cores, truth, whole
 from pathfold.errors import ModelError, warn
@@ -91,32 +92,24 @@ def log_likelihood(
     threads = cores(threads)
     if ahead:
         chosen = Chosen.of(tree, min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if draws is None else draws)
-        counted = Counted("draws by the particle filter", chosen.count, show=truth("progress", progress))
-        scored = _ahead(model, grid, chosen, particles, seed, threads, counted)
+        score = filter_of(model, grid, particles)
+        counted = Counted(f"draws by {score.told}", chosen.count, show=truth("progress", progress))
+        scored = _ahead(score, chosen, seed, threads, counted)
     else:
         scored = _given_states(model, grid, Chosen.of(tree, draws))
     return extended(tree, {"log_likelihood": scored})
 
 
-def _ahead(
-    model: DiffusionModel,
-    grid: TimeGrid,
-    chosen: Chosen,
-    particles: int,
-    seed: int,
-    threads: int,
-    progress: Counted,
-) -> xr.Dataset:
-    score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data
-    z = shared_parameters(model, chosen)
+def _ahead(score: Ahead, chosen: Chosen, seed: int, threads: int, progress: Counted) -> xr.Dataset:
+    observed, z = chosen.tree.observed_data, shared_parameters(score.model, chosen)
     values = score(z, seed, threads=threads, progress=progress)
     score.refuse_lost(~np.isfinite(values).all(axis=0))
     estimates = score.judged(z, seed, threads=threads)
-    if estimates.enough > particles:
+    if estimates.enough > estimates.particles:
         warn(str(estimates))
     dim = str(observed["y"].dims[0])
     coords = {name: (dim, c.values) for name, c in observed.coords.items() if c.dims == (dim,)}
-    return chosen.dataset({"y": ([dim], values)}, coords)
+    return chosen.dataset({"y": ([dim], values)}, coords, method=score.method)
 
 
 def shared_parameters(model: DiffusionModel, chosen: Chosen) -> np.ndarray:
