@@ -9,7 +9,8 @@ the model's own fine steps, so that what is called right is right: there the par
 model, about a second each, saves counts in `benchmarks/check_power.json`, goes on where it was stopped, and prints the
 table of docs/after.md. `--sizes` makes the table beside it: how often tests of one-step residuals reject a right model
 at a level of 5 %, for errors of several distributions and 100, 400 and 1,000 values. Nothing is sampled: parameters are
-drawn from their priors, and the residuals are those of four draws at these parameters, each with particles of its own.
+drawn from their priors, and the residuals are those of four draws at these parameters, each with particles of its own
+where errors are not normal or lognormal, for which residuals are exact.
 The first column has all tests by the rule of `pf.check`, the others single tests of one draw, for which no bound makes
 up. The counts are in `benchmarks/check_sizes.json`. `--processes 16` makes so many runs at once.
 """

@@ -1,9 +1,9 @@
-"""The marginal likelihood of a model, by guided particles or from the rungs of replica exchange.
+"""The marginal likelihood of a model, by importance sampling of parameters or from the rungs of replica exchange.
 
-**Particles**: importance sampling of the parameters, with likelihoods by guided particles. p(y) is the mean of p(y | z)
-p(u) / q(u) over draws u of a proposal q, and stays so when p(y | z) is replaced by an estimate without bias. The
-proposal is Student's t fitted to the posterior, mixed with the standard normal that most priors of u are, so that
-weights are bounded where the fit is too narrow.
+**Importance sampling**: p(y) is the mean of p(y | z) p(u) / q(u) over draws u of a proposal q, and stays so when
+p(y | z), which is exact for linear models, is replaced by an estimate without bias, by guided particles. The proposal
+is Student's t fitted to the posterior, mixed with the standard normal that most priors of u are, so that weights are
+bounded where the fit is too narrow.
 
 **Replicas**: stepping stones (method.md, section 22). With Z_k the integral of prior times likelihood^b_k, Z_k / Z_l is
 the mean of likelihood^(b_k - b_l) over the draws of rung l, and p(y) the product of these ratios.
@@ -90,8 +90,9 @@ def evidence(
     """Estimate the marginal likelihood of a model, for Bayes factors: p(y) with parameters and paths integrated out.
 
     Parameters are drawn from a distribution fitted to the posterior and weighted; their likelihoods are those of
-    `pf.log_likelihood(..., ahead=True)`, and exist for the same models. A run of `pf.ReplicaExchange` knows p(y) from
-    its rungs, without further work. p(y) is that of the discretised model, with the fine steps of the posterior.
+    `pf.log_likelihood(..., ahead=True)`, exact for linear models, and exist for the same models. A run of
+    `pf.ReplicaExchange` knows p(y) from its rungs, without further work. p(y) is that of the discretised model, with
+    the fine steps of the posterior.
 
     Parameters
     ----------
@@ -102,13 +103,13 @@ def evidence(
     posterior
         Results of `pf.sample`, which say where to draw parameters.
     method
-        "particles"; or "replicas", if `posterior` is of `pf.ReplicaExchange`, for which the settings below have no
-        meaning.
+        "particles", of which linear models need none; or "replicas", if `posterior` is of `pf.ReplicaExchange`, for
+        which the settings below have no meaning.
     draws
         Of the parameters, for the estimate; fitting their distribution takes three fifths as many besides.
     particles
-        The number of particles of the filter, for each of these draws. A warning says how many would do if few draws
-        are effective because the likelihoods depend on the particles.
+        The number of particles of the filter, for each of these draws, if the model is not linear. A warning says how
+        many would do if few draws are effective because the likelihoods depend on the particles.
     seed
         A whole number: the same gives the same estimate.
     threads
@@ -175,7 +176,7 @@ def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
 
 
 class _Integrand:
-    """The integrand log p(y | z) p(u), whose first factor is estimated with new particles at every call."""
+    """The integrand log p(y | z) p(u), whose first factor, if it is an estimate, has new particles at every call."""
 
     def __init__(self, score: Ahead, seeds: np.random.SeedSequence, threads: int, progress: Counted) -> None:
         self.filter, self.seeds, self.threads, self.progress = score, seeds, threads, progress

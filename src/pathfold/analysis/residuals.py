@@ -1,8 +1,9 @@
 """One-step-ahead residuals: where each value lies among those expected from the values before it.
 
 Given the parameters, F(y_n | y_1, ..., y_{n-1}, z) is uniform if the model is right, and independent from one time to
-the next (Rosenblatt 1952), and so is that of a posterior draw of z. The values expected are simulated, from particles
-that have seen what was observed before, by paths that know nothing of y_n.
+the next (Rosenblatt 1952), and so is that of a posterior draw of z. For linear models F is known. For others the
+values expected are simulated, from particles that have seen what was observed before, by paths that know nothing of
+y_n.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def residuals(
 
     They are the classical second opinion on a model: `pf.check`, `pf.plot_check` and `pf.report` look at them where
     results have them. They see outliers, heavy tails and changes of variance better than the noise of posterior draws,
-    which is pulled towards what the model expects. The values expected come from the particle filter of
-    `pf.log_likelihood(..., ahead=True)`, and exist for the same models.
+    which is pulled towards what the model expects. The values expected come from the filter of
+    `pf.log_likelihood(..., ahead=True)`, exact for linear models and by particles for others, and exist for the same
+    models.
 
     Parameters
     ----------
@@ -52,8 +54,9 @@ def residuals(
     draws
         How many draws of each chain to take, evenly spread: 4 by default.
     particles
-        Of the filter: the more, the closer residuals are to standard normals if the model is right, and the further out
-        outliers. A warning says how many would do if there are so few that residuals depend on them.
+        Of the filter, if the model is not linear: the more, the closer residuals are to standard normals if the model
+        is right, and the further out outliers. A warning says how many would do if there are so few that residuals
+        depend on them.
     seed
         A whole number: the same gives the same particles.
     threads
@@ -64,6 +67,7 @@ def residuals(
     xarray.DataTree
         The results with a group `residuals`: `y`, the residuals, and `expected`, the mean of the values expected, for
         each draw chosen in the dimensions of `observed_data`; NaN where a value is missing or censored, as `seen` says.
+        Its attribute `method` is "exact" or "particles".
     """
     tree = results_of(posterior, model=model)
     grid = grid_of_data(tree, model, data)
