@@ -9,7 +9,8 @@ the model's own fine steps, so that what is called right is right: there the par
 model, about a second each, saves counts in `benchmarks/check_power.json`, goes on where it was stopped, and prints the
 table of docs/after.md. `--sizes` makes the table beside it: how often tests of one-step residuals reject a right model
 at a level of 5 %, for errors of several distributions and 100, 400 and 1,000 values. Nothing is sampled: parameters are
-drawn from their priors, and the residuals are those of four draws at these parameters, each with particles of its own.
+drawn from their priors, and the residuals are those of four draws at these parameters, each with particles of its own
+where errors are not normal or lognormal, for which residuals are exact.
 The first column has all tests by the rule of `pf.check`, the others single tests of one draw, for which no bound makes
 up. The counts are in `benchmarks/check_sizes.json`. `--processes 16` makes so many runs at once.
 """
@@ -36,8 +37,8 @@ from scipy import stats
 import pathfold as pf
 from pathfold.analysis.channels import Channel
 from pathfold.analysis.check import gathered
+from pathfold.analysis.innovations import filter_of
 from pathfold.analysis.noise_tests import When, moments, over_time, shape
-from pathfold.analysis.residuals import scores_at
 from pathfold.data import TimeGrid
 
 FOLDER = Path(__file__).parent
@@ -209,7 +210,7 @@ def run_sizes(cell: str, number: int) -> list[bool]:
     data = pf.simulate(right_model, truth, times, steps_per_interval=STEPS, seed=int(rng.integers(2**31)))
     z = np.array([[truth[name] for name in right_model.parameters.names]] * DRAWS)
     grid = TimeGrid.build(data, steps_per_interval=STEPS)
-    scores = scores_at(right_model, grid, z, PARTICLES, number, 1)[0][:, :, 0]
+    scores = filter_of(right_model, grid, PARTICLES).residuals(z, number)[0][:, :, 0]
     rows = np.arange(int(length))
     source = Channel("ahead", "y", scores, rows, times - 0.5, times, np.zeros_like(rows))
     tests = [*shape(source, When([""], [None])), *over_time(source), *moments(source)]

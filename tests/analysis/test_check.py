@@ -63,7 +63,7 @@ def under_the_model(count: int) -> list[xr.DataTree]:
         }
         data = pf.simulate(linear(), truth, TIMES, steps_per_interval=2, seed=1000 + k)
         posterior = sample(linear(), data, warmup=50, draws=60, seed=k)
-        found.append(pf.residuals(linear(), data, posterior, particles=200, seed=k, threads=1))
+        found.append(pf.residuals(linear(), data, posterior, threads=1))
     return found
 
 

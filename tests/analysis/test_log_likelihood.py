@@ -15,6 +15,7 @@ import xarray as xr
 from scipy import stats
 
 import pathfold as pf
+from pathfold.analysis.innovations import Innovations, filter_of
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Seen
 from pathfold.inference.fit.proposal import Proposal
@@ -34,6 +35,7 @@ from tests.analysis.test_particle_filter import (
     moving,
 )
 from tests.analysis.test_particle_filter import TRUTH as TRUTH_OF_WELL
+from tests.once import once
 from tests.sampling.linear_gaussian import Exact, Process, ornstein_uhlenbeck
 
 TRUTH = {"rate": 0.7, "spread": 0.5}
@@ -264,30 +266,38 @@ def results(process: Process, data: pf.Observations) -> tuple[pf.DiffusionModel,
     return model, pf.sample(model, data, steps_per_interval=3, draws=250, chains=4, seed=3, progress=False)
 
 
-def test_evidence_with_a_density_by_quadrature():
+@once
+def known() -> tuple[pf.DiffusionModel, xr.DataTree, pf.Observations, float]:
     process, data = known_process(noisy=True)
-    model, posterior = results(process, data)
+    return *results(process, data), data, by_quadrature(process, data, 3)
+
+
+@pytest.mark.parametrize("filtering", [filter_of, ParticleFilter], ids=["exact", "particles"])
+def test_evidence_with_a_density_by_quadrature(filtering, monkeypatch):
+    monkeypatch.setattr("pathfold.analysis.evidence.filter_of", filtering)
+    model, posterior, data, expected = known()
     found = pf.evidence(model, data, posterior, draws=400, particles=100, seed=1)
-    assert found.standard_error < 0.05
-    assert abs(found.log_evidence - by_quadrature(process, data, 3)) < 3.5 * found.standard_error
+    assert found.standard_error < (0.05 if filtering is ParticleFilter else 0.02)
+    assert abs(found.log_evidence - expected) < 3.5 * found.standard_error
     assert found.effective_draws > 200
     assert str(found).startswith(f"log evidence {found.log_evidence:.3f} ± ")
-    with pytest.warns(UserWarning, match="draws are effective"):
+    remedy = "particles=" if filtering is ParticleFilter else "give more draws"
+    with pytest.warns(UserWarning, match=f"draws are effective, .*{remedy}"):
         pf.evidence(model, data, posterior, draws=20, particles=2)
-    _of_the_time_there_is(model, data, posterior, by_quadrature(process, data, 3))
 
 
-def _of_the_time_there_is(model: pf.DiffusionModel, data: pf.Observations, posterior: xr.DataTree, expected: float):
+def test_evidence_of_the_time_there_is(monkeypatch):
     """The filter takes a second for each draw: those count that there is time for."""
-    now, run = [0.0], ParticleFilter._filter
+    now, run = [0.0], Innovations._densities
+    model, posterior, data, expected = known()
 
     def slow(*given: Any) -> Any:
         now[0] += 1.0
         return run(*given)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ParticleFilter, "_filter", slow)
-        patch.setattr("pathfold.analysis.particle_filter.time.monotonic", lambda: now[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(Innovations, "_densities", slow)
+        patch.setattr("pathfold.analysis.ahead.time.monotonic", lambda: now[0])
         with pytest.warns(UserWarning, match="max_seconds were spent: .* of 20000"):
             found = pf.evidence(model, data, posterior, draws=20_000, max_seconds=1600.0, threads=1, progress=False)
     assert 100 < found.draws < 1600

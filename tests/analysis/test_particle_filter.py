@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 import pathfold as pf
-from pathfold.analysis.particle_filter import Estimates, ParticleFilter
+from pathfold.analysis.ahead import Estimates
+from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import TimeGrid
 from pathfold.engine import GuidedEngine, plans
 from pathfold.engine import table as at

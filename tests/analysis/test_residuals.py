@@ -14,7 +14,9 @@ from scipy.special import ndtri
 
 import pathfold as pf
 from pathfold.analysis.noise_statistics import shape_test, tail_test, variance_test
+from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.analysis.predictive_scores import normal_scores, placed
+from pathfold.data import TimeGrid
 from tests.once import once
 
 TIMES, STEPS = 0.5 * np.arange(1, 61), 2
@@ -45,20 +47,18 @@ def innovations(y: np.ndarray, spread: float) -> np.ndarray:
     return np.array(out)
 
 
-def found(given: pf.DiffusionModel, data: pf.Observations, **options) -> np.ndarray:
-    posterior = pf.sample(given, data, steps_per_interval=STEPS, chains=1, warmup=20, draws=4, progress=False)
-    settings = {"draws": 1, "particles": 2000, "seed": 4} | options
-    return pf.residuals(given, data, posterior, **settings).residuals["y"].values[0, 0, :, 0]
+def by_particles(given: pf.DiffusionModel, data: pf.Observations, particles: int = 2000) -> np.ndarray:
+    score = ParticleFilter(given, TimeGrid.build(data, steps_per_interval=STEPS), particles)
+    return score.residuals(np.zeros((1, 1)), 4)[0][0, :, 0]
 
 
-@pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
 @pytest.mark.parametrize("spread", [0.3, 0.02])
-def test_residuals_are_the_innovations_of_a_linear_model(spread):
+def test_particles_find_the_innovations_of_a_linear_model(spread):
     """With an outlier, and where values are missing."""
     y = pf.simulate(model(spread=spread), {"unused": 0.0}, TIMES, steps_per_interval=STEPS, seed=5).values[:, 0]
     y[20] += 4.0
     y[[30, 31, 45]] = np.nan
-    exact, mine = innovations(y, spread), found(model(spread=spread), pf.Observations(TIMES, y))
+    exact, mine = innovations(y, spread), by_particles(model(spread=spread), pf.Observations(TIMES, y))
     mine_at = np.full(len(y), np.nan)
     mine_at[~np.isnan(y)] = mine
     near = np.abs(exact) < 2.0
@@ -68,13 +68,12 @@ def test_residuals_are_the_innovations_of_a_linear_model(spread):
     assert 5.0 < mine_at[20] < 1.1 * exact[20], "draws do not tell a normal tail from one a little heavier"
 
 
-@pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
-def test_exact_and_censored_values():
+def test_particles_and_exact_and_censored_values():
     y = pf.simulate(model(), {"unused": 0.0}, TIMES, steps_per_interval=STEPS, seed=6).values[:, 0]
-    exact = found(model(pf.Noiseless(lambda x, z: x)), pf.Observations(TIMES, y))
+    exact = by_particles(model(pf.Noiseless(lambda x, z: x)), pf.Observations(TIMES, y))
     assert np.max(np.abs(exact - innovations(y, 0.0))) < 0.6
     below = np.where(np.arange(len(y)) == 7, -1.0, 0.0)
-    censored = found(model(), pf.Observations(TIMES, y, censored=below), particles=50)
+    censored = by_particles(model(), pf.Observations(TIMES, y, censored=below), particles=50)
     assert np.flatnonzero(np.isnan(censored)).tolist() == [7]
 
 
@@ -158,7 +157,9 @@ def test_outliers_are_far_out_and_counts_keep_to_their_ranks():
 def test_what_comes_back(tmp_path):
     given, data = model(), pf.Observations(TIMES[:9], np.sin(TIMES[:9]))
     posterior = pf.sample(given, data, steps_per_interval=STEPS, chains=2, warmup=20, draws=20, progress=False)
-    one, other = (pf.residuals(given, data, posterior, particles=20, threads=threads) for threads in (1, 2))
+    one, other = (pf.residuals(given, data, posterior, threads=threads) for threads in (1, 2))
+    assert one.residuals.attrs["method"] == "exact"
+    np.testing.assert_allclose(one.residuals["y"][0, 0, :, 0], innovations(data.values[:, 0], 0.3), rtol=1e-9)
     assert one.residuals["y"].dims == ("chain", "draw", "time", "observation")
     assert one.residuals["y"].shape == (2, 4, 9, 1)
     np.testing.assert_array_equal(one.residuals["y"], other.residuals["y"])

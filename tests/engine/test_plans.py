@@ -65,6 +65,7 @@ RUNS = {
         "integrated",
         [
             {*(f"{HERE}.sums.{each}" for each in SUMS), f"{HERE}.segment.x_in"},  # which is zero
+            (plans.PARAMETERS, HERE, HERE),
             (plans.INTEGRATE, HERE, HERE),
             (plans.INTEGRATED_GRADIENT, HERE, MOVING),
             (plans.CONDITION, HERE, HERE),

@@ -20,6 +20,7 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.analysis.individual import Filtering
+from pathfold.analysis.innovations import Innovations, filter_of
 from pathfold.analysis.particle_filter import ParticleFilter
 from tests.once import once
 from tests.sampling.comparing import array_stats, mean_scores, threshold
@@ -300,21 +301,30 @@ def scores_of_new_series(population: xr.DataTree, subject: str) -> tuple[np.ndar
     return scores_of(found, {name: (mean[i], covariance[i, i]) for name, i in index.items()}, size), effective
 
 
-@pytest.mark.parametrize("subject", ["dora", "someone else"])
-def test_a_new_series_with_a_few_observations(population, subject):
+@pytest.mark.parametrize(
+    ("subject", "filtering"), [("dora", filter_of), ("dora", ParticleFilter), ("someone else", filter_of)]
+)
+def test_a_new_series_with_a_few_observations(population, subject, filtering, monkeypatch):
     """As if all had been sampled together."""
+    monkeypatch.setattr("pathfold.analysis.individual.filter_of", filtering)
     scores, effective = scores_of_new_series(population, subject)
     assert 100 < effective < 3900
     assert np.abs(scores).max() < threshold(scores.size, FALSE_ALARMS / TESTS), np.round(scores, 1)
 
 
 def test_faults_in_the_weights_are_found(population, monkeypatch):
-    """Draws of the population without weights, or of each filter the particle of the least weight."""
+    """Draws of the population without weights; states before the last value is seen; particles of the least weight."""
     with monkeypatch.context() as patch:
         patch.setattr(Filtering, "_normalised", lambda self, log_weights: np.full(4000, 1.0 / 4000))
         scores, _ = scores_of_new_series(population, "dora")
     assert np.abs(scores[:4]).max() > 2.0 * threshold(scores.size, FALSE_ALARMS / TESTS)
     with monkeypatch.context() as patch:
+        last = Innovations._last
+        patch.setattr(Innovations, "_last", lambda self, z, *at: (last(self, z, *at)[0], self._filtered(z)[0]("m")[-1]))
+        scores, _ = scores_of_new_series(population, "dora")
+    assert np.abs(scores[8:]).max() > 2.0 * threshold(scores.size, FALSE_ALARMS / TESTS)
+    with monkeypatch.context() as patch:
+        patch.setattr("pathfold.analysis.individual.filter_of", ParticleFilter)
         patch.setattr(ParticleFilter, "chosen", lambda self, log_weights, rng: int(np.argmin(log_weights)))
         scores, _ = scores_of_new_series(population, "dora")
     assert np.abs(scores[8:]).max() > 2.0 * threshold(scores.size, FALSE_ALARMS / TESTS)

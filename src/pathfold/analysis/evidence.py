@@ -1,9 +1,9 @@
-"""The marginal likelihood of a model, by guided particles or from the rungs of replica exchange.
+"""The marginal likelihood of a model, by importance sampling of parameters or from the rungs of replica exchange.
 
-**Particles**: importance sampling of the parameters, with likelihoods by guided particles. p(y) is the mean of p(y | z)
-p(u) / q(u) over draws u of a proposal q, and stays so when p(y | z) is replaced by an estimate without bias. The
-proposal is Student's t fitted to the posterior, mixed with the standard normal that most priors of u are, so that
-weights are bounded where the fit is too narrow.
+**Importance sampling**: p(y) is the mean of p(y | z) p(u) / q(u) over draws u of a proposal q, and stays so when
+p(y | z), which is exact for linear models, is replaced by an estimate without bias, by guided particles. The proposal
+is Student's t fitted to the posterior, mixed with the standard normal that most priors of u are, so that weights are
+bounded where the fit is too narrow.
 
 **Replicas**: stepping stones (method.md, section 22). With Z_k the integral of prior times likelihood^b_k, Z_k / Z_l is
 the mean of likelihood^(b_k - b_l) over the draws of rung l, and p(y) the product of these ratios.
@@ -20,9 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.ahead import Ahead
 from pathfold.analysis.chosen import Chosen
+from pathfold.analysis.innovations import filter_of
 from pathfold.analysis.log_likelihood import PARTICLES, shared_parameters
-from pathfold.analysis.particle_filter import REPEATED, ParticleFilter
+from pathfold.analysis.particle_filter import REPEATED
 from pathfold.data import Data
 from pathfold.data.checks import choice, cores, positive, truth, whole
 from pathfold.errors import SettingsError, warn
@@ -88,8 +90,9 @@ def evidence(
     """Estimate the marginal likelihood of a model, for Bayes factors: p(y) with parameters and paths integrated out.
 
     Parameters are drawn from a distribution fitted to the posterior and weighted; their likelihoods are those of
-    `pf.log_likelihood(..., ahead=True)`, and exist for the same models. A run of `pf.ReplicaExchange` knows p(y) from
-    its rungs, without further work. p(y) is that of the discretised model, with the fine steps of the posterior.
+    `pf.log_likelihood(..., ahead=True)`, exact for linear models, and exist for the same models. A run of
+    `pf.ReplicaExchange` knows p(y) from its rungs, without further work. p(y) is that of the discretised model, with
+    the fine steps of the posterior.
 
     Parameters
     ----------
@@ -100,13 +103,13 @@ def evidence(
     posterior
         Results of `pf.sample`, which say where to draw parameters.
     method
-        "particles"; or "replicas", if `posterior` is of `pf.ReplicaExchange`, for which the settings below have no
-        meaning.
+        "particles", of which linear models need none; or "replicas", if `posterior` is of `pf.ReplicaExchange`, for
+        which the settings below have no meaning.
     draws
         Of the parameters, for the estimate; fitting their distribution takes three fifths as many besides.
     particles
-        The number of particles of the filter, for each of these draws. A warning says how many would do if few draws
-        are effective because the likelihoods depend on the particles.
+        The number of particles of the filter, for each of these draws, if the model is not linear. A warning says how
+        many would do if few draws are effective because the likelihoods depend on the particles.
     seed
         A whole number: the same gives the same estimate.
     threads
@@ -130,10 +133,11 @@ def evidence(
         return _of_replicas(tree, float(row_constants(model, grid, nodes).sum()))
     seconds = np.inf if max_seconds is None else positive("max_seconds", max_seconds)
     counts = [*[max(10, draws // SHARE)] * ROUNDS, draws]
-    counted = Counted("draws of parameters by the particle filter", sum(counts), show=truth("progress", progress))
-    integrand = _Integrand(ParticleFilter(model, grid, particles), np.random.SeedSequence(seed), threads, counted)
+    score = filter_of(model, grid, particles)
+    counted = Counted(f"draws of parameters by {score.told}", sum(counts), show=truth("progress", progress))
+    integrand = _Integrand(score, np.random.SeedSequence(seed), threads, counted)
     rng = np.random.default_rng(integrand.seeds.spawn(1)[0])
-    proposal = Proposal.of_draws(_posterior_normals(tree, integrand.filter.model.parameters.size))
+    proposal = Proposal.of_draws(_posterior_normals(tree, score.model.parameters.size))
     ends = time.monotonic() + seconds * np.cumsum(counts) / sum(counts)
 
     def scored(count: int, end: float) -> tuple[np.ndarray, np.ndarray]:
@@ -151,11 +155,13 @@ def evidence(
     _, log_weights = scored(draws, ends[-1])
     if len(log_weights) < draws:
         warn(f"max_seconds were spent: {len(log_weights)} of {draws} draws are counted")
+    if not np.isfinite(log_weights.max()):
+        raise SettingsError(f"the likelihood was zero at all parameters that were tried; {score.remedy}")
     found = _estimate(log_weights)
     if found.effective_draws < FEW:
         z = shared_parameters(model, Chosen.of(tree, min(REPEATED, tree.posterior.sizes["draw"])))
-        estimates = integrand.filter.judged(z, seed, threads=threads)
-        remedy = estimates if estimates.enough > particles else "give more draws"
+        estimates = score.judged(z, seed, threads=threads)
+        remedy = estimates if estimates.enough > estimates.particles else "give more draws"
         what = "there is no standard error" if np.isnan(found.standard_error) else "the standard error says little"
         warn(f"only {found.effective_draws:.0f} of {found.draws} draws are effective, so that {what}; {remedy}")
     return found
@@ -170,9 +176,9 @@ def _posterior_normals(tree: xr.DataTree, size: int) -> np.ndarray:
 
 
 class _Integrand:
-    """The integrand log p(y | z) p(u), whose first factor is estimated with new particles at every call."""
+    """The integrand log p(y | z) p(u), whose first factor, if it is an estimate, has new particles at every call."""
 
-    def __init__(self, score: ParticleFilter, seeds: np.random.SeedSequence, threads: int, progress: Counted) -> None:
+    def __init__(self, score: Ahead, seeds: np.random.SeedSequence, threads: int, progress: Counted) -> None:
         self.filter, self.seeds, self.threads, self.progress = score, seeds, threads, progress
         parameters = score.model.parameters
         excess = parameters.excess or (lambda u: jnp.zeros(()))
@@ -193,8 +199,6 @@ class _Integrand:
 
 def _estimate(log_weights: np.ndarray) -> Evidence:
     """Return the log of the mean weight, and its error by the delta method."""
-    if not np.isfinite(log_weights.max()):
-        raise SettingsError("the likelihood was zero at all parameters that were tried; give more particles")
     count, total = len(log_weights), float(np.logaddexp.reduce(log_weights))
     effective = float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weights)))
     relative = np.sqrt(max(0.0, (1.0 / effective - 1.0 / count) * count / (count - 1)))

@@ -1,7 +1,7 @@
 """A new series that was observed a little, given the posterior of a population: its effects, and where it is now.
 
-The draws of the population are weighted by estimates of the density of the new data, and a particle of the filter that
-makes such an estimate goes with each (method.md, section 19).
+The draws of the population are weighted by the density of the new data, or estimates of it, and a state drawn by the
+same filter goes with each (method.md, section 19).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.analysis.innovations import filter_of
 from pathfold.data import Observations, TimeGrid
 from pathfold.data.events import close
 from pathfold.errors import DataError, SettingsError, warn
@@ -40,14 +40,18 @@ class Filtering:
         """
         _check(ensemble, data, asked)
         model, rng = ensemble.model, np.random.default_rng([self.seed, 1])
-        score = ParticleFilter(model, TimeGrid.build(data, **self.fine), self.particles)
+        score = filter_of(model, TimeGrid.build(data, **self.fine), self.particles)
         log_weights, states = score.final(ensemble.z, self.seed, threads=self.threads)
+        if not (log_weights > -np.inf).any():
+            raise SettingsError(
+                f"no draw of the posterior explains the new series; check its values and covariates, or {score.remedy}"
+            )
         weights = self._normalised(log_weights)
         effective, count = float(1.0 / np.sum(weights**2)), len(weights)
         if effective < min(FEW, 0.5 * count):
             warn(
                 f"few draws of the posterior explain the new series: {effective:.0f} of {count} are effective. Give "
-                f"more draws, or more than {self.particles} particles; if it is unlike the others, sample it with them",
+                f"more draws, or {score.remedy}; if it is unlike the others, sample it with them",
             )
         taken = resample(weights, count, rng)
         shared = {name: value[taken] for name, value in ensemble.shared.items()}
@@ -55,11 +59,6 @@ class Filtering:
         return ensemble, states[taken, : model.state_dim], effective
 
     def _normalised(self, log_weights: np.ndarray) -> np.ndarray:
-        if not (log_weights > -np.inf).any():
-            raise SettingsError(
-                f"no draw of the posterior explains the new series: all of {self.particles} particles were lost, "
-                "whatever the draw; check its values and covariates, or give more particles"
-            )
         weights = np.exp(log_weights - log_weights.max())
         return weights / weights.sum()
 

@@ -2,7 +2,7 @@
 
 Given states and parameters, observations with noise are independent, and each has its own log p(y | x, z). Given the
 parameters alone, log p(y | z) is the sum over time of log p(y_n | y_1, ..., y_{n-1}, z), which also exists where
-observations have no noise, and is estimated by guided particles.
+observations have no noise. It is exact for linear models, and estimated by guided particles for others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from pathfold.analysis.ahead import Ahead
 from pathfold.analysis.chosen import Chosen
-from pathfold.analysis.particle_filter import ParticleFilter
+from pathfold.analysis.innovations import filter_of
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import cores, truth, whole
 from pathfold.errors import ModelError, warn
@@ -45,10 +46,13 @@ def log_likelihood(
     """Compute log likelihoods of the observations at posterior draws, for `arviz.loo` and `arviz.compare`.
 
     By default of each observed value given the state and the parameters, exactly. With `ahead`, of all that was
-    observed at one time given the parameters and what was observed before, estimated by a particle filter whose
-    particles are guided to the next observation: the sum over time estimates log p(y | z), and the estimate of p(y | z)
-    has no bias. That form exists for exact observations too, where the noise of the last fine step before them moves
-    all of them, by an affine map: with `pf.EulerMaruyama`, or `pf.StrongOrder1p5` and additive noise.
+    observed at one time given the parameters and what was observed before: the sum over time is log p(y | z).
+
+    Ahead, linear models are exact, as by Kalman's filter: where step, observation and initial state are linear in state
+    and noise given the parameters, and no value is censored. For others a particle filter estimates it, with particles
+    that are guided to the next observation, and the estimate of p(y | z) has no bias. Exact observations then need
+    noise of the last fine step before them that moves all of them, by an affine map: with `pf.EulerMaruyama`, or
+    `pf.StrongOrder1p5` and additive noise.
 
     Parameters
     ----------
@@ -63,8 +67,9 @@ def log_likelihood(
     draws
         How many draws of each chain to evaluate, evenly spread: all by default, or 100 if `ahead`.
     particles
-        Of the filter, if `ahead`: the error of the sum falls with the square root of their number. A warning says how
-        many would do if sums differ by more than about one between runs with other particles.
+        Of the filter, if `ahead` and the model is not linear: the error of the sum falls with the square root of their
+        number. A warning says how many would do if sums differ by more than about one between runs with other
+        particles.
     seed
         A whole number: the same gives the same particles.
     threads
@@ -76,8 +81,9 @@ def log_likelihood(
     -------
     xarray.DataTree
         The results with a group `log_likelihood`. Its variable `y` has the dimensions of `observed_data`, or its times
-        alone if `ahead`. Where values are missing, or independent only as a whole, the dimension is `entry`, with the
-        coordinates `time` and `observation`, so that every entry is one observation.
+        alone if `ahead`; then the attribute `method` is "exact" or "particles". Where values are missing, or
+        independent only as a whole, the dimension is `entry`, with the coordinates `time` and `observation`, so that
+        every entry is one observation.
     """
     check_model(model)
     if not truth("ahead", ahead) and model.exactly_observed.any():
@@ -91,32 +97,24 @@ def log_likelihood(
     threads = cores(threads)
     if ahead:
         chosen = Chosen.of(tree, min(AHEAD_DRAWS, tree.posterior.sizes["draw"]) if draws is None else draws)
-        counted = Counted("draws by the particle filter", chosen.count, show=truth("progress", progress))
-        scored = _ahead(model, grid, chosen, particles, seed, threads, counted)
+        score = filter_of(model, grid, particles)
+        counted = Counted(f"draws by {score.told}", chosen.count, show=truth("progress", progress))
+        scored = _ahead(score, chosen, seed, threads, counted)
     else:
         scored = _given_states(model, grid, Chosen.of(tree, draws))
     return extended(tree, {"log_likelihood": scored})
 
 
-def _ahead(
-    model: DiffusionModel,
-    grid: TimeGrid,
-    chosen: Chosen,
-    particles: int,
-    seed: int,
-    threads: int,
-    progress: Counted,
-) -> xr.Dataset:
-    score, observed = ParticleFilter(model, grid, particles), chosen.tree.observed_data
-    z = shared_parameters(model, chosen)
+def _ahead(score: Ahead, chosen: Chosen, seed: int, threads: int, progress: Counted) -> xr.Dataset:
+    observed, z = chosen.tree.observed_data, shared_parameters(score.model, chosen)
     values = score(z, seed, threads=threads, progress=progress)
     score.refuse_lost(~np.isfinite(values).all(axis=0))
     estimates = score.judged(z, seed, threads=threads)
-    if estimates.enough > particles:
+    if estimates.enough > estimates.particles:
         warn(str(estimates))
     dim = str(observed["y"].dims[0])
     coords = {name: (dim, c.values) for name, c in observed.coords.items() if c.dims == (dim,)}
-    return chosen.dataset({"y": ([dim], values)}, coords)
+    return chosen.dataset({"y": ([dim], values)}, coords, method=score.method)
 
 
 def shared_parameters(model: DiffusionModel, chosen: Chosen) -> np.ndarray:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from functools import cached_property
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pathfold.analysis.ahead import Ahead, Estimates
+from pathfold.analysis.predictive_scores import POOLED, Placed, normal_scores, placed
 from pathfold.data import Seen, TimeGrid
 from pathfold.distributions.scale_mixture import PRECISIONS
 from pathfold.engine import FilterEngine, GuidedEngine
 from pathfold.engine.native.particles import Filtered, Particles, filter_particles
 from pathfold.engine.status import CONVERGED, NOT_AFFINE
-from pathfold.errors import ModelError, SettingsError
+from pathfold.errors import ModelError
 from pathfold.model import DiffusionModel, NoisyObservation
+from pathfold.model.ensemble import Ensemble
+from pathfold.model.memory import check_memory
 from pathfold.model.observation import no_density
-from pathfold.model.row_constants import row_constants
-from pathfold.sampling.progress import Counted
 from pathfold.sampling.spread import spread
 from pathfold.schemes import StrongOrder1p5
 
@@ -28,82 +26,54 @@ NO_STATES = np.zeros((0, 0, 0)), np.zeros((0, 0))
 LOST = 10.0  # what counts as the variance where all particles are lost
 
 
-@dataclass(frozen=True)
-class Estimates:
-    """How estimates of log p(y | z), the sums over time, vary with the particles alone."""
-
-    particles: int
-    variance: float
-
-    @property
-    def enough(self) -> int:
-        """The number of particles with a variance of about one, to two digits; what there are if they have that."""
-        if self.variance <= 1.0:
-            return self.particles
-        unit = 10 ** max(0, int(np.log10(self.particles * self.variance)) - 1)
-        return unit * int(np.ceil(self.particles * self.variance / unit))
-
-    def __str__(self) -> str:
-        return (
-            f"estimates of log p(y | z) by {self.particles} particles differ by about {np.sqrt(2 * self.variance):.1f} "
-            f"from each other: take particles={self.enough}"
-        )
-
-
-class ParticleFilter:
+class ParticleFilter(Ahead[GuidedEngine]):
     """A particle filter for a model and its data, with some number of particles."""
+
+    method, told = "particles", "the particle filter"
+    lost = "all particles of a draw were lost on the way to the observation"
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid, particles: int) -> None:
         _check_observation(model, grid)
         heavy = np.flatnonzero(model.heavy_tails())
-        self.engine, self.particles = (FilterEngine if heavy.size else GuidedEngine)(model, grid), particles
-        seen, nodes = self.engine.grid, self.engine.nodes
-        known = seen.mask[nodes][:, heavy] & (seen.censored[nodes][:, heavy] == 0.0)
-        self.heavy = np.where(known, heavy, -1)
-        self.model = self.engine.model  # whose u is that of the compiled model
+        engine = (FilterEngine if heavy.size else GuidedEngine)(model, grid)
+        super().__init__(engine, grid)
+        self.particles, self.remedy = particles, f"give more than {particles} particles"
+        self.heavy = np.where(self.known[:, heavy], heavy, -1)
 
-    @property
-    def times(self) -> np.ndarray:
-        """The times of the observations that are scored."""
-        return self.engine.grid.ends[self.engine.nodes]
+    def residuals(self, z: np.ndarray, seed: int, *, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        known, model = self.known, self.model
+        each = 8 * self.particles * len(known) * (2 * model.augmented_dim + 6 * model.observation_dim)
+        check_memory("the residuals", each * min(threads, len(z)), "fewer particles or threads")
+        every = 1 + len(z) * self.particles * len(known) // POOLED
+        by_draw = spread(lambda draw: self._placed(z[draw], seed, draw, every), len(z), threads)
+        by_column, expected = zip(*by_draw, strict=True)
+        scores = np.full((len(z), *known.shape), np.nan)
+        for j, draws in enumerate(zip(*by_column, strict=True)):
+            scores[:, known[:, j], j] = normal_scores(draws)
+        return scores, np.stack(expected)
 
-    @cached_property
-    def _constants(self) -> np.ndarray:
-        return row_constants(self.model, self.engine.grid, self.engine.nodes)
+    def _placed(self, z: np.ndarray, seed: int, draw: int, every: int) -> tuple[list[Placed], np.ndarray]:
+        """Return where values of each column lie among those expected by a draw, and their means (observation, Y)."""
+        rng = np.random.default_rng([seed, draw])
+        states, weights = self.expected(z, seed, draw)
+        self.refuse_lost(weights.sum(axis=1) == 0.0)
+        values = self.grid.values[self.rows]
+        drawn = np.moveaxis(self._observed(z, states.swapaxes(0, 1), rng), 0, 2)
+        expected = np.einsum("np,nyp->ny", weights, np.where(weights[:, None] > 0.0, drawn, 0.0))
+        uniform, columns = rng.random(values.shape), []
+        for j, some in enumerate(self.known.T):
+            columns.append(placed(values[some, j], drawn[some, j], weights[some], uniform[some, j], every=every))
+        return columns, np.where(self.known, expected, np.nan)
 
-    def __call__(
-        self,
-        z: np.ndarray,
-        seed: int | list[int],
-        *,
-        threads: int = 1,
-        progress: Counted | None = None,
-        deadline: float = np.inf,
-    ) -> np.ndarray:
-        """Return log densities (draw, observation) given parameters (draw, Z); -inf where all particles were lost.
-
-        Each draw has a random stream of its own: what comes out does not depend on the number of threads. Draws that
-        the `deadline`, a time of the monotonic clock, comes before are NaN.
-        """
-        ahead = np.full((len(z), len(self.engine.nodes)), np.nan)
-
-        def run(draw: int) -> None:
-            if time.monotonic() <= deadline:
-                ahead[draw] = -np.inf
-                self._filter(z[draw], seed, draw, ahead[draw])
-                if progress is not None:
-                    progress.advance()
-
-        spread(run, len(z), threads)
-        return ahead + self._constants
-
-    def refuse_lost(self, lost: np.ndarray) -> None:
-        """Raise SettingsError if all particles of a draw were lost on the way to any of the observations."""
-        if lost.any():
-            raise SettingsError(
-                f"all particles of a draw were lost on the way to t = {self.times[np.argmax(lost)]:g}; give more than "
-                f"{self.particles} particles"
-            )
+    def _observed(self, z: np.ndarray, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw observations (particle, row, Y) of states (particle, row, X), which are followed by what varies."""
+        model, grid, rows = self.model, self.grid, self.rows
+        particles, count = states.shape[:2]
+        shared = {name: np.asarray(value) for name, value in model.parameters.unflatten(z).items()}
+        repeated = {name: np.broadcast_to(value, (particles, *value.shape)) for name, value in shared.items()}
+        covariates = {name: each[grid.series_of_intervals[rows]] for name, each in model.covariates_of(grid).items()}
+        ensemble = Ensemble(model, particles, count, repeated, model.own_of(states), covariates)
+        return ensemble.observe(states[:, :, : model.state_dim], model.clocks_at(grid, rows), np.arange(count), rng)
 
     def judged(self, z: np.ndarray, seed: int, *, threads: int = 1) -> Estimates:
         """Run twice for some of the parameters (draw, Z), with other particles than otherwise, and compare the sums."""
@@ -119,7 +89,7 @@ class ParticleFilter:
         And their weights (observation, particle), which sum to one; to nothing from where on all were lost. z (Z,) are
         the parameters of a draw, whose number gives it a random stream of its own.
         """
-        nodes = len(self.engine.nodes)
+        nodes = len(self.rows)
         states = np.zeros((nodes, self.particles, self.engine.sizes.X))
         weights, ahead = np.zeros((nodes, self.particles)), np.zeros(nodes)
         self._filter(z, seed, draw, ahead, (states, weights))
@@ -127,22 +97,17 @@ class ParticleFilter:
         total = weights.sum(axis=1, keepdims=True)
         return states, np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
 
-    def final(self, z: np.ndarray, seed: int, *, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Return log p(y | z) (draw,), up to a constant, and one particle's state (draw, X) at the last observation.
+    def _densities(self, z: np.ndarray, seed: int | list[int], draw: int) -> np.ndarray:
+        ahead = np.full(len(self.rows), -np.inf)
+        self._filter(z, seed, draw, ahead)
+        return ahead
 
-        Parameters are (draw, Z). Of a draw all of whose particles were lost the density is -inf.
-        """
-        density, states = np.full(len(z), -np.inf), np.zeros((len(z), self.engine.sizes.X))
-
-        def run(draw: int) -> None:
-            ahead = np.zeros(len(self.engine.nodes))
-            left, last, log_weights = self._filter(z[draw], seed, draw, ahead)
-            if left:
-                density[draw] = ahead.sum()
-                states[draw] = last[self.chosen(log_weights, np.random.default_rng([seed, draw]))]
-
-        spread(run, len(z), threads)
-        return density, states
+    def _last(self, z: np.ndarray, seed: int, draw: int) -> tuple[float, np.ndarray]:
+        ahead = np.zeros(len(self.rows))
+        left, states, log_weights = self._filter(z, seed, draw, ahead)
+        if not left:
+            return -np.inf, states[0]
+        return float(ahead.sum()), states[self.chosen(log_weights, np.random.default_rng([seed, draw]))]
 
     @staticmethod
     def chosen(log_weights: np.ndarray, rng: np.random.Generator) -> int:

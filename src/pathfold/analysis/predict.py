@@ -102,7 +102,7 @@ def predict(
     draws
         So many draws of each chain, evenly spread; all by default.
     particles
-        Of the filter that a new series with observations is put through, for each draw.
+        Of the filter that a new series with observations is put through, for each draw, if the model is not linear.
     steps_per_interval
         The number of fine steps between neighbouring times. By default fine steps are no longer than those of the
         posterior (their median).

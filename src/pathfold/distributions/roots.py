@@ -133,6 +133,23 @@ def is_transformed(d: Any) -> bool:
     )
 
 
+def is_normal(d: Any) -> bool:
+    """Tell whether a law is normal, or of functions of values that are."""
+    single = single_of(d)
+    return is_normal(single.base_dist) if is_transformed(single) else type(single) is dist.Normal
+
+
+def of_normals(d: Any, w: Array) -> Array:
+    """Return the values of such a law that standard normals become."""
+    single = single_of(d)
+    if not is_transformed(single):
+        return single.loc + single.scale * w
+    value = of_normals(single.base_dist, w)
+    for transform in single.transforms:
+        value = transform(value)
+    return value
+
+
 def inverse(d: Any, y: Array) -> tuple[Array, Array]:
     """Return the value x of the base distribution, and log |dy / dx| there."""
     x, volume = y, jnp.zeros(())

@@ -53,8 +53,6 @@ def why_not_affine(model: DiffusionModel, *, censored: bool) -> str:
 
 
 def _why_not(model: DiffusionModel, censored: bool) -> str:
-    if not model.parameters.size:
-        return "no parameter is unknown"
     if censored:
         return "some observed values are censored"
     variant = Variant(CONSTRAINED_METHOD, regular=True, complete=False, censored=False, conditioned=False)

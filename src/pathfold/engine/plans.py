@@ -197,8 +197,8 @@ PATH_GRADIENT = plan(
     once("parameter_gradient"),
 )
 
-# The law of the data where paths are integrated out, its gradient, and a draw of the noise given both (section 25).
-INTEGRATE = plan(once("parameters"), series("start_means"), chunks("means", "row_means"), series("integrate"))
+# The law of the data given z where paths are integrated out, its gradient, a draw of the noise given both (section 25).
+INTEGRATE = plan(series("start_means"), chunks("means", "row_means"), series("integrate"))
 INTEGRATED_GRADIENT = plan(
     series("mean_weights"), chunks("interval_slopes", "row_slopes"), series("gather"), once("parameter_gradient")
 )

@@ -181,6 +181,11 @@ class DiscreteModel:
         with jax.enable_x64(True):
             return self.observation.heavy_tails(struct(self.state_dim), self.structs(), self.time_struct())
 
+    def normal_laws(self) -> np.ndarray:
+        """Mark the observed values (Y,) whose law is normal, or a function of one that is, wherever rows are linear."""
+        with jax.enable_x64(True):
+            return self.observation.normal_laws(struct(self.state_dim), self.structs(), self.time_struct())
+
     def of_kind(self, z: dict[str, Array], x: Array, w: Array, t: Any, seen: Seen, kind: Array) -> Kind:
         """Return the rows (Y,) at one node and the logs of their shares, by normals of some kinds (Y,)."""
         state, named = self.in_series(z, x, t)

@@ -21,7 +21,7 @@ from jax import Array
 
 from pathfold.data.censoring import told_value
 from pathfold.data.seen import Seen
-from pathfold.distributions.roots import Split, can_be_censored, plain, single_of, split
+from pathfold.distributions.roots import Split, can_be_censored, is_normal, of_normals, plain, single_of, split
 from pathfold.distributions.scale_mixture import Kind, has_heavy_tails, of_kind
 from pathfold.distributions.tails import no_tails
 from pathfold.errors import DataError, ModelError, told
@@ -138,6 +138,16 @@ class Likelihood(Observation):
         for block in self._traced_blocks(x, z, t):
             heavy[block.columns] = not block.joint and has_heavy_tails(block.distribution)
         return heavy
+
+    def normal_laws(self, x, z, t):
+        normal = np.zeros(self.dim, dtype=bool)
+        for block in self._traced_blocks(x, z, t):
+            normal[block.columns] = not (self.plain or block.joint) and is_normal(block.distribution)
+        return normal
+
+    def observe(self, x, z, w, t):
+        """Return the values (Y,) that are made of normals w, where all laws are normal."""
+        return jnp.concatenate([of_normals(block.distribution, w[block.columns]) for block in self._blocks(x, z, t)])
 
     def of_kind(self, x, z, w, t, seen, kind):
         blocks = self._blocks(x, z, t)
@@ -304,6 +314,9 @@ class Several(Observation):
 
     def heavy_tails(self, x, z, t):
         return np.concatenate([part.heavy_tails(x, z, t) for part in self.observations])
+
+    def normal_laws(self, x, z, t):
+        return np.concatenate([part.normal_laws(x, z, t) for part in self.observations])
 
     def excess(self, x, z, w, t, seen):
         terms = (part.excess(x, z, own, t, seen.part(columns)) for columns, part, own in self._with_noise(w))

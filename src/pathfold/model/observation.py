@@ -119,6 +119,10 @@ class Observation(ABC):
         """Mark those of the Y values whose law is guided to as a mixture of normals, given structs of x, z, t."""
         return np.zeros(self.dim, dtype=bool)
 
+    def normal_laws(self, x: Any, z: dict[str, Any], t: Any) -> np.ndarray:
+        """Mark those of the Y values whose law is normal, or a function of one that is, if rows are linear."""
+        return np.ones(self.dim, dtype=bool)
+
     def of_kind(self, x: Array, z: dict[str, Any], w: Array, t: Any, seen: Seen, kind: Array) -> Kind:
         """Return rows (Y,) as of `misfit`, but normals of some kinds (Y,) for heavy tails, and log shares of these."""
         return Kind(self.misfit(x, z, w, t, seen), jnp.zeros(self.dim))

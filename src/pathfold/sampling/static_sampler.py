@@ -70,11 +70,11 @@ class StaticHMC(Sampler):
         """Return why paths are not integrated out; empty if they are."""
         if self.integrate is False:
             return "that is not wanted"
-        return why_not_affine(model, censored=bool(grid.censored.any()))
+        return _why_not_parameters_alone(model, censored=bool(grid.censored.any()))
 
     def check(self, model: DiffusionModel) -> None:
         if self.integrate:
-            self._check_linear(why_not_affine(model, censored=False))
+            self._check_linear(_why_not_parameters_alone(model, censored=False))
 
     def _check_linear(self, why: str) -> None:
         if self.integrate and why:
@@ -93,3 +93,8 @@ class StaticHMC(Sampler):
         integrated = task.layout[at.METHOD] == at.INTEGRATED
         kind = IntegratedChain if integrated else HamiltonianChain
         return kind(task, self.target_acceptance, self.integration_time or 0.0)
+
+
+def _why_not_parameters_alone(model: DiffusionModel, *, censored: bool) -> str:
+    """Return why a chain of the parameters alone is none of the model; empty if it is."""
+    return why_not_affine(model, censored=censored) if model.parameters.size else "no parameter is unknown"

@@ -46,12 +46,19 @@ def coordinates(layout, block):
 
 
 @compiled
-def integrate(m, point):
-    """Compute the factor at the point's parameters; return minus the log of their density, but for 1/2 q.q."""
+def innovate(m, point):
+    """Compute innovations and factor at the z that the point has; return minus the log of the density of the data."""
     sums, misfit = sums_of(m.layout, point), m.layout[at.SUMS_MISFIT]
     sums[misfit] = 0.0
     run(m, plans.INTEGRATE, point, point)
-    return 0.5 * sums[misfit] + point[m.layout[at.POINT_THETA] + m.layout[at.THETA_EXCESS_U]]
+    return 0.5 * sums[misfit]
+
+
+@compiled
+def integrate(m, point):
+    """Do it at the point's parameters; return minus the log of their density, but for 1/2 q.q."""
+    run(m, plans.PARAMETERS, point, point)
+    return innovate(m, point) + point[m.layout[at.POINT_THETA] + m.layout[at.THETA_EXCESS_U]]
 
 
 @compiled
