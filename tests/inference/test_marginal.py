@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import jax.numpy as jnp
@@ -17,21 +16,22 @@ from pathfold.engine import Engine
 from pathfold.engine.equations import laplace
 from pathfold.engine.installation import compile_sampler
 from pathfold.inference.fit.posterior_mode import curvature
-from pathfold.sampling.marginal import LAPLACE, Marginal, Origin
+from pathfold.sampling.differences import ByDifferences, Origin
+from pathfold.sampling.laplace_marginal import LAPLACE, LaplaceMarginal
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts
 from tests.engine.faults import build_anew
 from tests.once import once
 
 
-def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[Marginal, Origin]:
+def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[LaplaceMarginal, Origin]:
     """The marginal density, and the inner mode at a start."""
     compile_sampler(LAPLACE, announce=False)
     full = Engine(model, TimeGrid.build(data, steps_per_interval=steps))
     set_scales(full)
-    marginal = Marginal(full, **{"threads": 1, **options})
+    marginal = LaplaceMarginal(full, **{"threads": 1, **options})
     point = find_starts(full, [0], seed=0, threads=1, relaxation=relative_spread(full)).point(0)
-    start = marginal.start_at(point.block(full))
+    start = marginal.start_at(point)
     assert start is not None
     return marginal, start.origin
 
@@ -272,10 +272,11 @@ def test_units_change_nothing_but_a_constant():
 def test_curvature_at_an_edge_of_the_density_is_the_priors_where_it_is_unknown():
     """Beyond the edge there is no path; what is not known there is said by no warning of NumPy's."""
 
-    def values(u, origin):
-        return np.where(u[:, 0] > 0.0, -np.inf, -2.0 * u[:, 1] ** 2)
+    class Edge(ByDifferences):
+        free = np.ones(3, dtype=bool)
 
-    free = np.ones(3, dtype=bool)
-    marginal, origin = SimpleNamespace(free=free, values=values), SimpleNamespace(u=np.zeros(3), log_density=0.0)
-    found = curvature(cast(Any, marginal), cast(Any, origin), np.eye(3))
+        def values(self, u, origin):
+            return np.where(u[:, 0] > 0.0, -np.inf, -2.0 * u[:, 1] ** 2)
+
+    found = curvature(cast(Any, Edge()), Origin(np.zeros(3), np.zeros(0), 0.0), np.eye(3))
     np.testing.assert_allclose(found, np.diag([1.0, 4.0, 0.0]), atol=1e-6)
