@@ -12,7 +12,6 @@ import jax
 import numpy as np
 
 from pathfold.engine import Engine, LaplaceEngine
-from pathfold.engine.native.constrained_step import linearise
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair
 from pathfold.engine.native.inner_mode import inner_mode
@@ -83,19 +82,6 @@ class LaplaceMarginal(Marginal):
 
     def draw_pair(self, room: Room, seed: np.random.SeedSequence) -> tuple[float, float]:
         return draw_pair(room.machine, room.points, room.change, np.random.default_rng(seed))
-
-    def parameters(self, u: np.ndarray) -> np.ndarray:
-        return self._linearised(u, "z")
-
-    def slopes(self, u: np.ndarray) -> np.ndarray:
-        return self._linearised(u, "D")
-
-    def _linearised(self, u: np.ndarray, field: str) -> np.ndarray:
-        full, point = self.full, self.full.block("point")
-        full.set("point", point, "u", "u", u)
-        with np.errstate(all="ignore"):
-            linearise(full.machine(), point)
-        return full.get("point", point, "theta", field)
 
     def start_at(self, start: Point) -> Start | None:
         """Return the inner mode found from a point of the manifold, with what the constraints give to first order."""

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import jax
 import numpy as np
 
 from pathfold.engine import Engine
 from pathfold.engine.native.run import Machine
 from pathfold.model.row_constants import row_constants
+from pathfold.program.trace import computed
 from pathfold.sampling.differences import ByDifferences, Origin
 from pathfold.sampling.progress import Stages
 from pathfold.sampling.spread import Rooms, spread
@@ -97,13 +99,13 @@ class Marginal(ByDifferences):
     def has_paths(self) -> bool:
         """Whether noise moves the path anywhere, at the centre of the prior."""
 
-    @abstractmethod
     def parameters(self, u: np.ndarray) -> np.ndarray:
         """Return z (Z,)."""
+        return computed(self.engine.model.parameters.push, u)
 
-    @abstractmethod
     def slopes(self, u: np.ndarray) -> np.ndarray:
         """Return dz/du (Z, U)."""
+        return computed(jax.jacfwd(self.engine.model.parameters.push), u)
 
     @abstractmethod
     def start_at(self, start: Point) -> Start | None:

@@ -105,7 +105,8 @@ class Fitted:
             self.mode.hessian if spent else curvature(*at_mode, step=step)
             for step in (SECOND_DIFFERENCE, 0.5 * SECOND_DIFFERENCE)
         )
-        known = information(*(self._of_free(each) for each in (half, whole - half, self.mode.covariance)))
+        at_once = half + (half - whole) / 3.0  # of steps of no length
+        known = information(*(self._of_free(each) for each in (at_once, whole - half, self.mode.covariance)))
         dataset = xr.Dataset(self._dataset(known) | {name: ((), value) for name, value in criteria.items()})
         tree = fitted_tree(self.model, self.grid, settings, dataset, None)
         reasons = list(_flat_directions(known, self.labels))
